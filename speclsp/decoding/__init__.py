@@ -1,0 +1,1 @@
+"""Speculative decoding on token ids: prefill, draft, verify, accept, roll back."""

@@ -1,0 +1,1 @@
+"""Drafters: they propose tokens, the target model decides."""

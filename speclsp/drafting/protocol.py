@@ -1,0 +1,88 @@
+"""What a drafter is, and what it may look at.
+
+Third-party drafters implement :class:`Drafter` and register a factory under the entry point group
+``speclsp.drafters``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+TokenArray: TypeAlias = NDArray[np.int32]
+"""Token ids, shape [n]."""
+
+EMPTY_TOKENS: TokenArray = np.zeros(0, dtype=np.int32)
+EMPTY_TOKENS.setflags(write=False)
+
+
+class TokenCorpus(Protocol):
+    """Many token sequences that can be searched, for example the project's files."""
+
+    def continuation(
+        self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
+    ) -> tuple[TokenArray, int]:
+        """Find what followed the longest suffix of ``tail`` elsewhere.
+
+        The match is at least ``n_min`` and counts up to ``n_max`` tokens.  Returns at most
+        ``n_tokens`` tokens that followed it, and the match's length; (empty, 0) for no match.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftContext:
+    """What is known when a request begins.  Arrays are read-only."""
+
+    prompt: Sequence[int]
+    """The prompt exactly as the target model gets it, special tokens included."""
+    prefix: TokenArray = field(default_factory=lambda: EMPTY_TOKENS)
+    """The buffer before the cursor, beyond the prompt's window too, without special tokens."""
+    suffix: TokenArray = field(default_factory=lambda: EMPTY_TOKENS)
+    """The buffer after the cursor."""
+    buffers: tuple[TokenArray, ...] = ()
+    """Other open buffers, the most recently used first."""
+    corpora: tuple[TokenCorpus, ...] = ()
+    """The project's files, what was accepted before, and the like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Proposed tokens and where they come from."""
+
+    tokens: tuple[int, ...] = ()
+    source: str = ""
+    """``buffer``, ``open``, ``project``, ``draft`` …: what the drafter looked at."""
+    match_length: int = 0
+    """Tokens of context that matched; 0 where that has no meaning."""
+
+
+NO_DRAFT = Draft()
+
+
+class Drafter(Protocol):
+    """Proposes tokens.  Its three calls all happen on the engine's thread.
+
+    ``begin`` once per request, then ``draft`` before each target pass, and ``accept`` after each
+    pass in which a draft of this drafter was verified.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name in settings and statistics."""
+
+    def begin(self, context: DraftContext) -> None:
+        """A request starts."""
+
+    def draft(self, generated: Sequence[int], n_max: int) -> Draft:
+        """Propose at most ``n_max`` tokens to follow the prompt and ``generated``.
+
+        ``generated`` are the tokens emitted so far; the same list grows from call to call and
+        must not be changed or kept.
+        """
+
+    def accept(self, n_accepted: int) -> None:
+        """Of this drafter's last draft the first ``n_accepted`` tokens became output."""

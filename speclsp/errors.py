@@ -1,0 +1,84 @@
+"""Every error that speclsp raises on purpose.
+
+::
+
+    SpecLspError
+    ├── SettingsError             a setting has a wrong name or value
+    ├── ModelError                a model cannot be used
+    │   ├── ModelNotFoundError    no file there
+    │   ├── ModelLoadError        llama.cpp refuses the file, or it does not fit
+    │   ├── NotFimModelError      the vocabulary lacks fill-in-the-middle tokens
+    │   └── VocabularyMismatchError   the draft model speaks other token ids
+    ├── EngineError               the engine cannot answer
+    │   ├── EngineUnavailableError    loading, switched off, or failed to load
+    │   └── DecodeError           llama_decode failed
+    ├── TemplateError             a ``fim_template`` cannot be read
+    ├── DrafterError              a drafter is unknown or broken
+    └── StoreError                a file or database of ours is damaged or cannot be written
+
+Foreign exceptions are mapped to these at the border where they arise.
+Each carries the remedy apart from the message, so that an editor can show both.
+"""
+
+
+class SpecLspError(Exception):
+    """Base of all errors of speclsp.
+
+    ``remedy`` is one sentence that tells the user what to do, or empty.
+    """
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.remedy}" if self.remedy else self.message
+
+
+class SettingsError(SpecLspError):
+    """A setting has a wrong name or value."""
+
+
+class ModelError(SpecLspError):
+    """A model cannot be used."""
+
+
+class ModelNotFoundError(ModelError):
+    """There is no model file at the configured path."""
+
+
+class ModelLoadError(ModelError):
+    """llama.cpp refuses the model file, or it does not fit the device."""
+
+
+class NotFimModelError(ModelError):
+    """The model's vocabulary lacks fill-in-the-middle tokens."""
+
+
+class VocabularyMismatchError(ModelError):
+    """The draft model's vocabulary differs from the target model's."""
+
+
+class EngineError(SpecLspError):
+    """The engine cannot answer."""
+
+
+class EngineUnavailableError(EngineError):
+    """The engine is loading, switched off, or failed to load."""
+
+
+class DecodeError(EngineError):
+    """llama_decode failed; the KV cache was cleared."""
+
+
+class TemplateError(SpecLspError):
+    """A ``fim_template`` cannot be read."""
+
+
+class DrafterError(SpecLspError):
+    """A drafter is unknown, cannot be imported, or raised."""
+
+
+class StoreError(SpecLspError):
+    """A file or database of ours is damaged or cannot be written."""

@@ -1,0 +1,231 @@
+"""The plain data that crosses the completer seam.
+
+Everything here is a frozen dataclass of strings, numbers, and tuples or dicts of them, and
+survives a round trip through JSON (``msgspec.json``; a test holds it).  So the same completer can
+run in-process, in a process shared by several editors, or behind a socket.
+
+Counting, as in the project's statistics everywhere:
+
+* ``n_drafted``: draft tokens that a target pass verified.
+* ``n_accepted``: those of them that became output.
+* ``n_target_passes``: target decodes that emit at least one token, the last prefill included.
+* times are milliseconds of wall clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+FinishReason = Literal["stop", "length", "deadline", "cancelled"]
+"""Why a completion ended: a stop rule or end token, ``n_predict``, the deadline, or a cancel."""
+
+Multiline = Literal["auto", "always", "never"]
+EngineState = Literal["loading", "ready", "unloaded", "off", "failed"]
+"""``unloaded``: the weights were freed after idle time and come back with the next request."""
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One open buffer, whole.  ``path`` is relative to its workspace folder, with slashes."""
+
+    uri: str
+    path: str
+    language_id: str
+    version: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceFolder:
+    """A folder whose files feed the drafters.  ``name`` is the repository name in prompts."""
+
+    root: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionRequest:
+    """What is wanted at one cursor.
+
+    ``prefix`` and ``suffix`` are the whole texts before and after the cursor, not windows of them.
+    A newer request with the same ``uri`` supersedes an older one.
+    Fields that are None take the settings' value.
+    """
+
+    uri: str
+    path: str
+    repo_name: str
+    prefix: str
+    suffix: str
+    language_id: str = ""
+    single_line: bool | None = None
+    max_lines: int | None = None
+    n_predict: int | None = None
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    deadline_ms: int | None = None
+    supersede: bool = True
+    """False where requests of one document stand side by side (headless use)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrafterStats:
+    """One drafter's counts; ``n_drafts`` are its non-empty drafts that a target pass verified."""
+
+    n_begin_calls: int = 0
+    n_draft_calls: int = 0
+    n_accept_calls: int = 0
+    n_drafts: int = 0
+    n_accepted_drafts: int = 0
+    """Drafts of which at least one token was accepted."""
+    n_drafted: int = 0
+    n_accepted: int = 0
+    n_drafted_at: tuple[int, ...] = ()
+    """Draft tokens verified at each position of a draft, from the first."""
+    n_accepted_at: tuple[int, ...] = ()
+    ms_begin: float = 0.0
+    ms_draft: float = 0.0
+    ms_accept: float = 0.0
+
+    @property
+    def acceptance_rate(self) -> float:
+        """accepted / drafted, 0 where nothing was drafted."""
+        return self.n_accepted / self.n_drafted if self.n_drafted else 0.0
+
+    @property
+    def mean_acceptance_length(self) -> float:
+        """1 + accepted / drafts: tokens per target pass over the passes with a draft."""
+        return 1.0 + self.n_accepted / self.n_drafts if self.n_drafts else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestStats:
+    """What one request cost.
+
+    ``n_single_passes`` and ``ms_single_passes`` are the target passes after the prefill that
+    carried no draft: their mean time is T(1), against which the speed-up is measured.
+    """
+
+    n_prompt: int = 0
+    n_prompt_evaluated: int = 0
+    n_predicted: int = 0
+    n_target_passes: int = 0
+    n_drafted: int = 0
+    n_accepted: int = 0
+    n_single_passes: int = 0
+    drafters: dict[str, DrafterStats] = field(default_factory=dict)
+    ms_queue: float = 0.0
+    ms_tokenize: float = 0.0
+    ms_prompt: float = 0.0
+    ms_predict: float = 0.0
+    """Everything after the prefill: drafting, verifying, sampling, stop rules."""
+    ms_draft: float = 0.0
+    ms_verify: float = 0.0
+    """Inside llama_decode after the prefill."""
+    ms_single_passes: float = 0.0
+    ms_total: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionResult:
+    """The text to insert at the cursor, after it ``n_replaced`` characters are taken out."""
+
+    completion_id: str
+    text: str
+    finish_reason: FinishReason
+    stats: RequestStats
+    n_replaced: int = 0
+    """Characters (code points) after the cursor, on its line, that ``text`` replaces."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Percentiles:
+    """Milliseconds over ``n`` samples."""
+
+    n: int = 0
+    p50: float = 0.0
+    p95: float = 0.0
+    p99: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexStats:
+    """What the project index holds."""
+
+    n_files: int = 0
+    n_tokens: int = 0
+    n_skipped: int = 0
+    building: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStats:
+    """Sums over a session, from ``initialize`` to ``exit``."""
+
+    n_requests: int = 0
+    n_completions: int = 0
+    """Requests that the engine answered with text."""
+    n_empty: int = 0
+    n_cancelled: int = 0
+    n_failed: int = 0
+    n_shown: int = 0
+    n_accepted_items: int = 0
+    n_partially_accepted: int = 0
+    n_chars_accepted: int = 0
+    totals: RequestStats = field(default_factory=RequestStats)
+    latency: dict[str, Percentiles] = field(default_factory=dict)
+    """By stage: queue, tokenize, prompt, draft, verify, predict, total."""
+    index: IndexStats = field(default_factory=IndexStats)
+    state: EngineState = "loading"
+    model: str = ""
+    draft_model: str = ""
+    layers: dict[str, int] = field(default_factory=dict)
+    """Layers of the target model per device name."""
+    n_ctx: int = 0
+
+
+# Events that the completer emits: drained by whoever stands above the seam.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateChanged:
+    """The engine changed its state; ``message`` says why where that helps."""
+
+    state: EngineState
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Work that takes a while.  ``stage`` begins, goes on and ends under one ``token``."""
+
+    token: str
+    stage: Literal["begin", "report", "end"]
+    title: str = ""
+    message: str = ""
+    percentage: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """A line for the log."""
+
+    level: LogLevel
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something the user must see once: the message and its remedy."""
+
+    message: str
+    remedy: str = ""
+
+
+Event = StateChanged | Progress | LogLine | Problem
