@@ -503,7 +503,7 @@ class Settings:
         overrides = self.languages.get(language_id)
         if not overrides:
             return self
-        return resolve([{k: v for k, v in overrides.items()}], base=self).settings
+        return resolve([overrides], base=self).settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -528,7 +528,7 @@ TYPES: dict[str, Any] = typing.get_type_hints(Settings, include_extras=True)
 
 def info(name: str) -> SettingInfo:
     """Return the table's row of a setting, by its canonical name."""
-    return typing.cast(SettingInfo, FIELDS[name].metadata["info"])
+    return typing.cast("SettingInfo", FIELDS[name].metadata["info"])
 
 
 def default(name: str) -> Any:
