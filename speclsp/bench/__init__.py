@@ -1,0 +1,1 @@
+"""Benchmarks: run by hand, they print tables; tests never assert their times."""

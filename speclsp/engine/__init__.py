@@ -1,0 +1,1 @@
+"""Engines: the real llama.cpp behind ``engine/llama``, and a scripted one for fast tests."""

@@ -1,0 +1,1 @@
+"""The only importer of llama_cpp: its low-level API behind real types."""
