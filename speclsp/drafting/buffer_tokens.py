@@ -1,0 +1,138 @@
+"""Tokens of a whole open buffer, kept up to date at the cost of what changed.
+
+The drafters look at the whole buffer, far beyond the prompt's window, so its tokens are needed at
+every keystroke.  The text is cut into blocks of lines; a new version is compared with the old one
+block by block from both ends, and only the blocks between are cut and tokenised again.
+
+A block ends after a newline that a line with text follows: byte-level pre-tokenizers join a
+newline with blank lines after it, so that a cut there leaves the tokens as they would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
+
+Tokenize: TypeAlias = Callable[[str], TokenArray]
+
+BLOCK_LINES = 24
+"""Lines per block: small, since the block at the cursor is tokenised at every new line."""
+MAX_BLOCK_CHARS = 8192
+"""A longer block is cut inside a line (minified files)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    text: str
+    tokens: TokenArray
+
+
+def cut_blocks(text: str) -> list[str]:
+    """Cut a text into blocks; joined they are the text."""
+    blocks: list[str] = []
+    start, n_lines = 0, 0
+    position = 0
+    while position < len(text):
+        newline = text.find("\n", position)
+        end = len(text) if newline < 0 else newline + 1
+        n_lines += 1
+        while end - start > MAX_BLOCK_CHARS:
+            blocks.append(text[start : start + MAX_BLOCK_CHARS])
+            start, n_lines = start + MAX_BLOCK_CHARS, 0
+        if n_lines >= BLOCK_LINES and end < len(text) and not text[end].isspace():
+            blocks.append(text[start:end])
+            start, n_lines = end, 0
+        position = end
+    if start < len(text):
+        blocks.append(text[start:])
+    return blocks
+
+
+class BufferTokens:
+    """The tokens of one buffer.  Not thread-safe: the engine thread owns it."""
+
+    def __init__(self, tokenize: Tokenize) -> None:
+        self._tokenize = tokenize
+        self._blocks: list[_Block] = []
+        self._whole: TokenArray | None = None
+        self._pieces: dict[str, TokenArray] = {}
+
+    def update(self, text: str) -> None:
+        """Take the buffer's new text; tokenises only the blocks that changed."""
+        blocks = self._blocks
+        n_head, head_end = _matching_head(blocks, text)
+        n_tail, tail_start = _matching_tail(blocks[n_head:], text, head_end)
+        middle = text[head_end:tail_start]
+        if n_head + n_tail == len(blocks) and not middle:
+            return
+        if middle and n_tail and not middle.endswith("\n"):
+            # The change joined a line with the block after it: cut both anew.
+            n_tail -= 1
+            tail_start += len(blocks[len(blocks) - n_tail - 1].text)
+            middle = text[head_end:tail_start]
+        cut = [_Block(piece, self._frozen(piece)) for piece in cut_blocks(middle)]
+        self._blocks = blocks[:n_head] + cut + blocks[len(blocks) - n_tail :]
+        self._whole = None
+
+    def tokens(self) -> TokenArray:
+        """Return the tokens of the whole text."""
+        if self._whole is None:
+            self._whole = _joined([block.tokens for block in self._blocks])
+        return self._whole
+
+    def split(self, offset: int) -> tuple[TokenArray, TokenArray]:
+        """Return the tokens before and after ``offset`` (code points), tokenised apart there."""
+        start = 0
+        for block_idx, block in enumerate(self._blocks):
+            end = start + len(block.text)
+            if offset < end:
+                before, after = block.text[: offset - start], block.text[offset - start :]
+                self._pieces = {piece: self._piece(piece) for piece in (before, after)}
+                return (
+                    _joined([b.tokens for b in self._blocks[:block_idx]] + [self._pieces[before]]),
+                    _joined(
+                        [self._pieces[after]] + [b.tokens for b in self._blocks[block_idx + 1 :]]
+                    ),
+                )
+            start = end
+        return self.tokens(), EMPTY_TOKENS
+
+    def _piece(self, text: str) -> TokenArray:
+        """Tokens of part of a block; those of the last split are kept."""
+        known = self._pieces.get(text)
+        return self._frozen(text) if known is None else known
+
+    def _frozen(self, text: str) -> TokenArray:
+        return self._tokenize(text) if text else EMPTY_TOKENS
+
+
+def _matching_head(blocks: list[_Block], text: str) -> tuple[int, int]:
+    """Return how many blocks from the start stand in ``text`` too, and where they end."""
+    end = 0
+    for n_head, block in enumerate(blocks):
+        if not text.startswith(block.text, end):
+            return n_head, end
+        end += len(block.text)
+    return len(blocks), end
+
+
+def _matching_tail(blocks: list[_Block], text: str, head_end: int) -> tuple[int, int]:
+    """Return how many blocks from the end stand in ``text`` too, and where they start."""
+    start = len(text)
+    for n_tail, block in enumerate(reversed(blocks)):
+        begin = start - len(block.text)
+        if begin < head_end or not text.startswith(block.text, begin):
+            return n_tail, start
+        start = begin
+    return len(blocks), start
+
+
+def _joined(arrays: list[TokenArray]) -> TokenArray:
+    joined = np.concatenate(arrays) if arrays else EMPTY_TOKENS
+    joined.setflags(write=False)
+    return joined

@@ -1,0 +1,89 @@
+"""Who is served next: jobs of several documents, fairly, the newest of each document first.
+
+The queue itself knows nothing of models.  One thread takes from it (the engine thread, the only
+one that touches a llama.cpp context), any thread puts into it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+Job = TypeVar("Job")
+
+
+class FairQueue(Generic[Job]):
+    """Jobs by document, taken round robin over the documents, control jobs before all others.
+
+    Within a document jobs come out in the order in which they went in; ``put`` with
+    ``supersede`` removes the document's older jobs and hands them back.
+    """
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._control: deque[Job] = deque()
+        self._by_document: OrderedDict[str, deque[Job]] = OrderedDict()
+        self._idle: OrderedDict[str, Job] = OrderedDict()
+
+    def put(self, document: str, job: Job, *, supersede: bool) -> list[Job]:
+        """Queue a job; returns the older jobs of ``document`` that it supersedes."""
+        with self._condition:
+            jobs = self._by_document.setdefault(document, deque())
+            superseded = list(jobs) if supersede else []
+            if supersede:
+                jobs.clear()
+            jobs.append(job)
+            self._condition.notify()
+            return superseded
+
+    def put_control(self, job: Job) -> None:
+        """Queue a job that comes before every document's."""
+        with self._condition:
+            self._control.append(job)
+            self._condition.notify()
+
+    def put_idle(self, key: str, job: Job) -> None:
+        """Queue a job for when nothing else waits; a newer one of the same key replaces it."""
+        with self._condition:
+            self._idle[key] = job
+            self._idle.move_to_end(key)
+            self._condition.notify()
+
+    def get(self, timeout_s: float | None) -> Job | None:
+        """Take the next job; None when none came within ``timeout_s`` (None waits for ever)."""
+        with self._condition:
+            if not self._condition.wait_for(self._any, timeout_s):
+                return None
+            if self._control:
+                return self._control.popleft()
+            if self._by_document:
+                document, jobs = self._by_document.popitem(last=False)
+                job = jobs.popleft()
+                if jobs:
+                    self._by_document[document] = jobs  # to the back: the others come first
+                return job
+            return self._idle.popitem(last=False)[1]
+
+    def waiting(self) -> bool:
+        """Whether a control job or a document's job waits (idle jobs do not count)."""
+        with self._condition:
+            return bool(self._control or self._by_document)
+
+    def take_all(self, wanted: Callable[[Job], bool]) -> list[Job]:
+        """Remove and return the documents' jobs for which ``wanted`` holds, oldest first."""
+        with self._condition:
+            taken: list[Job] = []
+            for document in list(self._by_document):
+                jobs = self._by_document[document]
+                taken += [job for job in jobs if wanted(job)]
+                kept = deque(job for job in jobs if not wanted(job))
+                if kept:
+                    self._by_document[document] = kept
+                else:
+                    del self._by_document[document]
+            return taken
+
+    def _any(self) -> bool:
+        return bool(self._control or self._by_document or self._idle)

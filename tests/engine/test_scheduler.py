@@ -1,0 +1,66 @@
+"""Fairness and superseding of the engine's queue."""
+
+import threading
+
+from speclsp.engine.scheduler import FairQueue
+
+
+def drain(queue: FairQueue[str]) -> list[str]:
+    taken = []
+    while (job := queue.get(0)) is not None:
+        taken.append(job)
+    return taken
+
+
+def test_documents_take_turns_and_keep_their_own_order():
+    queue: FairQueue[str] = FairQueue()
+    for job in ("a1", "a2", "a3"):
+        assert queue.put("a", job, supersede=False) == []
+    queue.put("b", "b1", supersede=False)
+    assert drain(queue) == ["a1", "b1", "a2", "a3"]
+
+
+def test_a_newer_job_supersedes_only_its_own_document():
+    queue: FairQueue[str] = FairQueue()
+    queue.put("a", "a1", supersede=True)
+    queue.put("b", "b1", supersede=True)
+    assert queue.put("a", "a2", supersede=True) == ["a1"]
+    assert drain(queue) == ["a2", "b1"]
+
+
+def test_superseding_again_and_again_does_not_starve_the_other_document():
+    queue: FairQueue[str] = FairQueue()
+    queue.put("b", "b1", supersede=True)
+    served = []
+    for i in range(5):
+        queue.put("a", f"a{i}", supersede=True)
+        served.append(queue.get(0))
+    assert "b1" in served[:2]
+
+
+def test_control_jobs_come_first_and_idle_jobs_last():
+    queue: FairQueue[str] = FairQueue()
+    queue.put_idle("warm a", "old")
+    queue.put_idle("warm b", "idle b")
+    queue.put_idle("warm a", "idle a")
+    queue.put("a", "a1", supersede=True)
+    queue.put_control("load")
+    assert queue.waiting()
+    assert drain(queue) == ["load", "a1", "idle b", "idle a"]
+    assert not queue.waiting()
+
+
+def test_take_all_removes_what_is_wanted():
+    queue: FairQueue[str] = FairQueue()
+    for document, job in (("a", "a1"), ("a", "a2"), ("b", "b1")):
+        queue.put(document, job, supersede=False)
+    assert queue.take_all(lambda job: job.endswith("1")) == ["a1", "b1"]
+    assert drain(queue) == ["a2"]
+
+
+def test_get_wakes_up_for_a_job_of_another_thread():
+    queue: FairQueue[str] = FairQueue()
+    thread = threading.Thread(target=lambda: queue.put("a", "a1", supersede=True))
+    thread.start()
+    assert queue.get(10) == "a1"
+    thread.join()
