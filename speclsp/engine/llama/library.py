@@ -1,0 +1,254 @@
+"""The llama.cpp library of this process: its start, its log and its devices.
+
+llama.cpp keeps one log callback and one list of backends per process, so this module does too.
+Importing it takes the log away from stderr at once, before anything can be written there.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from llama_cpp import llama_cpp as llama
+from llama_cpp._ctypes_extensions import load_shared_library
+
+from speclsp.request import LogLevel
+
+LogSink = Callable[[LogLevel, str], None]
+DeviceKind = Literal["cpu", "gpu", "igpu", "accel"]
+
+_LEVELS: dict[int, LogLevel] = {1: "info", 2: "warning", 3: "error", 4: "debug"}
+_LEVEL_CONTINUED = 5
+_MAX_WAITING_LINES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """A device that ggml can compute on; memory in bytes, 0 where the backend does not know."""
+
+    name: str
+    description: str
+    kind: DeviceKind
+    memory_free: int
+    memory_total: int
+    handle: int = field(repr=False, compare=False)
+    """``ggml_backend_dev_t``; only engine/llama uses it."""
+
+
+class _Log:
+    """Cuts llama.cpp's log into lines; they wait here until there is a sink."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sink: LogSink | None = None
+        self._waiting: deque[tuple[LogLevel, str]] = deque(maxlen=_MAX_WAITING_LINES)
+        # A line may come in pieces, and several threads write at once.
+        self._partial = threading.local()
+        self._collectors = threading.local()
+
+    def route(self, sink: LogSink | None) -> None:
+        with self._lock:
+            self._sink = sink
+            waiting = tuple(self._waiting) if sink is not None else ()
+            if sink is not None:
+                self._waiting.clear()
+        for level, line in waiting:
+            self._emit(level, line)
+
+    def receive(self, raw_level: int, raw_text: bytes | None) -> None:
+        level: LogLevel = (
+            getattr(self._partial, "level", "info")
+            if raw_level == _LEVEL_CONTINUED
+            else _LEVELS.get(raw_level, "info")
+        )
+        text = getattr(self._partial, "text", "") + (raw_text or b"").decode("utf-8", "replace")
+        *lines, rest = text.split("\n")
+        self._partial.text = rest
+        self._partial.level = level
+        for line in lines:
+            if line.strip(" ."):
+                self._emit(level, line.rstrip())
+
+    @contextmanager
+    def collect(self) -> Iterator[list[str]]:
+        errors: list[str] = []
+        outer = getattr(self._collectors, "errors", None)
+        self._collectors.errors = errors
+        try:
+            yield errors
+        finally:
+            self._collectors.errors = outer
+
+    def _emit(self, level: LogLevel, line: str) -> None:
+        if level == "error":
+            errors = getattr(self._collectors, "errors", None)
+            if errors is not None:
+                errors.append(line)
+        with self._lock:
+            sink = self._sink
+            if sink is None:
+                self._waiting.append((level, line))
+                return
+        sink(level, line)
+
+
+_log = _Log()
+
+
+@llama.llama_log_callback  # type: ignore[untyped-decorator]  # a ctypes function type
+def _log_callback(level: int, text: bytes | None, _user_data: int | None) -> None:
+    try:
+        _log.receive(level, text)
+    except Exception:  # noqa: BLE001  # ctypes would print it to stderr, and a log line is no reason
+        return
+
+
+def c_library() -> Any:
+    """Return the C library of this process."""
+    return ctypes.CDLL("msvcrt" if sys.platform == "win32" else None)
+
+
+def _silence() -> None:
+    # After Python has gone, a callback into it would crash.  abs() is a C function that ignores
+    # all but its first argument and does nothing, so it can stand in as a log callback.
+    nothing = ctypes.cast(c_library().abs, llama.llama_log_callback)
+    llama.llama_log_set(nothing, None)
+
+
+llama.llama_log_set(_log_callback, None)
+atexit.register(_silence)
+
+
+def route_log(sink: LogSink | None) -> None:
+    """Send llama.cpp's log, line by line, to ``sink``; None keeps the lines until there is one.
+
+    ``sink`` gets llama.cpp's own level and may be called from any thread, during any call into
+    llama.cpp.  The last 1,000 lines from before come first.
+    """
+    _log.route(sink)
+
+
+@contextmanager
+def collected_errors() -> Iterator[list[str]]:
+    """Collect the error lines that llama.cpp logs on this thread meanwhile."""
+    with _log.collect() as errors:
+        yield errors
+
+
+@functools.cache
+def ggml() -> Any:
+    """Start llama.cpp's backends and return libggml's device functions, prototypes set."""
+    start_backends()
+    return _ggml_functions()
+
+
+@functools.cache
+def start_backends() -> None:
+    """Initialise llama.cpp once per process and load its backends."""
+    llama.llama_backend_init()
+    functions = _ggml_functions()
+    if functions.backend_reg_count() == 0:
+        # Builds with loadable backends keep them beside the library.
+        functions.backend_load_all_from_path(str(llama._base_path).encode())  # noqa: SLF001  # the one place that knows it
+
+
+@dataclass(frozen=True, slots=True)
+class _GgmlFunctions:
+    backend_reg_count: Callable[[], int]
+    backend_load_all_from_path: Callable[[bytes], None]
+    backend_dev_count: Callable[[], int]
+    backend_dev_get: Callable[[int], int]
+    backend_dev_name: Callable[[int], bytes]
+    backend_dev_description: Callable[[int], bytes]
+    backend_dev_type: Callable[[int], int]
+    backend_dev_memory: Callable[[int, Any, Any], None]
+    backend_dev_buffer_type: Callable[[int], int | None]
+    backend_buft_name: Callable[[int], bytes]
+
+
+_PROTOTYPES: dict[str, tuple[list[Any], Any]] = {
+    "backend_reg_count": ([], ctypes.c_size_t),
+    "backend_load_all_from_path": ([ctypes.c_char_p], None),
+    "backend_dev_count": ([], ctypes.c_size_t),
+    "backend_dev_get": ([ctypes.c_size_t], ctypes.c_void_p),
+    "backend_dev_name": ([ctypes.c_void_p], ctypes.c_char_p),
+    "backend_dev_description": ([ctypes.c_void_p], ctypes.c_char_p),
+    "backend_dev_type": ([ctypes.c_void_p], ctypes.c_int),
+    "backend_dev_memory": (
+        [ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)],
+        None,
+    ),
+    "backend_dev_buffer_type": ([ctypes.c_void_p], ctypes.c_void_p),
+    "backend_buft_name": ([ctypes.c_void_p], ctypes.c_char_p),
+}
+
+
+@functools.cache
+def _ggml_functions() -> _GgmlFunctions:
+    base_path = llama._base_path  # noqa: SLF001  # honours LLAMA_CPP_LIB_PATH as llama_cpp does
+    libraries = [load_shared_library(name, base_path) for name in ("ggml", "ggml-base")]
+    functions: dict[str, Any] = {}
+    for name, (argument_types, result_type) in _PROTOTYPES.items():
+        owner = next(library for library in libraries if hasattr(library, f"ggml_{name}"))
+        function = owner[f"ggml_{name}"]  # by item: a function object of our own
+        function.argtypes = argument_types
+        function.restype = result_type
+        functions[name] = function
+    return _GgmlFunctions(**functions)
+
+
+_KINDS: dict[int, DeviceKind] = {0: "cpu", 1: "gpu", 2: "igpu", 3: "accel"}
+
+
+def devices() -> tuple[DeviceInfo, ...]:
+    """Return the devices of this build on this machine, with the memory that is free now."""
+    functions = ggml()
+    found = []
+    for device_idx in range(functions.backend_dev_count()):
+        handle = functions.backend_dev_get(device_idx)
+        kind = _KINDS.get(functions.backend_dev_type(handle))
+        if kind is None:
+            continue  # a device made of other devices
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        functions.backend_dev_memory(handle, ctypes.byref(free), ctypes.byref(total))
+        found.append(
+            DeviceInfo(
+                name=functions.backend_dev_name(handle).decode(),
+                description=functions.backend_dev_description(handle).decode("utf-8", "replace"),
+                kind=kind,
+                memory_free=free.value,
+                memory_total=total.value,
+                handle=handle,
+            )
+        )
+    return tuple(found)
+
+
+def buffer_types() -> dict[str, int]:
+    """Return the handles of the devices' buffer types by name, for example ``CPU``, ``CUDA0``."""
+    functions = ggml()
+    found = {}
+    for device in devices():
+        buffer_type = functions.backend_dev_buffer_type(device.handle)
+        if buffer_type:
+            found[functions.backend_buft_name(buffer_type).decode()] = buffer_type
+    return found
+
+
+def supports_gpu_offload() -> bool:
+    """Return whether this build of llama.cpp can put layers on a GPU that is there."""
+    start_backends()
+    return bool(llama.llama_supports_gpu_offload())
+
+
+def library_version() -> str:
+    """Return llama.cpp's version as it names itself."""
+    return str(llama.llama_version().decode("utf-8", "replace"))

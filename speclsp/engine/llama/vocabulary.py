@@ -1,0 +1,295 @@
+"""A model's vocabulary, loaded without its weights."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from llama_cpp import llama_cpp as llama
+
+from speclsp.drafting.protocol import TokenArray
+from speclsp.engine.llama.library import collected_errors, start_backends
+from speclsp.engine.llama.model_file import check_model_file, load_error
+from speclsp.errors import EngineUnavailableError, ModelLoadError
+from speclsp.fim.protocol import FimTokenIds
+
+_TYPE_NAMES = {0: "none", 1: "SPM", 2: "BPE", 3: "WPM", 4: "UGM", 5: "RWKV", 6: "PLAMO2", 7: "test"}
+_TYPES_WITH_BYTE_TOKENS = frozenset({"SPM", "UGM"})
+_ATTR_UNKNOWN, _ATTR_CONTROL, _ATTR_USER_DEFINED = 1 << 0, 1 << 3, 1 << 4
+_ATTRS_SPECIAL = _ATTR_UNKNOWN | _ATTR_CONTROL | _ATTR_USER_DEFINED
+_MAX_TEXT_BYTES = 1 << 30
+# Text before which a space-prefixing tokenizer is asked, so that the space goes to it.
+_LEAD_IN = "\n"
+
+
+class _NativeVocabulary:
+    """Owns the vocabulary-only model; it is freed with the last reference to this object.
+
+    Whoever calls into it holds a reference meanwhile, so that closing needs no lock.
+    """
+
+    def __init__(self, model: int) -> None:
+        self.model = model
+        self.pointer: int = llama.llama_model_get_vocab(model)
+        weakref.finalize(self, llama.llama_model_free, model)
+
+
+class LlamaVocabulary:
+    """Implements :class:`speclsp.fim.protocol.Vocabulary`; safe to use from any thread.
+
+    It owns a model of its own without weights, so it lives on when the weights are freed.
+    """
+
+    def __init__(self, native: _NativeVocabulary) -> None:
+        self._native: _NativeVocabulary | None = native
+        pointer = native.pointer
+        self._n_tokens = int(llama.llama_vocab_n_tokens(pointer))
+        self._type_name = _TYPE_NAMES.get(int(llama.llama_vocab_type(pointer)), "unknown")
+        self._metadata = MappingProxyType(_read_metadata(native.model))
+        self._texts: tuple[bytes, ...] = tuple(
+            llama.llama_vocab_get_text(pointer, token) for token in range(self._n_tokens)
+        )
+        attributes = np.fromiter(
+            (llama.llama_vocab_get_attr(pointer, token) for token in range(self._n_tokens)),
+            dtype=np.int32,
+            count=self._n_tokens,
+        )
+        self._fingerprint = _fingerprint(self._type_name, self._texts, attributes)
+        self._special: dict[bytes, int] = {
+            self._texts[token]: int(token) for token in np.flatnonzero(attributes & _ATTRS_SPECIAL)
+        }
+        self._end_tokens = frozenset(
+            token for token in range(self._n_tokens) if llama.llama_vocab_is_eog(pointer, token)
+        )
+        self._bos = _id_or_none(llama.llama_vocab_bos(pointer))
+        self._eos = _id_or_none(llama.llama_vocab_eos(pointer))
+        self._adds_bos = bool(llama.llama_vocab_get_add_bos(pointer))
+        self._adds_eos = bool(llama.llama_vocab_get_add_eos(pointer))
+        self._fim = FimTokenIds(
+            prefix=_id_or_none(llama.llama_vocab_fim_pre(pointer)),
+            suffix=_id_or_none(llama.llama_vocab_fim_suf(pointer)),
+            middle=_id_or_none(llama.llama_vocab_fim_mid(pointer)),
+            pad=_id_or_none(llama.llama_vocab_fim_pad(pointer)),
+            repo=_id_or_none(llama.llama_vocab_fim_rep(pointer)),
+            separator=_id_or_none(llama.llama_vocab_fim_sep(pointer)),
+        )
+        self._pieces: list[bytes | None] = [None] * self._n_tokens
+        self._check_byte_tokens()
+        self._lead_in = self._find_lead_in()
+
+    @property
+    def n_tokens(self) -> int:
+        """How many token ids there are."""
+        return self._n_tokens
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The GGUF's scalar metadata, as text."""
+        return self._metadata
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash over the type and all tokens: equal for equal vocabularies."""
+        return self._fingerprint
+
+    @property
+    def type_name(self) -> str:
+        """llama.cpp's kind of tokenizer: ``BPE``, ``SPM``, ``WPM``, ``UGM``, ``RWKV`` …."""
+        return self._type_name
+
+    @property
+    def bos(self) -> int | None:
+        """The beginning-of-sequence token, where the model wants one before a prompt."""
+        return self._bos if self._adds_bos else None
+
+    @property
+    def bos_token(self) -> int | None:
+        """The beginning-of-sequence token, whether a prompt starts with it or not."""
+        return self._bos
+
+    @property
+    def eos_token(self) -> int | None:
+        """The end-of-sequence token."""
+        return self._eos
+
+    @property
+    def adds_bos(self) -> bool:
+        """Whether a prompt starts with the beginning-of-sequence token."""
+        return self._adds_bos
+
+    @property
+    def adds_eos(self) -> bool:
+        """Whether a prompt ends with the end-of-sequence token."""
+        return self._adds_eos
+
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        """Tokens that end a generation (llama.cpp's end-of-generation tokens)."""
+        return self._end_tokens
+
+    @property
+    def fim(self) -> FimTokenIds:
+        """The fill-in-the-middle tokens, named by the GGUF or found by llama.cpp by their text."""
+        return self._fim
+
+    def tokenize(self, text: str) -> TokenArray:
+        """Tokens of plain text: special tokens' names in it stay text, and no BOS is added.
+
+        No space is put before the text either, whatever the vocabulary does for sentences: the
+        pieces of the tokens are the text again.  Lone surrogates become question marks.
+        Raises :class:`EngineUnavailableError` after :meth:`close`.
+        """
+        pointer = self._open().pointer
+        if not self._lead_in:
+            return _tokenize(pointer, text)
+        tokens = _tokenize(pointer, _LEAD_IN + text)
+        n_lead_in = len(self._lead_in)
+        if tuple(tokens[:n_lead_in].tolist()) == self._lead_in:
+            return tokens[n_lead_in:]
+        # The text's start melted into the lead-in; one space too many is the lesser evil.
+        return _tokenize(pointer, text)
+
+    def special(self, text: str) -> int | None:
+        """The id of the control or user-defined token whose text is exactly ``text``."""
+        return self._special.get(text.encode("utf-8", "replace"))
+
+    def text(self, token: int) -> str:
+        """The token as the vocabulary spells it, for messages."""
+        return self._texts[token].decode("utf-8", "replace")
+
+    def piece(self, token: int) -> bytes:
+        """The bytes that a token adds to the text; empty for control tokens.
+
+        Raises IndexError for an id that does not exist.
+        """
+        if token < 0:
+            raise IndexError(f"token {token} is not in a vocabulary of {self._n_tokens}")
+        piece = self._pieces[token]
+        if piece is None:
+            piece = _read_piece(self._open().pointer, token)
+            self._pieces[token] = piece
+        return piece
+
+    def close(self) -> None:
+        """Free the native vocabulary as soon as no thread uses it; what was read stays."""
+        self._native = None
+
+    def _open(self) -> _NativeVocabulary:
+        native = self._native
+        if native is None:
+            raise EngineUnavailableError("The model's vocabulary was closed.")
+        return native
+
+    def _check_byte_tokens(self) -> None:
+        # llama.cpp looks each unknown byte's token up without a net and would end the process.
+        if self._type_name not in _TYPES_WITH_BYTE_TOKENS:
+            return
+        texts = frozenset(self._texts)
+        for byte in range(256):
+            if f"<0x{byte:02X}>".encode() not in texts and bytes((byte,)) not in texts:
+                raise ModelLoadError(
+                    f"The model's vocabulary has no token for the byte 0x{byte:02X}.",
+                    remedy="Convert the model again, or take another file of it.",
+                )
+
+    def _find_lead_in(self) -> tuple[int, ...]:
+        """Tokens of the lead-in where the vocabulary puts a space before any text, else none."""
+        pointer = self._open().pointer
+        first = _tokenize(pointer, "a")
+        if not len(first) or not self.piece(int(first[0])).startswith(b" "):
+            return ()
+        return tuple(_tokenize(pointer, _LEAD_IN).tolist())
+
+
+def load_vocabulary(path: Path) -> LlamaVocabulary:
+    """Load the vocabulary of a GGUF file, without its weights.
+
+    Raises :class:`~speclsp.errors.ModelNotFoundError` and
+    :class:`~speclsp.errors.ModelLoadError`.
+    """
+    check_model_file(path)
+    start_backends()
+    params = llama.llama_model_default_params()
+    params.vocab_only = True
+    with collected_errors() as errors:
+        model = llama.llama_model_load_from_file(os.fsencode(path), params)
+    if not model:
+        raise load_error(path, errors)
+    native = _NativeVocabulary(model)
+    if llama.llama_vocab_n_tokens(native.pointer) == 0:
+        raise ModelLoadError(
+            f"The model {path} has no vocabulary.",
+            remedy="Take a text generation model whose tokenizer is in the GGUF.",
+        )
+    return LlamaVocabulary(native)
+
+
+def _id_or_none(token: int) -> int | None:
+    return None if token == llama.LLAMA_TOKEN_NULL else int(token)
+
+
+def _fingerprint(type_name: str, texts: tuple[bytes, ...], attributes: Any) -> str:
+    digest = hashlib.blake2b(type_name.encode(), digest_size=16)
+    lengths = np.fromiter(map(len, texts), dtype="<u4", count=len(texts))
+    digest.update(lengths.tobytes())
+    digest.update(b"".join(texts))
+    digest.update(attributes.astype("<i4").tobytes())
+    return digest.hexdigest()
+
+
+def _tokenize(pointer: int, text: str) -> TokenArray:
+    data = text.encode("utf-8", "replace")
+    if not data:
+        return np.zeros(0, dtype=np.int32)
+    if len(data) > _MAX_TEXT_BYTES:
+        raise ValueError(f"text of {len(data)} bytes is too long to tokenize at once")
+    # Never more tokens than bytes, and a space or two that some vocabularies add.
+    n_room = len(data) + 8
+    buffer = np.empty(n_room, dtype=np.int32)
+    n_tokens = llama.llama_tokenize(
+        pointer,
+        data,
+        len(data),
+        buffer.ctypes.data_as(llama.llama_token_p),
+        n_room,
+        False,  # the C function's add_special
+        False,  # parse_special
+    )
+    if n_tokens < 0:
+        raise ValueError(f"llama_tokenize wants room for {-n_tokens} tokens of {len(data)} bytes")
+    return buffer[:n_tokens].copy()
+
+
+def _read_piece(pointer: int, token: int) -> bytes:
+    n_room = 64
+    while True:
+        buffer = ctypes.create_string_buffer(n_room)
+        n_bytes = llama.llama_token_to_piece(pointer, token, buffer, n_room, 0, False)  # special
+        if n_bytes >= 0:
+            return buffer.raw[:n_bytes]
+        n_room = -n_bytes
+
+
+def _read_metadata(model: int) -> dict[str, str]:
+    metadata = {}
+    for item_idx in range(llama.llama_model_meta_count(model)):
+        key = _read_string(llama.llama_model_meta_key_by_index, model, item_idx)
+        metadata[key] = _read_string(llama.llama_model_meta_val_str_by_index, model, item_idx)
+    return metadata
+
+
+def _read_string(function: Any, model: int, item_idx: int) -> str:
+    n_room = 256
+    while True:
+        buffer = ctypes.create_string_buffer(n_room)
+        n_bytes = function(model, item_idx, buffer, n_room)
+        if n_bytes < n_room:
+            return buffer.value.decode("utf-8", "replace")
+        n_room = n_bytes + 1
