@@ -1,0 +1,327 @@
+"""A small language client that drives a server process over stdio, as an editor does.
+
+``speclsp demo`` and the end-to-end tests type through it.  Positions are code points: the client
+offers the position encoding utf-32 only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pygls.lsp.client import LanguageClient
+
+from speclsp import __version__
+from speclsp.errors import SpecLspError
+from speclsp.request import EngineState, LogLevel, LogLine, Progress, StateChanged
+
+_LEVELS: dict[int, LogLevel] = {1: "error", 2: "warning", 3: "info", 4: "debug", 5: "debug"}
+_STDERR_LINES_KEPT = 50
+
+
+class ServerProcessError(SpecLspError):
+    """The server process answered with an error, or ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class InlineItem:
+    """One suggestion: ``insert_text`` replaces ``start_character``..``end_character`` of ``line``.
+
+    Lines and characters count from 0; characters are code points.
+    """
+
+    insert_text: str
+    line: int
+    start_character: int
+    end_character: int
+    command: str = ""
+    """The command to run after insertion, empty for none."""
+    arguments: tuple[Any, ...] = ()
+
+
+def _ignore(_: object) -> None:
+    """Drop what nobody asked to hear."""
+
+
+class ServerProcess:
+    """One language server process with one open document at a time.
+
+    The callbacks run on the event loop: ``on_log`` for window/logMessage, ``on_message`` for
+    window/showMessage, ``on_progress`` for work-done progress, ``on_state`` for the
+    speclsp/status notification.
+    """
+
+    def __init__(
+        self,
+        *,
+        on_log: Callable[[LogLine], None] = _ignore,
+        on_message: Callable[[LogLine], None] = _ignore,
+        on_progress: Callable[[Progress], None] = _ignore,
+        on_state: Callable[[StateChanged], None] = _ignore,
+    ) -> None:
+        self._client = LanguageClient("speclsp-client", __version__)
+        self._on_log = on_log
+        self._on_message = on_message
+        self._on_progress = on_progress
+        self._on_state = on_state
+        self._options: Mapping[str, Any] = {}
+        self._process: asyncio.subprocess.Process | None = None
+        self._stderr_task: asyncio.Task[None] | None = None
+        self._stderr: deque[str] = deque(maxlen=_STDERR_LINES_KEPT)
+        self._uri = ""
+        self._version = 0
+        self._text = ""
+        self._listen()
+
+    # --- life -----------------------------------------------------------------------------------
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        folder: Path,
+        *,
+        options: Mapping[str, Any] | None = None,
+    ) -> types.ServerCapabilities:
+        """Start ``argv``, initialize it on ``folder``, and return what it can do.
+
+        ``options`` are speclsp settings: sent as initializationOptions, and answered to
+        workspace/configuration.
+        Raises :class:`ServerProcessError` where the server does not answer.
+        """
+        self._options = dict(options or {})
+        try:
+            await self._client.start_io(argv[0], *argv[1:], cwd=str(folder))
+        except OSError as error:
+            raise ServerProcessError(f"cannot start {argv[0]}: {error}") from error
+        self._process = self._client._server  # noqa: SLF001  pygls keeps the process to itself
+        self._stderr_task = asyncio.create_task(self._drain_stderr())
+        root = folder.resolve()
+        result = await self._ask(
+            self._client.initialize_async(
+                types.InitializeParams(
+                    capabilities=_capabilities(),
+                    process_id=None,
+                    client_info=types.ClientInfo(name="speclsp-client", version=__version__),
+                    root_uri=root.as_uri(),
+                    workspace_folders=[types.WorkspaceFolder(uri=root.as_uri(), name=root.name)],
+                    initialization_options=dict(self._options),
+                )
+            )
+        )
+        self._client.initialized(types.InitializedParams())
+        return cast("types.InitializeResult", result).capabilities
+
+    async def shutdown(self, timeout_s: float = 20.0) -> int:
+        """Shut the server down and return its exit code; it is killed after ``timeout_s``."""
+        process = self._process
+        if process is None:
+            return 0
+        try:
+            async with asyncio.timeout(timeout_s):
+                if process.returncode is None:
+                    await self._ask(self._client.shutdown_async(None))
+                    self._client.exit(None)
+                await process.wait()
+        except (TimeoutError, ServerProcessError):
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+        with contextlib.suppress(asyncio.IncompleteReadError, BrokenPipeError):
+            await self._client.stop()  # type: ignore[no-untyped-call]  # pygls left it bare
+        if self._stderr_task is not None:
+            await self._stderr_task
+        return process.returncode if process.returncode is not None else -1
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last lines that the server wrote to standard error."""
+        return "\n".join(self._stderr)
+
+    # --- document -------------------------------------------------------------------------------
+
+    def open(self, path: Path, text: str, language_id: str = "python") -> None:
+        """Open ``path`` with ``text`` in its buffer; a document opened before is closed."""
+        self.close_document()
+        self._uri = path.resolve().as_uri()
+        self._version = 1
+        self._text = text
+        self._client.text_document_did_open(
+            types.DidOpenTextDocumentParams(
+                types.TextDocumentItem(self._uri, language_id, self._version, text)
+            )
+        )
+
+    def close_document(self) -> None:
+        """Close the open document, if any."""
+        if self._uri:
+            self._client.text_document_did_close(
+                types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(self._uri))
+            )
+            self._uri = ""
+
+    def change(self, text: str) -> None:
+        """Make ``text`` the buffer's whole text; only what differs is sent."""
+        start, end, inserted = _edit(self._text, text)
+        change = types.TextDocumentContentChangePartial(
+            range=types.Range(_position(self._text, start), _position(self._text, end)),
+            text=inserted,
+        )
+        self._version += 1
+        self._text = text
+        self._client.text_document_did_change(
+            types.DidChangeTextDocumentParams(
+                types.VersionedTextDocumentIdentifier(version=self._version, uri=self._uri),
+                [change],
+            )
+        )
+
+    def save(self) -> None:
+        """Tell the server that the buffer was written to its file."""
+        self._client.text_document_did_save(
+            types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(self._uri))
+        )
+
+    # --- requests -------------------------------------------------------------------------------
+
+    async def inline_completion(self, line: int, character: int) -> list[InlineItem]:
+        """Ask for ghost text at a position (from 0, code points).
+
+        Raises :class:`ServerProcessError` where the server answers with an error.
+        """
+        result = await self._ask(
+            self._client.text_document_inline_completion_async(
+                types.InlineCompletionParams(
+                    context=types.InlineCompletionContext(
+                        types.InlineCompletionTriggerKind.Automatic
+                    ),
+                    text_document=types.TextDocumentIdentifier(self._uri),
+                    position=types.Position(line, character),
+                )
+            )
+        )
+        items = result.items if isinstance(result, types.InlineCompletionList) else result or []
+        return [_inline_item(item, line, character) for item in items]
+
+    async def execute_command(self, name: str, arguments: Sequence[Any] = ()) -> Any:
+        """Run a command of the server and return its answer (plain JSON data).
+
+        Raises :class:`ServerProcessError` where the server answers with an error.
+        """
+        return await self._ask(
+            self._client.workspace_execute_command_async(
+                types.ExecuteCommandParams(command=name, arguments=list(arguments))
+            )
+        )
+
+    async def accept(self, item: InlineItem) -> None:
+        """Run the command that an editor runs once an item was inserted."""
+        if item.command:
+            await self.execute_command(item.command, item.arguments)
+
+    # --- inside ---------------------------------------------------------------------------------
+
+    async def _ask(self, answer: Any) -> Any:
+        try:
+            return await answer
+        except JsonRpcException as error:
+            raise ServerProcessError(f"the server answered {error.code}: {error.message}") from None
+        except RuntimeError as error:  # pygls fails open requests so when the process ends
+            raise ServerProcessError(f"{error}\n{self.stderr_tail}".strip()) from error
+
+    async def _drain_stderr(self) -> None:
+        stream = self._process.stderr if self._process else None
+        while stream is not None and (line := await stream.readline()):
+            self._stderr.append(line.decode("utf-8", "replace").rstrip())
+
+    def _listen(self) -> None:
+        def heard_log(params: types.LogMessageParams) -> None:
+            self._on_log(LogLine(level=_LEVELS.get(params.type, "info"), message=params.message))
+
+        def heard_message(params: types.ShowMessageParams) -> None:
+            level = _LEVELS.get(params.type, "info")
+            self._on_message(LogLine(level=level, message=params.message))
+
+        def heard_progress(params: types.ProgressParams) -> None:
+            self._on_progress(_progress(params))
+
+        def heard_status(params: Any) -> None:
+            state = cast("EngineState", params.state)
+            self._on_state(StateChanged(state=state, message=params.message))
+
+        def create_progress(_: types.WorkDoneProgressCreateParams) -> None:
+            return None
+
+        def configuration(params: types.ConfigurationParams) -> list[dict[str, Any]]:
+            return [dict(self._options) for _ in params.items]
+
+        listeners: dict[str, Callable[..., Any]] = {
+            types.WINDOW_LOG_MESSAGE: heard_log,
+            types.WINDOW_SHOW_MESSAGE: heard_message,
+            types.PROGRESS: heard_progress,
+            "speclsp/status": heard_status,
+            types.WINDOW_WORK_DONE_PROGRESS_CREATE: create_progress,
+            types.WORKSPACE_CONFIGURATION: configuration,
+        }
+        for method, listener in listeners.items():
+            self._client.feature(method)(listener)
+
+
+def _capabilities() -> types.ClientCapabilities:
+    return types.ClientCapabilities(
+        general=types.GeneralClientCapabilities(
+            position_encodings=[types.PositionEncodingKind.Utf32]
+        ),
+        text_document=types.TextDocumentClientCapabilities(
+            inline_completion=types.InlineCompletionClientCapabilities(),
+            synchronization=types.TextDocumentSyncClientCapabilities(did_save=True),
+        ),
+        workspace=types.WorkspaceClientCapabilities(configuration=True, workspace_folders=True),
+        window=types.WindowClientCapabilities(work_done_progress=True),
+    )
+
+
+def _inline_item(item: types.InlineCompletionItem, line: int, character: int) -> InlineItem:
+    text = item.insert_text
+    range_ = item.range
+    return InlineItem(
+        insert_text=text if isinstance(text, str) else text.value,
+        line=range_.start.line if range_ else line,
+        start_character=range_.start.character if range_ else character,
+        end_character=range_.end.character if range_ else character,
+        command=item.command.command if item.command else "",
+        arguments=tuple(item.command.arguments or ()) if item.command else (),
+    )
+
+
+def _progress(params: types.ProgressParams) -> Progress:
+    value = params.value
+    data: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
+    return Progress(
+        token=str(params.token),
+        stage=data.get("kind", "report"),
+        title=data.get("title") or "",
+        message=data.get("message") or "",
+        percentage=data.get("percentage"),
+    )
+
+
+def _edit(old: str, new: str) -> tuple[int, int, str]:
+    """Return ``(start, end, inserted)`` so that ``old[:start] + inserted + old[end:] == new``."""
+    n_common = min(len(old), len(new))
+    start = next((i for i in range(n_common) if old[i] != new[i]), n_common)
+    n_tail = next(
+        (i for i in range(n_common - start) if old[-1 - i] != new[-1 - i]), n_common - start
+    )
+    return start, len(old) - n_tail, new[start : len(new) - n_tail]
+
+
+def _position(text: str, offset: int) -> types.Position:
+    line = text.count("\n", 0, offset)
+    return types.Position(line, offset - (text.rfind("\n", 0, offset) + 1))
