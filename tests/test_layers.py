@@ -1,0 +1,120 @@
+"""The invariants of ARCHITECTURE.md about who may import what, checked on the source."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import speclsp
+
+PACKAGE = Path(speclsp.__file__).parent
+
+# The layer of each module or package directly below speclsp/.
+LAYERS = {
+    "__init__": 0,
+    "errors": 0,
+    "settings": 0,
+    "cancellation": 0,
+    "request": 0,
+    "seam": 0,
+    "embedded": 0,
+    "fim": 1,
+    "drafting": 1,
+    "decoding": 1,
+    "postprocess": 1,
+    "index_store": 1,
+    "engine": 2,
+    "workspace": 2,
+    "completer": 3,
+    "lsp": 4,
+    "bench": 4,
+    "cli": 5,
+    "__main__": 5,
+}
+
+# Third-party packages that only one place may import.
+ONLY_IN = {
+    "llama_cpp": ("engine/llama/",),
+    "pygls": ("lsp/",),
+    "lsprotocol": ("lsp/",),
+    "watchdog": ("workspace/watch.py",),
+    "pygments": ("postprocess/scope.py",),
+    "pathspec": ("workspace/",),
+    "sqlite3": ("index_store/",),
+    "click": ("cli/",),
+    "rich": ("cli/", "bench/"),
+}
+
+# L1 computes: no threads, no processes, no network; only the stores touch files.
+PURE = {"fim", "drafting", "decoding", "postprocess"}
+IMPURE_MODULES = {"threading", "subprocess", "socket", "asyncio", "multiprocessing", "time", "random"}
+
+
+def sources() -> list[Path]:
+    return sorted(p for p in PACKAGE.rglob("*.py") if "_fixtures" not in p.parts)
+
+
+def imported_modules(path: Path) -> set[str]:
+    modules: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            assert node.module is not None
+            modules |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return modules
+
+
+def home(path: Path) -> str:
+    relative = path.relative_to(PACKAGE)
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+def test_every_module_has_a_layer():
+    assert {home(path) for path in sources()} <= set(LAYERS)
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_go_down_only(path: Path):
+    layer = LAYERS[home(path)]
+    for module in imported_modules(path):
+        parts = module.split(".")
+        if parts[0] == "speclsp" and len(parts) > 1 and parts[1] in LAYERS:
+            assert LAYERS[parts[1]] <= layer, f"{path} (L{layer}) imports {module}"
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_foreign_packages_stay_behind_their_border(path: Path):
+    relative = path.relative_to(PACKAGE).as_posix()
+    for module in imported_modules(path):
+        allowed = ONLY_IN.get(module.split(".")[0])
+        if allowed is not None:
+            assert relative.startswith(allowed), f"{relative} imports {module}"
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in sources() if home(p) in PURE], ids=lambda p: str(p.relative_to(PACKAGE))
+)
+def test_the_computing_layer_has_no_threads_clock_or_files(path: Path):
+    assert not IMPURE_MODULES & {m.split(".")[0] for m in imported_modules(path)}
+    calls = {
+        node.func.id
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert not {"open", "print"} & calls
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_nothing_prints_since_stdout_is_the_wire(path: Path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id != "print", f"{path}:{node.lineno}"
+
+
+def test_no_folder_is_a_drawer_for_everything():
+    stems = {p.stem for p in sources()}
+    assert not stems & {"utils", "util", "helpers", "common", "misc"}
