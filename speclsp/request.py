@@ -116,6 +116,8 @@ class RequestStats:
     n_prompt_evaluated: int = 0
     n_predicted: int = 0
     n_target_passes: int = 0
+    n_decode_passes: int = 0
+    """Target passes after the prefill; the prefills that emitted are the difference."""
     n_drafted: int = 0
     n_accepted: int = 0
     n_single_passes: int = 0

@@ -47,6 +47,8 @@ class DraftContext:
     """Other open buffers, the most recently used first."""
     corpora: tuple[TokenCorpus, ...] = ()
     """The project's files, what was accepted before, and the like."""
+    n_vocab: int = 0
+    """Size of the target's vocabulary: token ids are below it.  The decoding loop fills it in."""
 
 
 @dataclass(frozen=True, slots=True)

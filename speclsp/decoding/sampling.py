@@ -1,0 +1,164 @@
+"""Choosing the next token from one row of logits, as llama.cpp's default sampler chain does.
+
+The order is llama.cpp's: top-k → top-p → min-p → temperature → draw.  Top-p and min-p look at the
+probabilities before the temperature.  A temperature of 0 takes the most probable token.
+
+Two things differ from llama.cpp, neither of which changes the distribution:
+
+* sums run in float64, so that a long tail does not lose mass;
+* the draw inverts the cumulative distribution over token ids in rising order, not over tokens
+  sorted by probability.  Two tokens that swap ranks in the last bits then move the boundaries by
+  that last bit only, where the sorted order would exchange their whole intervals.
+
+Sample-and-match verification stays exact because a sampler is asked once per emitted token and
+consumes exactly one uniform number each time: a seeded run is then the same function of the
+logits whether or not the tokens were drafted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+LogitRow: TypeAlias = NDArray[np.float32]
+"""Logits of one position, shape [n_vocab]."""
+
+_NUCLEUS_START = 256
+_NUCLEUS_GROWTH = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingParams:
+    """How to choose tokens; the settings of the same names say what each value means."""
+
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    seed: int
+    """-1 takes a new seed."""
+
+
+class Sampler(Protocol):
+    """Chooses one token per row; called once per emitted token, in order."""
+
+    def sample(self, row: LogitRow) -> int:
+        """Return the token that follows, given its logits, shape [n_vocab]."""
+
+
+class GreedySampler:
+    """The most probable token; the lowest id among equals."""
+
+    __slots__ = ()
+
+    def sample(self, row: LogitRow) -> int:
+        """Return the token that follows, given its logits, shape [n_vocab]."""
+        return int(row.argmax())
+
+
+class SeededSampler:
+    """Draws from the filtered distribution, one uniform number per token."""
+
+    __slots__ = ("_generator", "params", "uniform")
+
+    def __init__(self, params: SamplingParams) -> None:
+        self.params = params
+        self._generator = np.random.default_rng(params.seed if params.seed >= 0 else None)
+        self.uniform = math.nan
+        """The last number drawn, in [0, 1)."""
+
+    def sample(self, row: LogitRow) -> int:
+        """Return the token that follows, given its logits, shape [n_vocab]."""
+        self.uniform = self._generator.random()
+        token_ids, cumulative = candidates(row, self.params)
+        return draw(token_ids, cumulative, self.uniform)
+
+    def skip(self, n_tokens: int) -> None:
+        """Use up the numbers of ``n_tokens`` tokens, to go on in the middle of a seeded run."""
+        self._generator.random(n_tokens)
+
+
+def make_sampler(params: SamplingParams) -> GreedySampler | SeededSampler:
+    """Return the sampler that ``params`` ask for."""
+    return SeededSampler(params) if params.temperature > 0.0 else GreedySampler()
+
+
+def candidates(
+    row: LogitRow, params: SamplingParams
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the tokens that may be drawn, in rising order, and their cumulative weights.
+
+    The weights are not normalised: the last cumulative one is their sum.  At least one token is
+    left, the most probable.
+    """
+    best = float(row.max())
+    if not math.isfinite(best):
+        # A broken row (NaN, or +inf) has no distribution; its argmax keeps the request going.
+        return np.array([row.argmax()], dtype=np.int64), np.ones(1)
+    if params.top_k > 0 or params.top_p < 1.0:
+        token_ids = np.sort(_nucleus(row, best, params.top_k, params.top_p))
+        logits = row[token_ids].astype(np.float64)
+    else:
+        token_ids = np.arange(row.size)
+        logits = row.astype(np.float64)
+    if params.min_p > 0.0:
+        likely = logits >= best + math.log(params.min_p)
+        token_ids, logits = token_ids[likely], logits[likely]
+    weights = np.exp((logits - best) / params.temperature)
+    return token_ids, np.cumsum(weights)
+
+
+def draw(token_ids: NDArray[np.int64], cumulative: NDArray[np.float64], uniform: float) -> int:
+    """Return the token in whose interval of the cumulative weights ``uniform`` of the sum lies."""
+    place = int(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"))
+    # Rounding may lift the product to the whole sum, which lies in no interval.
+    return int(token_ids[min(place, token_ids.size - 1)])
+
+
+def best_tokens(row: LogitRow, best: float, n_tokens: int) -> NDArray[np.int64]:
+    """Return the ``n_tokens`` most probable tokens, the best first, lower ids first among equals.
+
+    ``best`` is the row's largest logit.  Few tokens lie near the best one, so a threshold cuts
+    the row down before anything is sorted: one pass over the row instead of a sort of it.
+    """
+    n_tokens = min(n_tokens, row.size)
+    near = np.arange(row.size)
+    for depth in (8.0, 16.0):
+        above = np.flatnonzero(row >= np.float32(best - depth))
+        if above.size >= n_tokens:
+            near = above
+            break
+    if near.size > 4 * n_tokens:
+        # Equals of the last one taken stay in, so that the order below decides between them.
+        place = near.size - n_tokens
+        last = np.partition(row[near], place)[place]
+        near = near[row[near] >= last]
+    order = np.argsort(-row[near], kind="stable")
+    return near[order[:n_tokens]]
+
+
+def _nucleus(row: LogitRow, best: float, top_k: int, top_p: float) -> NDArray[np.int64]:
+    """Return the tokens that top-k and then top-p leave, the best first."""
+    if top_k > 0:
+        token_ids = best_tokens(row, best, top_k)
+        if top_p >= 1.0:
+            return token_ids
+        cumulative = np.cumsum(np.exp(row[token_ids].astype(np.float64) - best))
+        return token_ids[: _n_reaching(cumulative, top_p * cumulative[-1])]
+    mass = float(np.exp(row.astype(np.float64) - best).sum())
+    n_tokens = _NUCLEUS_START
+    while True:
+        token_ids = best_tokens(row, best, n_tokens)
+        cumulative = np.cumsum(np.exp(row[token_ids].astype(np.float64) - best))
+        if cumulative[-1] >= top_p * mass or token_ids.size == row.size:
+            return token_ids[: _n_reaching(cumulative, top_p * mass)]
+        n_tokens *= _NUCLEUS_GROWTH
+
+
+def _n_reaching(cumulative: NDArray[np.float64], wanted: float) -> int:
+    """Return how many tokens it takes for the cumulative weight to reach ``wanted``."""
+    return min(int(np.searchsorted(cumulative, wanted, side="left")) + 1, cumulative.size)

@@ -1,0 +1,115 @@
+"""A deterministic stand-in for a target model: exact, tiny, without llama.cpp.
+
+Its logits are a pure function of the tokens in its cache, so decoding one token at a time and many
+in a batch agree to the last bit.  It is strict where llama.cpp is: a call that does not fit raises
+:class:`~speclsp.errors.DecodeError` and empties the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from speclsp.decoding.protocol import Logits
+from speclsp.errors import DecodeError
+
+Prediction: TypeAlias = Callable[[Sequence[int]], Sequence[float] | NDArray[np.float64]]
+"""Takes all tokens up to a position, returns the logits of what follows, n_vocab of them."""
+
+
+class ScriptedTarget:
+    """A :class:`~speclsp.decoding.protocol.Target` whose next-token logits come from a function."""
+
+    def __init__(
+        self,
+        predict: Prediction,
+        n_vocab: int,
+        *,
+        n_ctx: int = 4096,
+        n_batch: int = 2048,
+        n_ubatch: int = 512,
+    ) -> None:
+        self._predict = predict
+        self._cached: list[int] = []
+        self.n_vocab = n_vocab
+        self.n_ctx = n_ctx
+        self.n_ctx_train = n_ctx
+        self.n_batch = n_batch
+        self.n_ubatch = n_ubatch
+        self.description = "scripted"
+        self.layers = {"scripted": 1}
+        self.supports_rollback = True
+        self.n_tokens_evaluated = 0
+        self.n_decodes = 0
+        self.closed = False
+
+    @property
+    def cached(self) -> Sequence[int]:
+        """The token ids in the cache, by position."""
+        return self._cached
+
+    def truncate(self, n_tokens: int) -> None:
+        """Keep the first ``n_tokens`` positions."""
+        del self._cached[n_tokens:]
+
+    def decode(self, tokens: Sequence[int], n_logits: int) -> Logits:
+        """Append ``tokens`` and return the logits of the last ``n_logits`` of them."""
+        self._check(tokens, n_logits)
+        self.n_decodes += 1
+        self.n_tokens_evaluated += len(tokens)
+        logits = np.zeros((n_logits, self.n_vocab), dtype=np.float32)
+        first_row = len(tokens) - n_logits
+        for idx, token in enumerate(tokens):
+            self._cached.append(int(token))
+            if idx >= first_row:
+                logits[idx - first_row] = self._predict(self._cached)
+        return logits
+
+    def close(self) -> None:
+        """Forget everything, as a real target frees its memory."""
+        self.closed = True
+        self._cached.clear()
+
+    def _check(self, tokens: Sequence[int], n_logits: int) -> None:
+        problem = ""
+        if self.closed:
+            problem = "the target is closed"
+        elif not tokens or len(tokens) > self.n_batch:
+            problem = f"{len(tokens)} tokens in a batch of {self.n_batch}"
+        elif len(self._cached) + len(tokens) > self.n_ctx:
+            problem = f"no room for {len(tokens)} tokens behind {len(self._cached)}"
+        elif not 0 <= n_logits <= len(tokens):
+            problem = f"{n_logits} rows of logits for {len(tokens)} tokens"
+        elif not all(0 <= token < self.n_vocab for token in tokens):
+            problem = "a token id outside the vocabulary"
+        if problem:
+            self._cached.clear()
+            raise DecodeError(f"the scripted target cannot decode: {problem}.")
+
+
+def following(script: Sequence[int], n_vocab: int, *, n_prompt: int = 0) -> Prediction:
+    """Predict ``script[i]`` at position ``n_prompt + i``, and its last token from its end on."""
+
+    def predict(cached: Sequence[int]) -> Sequence[float]:
+        place = min(max(len(cached) - n_prompt, 0), len(script) - 1)
+        logits = [0.0] * n_vocab
+        logits[script[place]] = 10.0
+        return logits
+
+    return predict
+
+
+def hashing(n_vocab: int, *, order: int = 3, sharpness: float = 3.0) -> Prediction:
+    """Predict from a hash of the last ``order`` tokens: random-looking, and the same every time.
+
+    ``sharpness`` is the logits' standard deviation.
+    """
+
+    def predict(cached: Sequence[int]) -> NDArray[np.float64]:
+        generator = np.random.default_rng([token + 1 for token in cached[-order:]])
+        return generator.standard_normal(n_vocab) * sharpness
+
+    return predict
