@@ -14,7 +14,7 @@ Counting, as in the project's statistics everywhere:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 FinishReason = Literal["stop", "length", "deadline", "cancelled"]
@@ -72,6 +72,8 @@ class CompletionRequest:
     deadline_ms: int | None = None
     supersede: bool = True
     """False where requests of one document stand side by side (headless use)."""
+    wait_for_model: bool = False
+    """True queues the request until the models are loaded; False fails it at once instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +146,10 @@ class CompletionResult:
     stats: RequestStats
     n_replaced: int = 0
     """Characters (code points) after the cursor, on its line, that ``text`` replaces."""
+
+    def timed(self, *, ms_queue: float, ms_total: float) -> CompletionResult:
+        """Return the result with the times that only the queue knows."""
+        return replace(self, stats=replace(self.stats, ms_queue=ms_queue, ms_total=ms_total))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

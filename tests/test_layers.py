@@ -49,7 +49,15 @@ ONLY_IN = {
 
 # L1 computes: no threads, no processes, no network; only the stores touch files.
 PURE = {"fim", "drafting", "decoding", "postprocess"}
-IMPURE_MODULES = {"threading", "subprocess", "socket", "asyncio", "multiprocessing", "time", "random"}
+IMPURE_MODULES = {
+    "threading",
+    "subprocess",
+    "socket",
+    "asyncio",
+    "multiprocessing",
+    "time",
+    "random",
+}
 
 
 def sources() -> list[Path]:

@@ -1,0 +1,109 @@
+"""The table of settings: spellings, types, layers, languages."""
+
+import pytest
+
+from speclsp import settings
+from speclsp.errors import SettingsError
+from speclsp.settings import Settings, resolve
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("n_gpu_layers", "n_gpu_layers"),
+        ("n-gpu-layers", "n_gpu_layers"),
+        ("nGpuLayers", "n_gpu_layers"),
+        ("gpu-layers", "n_gpu_layers"),
+        ("draft-max", "spec_draft_n_max"),
+        ("draftMin", "spec_draft_n_min"),
+        ("draft-p-min", "spec_draft_p_min"),
+        ("draft-model", "spec_draft_model"),
+        ("spec-ngram-size-n", "max_ngram_size"),
+        ("ctx_size_draft", "spec_draft_ctx_size"),
+        ("nonsense", None),
+    ],
+)
+def test_every_spelling_of_a_name_means_the_same_setting(spelling, name):
+    assert settings.canonical_name(spelling) == name
+
+
+def test_no_two_settings_share_a_spelling():
+    seen: dict[str, str] = {}
+    for name in settings.FIELDS:
+        for spelling in (name, *settings.info(name).aliases):
+            key = spelling.replace("_", "").replace("-", "").lower()
+            assert seen.setdefault(key, name) == name, spelling
+    shorts = [settings.info(n).short for n in settings.FIELDS if settings.info(n).short]
+    assert len(shorts) == len(set(shorts))
+
+
+def test_every_setting_says_what_it_is():
+    for name in settings.FIELDS:
+        row = settings.info(name)
+        assert row.help.endswith((".", ")")), name
+        assert row.group
+        assert settings.convert(name, settings.default(name)) == settings.default(name)
+
+
+def test_later_layers_win_and_none_means_not_set():
+    resolved = resolve([{"nPredict": 10, "topK": 5}, {"n_predict": 20, "top_k": None}])
+    assert resolved.problems == ()
+    assert (resolved.settings.n_predict, resolved.settings.top_k) == (20, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("n_predict", "many", ["n_predict", "`int`", "'many'", "128"]),
+        ("n_predict", 0, ["n_predict", ">= 1"]),
+        ("n_predict", True, ["n_predict", "`int`", "`bool`"]),
+        ("top_p", 1.5, ["top_p", "<= 1"]),
+        ("multiline", "sometimes", ["multiline", "sometimes"]),
+        ("cache_type_k", "q9", ["cache_type_k", "q9"]),
+        ("exclude", "*.py", ["exclude", "`array`"]),
+        ("languages", {"python": 3}, ["languages"]),
+    ],
+)
+def test_a_wrong_value_is_named_with_the_default_and_left_out(name, value, words):
+    resolved = resolve([{name: value}])
+    assert resolved.settings == Settings()
+    (problem,) = resolved.problems
+    assert problem.name == name
+    for word in words:
+        assert word in problem.message
+
+
+def test_an_unknown_name_is_reported():
+    (problem,) = resolve([{"nPredikt": 3}]).problems
+    assert "nPredikt" in problem.message
+
+
+def test_a_bad_value_keeps_the_value_from_before():
+    before = Settings(n_predict=7)
+    assert resolve([{"n_predict": -1}], base=before).settings.n_predict == 7
+
+
+def test_text_values_as_a_command_line_gives_them():
+    assert settings.convert("n_predict", "12", from_text=True) == 12
+    assert settings.convert("n_gpu_layers", "all", from_text=True) == "all"
+    assert settings.convert("n_gpu_layers", "3", from_text=True) == 3
+    assert settings.convert("kv_offload", "false", from_text=True) is False
+    with pytest.raises(SettingsError, match="temperature"):
+        settings.convert("temperature", "warm", from_text=True)
+
+
+def test_a_language_overrides_what_it_may():
+    resolved = resolve(
+        [{"languages": {"markdown": {"enabled": False, "nPredict": 5, "model": "x", "top_p": 9}}}]
+    )
+    assert [p.name for p in resolved.problems] == [
+        "languages.markdown.model",
+        "languages.markdown.top_p",
+    ]
+    markdown = resolved.settings.for_language("markdown")
+    assert (markdown.enabled, markdown.n_predict, markdown.model) == (False, 5, "")
+    assert resolved.settings.for_language("python") == resolved.settings
+
+
+def test_changed_names_what_differs():
+    assert settings.changed(Settings(), Settings(n_predict=5, seed=3)) == ("n_predict", "seed")
