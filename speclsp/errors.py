@@ -12,6 +12,7 @@
     ├── EngineError               the engine cannot answer
     │   ├── EngineUnavailableError    loading, switched off, or failed to load
     │   └── DecodeError           llama_decode failed
+    │       └── DecodeInterruptedError    it was stopped from outside, and nothing is lost
     ├── TemplateError             a ``fim_template`` cannot be read
     ├── DrafterError              a drafter is unknown or broken
     └── StoreError                a file or database of ours is damaged or cannot be written
@@ -70,6 +71,13 @@ class EngineUnavailableError(EngineError):
 
 class DecodeError(EngineError):
     """llama_decode failed; the KV cache was cleared."""
+
+
+class DecodeInterruptedError(DecodeError):
+    """llama_decode was stopped from outside; the KV cache holds what it held before the call.
+
+    Where the model cannot take back a part of what it has seen, the cache is empty.
+    """
 
 
 class TemplateError(SpecLspError):

@@ -60,8 +60,9 @@ class _Log:
             waiting = tuple(self._waiting) if sink is not None else ()
             if sink is not None:
                 self._waiting.clear()
-        for level, line in waiting:
-            self._emit(level, line)
+        if sink is not None:
+            for level, line in waiting:
+                sink(level, line)
 
     def receive(self, raw_level: int, raw_text: bytes | None) -> None:
         level: LogLevel = (
@@ -78,20 +79,19 @@ class _Log:
                 self._emit(level, line.rstrip())
 
     @contextmanager
-    def collect(self) -> Iterator[list[str]]:
-        errors: list[str] = []
-        outer = getattr(self._collectors, "errors", None)
-        self._collectors.errors = errors
+    def collect(self) -> Iterator[list[tuple[LogLevel, str]]]:
+        lines: list[tuple[LogLevel, str]] = []
+        outer = getattr(self._collectors, "lines", None)
+        self._collectors.lines = lines
         try:
-            yield errors
+            yield lines
         finally:
-            self._collectors.errors = outer
+            self._collectors.lines = outer
 
     def _emit(self, level: LogLevel, line: str) -> None:
-        if level == "error":
-            errors = getattr(self._collectors, "errors", None)
-            if errors is not None:
-                errors.append(line)
+        collected = getattr(self._collectors, "lines", None)
+        if collected is not None:
+            collected.append((level, line))
         with self._lock:
             sink = self._sink
             if sink is None:
@@ -137,10 +137,10 @@ def route_log(sink: LogSink | None) -> None:
 
 
 @contextmanager
-def collected_errors() -> Iterator[list[str]]:
-    """Collect the error lines that llama.cpp logs on this thread meanwhile."""
-    with _log.collect() as errors:
-        yield errors
+def collected_lines() -> Iterator[list[tuple[LogLevel, str]]]:
+    """Collect what llama.cpp logs on this thread meanwhile; it goes to the sink as well."""
+    with _log.collect() as lines:
+        yield lines
 
 
 @functools.cache

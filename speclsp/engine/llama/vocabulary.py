@@ -15,7 +15,7 @@ import numpy as np
 from llama_cpp import llama_cpp as llama
 
 from speclsp.drafting.protocol import TokenArray
-from speclsp.engine.llama.library import collected_errors, start_backends
+from speclsp.engine.llama.library import collected_lines, start_backends
 from speclsp.engine.llama.model_file import check_model_file, load_error
 from speclsp.errors import EngineUnavailableError, ModelLoadError
 from speclsp.fim.protocol import FimTokenIds
@@ -218,10 +218,10 @@ def load_vocabulary(path: Path) -> LlamaVocabulary:
     start_backends()
     params = llama.llama_model_default_params()
     params.vocab_only = True
-    with collected_errors() as errors:
+    with collected_lines() as lines:
         model = llama.llama_model_load_from_file(os.fsencode(path), params)
     if not model:
-        raise load_error(path, errors)
+        raise load_error(path, [line for level, line in lines if level == "error"])
     native = _NativeVocabulary(model)
     if llama.llama_vocab_n_tokens(native.pointer) == 0:
         raise ModelLoadError(

@@ -1,0 +1,55 @@
+"""How many CPU threads pay: physical cores that this process may use.
+
+llama.cpp's threads wait for each other by spinning, so that a thread too many costs more than it
+brings: hyper-threads and cores beyond a container's quota are not counted.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+_CPU_FOLDER = Path("/sys/devices/system/cpu")
+_CGROUP_QUOTA_FILE = Path("/sys/fs/cgroup/cpu.max")
+
+
+def physical_cpu_count(
+    cpu_folder: Path = _CPU_FOLDER, cgroup_quota_file: Path = _CGROUP_QUOTA_FILE
+) -> int:
+    """Return the number of physical cores this process may use, at least 1.
+
+    Respects CPU affinity and a cgroup's quota.  Where the cores' topology cannot be read, every
+    second logical CPU counts as a core, all of them up to four (as llama.cpp has it).
+    """
+    cpu_ids = _usable_cpu_ids()
+    cores = {_core_of(cpu_folder, cpu_id) for cpu_id in cpu_ids}
+    if None in cores:
+        n_cores = len(cpu_ids) if len(cpu_ids) <= 4 else len(cpu_ids) // 2
+    else:
+        n_cores = len(cores)
+    quota = _quota(cgroup_quota_file)
+    return max(1, n_cores if quota is None else min(n_cores, math.ceil(quota)))
+
+
+def _usable_cpu_ids() -> list[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def _core_of(cpu_folder: Path, cpu_id: int) -> str | None:
+    """Return what names the physical core of a logical CPU: the list of its siblings."""
+    try:
+        return (cpu_folder / f"cpu{cpu_id}/topology/thread_siblings_list").read_text().strip()
+    except OSError:
+        return None
+
+
+def _quota(cgroup_quota_file: Path) -> float | None:
+    """Return the CPUs that a cgroup allows, None for no limit."""
+    try:
+        quota, period = cgroup_quota_file.read_text().split()
+        return int(quota) / int(period)
+    except (OSError, ValueError):  # no cgroup, or "max"
+        return None

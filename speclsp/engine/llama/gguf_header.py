@@ -1,0 +1,159 @@
+"""Reads a GGUF's header: how large each tensor is, before anything is loaded.
+
+The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from speclsp.errors import ModelLoadError
+
+_SCALARS = {
+    0: "B",
+    1: "b",
+    2: "H",
+    3: "h",
+    4: "I",
+    5: "i",
+    6: "f",
+    7: "?",
+    10: "Q",
+    11: "q",
+    12: "d",
+}
+_STRING, _ARRAY = 8, 9
+_SPLIT_NAME = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
+
+Value = str | int | float | bool | list[int] | None
+"""Metadata: arrays only where they hold integers (numbers per layer), else None."""
+
+
+@dataclass(frozen=True, slots=True)
+class GgufHeader:
+    """Metadata, and the size in bytes of each tensor by its name."""
+
+    metadata: dict[str, Value]
+    tensor_bytes: dict[str, int]
+
+    def number(self, key: str, default: int) -> int:
+        """Return the architecture's whole number ``key``; the largest of one per layer."""
+        value = self.metadata.get(f"{self.metadata.get('general.architecture')}.{key}", default)
+        if isinstance(value, list):
+            return max(value, default=default)
+        return value if isinstance(value, int) else default
+
+    def numbers(self, key: str, n_layers: int, default: int) -> list[int]:
+        """Return the architecture's whole number ``key`` for each layer."""
+        value = self.metadata.get(f"{self.metadata.get('general.architecture')}.{key}", default)
+        if isinstance(value, list) and len(value) >= n_layers:
+            return value[:n_layers]
+        return [value if isinstance(value, int) else default] * n_layers
+
+
+def read_gguf_header(path: Path) -> GgufHeader:
+    """Read the header of a GGUF and of the other parts where it is split.
+
+    Raises :class:`ModelLoadError` where the header is damaged or a part is missing.
+    """
+    metadata: dict[str, Value] = {}
+    tensor_bytes: dict[str, int] = {}
+    for part in _parts(path):
+        try:
+            header = _read_one(part)
+        except (OSError, struct.error, OverflowError, MemoryError) as error:
+            raise ModelLoadError(
+                f"The header of {part} cannot be read: {error}.", remedy="Download it again."
+            ) from error
+        metadata = header.metadata | metadata
+        tensor_bytes.update(header.tensor_bytes)
+    return GgufHeader(metadata, tensor_bytes)
+
+
+def _parts(path: Path) -> list[Path]:
+    name = _SPLIT_NAME.match(path.name)
+    if name is None:
+        return [path]
+    count = int(name["count"])
+    return [
+        path.with_name(f"{name['stem']}-{number:05d}-of-{count:05d}.gguf")
+        for number in range(1, count + 1)
+    ]
+
+
+def _read_one(path: Path) -> GgufHeader:
+    with path.open("rb") as file:
+        reader = _Reader(file, path.stat().st_size)
+        reader.scalar("I")  # magic
+        reader.scalar("I")  # version
+        n_tensors, n_items = reader.scalar("Q"), reader.scalar("Q")
+        metadata = {}
+        for _ in range(n_items):
+            key = reader.string()
+            metadata[key] = reader.value(reader.scalar("I"))
+        names, offsets = [], []
+        for _ in range(n_tensors):
+            names.append(reader.string())
+            n_dimensions = reader.scalar("I")
+            reader.skip(8 * n_dimensions + 4)  # dimensions, type
+            offsets.append(reader.scalar("Q"))
+        alignment = metadata.get("general.alignment", 32)
+        alignment = alignment if isinstance(alignment, int) and alignment > 0 else 32
+        data_start = -(-file.tell() // alignment) * alignment
+        ends = sorted({*offsets, max(0, path.stat().st_size - data_start)})
+        following = dict(zip(ends, ends[1:], strict=False))
+        sizes = [max(0, following.get(offset, offset) - offset) for offset in offsets]
+    return GgufHeader(metadata, dict(zip(names, sizes, strict=True)))
+
+
+class _Reader:
+    """Reads little-endian values; lengths beyond the file's end are errors."""
+
+    def __init__(self, file: BinaryIO, n_bytes: int) -> None:
+        self._file = file
+        self._n_bytes = n_bytes
+
+    def scalar(self, code: str) -> int:
+        layout = f"<{code}"
+        value: int = struct.unpack(layout, self._file.read(struct.calcsize(layout)))[0]
+        return value
+
+    def string(self) -> str:
+        length = self.scalar("Q")
+        if length > self._n_bytes:
+            raise struct.error(f"a text of {length} bytes in a file of {self._n_bytes}")
+        return self._file.read(length).decode("utf-8", "replace")
+
+    def skip(self, n_bytes: int) -> None:
+        if self._file.tell() + n_bytes > self._n_bytes:
+            raise struct.error(f"{n_bytes} bytes reach beyond the file's end")
+        self._file.seek(n_bytes, 1)
+
+    def value(self, kind: int) -> Value:
+        if kind == _STRING:
+            return self.string()
+        if kind != _ARRAY:
+            return self.scalar(self._code(kind))
+        item_kind, n_items = self.scalar("I"), self.scalar("Q")
+        if item_kind == _STRING:
+            for _ in range(n_items):
+                self.skip(self.scalar("Q"))
+            return None
+        if item_kind == _ARRAY:
+            for _ in range(n_items):
+                self.value(_ARRAY)
+            return None
+        code = self._code(item_kind)
+        if code not in "iIhHbB" or n_items > 4096:
+            self.skip(struct.calcsize(f"<{code}") * n_items)
+            return None
+        return [self.scalar(code) for _ in range(n_items)]
+
+    def _code(self, kind: int) -> str:
+        if kind not in _SCALARS:
+            raise struct.error(f"a value of the unknown kind {kind}")
+        return _SCALARS[kind]

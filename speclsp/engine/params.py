@@ -1,0 +1,193 @@
+"""From settings to what the models and their contexts are made with.
+
+Target and draft model have parameters of their own; -1, 0 or an empty text follow another
+setting, and are resolved here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from speclsp.engine.cpus import physical_cpu_count
+from speclsp.errors import SettingsError
+from speclsp.settings import FlashAttn, GpuLayers, KvCacheType, LoadMode, Settings, SplitMode
+
+FLOAT_CACHE_TYPES: frozenset[KvCacheType] = frozenset({"f32", "f16", "bf16"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelParams:
+    """Where a model's weights go and how they are read."""
+
+    devices: tuple[str, ...] | None = None
+    """Names of the devices to offload to; None for all, empty for none."""
+    n_gpu_layers: GpuLayers = "auto"
+    split_mode: SplitMode = "layer"
+    tensor_split: tuple[float, ...] = ()
+    main_gpu: int = 0
+    tensor_placements: tuple[tuple[str, str], ...] = ()
+    """(regular expression over tensor names, buffer type) in order of precedence."""
+    load_mode: LoadMode = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextParams:
+    """What a context is made with."""
+
+    n_ctx: int
+    """Positions wanted; 0 for the model's trained context."""
+    n_ctx_min: int
+    """Least positions that fitting may leave."""
+    n_batch: int
+    n_ubatch: int
+    n_threads: int
+    n_threads_batch: int
+    flash_attn: FlashAttn
+    type_k: KvCacheType
+    type_v: KvCacheType
+    kv_offload: bool
+
+
+def target_params(settings: Settings) -> tuple[ModelParams, ContextParams]:
+    """Return the target model's parameters.
+
+    Raises :class:`~speclsp.errors.SettingsError` for settings that contradict each other or
+    cannot be read.
+    """
+    n_threads = _threads(settings)
+    model_params = ModelParams(
+        devices=_devices(settings.device),
+        n_gpu_layers=settings.n_gpu_layers,
+        split_mode=settings.split_mode,
+        tensor_split=_tensor_split(settings.tensor_split),
+        main_gpu=settings.main_gpu,
+        tensor_placements=_placements(
+            "override_tensor",
+            settings.override_tensor,
+            all_experts=settings.cpu_moe,
+            n_expert_layers=settings.n_cpu_moe,
+        ),
+        load_mode=settings.load_mode,
+    )
+    context_params = ContextParams(
+        n_ctx=settings.ctx_size,
+        n_ctx_min=settings.fit_ctx,
+        n_batch=settings.batch_size,
+        n_ubatch=min(settings.ubatch_size, settings.batch_size),
+        n_threads=n_threads,
+        n_threads_batch=_follow(settings.threads_batch, n_threads),
+        flash_attn=settings.flash_attn,
+        type_k=settings.cache_type_k,
+        type_v=settings.cache_type_v,
+        kv_offload=settings.kv_offload,
+    )
+    _check_value_cache(context_params, "cache_type_v", "flash_attn")
+    return model_params, context_params
+
+
+def draft_params(settings: Settings, n_ctx_target: int) -> tuple[ModelParams, ContextParams]:
+    """Return the draft model's parameters; ``n_ctx_target`` is what the target got in the end.
+
+    Raises :class:`~speclsp.errors.SettingsError` as :func:`target_params` does.
+    """
+    n_threads = _follow(settings.spec_draft_threads, _threads(settings))
+    model_params = ModelParams(
+        devices=_devices(settings.spec_draft_device or settings.device),
+        n_gpu_layers=settings.spec_draft_ngl,
+        split_mode=settings.split_mode,
+        tensor_split=_tensor_split(settings.tensor_split),
+        main_gpu=settings.main_gpu,
+        tensor_placements=_placements(
+            "spec_draft_override_tensor",
+            settings.spec_draft_override_tensor,
+            all_experts=settings.spec_draft_cpu_moe,
+            n_expert_layers=settings.spec_draft_n_cpu_moe,
+        ),
+        load_mode=settings.load_mode,
+    )
+    context_params = ContextParams(
+        n_ctx=settings.spec_draft_ctx_size or n_ctx_target,
+        n_ctx_min=settings.fit_ctx,
+        n_batch=settings.spec_draft_batch_size,
+        n_ubatch=min(settings.spec_draft_ubatch_size, settings.spec_draft_batch_size),
+        n_threads=n_threads,
+        n_threads_batch=_follow(settings.spec_draft_threads_batch, n_threads),
+        flash_attn=settings.spec_draft_flash_attn,
+        type_k=settings.spec_draft_type_k,
+        type_v=settings.spec_draft_type_v,
+        kv_offload=settings.kv_offload,
+    )
+    _check_value_cache(context_params, "spec_draft_type_v", "spec_draft_flash_attn")
+    return model_params, context_params
+
+
+def _follow(n_threads: int, followed: int) -> int:
+    """Resolve a number of threads where less than 1 follows another."""
+    return n_threads if n_threads > 0 else followed
+
+
+def _threads(settings: Settings) -> int:
+    return settings.threads if settings.threads > 0 else physical_cpu_count()
+
+
+def _devices(text: str) -> tuple[str, ...] | None:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        return None
+    return () if names == ("none",) else names
+
+
+def _tensor_split(text: str) -> tuple[float, ...]:
+    """Read shares as llama.cpp does: separated by commas or slashes."""
+    if not text.strip():
+        return ()
+    try:
+        shares = tuple(float(share) for share in re.split(r"[,/]", text))
+    except ValueError:
+        shares = (-1.0,)
+    if any(not 0.0 <= share < float("inf") for share in shares) or not any(shares):
+        raise SettingsError(
+            f"tensor_split has the wrong value {text!r}.",
+            remedy="Write a share for each GPU, for example `3,1`.",
+        )
+    return shares
+
+
+def _placements(
+    setting: str, text: str, *, all_experts: bool, n_expert_layers: int
+) -> tuple[tuple[str, str], ...]:
+    """Read ``PATTERN=TYPE,…`` and add llama.cpp's patterns for experts kept on the CPU.
+
+    The patterns are those of llama.cpp's ``common/common.h``.
+    """
+    placements = []
+    for item in filter(None, text.split(",")):
+        pattern, equals, buffer_type = item.rpartition("=")
+        if not equals or not pattern or not buffer_type:
+            raise SettingsError(
+                f"{setting} has the wrong value {item!r}.",
+                remedy=r"Write PATTERN=TYPE, for example `blk\.1.*=CPU`.",
+            )
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise SettingsError(
+                f"{setting} has the pattern {pattern!r}, which is no regular expression: {error}.",
+                remedy=r"Write PATTERN=TYPE, for example `blk\.1.*=CPU`.",
+            ) from error
+        placements.append((pattern, buffer_type))
+    experts = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+    if all_experts:
+        placements.append((experts, "CPU"))
+    placements.extend((rf"blk\.{layer}{experts}", "CPU") for layer in range(n_expert_layers))
+    return tuple(placements)
+
+
+def _check_value_cache(params: ContextParams, cache_setting: str, attention_setting: str) -> None:
+    if params.flash_attn == "off" and params.type_v not in FLOAT_CACHE_TYPES:
+        raise SettingsError(
+            f"{cache_setting} {params.type_v} needs flash attention, but {attention_setting} "
+            "is off.",
+            remedy=f"Set {attention_setting} to auto, or {cache_setting} to f16.",
+        )
