@@ -1,0 +1,128 @@
+"""The token sequences that one request looks its context up in, laid end to end in one array.
+
+::
+
+    −1 … −1 │ least recently used buffer │ −1 │ … │ −1 │ suffix │ −1 │ prefix, then generated →
+
+One vectorised pass over the array finds every place, and the separators, which equal no token,
+keep a match from crossing from one sequence into the next.  Later places take precedence: what was
+just written, then the rest of this buffer, then the buffers used last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from speclsp.drafting.protocol import EMPTY_TOKENS, DraftContext, TokenArray
+
+_SEPARATOR = -1
+_ROOM = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A place whose context ends like the text at the cursor."""
+
+    tokens: TokenArray
+    """What follows there; a view that the next :meth:`LookupText.extend` may invalidate."""
+    length: int
+    """Tokens of context that match."""
+    source: str
+
+
+NO_MATCH = Match(EMPTY_TOKENS, 0, "")
+
+
+class LookupText:
+    """The text at the cursor, and everything it is looked up in.
+
+    ``n_max`` is the most tokens of context that a match counts.
+    """
+
+    def __init__(self, context: DraftContext, n_max: int) -> None:
+        self._n_max = n_max
+        separator = np.array([_SEPARATOR], dtype=np.int32)
+        parts: list[TokenArray] = [np.full(n_max, _SEPARATOR, dtype=np.int32)]
+        ends: list[int] = []
+        n_tokens = n_max
+        for tokens in (*reversed(context.buffers), context.suffix):
+            parts += [tokens, separator]
+            ends.append(n_tokens + tokens.size)
+            n_tokens += tokens.size + 1
+        parts += [context.prefix, np.empty(_ROOM, dtype=np.int32)]
+        self._tokens: TokenArray = np.concatenate(parts, dtype=np.int32)
+        self._ends = np.array(ends, dtype=np.int64)
+        self._n_open = len(context.buffers)
+        self._start = n_tokens
+        self._n_tokens = n_tokens + context.prefix.size
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Append generated tokens to the text at the cursor."""
+        end = self._n_tokens + len(tokens)
+        if end > self._tokens.size:
+            grown = np.empty(end + max(_ROOM, end // 4), dtype=np.int32)
+            grown[: self._n_tokens] = self._tokens[: self._n_tokens]
+            self._tokens = grown
+        self._tokens[self._n_tokens : end] = tokens
+        self._n_tokens = end
+
+    def tail(self) -> TokenArray:
+        """Return the last tokens at the cursor, as many as a match may count."""
+        return self._tokens[max(self._start, self._n_tokens - self._n_max) : self._n_tokens]
+
+    def longest_match(self, n_min: int, n_wanted: int) -> Match:
+        """Find the longest match of at least ``n_min`` tokens and up to ``n_wanted`` behind it.
+
+        Of equally long ones the latest place wins.  Where its sequence ends before ``n_wanted``
+        tokens (a loop that was just entered does), another such place that agrees with what there
+        is may supply more.
+        """
+        tail = self.tail()
+        if tail.size < n_min:
+            return NO_MATCH
+        # The place is the last token of the context, so something follows it up to here - 1.
+        text = self._tokens[: self._n_tokens - 1]
+        places = np.flatnonzero(text == tail[-1])
+        places = places[self._tokens[places + 1] != _SEPARATOR]
+        length = 1 if places.size else 0
+        while 0 < length < tail.size:
+            longer = places[self._tokens[places - length] == tail[-1 - length]]
+            if not longer.size:
+                break
+            places = longer
+            length += 1
+        if length < n_min:
+            return NO_MATCH
+        return self._at(places, length, n_wanted)
+
+    def _at(self, places: NDArray[np.int64], length: int, n_wanted: int) -> Match:
+        sequences = np.searchsorted(self._ends, places)
+        ends = np.append(self._ends, self._n_tokens)[sequences]
+        room = ends - places - 1
+        chosen = places.size - 1
+        n_known = int(room[chosen])
+        if n_known < n_wanted and places.size > 1:
+            known = self._tokens[places[chosen] + 1 : places[chosen] + 1 + n_known]
+            chosen = self._longer(places, room, known, n_wanted)
+        start = int(places[chosen]) + 1
+        n_tokens = min(int(room[chosen]), n_wanted)
+        sequence = int(sequences[chosen])
+        return Match(
+            self._tokens[start : start + n_tokens],
+            length,
+            "open" if sequence < self._n_open else "buffer",
+        )
+
+    def _longer(
+        self, places: NDArray[np.int64], room: NDArray[np.int64], known: TokenArray, n_wanted: int
+    ) -> int:
+        """Return the index of the latest place that agrees with ``known`` and supplies most."""
+        agreeing = np.flatnonzero(room >= known.size)
+        for idx in range(known.size):
+            agreeing = agreeing[self._tokens[places[agreeing] + 1 + idx] == known[idx]]
+        supplies = np.minimum(room[agreeing], n_wanted)
+        return int(agreeing[np.flatnonzero(supplies == supplies.max())[-1]])

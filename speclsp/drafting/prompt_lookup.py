@@ -1,0 +1,97 @@
+"""Prompt lookup: find the text at the cursor elsewhere, and draft what followed it there.
+
+It looks at the buffer itself (before and after the cursor, beyond the prompt's window too), at
+other open buffers, and at the project's files.  The text at the cursor is the buffer before it
+plus what was generated, not the model's prompt: that one ends with a special token, after which
+nothing would match until the model has written something.
+
+The longest match over all sources wins; of equally long ones the buffers' comes before the
+project's.  How much of it is drafted, :mod:`speclsp.drafting.draft_length` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from speclsp.drafting.draft_length import AcceptanceEstimate
+from speclsp.drafting.lookup_text import NO_MATCH, LookupText, Match
+from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, TokenCorpus
+from speclsp.errors import DrafterError
+from speclsp.settings import Settings
+
+_NOTHING = DraftContext(prompt=())
+
+
+class PromptLookupDrafter:
+    """Drafts from text that continues like the text at the cursor.
+
+    A match counts ``n_min`` to ``n_max`` tokens of context; a draft has ``n_draft`` at most.
+    What was accepted is remembered from request to request.
+    """
+
+    name = "prompt-lookup"
+
+    def __init__(self, *, n_min: int, n_max: int, n_draft: int) -> None:
+        self._n_min = n_min
+        self._n_max = n_max
+        self._n_draft = n_draft
+        self._estimate = AcceptanceEstimate()
+        self._last = NO_DRAFT
+        self._n_generated = 0
+        self._corpora: tuple[TokenCorpus, ...] = ()
+        self._text = LookupText(_NOTHING, n_max)
+
+    def begin(self, context: DraftContext) -> None:
+        """Take the request's buffers."""
+        self._text = LookupText(context, self._n_max)
+        self._corpora = context.corpora
+        self._n_generated = 0
+        self._last = NO_DRAFT
+
+    def draft(self, generated: Sequence[int], n_max: int) -> Draft:
+        """Draft what followed the longest match, as far as it is likely to be right."""
+        self._text.extend(generated[self._n_generated :])
+        self._n_generated = len(generated)
+        n_wanted = min(n_max, self._n_draft)
+        match = self._longest_match(n_wanted)
+        n_tokens = min(match.tokens.size, n_wanted)
+        if match.length:
+            n_tokens = self._estimate.draft_length(match.source, match.length, n_tokens)
+        tokens = tuple(match.tokens[:n_tokens].tolist())
+        self._last = Draft(tokens, match.source, match.length) if tokens else NO_DRAFT
+        return self._last
+
+    def accept(self, n_accepted: int) -> None:
+        """Learn how far the last draft was right."""
+        last = self._last
+        self._estimate.observe(last.source, last.match_length, len(last.tokens), n_accepted)
+
+    def _longest_match(self, n_wanted: int) -> Match:
+        best = self._text.longest_match(self._n_min, n_wanted)
+        tail = self._text.tail()
+        for corpus in self._corpora:
+            n_min = max(self._n_min, best.length + 1)
+            if n_min > tail.size:
+                break
+            tokens, length = corpus.continuation(tail, n_min, self._n_max, n_wanted)
+            if tokens.size and length > best.length:
+                best = Match(tokens, length, "project")
+        return best if best.tokens.size else NO_MATCH
+
+
+def create(settings: Settings) -> PromptLookupDrafter:
+    """Make the drafter from the settings of the group speculation.
+
+    Raises :class:`DrafterError` where the settings contradict each other.
+    """
+    if settings.min_ngram_size > settings.max_ngram_size:
+        raise DrafterError(
+            f"min_ngram_size ({settings.min_ngram_size}) is larger than "
+            f"max_ngram_size ({settings.max_ngram_size}).",
+            remedy="Lower `min_ngram_size` or raise `max_ngram_size`.",
+        )
+    return PromptLookupDrafter(
+        n_min=settings.min_ngram_size,
+        n_max=settings.max_ngram_size,
+        n_draft=settings.num_pred_tokens,
+    )
