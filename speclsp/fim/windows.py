@@ -1,0 +1,152 @@
+"""Which part of the buffer goes into the prompt, chosen so that it seldom changes.
+
+A KV cache is reused up to the first token that differs.  If the prefix always were the last n
+tokens before the cursor, every keystroke would shift its first token and nothing could be reused.
+So a window keeps its start while it fits.  When it outgrows its budget it drops once to a part of
+it, and then has room to grow again.  The suffix keeps its end in the same way.
+
+Only text near the cursor is ever tokenised, never the whole file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Encode = Callable[[str], tuple[int, ...]]
+
+CHARS_PER_TOKEN = 6
+"""More characters than a token of code has on average: where the search for a cut begins."""
+
+_DROP_TO = 0.75
+"""Share of its budget that a window takes when it is cut anew; the rest is room to grow."""
+
+_TOO_SMALL = 0.5
+"""Share of its budget below which a window is cut anew where there is more text."""
+
+_N_HEAD_CHARS = 200
+"""Characters by which a window's start is found again after an edit above it."""
+
+_N_SHIFT_CHARS = 20_000
+"""How far an edit above a window may have shifted its start."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextWindow:
+    """A part of the text before or after the cursor: where it is, as it stands, and its tokens."""
+
+    start: int = 0
+    text: str = ""
+    tokens: tuple[int, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """Index after the last character."""
+        return self.start + len(self.text)
+
+
+EMPTY_WINDOW = TextWindow()
+
+
+def prefix_window(
+    text: str, anchor: int, previous: TextWindow, n_tokens_max: int, encode: Encode
+) -> TextWindow:
+    """The window over ``text[:anchor]`` that ends at the anchor, ``n_tokens_max`` tokens at most.
+
+    It begins at a line's start, or inside a line that is longer than the window.
+    """
+    if anchor == 0 or n_tokens_max <= 0:
+        return TextWindow(anchor, "", ())
+    n_chars_max = n_tokens_max * CHARS_PER_TOKEN * 2
+    start = _found_again(text, anchor, previous)
+    if start is not None and anchor - start <= n_chars_max:
+        window = _tokenised(text[start:anchor], start, previous, encode)
+        n_tokens = len(window.tokens)
+        is_large_enough = start == 0 or n_tokens >= n_tokens_max * _TOO_SMALL
+        if n_tokens <= n_tokens_max and is_large_enough:
+            return window
+    if anchor <= n_chars_max:
+        window = _tokenised(text[:anchor], 0, previous, encode)
+        if len(window.tokens) <= n_tokens_max:
+            return window
+    return _cut_prefix(text, anchor, int(n_tokens_max * _DROP_TO), encode)
+
+
+def suffix_window(text: str, previous: TextWindow, n_tokens_max: int, encode: Encode) -> TextWindow:
+    """The window at the start of ``text``, ``n_tokens_max`` tokens at most.
+
+    It ends behind a line end, or inside a line that is longer than the window.
+    """
+    if not text or n_tokens_max <= 0:
+        return EMPTY_WINDOW
+    n_tokens = len(previous.tokens)
+    is_whole = len(previous.text) == len(text)
+    is_large_enough = is_whole or n_tokens >= n_tokens_max * _TOO_SMALL
+    fits = bool(previous.text) and n_tokens <= n_tokens_max and is_large_enough
+    if fits and text.startswith(previous.text):
+        return previous
+    n_chars = n_tokens_max * CHARS_PER_TOKEN
+    while n_chars > 0:
+        end = _line_end_before(text, n_chars)
+        tokens = encode(text[:end])
+        if len(tokens) <= n_tokens_max:
+            return TextWindow(0, text[:end], tokens)
+        n_chars = _shrunk(min(n_chars, end), len(tokens), n_tokens_max)
+    return EMPTY_WINDOW
+
+
+def _cut_prefix(text: str, anchor: int, n_tokens_max: int, encode: Encode) -> TextWindow:
+    n_chars = min(anchor, n_tokens_max * CHARS_PER_TOKEN)
+    while n_chars > 0:
+        start = _line_start_after(text, anchor - n_chars, anchor)
+        tokens = encode(text[start:anchor])
+        if len(tokens) <= n_tokens_max:
+            return TextWindow(start, text[start:anchor], tokens)
+        n_chars = _shrunk(min(n_chars, anchor - start), len(tokens), n_tokens_max)
+    return TextWindow(anchor, "", ())
+
+
+def _shrunk(n_chars: int, n_tokens: int, n_tokens_max: int) -> int:
+    """Fewer characters, in proportion to how far the tokens exceed their maximum."""
+    return min(n_chars - 1, int(n_chars * n_tokens_max / n_tokens * 0.97))
+
+
+def _tokenised(text: str, start: int, previous: TextWindow, encode: Encode) -> TextWindow:
+    """While the user types on one line the window's text stays, and so do its tokens."""
+    tokens = previous.tokens if text == previous.text else encode(text)
+    return TextWindow(start, text, tokens)
+
+
+def _found_again(text: str, anchor: int, previous: TextWindow) -> int | None:
+    """Where the previous window starts now; None where its first text is gone."""
+    if not previous.text:
+        return None
+    if previous.start == 0:
+        return 0
+    head = previous.text[:_N_HEAD_CHARS]
+    if previous.start <= anchor and text.startswith(head, previous.start):
+        return previous.start
+    first = max(0, previous.start - _N_SHIFT_CHARS)
+    found = text.find(head, first, min(anchor, previous.start + _N_SHIFT_CHARS))
+    return found if found >= 0 else None
+
+
+def _line_start_after(text: str, index: int, end: int) -> int:
+    """The first line start from ``index`` on; ``index`` itself where that lies far off."""
+    if index <= 0:
+        return 0
+    # One character earlier, so that an index that starts a line already is found.
+    line_end = text.find("\n", index - 1, index + (end - index) // 2)
+    if line_end >= 0:
+        return line_end + 1
+    return index
+
+
+def _line_end_before(text: str, index: int) -> int:
+    """Behind the last line end up to ``index``; ``index`` itself where that lies far back."""
+    if index >= len(text):
+        return len(text)
+    line_end = text.rfind("\n", index // 2, index)
+    if line_end >= 0:
+        return line_end + 1
+    return index
