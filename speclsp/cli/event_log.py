@@ -1,0 +1,66 @@
+"""Writes a completer's events to standard error, for commands without an editor."""
+
+from __future__ import annotations
+
+import threading
+from typing import get_args
+
+import click
+
+from speclsp.request import Event, LogLevel, LogLine, Problem, Progress, StateChanged
+from speclsp.seam import Completer
+
+_LEVELS: tuple[str, ...] = get_args(LogLevel)
+_WAIT_S = 0.2
+
+
+class EventLog:
+    """A thread that drains the events until it is told to stop."""
+
+    def __init__(self, completer: Completer, least_level: LogLevel) -> None:
+        self._completer = completer
+        self._least_level = least_level
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._drain, name="event-log", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write events."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what is left and end; call it after the completer is closed."""
+        self._stopping.set()
+        self._thread.join(timeout=5)
+
+    def _drain(self) -> None:
+        while True:
+            event = self._completer.next_event(_WAIT_S)
+            if event is not None:
+                self._write(event)
+            elif self._stopping.is_set():
+                return
+            else:
+                # A closed completer answers None at once.
+                self._stopping.wait(0.01)
+
+    def _write(self, event: Event) -> None:
+        level, text = describe(event)
+        if text and _LEVELS.index(level) >= _LEVELS.index(self._least_level):
+            click.echo(f"{level}: {text}", err=True)
+
+
+def describe(event: Event) -> tuple[LogLevel, str]:
+    """Return an event as a level and a line; an empty line for what is not worth one."""
+    match event:
+        case LogLine(level=level, message=message):
+            return level, message
+        case Problem(message=message, remedy=remedy):
+            return "error", f"{message} {remedy}".strip()
+        case StateChanged(state=state, message=message):
+            return "debug", f"engine {state}. {message}".strip()
+        case Progress(stage="begin", title=title):
+            return "info", f"{title} …"
+        case Progress(stage="end", message=message):
+            return "info", message
+        case Progress():
+            return "debug", f"{event.percentage or 0} % {event.message}".strip()

@@ -1,0 +1,90 @@
+"""The ``speclsp`` command: finds the subcommand and imports only that one."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+import click
+
+from speclsp import __version__
+from speclsp.errors import SpecLspError
+
+MISSING_ENGINE = (
+    "llama-cpp-python, which speclsp's engine is built on, cannot be imported: {reason}\n"
+    "Install it: `pip install llama-cpp-python` compiles it (a C and C++ compiler is needed), or "
+    "take one of its prebuilt wheels as the README's section Installation says.\n"
+    "`speclsp doctor` checks the whole installation."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Subcommand:
+    """Where a subcommand is, and its line in the help text."""
+
+    module: str
+    attribute: str
+    help: str
+
+
+SUBCOMMANDS: Mapping[str, Subcommand] = {
+    "serve": Subcommand("speclsp.cli.serve", "serve", "Run the language server."),
+    "complete": Subcommand(
+        "speclsp.cli.complete", "complete", "Complete headless: JSON-RPC on stdin and stdout."
+    ),
+    "demo": Subcommand(
+        "speclsp.cli.demo", "demo", "Type into a sample project and watch the ghost text."
+    ),
+    "doctor": Subcommand("speclsp.cli.doctor", "doctor", "Check the installation."),
+    "drafters": Subcommand("speclsp.cli.drafters", "drafters", "List the drafters."),
+    "data": Subcommand("speclsp.cli.data", "data", "Show or remove what is kept on disk."),
+    "bench": Subcommand("speclsp.cli.bench", "bench", "Measure."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a subcommand when it is run, so that ``--help`` is quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        """Return the subcommands' names in the order of the table."""
+        return list(SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a subcommand, or None for an unknown name."""
+        row = SUBCOMMANDS.get(cmd_name)
+        if row is None:
+            return None
+        try:
+            command = getattr(importlib.import_module(row.module), row.attribute)
+        except (ImportError, OSError, RuntimeError) as error:
+            # llama-cpp-python raises RuntimeError or OSError where its shared library is broken.
+            if "llama" not in str(error):
+                raise
+            ctx.fail(MISSING_ENGINE.format(reason=error))
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{row.module}.{row.attribute} is not a command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, SUBCOMMANDS[name].help) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="speclsp")
+def cli() -> None:
+    """Code completion with speculative fill-in-the-middle on your own machine."""
+
+
+def main() -> NoReturn:
+    """Run the command line and end the process with its exit code."""
+    try:
+        cli()
+    except SpecLspError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(1)
+    sys.exit(0)  # not reached: click's standalone mode ends the process itself

@@ -1,0 +1,192 @@
+"""Command line options made from the table of settings.
+
+Each setting becomes one option: its name and its aliases with dashes, and llama.cpp's one-dash
+form where there is one.  A boolean becomes ``--name/--no-name``, a list may be given several
+times, a mapping is JSON.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+import msgspec
+
+from speclsp import settings
+from speclsp.errors import SettingsError
+
+
+class SettingOption(click.Option):
+    """An option of the table; its help shows the name and llama.cpp's short form only."""
+
+    def __init__(self, setting_name: str) -> None:
+        self.setting_name = setting_name
+        declarations = _declarations(setting_name)
+        if is_switch(setting_name):
+            super().__init__(declarations, default=None)
+        elif is_list(setting_name):
+            super().__init__(declarations, multiple=True, metavar=metavar(setting_name))
+        else:
+            check = _json_check(setting_name) if is_mapping(setting_name) else _check(setting_name)
+            super().__init__(declarations, type=check, metavar=metavar(setting_name))
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:  # noqa: ARG002  # click's
+        """Return the row of the help text."""
+        row = settings.info(self.setting_name)
+        names = long_option(self.setting_name)
+        if is_switch(self.setting_name):
+            names += f" / --no-{names.removeprefix('--')}"
+        else:
+            names += f" {metavar(self.setting_name)}"
+        if row.short:
+            names = f"{row.short}, {names}"
+        return names, f"{row.help}  [{default_text(self.setting_name)}]"
+
+
+class SettingsCommand(click.Command):
+    """A command with an option for every setting, as keyword arguments by setting name.
+
+    An option that is not given is None or empty: see :func:`given_options`.
+    Its help lists the settings by group.
+    """
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.params += [SettingOption(name) for name in settings.FIELDS]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the command's own options, then the settings under their groups' names."""
+        own: list[tuple[str, str]] = []
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            if isinstance(parameter, SettingOption):
+                group = settings.info(parameter.setting_name).group
+                groups.setdefault(group, []).append(record)
+            else:
+                own.append(record)
+        with formatter.section("Options"):
+            formatter.write_dl(own)
+        for group, records in groups.items():
+            with formatter.section(f"Settings: {group}"):
+                formatter.write_dl(records)
+
+
+def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that the command line gives, by canonical name."""
+    given: dict[str, Any] = {}
+    for name, value in options.items():
+        if name in settings.FIELDS and value is not None and value != ():
+            given[name] = list(value) if isinstance(value, tuple) else value
+    return given
+
+
+def long_option(name: str) -> str:
+    """Return the option of a setting or alias: ``ctx_size`` is ``--ctx-size``."""
+    return "--" + name.replace("_", "-")
+
+
+def is_switch(name: str) -> bool:
+    """Return whether a setting is on or off, and so takes no value."""
+    return settings.TYPES[name] is bool
+
+
+def is_list(name: str) -> bool:
+    """Return whether an option may be given several times."""
+    return typing.get_origin(settings.TYPES[name]) is list
+
+
+def is_mapping(name: str) -> bool:
+    """Return whether an option's value is JSON."""
+    return typing.get_origin(settings.TYPES[name]) is dict
+
+
+def choices(name: str) -> tuple[str, ...]:
+    """Return the words that a setting takes, empty where it takes no fixed words."""
+    words: list[str] = []
+    stack = [settings.TYPES[name]]
+    while stack:
+        hint = stack.pop(0)
+        if typing.get_origin(hint) is typing.Literal:
+            words.extend(typing.get_args(hint))
+        else:
+            stack.extend(typing.get_args(hint))
+    return tuple(word for word in words if isinstance(word, str))
+
+
+def metavar(name: str) -> str:
+    """Return what stands for the value in help texts and tables."""
+    if is_mapping(name):
+        return "JSON"
+    kinds = _plain_types(settings.TYPES[name])
+    words = choices(name)
+    if words:
+        return "|".join((*(["N"] if int in kinds else []), *words))
+    if float in kinds:
+        return "X"
+    return "N" if int in kinds else "TEXT"
+
+
+def default_text(name: str) -> str:
+    """Return a setting's default as the help text and the README write it."""
+    value = settings.default(name)
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if value in ("", [], {}):
+        return "empty"
+    return str(value)
+
+
+def _check(name: str) -> Callable[[str], Any]:
+    """Return the conversion of a setting's text; click adds the option to its error."""
+
+    def check(text: str) -> Any:
+        try:
+            return settings.convert(name, text, from_text=True)
+        except SettingsError as error:
+            words = choices(name)
+            hint = f" Possible words: {', '.join(words)}." if words else ""
+            raise click.BadParameter(f"{error}{hint}") from error
+
+    return check
+
+
+def _json_check(name: str) -> Callable[[str], Any]:
+    """Return the conversion of a setting that is an object: checked as the server checks it."""
+
+    def check(text: str) -> Any:
+        try:
+            value = msgspec.json.decode(text)
+        except msgspec.DecodeError as error:
+            raise click.BadParameter(f"not JSON: {error}.") from error
+        problems = settings.resolve([{name: value}]).problems
+        if problems:
+            raise click.BadParameter(" ".join(problem.message for problem in problems))
+        return value
+
+    return check
+
+
+def _declarations(name: str) -> list[str]:
+    row = settings.info(name)
+    spellings = [long_option(spelling) for spelling in (name, *row.aliases)]
+    short = [row.short] if row.short else []
+    if is_switch(name):
+        spellings = [f"{on}/--no-{on.removeprefix('--')}" for on in spellings]
+        if short and settings.default(name):
+            # As upstream: -nkvo is --no-kv-offload.  -cmoe has none, -ncmoe being something else.
+            short = [f"{row.short}/-n{row.short.removeprefix('-')}"]
+    return [name, *spellings, *short]
+
+
+def _plain_types(hint: Any) -> set[type]:
+    """Return the types within a hint: ``int | Literal["auto"]`` has int."""
+    if isinstance(hint, type):
+        return {hint}
+    if typing.get_origin(hint) is typing.Literal:
+        return set()
+    return {plain for inner in typing.get_args(hint) for plain in _plain_types(inner)}

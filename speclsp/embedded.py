@@ -1,0 +1,57 @@
+"""Where the models and the sample project that come with speclsp lie.
+
+A wheel carries them beside this package; a checkout or an editable install has them in
+``fixtures/`` at the root of the repository.
+"""
+
+from pathlib import Path
+
+from speclsp.errors import ModelNotFoundError, SpecLspError
+
+TARGET_FILE_NAME = "embedded-target-q8_0.gguf"
+DRAFT_FILE_NAME = "embedded-draft-q8_0.gguf"
+
+_PACKAGE = Path(__file__).resolve().parent
+_ROOTS = (_PACKAGE / "_fixtures", _PACKAGE.parent / "fixtures")
+
+
+def embedded_target() -> Path:
+    """Return the path of the embedded target model.
+
+    Raises :class:`~speclsp.errors.ModelNotFoundError` where the installation lacks it.
+    """
+    return _model(TARGET_FILE_NAME)
+
+
+def embedded_draft() -> Path:
+    """Return the path of the draft model that belongs to the embedded target model.
+
+    Raises :class:`~speclsp.errors.ModelNotFoundError` where the installation lacks it.
+    """
+    return _model(DRAFT_FILE_NAME)
+
+
+def sample_project() -> Path:
+    """Return the folder of the demo's sample project, which is to be copied, not changed.
+
+    Raises :class:`~speclsp.errors.SpecLspError` where the installation lacks it.
+    """
+    for root in _ROOTS:
+        folder = root / "sample_project"
+        if folder.is_dir():
+            return folder
+    raise SpecLspError(
+        "The sample project is missing from this installation.",
+        remedy="Install speclsp again, or run it from a complete checkout.",
+    )
+
+
+def _model(file_name: str) -> Path:
+    for root in _ROOTS:
+        path = root / "models" / file_name
+        if path.is_file():
+            return path
+    raise ModelNotFoundError(
+        f"The embedded model {file_name} is missing from this installation.",
+        remedy="Install speclsp again, or name a model with --model PATH.gguf.",
+    )

@@ -1,0 +1,106 @@
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
+import pytest
+
+from speclsp.cancellation import CancellationToken
+from speclsp.errors import EngineUnavailableError
+from speclsp.request import (
+    CompletionRequest,
+    CompletionResult,
+    Document,
+    EngineState,
+    Event,
+    RequestStats,
+    SessionStats,
+)
+from speclsp.settings import Settings
+
+
+class FakeCompleter:
+    """A completer that answers with the prefix's last word, when it is told to."""
+
+    def __init__(self) -> None:
+        self.engine_state: EngineState = "ready"
+        self.requests: list[CompletionRequest] = []
+        self.documents: list[tuple[str, Document | str]] = []
+        self.started = threading.Event()
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        self.answer: Callable[[CompletionRequest], str] = lambda r: f"<{r.prefix}>"
+
+    def complete(
+        self, request: CompletionRequest, cancel: CancellationToken
+    ) -> Future[CompletionResult]:
+        future: Future[CompletionResult] = Future()
+        if self.engine_state in {"loading", "off", "failed"}:
+            future.set_exception(
+                EngineUnavailableError(f"The engine is {self.engine_state}.", remedy="Look up.")
+            )
+            return future
+        self.requests.append(request)
+        self.started.set()
+
+        def work() -> None:
+            while not self.may_answer.wait(0.005):
+                if cancel.cancelled:
+                    break
+            try:
+                text = self.answer(request)
+            except Exception as error:  # noqa: BLE001  # whatever a test wants to fail with
+                future.set_exception(error)
+                return
+            future.set_result(
+                CompletionResult(
+                    completion_id="1",
+                    text=text,
+                    finish_reason="cancelled" if cancel.cancelled else "stop",
+                    stats=RequestStats(n_prompt=7, n_predicted=1, n_target_passes=1),
+                )
+            )
+
+        threading.Thread(target=work, daemon=True).start()
+        return future
+
+    def start(self) -> None: ...
+
+    def apply_settings(self, settings: Settings) -> tuple[str, ...]:
+        return ()
+
+    def open_folder(self, folder: object) -> None: ...
+
+    def close_folder(self, root: str) -> None: ...
+
+    def reindex(self) -> None: ...
+
+    def open_document(self, document: Document) -> None:
+        self.documents.append(("open", document))
+
+    def change_document(self, document: Document) -> None:
+        self.documents.append(("change", document))
+
+    def save_document(self, uri: str) -> None: ...
+
+    def close_document(self, uri: str) -> None:
+        self.documents.append(("close", uri))
+
+    def shown(self, completion_id: str) -> None: ...
+
+    def accepted(self, completion_id: str, n_chars: int | None = None) -> None: ...
+
+    def statistics(self) -> SessionStats:
+        return SessionStats(n_requests=len(self.requests))
+
+    def state(self) -> EngineState:
+        return self.engine_state
+
+    def next_event(self, timeout_s: float) -> Event | None:
+        return None
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def fake_completer() -> FakeCompleter:
+    return FakeCompleter()

@@ -1,0 +1,349 @@
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speclsp.cli.headless import HeadlessOptions, HeadlessSession
+from speclsp.request import SessionStats
+
+
+class Pipe:
+    """A headless session whose messages and answers are Python values."""
+
+    def __init__(self, completer: Any, options: HeadlessOptions) -> None:
+        self.answers: list[Any] = []
+        self.bugs: list[BaseException] = []
+        self.completer = completer
+        self.session = HeadlessSession(
+            completer, options, write=self.answers.append, report=self.bugs.append
+        )
+
+    def send(self, *messages: Any) -> bool:
+        going_on = True
+        for message in messages:
+            raw = message if isinstance(message, bytes) else json.dumps(message).encode()
+            going_on = self.session.receive(raw)
+        return going_on
+
+    def run(self, *messages: Any) -> list[Any]:
+        """Send all, end the input, and return the answers."""
+        self.send(*messages)
+        self.session.end_of_input()
+        self.session.run()
+        json.dumps(self.answers)
+        return self.answers
+
+
+@pytest.fixture
+def pipe(fake_completer: Any) -> Pipe:
+    return Pipe(fake_completer, HeadlessOptions())
+
+
+def call(id_: Any, method: str, params: Any = None) -> dict[str, Any]:
+    message = {"jsonrpc": "2.0", "id": id_, "method": method}
+    return message if params is None else {**message, "params": params}
+
+
+def completing(id_: Any, prefix: str = "x", **params: Any) -> dict[str, Any]:
+    return call(id_, "complete", {"prefix": prefix, **params})
+
+
+def test_ten_requests_get_ten_answers(pipe: Pipe) -> None:
+    answers = pipe.run(*(completing(i, f"p{i}", path="a.py", suffix="s") for i in range(10)))
+    assert [answer["id"] for answer in answers] == list(range(10))
+    assert [answer["result"]["text"] for answer in answers] == [f"<p{i}>" for i in range(10)]
+    assert answers[0]["result"] == {
+        "text": "<p0>",
+        "finishReason": "stop",
+        "stats": {
+            "nPrompt": 7,
+            "nPromptEvaluated": 0,
+            "nPredicted": 1,
+            "nTargetPasses": 1,
+            "nDrafted": 0,
+            "nAccepted": 0,
+            "drafters": {},
+            "msPrompt": 0.0,
+            "msPredict": 0.0,
+            "msDraft": 0.0,
+        },
+    }
+
+
+def test_params_reach_the_request(pipe: Pipe) -> None:
+    pipe.run(
+        completing(
+            "a",
+            "pre",
+            suffix="suf",
+            path="pkg/mod.py",
+            repoName="repo",
+            languageId="python",
+            singleLine=True,
+            nPredict=64,
+            temperature=0,
+            topK=3,
+            topP=0.5,
+            minP=0.1,
+            seed=4,
+            deadlineMs=100,
+            maxLines=2,
+        )
+    )
+    (request,) = pipe.completer.requests
+    assert (request.prefix, request.suffix, request.path) == ("pre", "suf", "pkg/mod.py")
+    assert (request.repo_name, request.language_id, request.single_line) == ("repo", "python", True)
+    assert (request.n_predict, request.temperature, request.top_k) == (64, 0.0, 3)
+    assert (request.top_p, request.min_p, request.seed) == (0.5, 0.1, 4)
+    assert (request.deadline_ms, request.max_lines, request.supersede) == (100, 2, False)
+
+
+def test_without_a_deadline_asked_for_there_is_none(pipe: Pipe) -> None:
+    pipe.run(completing(1))
+    (request,) = pipe.completer.requests
+    assert request.deadline_ms > 24 * 3600 * 1000
+    assert request.n_predict is None
+
+
+@pytest.mark.parametrize("id_", [0, -1, 2**70, "", "ü\n"])
+def test_ids_come_back_as_they_are(pipe: Pipe, id_: Any) -> None:
+    (answer,) = pipe.run(completing(id_))
+    assert answer["id"] == id_
+    assert type(answer["id"]) is type(id_)
+
+
+@pytest.mark.parametrize(
+    ("raw", "code", "id_"),
+    [
+        (b"{", -32700, None),
+        (b"hello", -32700, None),
+        (b"\xff\xfe", -32700, None),
+        (b"[" * 100_000, -32700, None),
+        (
+            b'{"jsonrpc":"2.0","id":1,"method":"complete","params":{"prefix":"\\ud800"}}',
+            -32700,
+            None,
+        ),
+        (b"1", -32600, None),
+        (b"null", -32600, None),
+        (b"[]", -32600, None),
+        (b"{}", -32600, None),
+        (b'{"jsonrpc":"2.0","id":1}', -32600, 1),
+        (b'{"jsonrpc":"1.0","id":"x","method":"complete"}', -32600, "x"),
+        (b'{"id":3,"method":"complete"}', -32600, 3),
+        (b'{"jsonrpc":"2.0","id":4,"method":5}', -32600, 4),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"complete"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":true,"method":"complete"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":null,"method":"complete"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":[1],"method":"complete"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":7,"method":"initialize"}', -32601, 7),
+        (b'{"jsonrpc":"2.0","id":7,"method":""}', -32601, 7),
+    ],
+)
+def test_broken_messages(pipe: Pipe, raw: bytes, code: int, id_: Any) -> None:
+    broken, good = pipe.run(raw, completing(99))
+    assert broken["error"]["code"] == code
+    assert broken["error"]["message"]
+    assert broken["id"] == id_
+    assert "result" not in broken
+    assert good["result"]["text"] == "<x>"
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        (None, "$.params.prefix"),
+        ({}, "$.params.prefix"),
+        ([], "$.params"),
+        (["x"], "$.params"),
+        (5, "$.params"),
+        ({"prefix": 1}, "$.params.prefix"),
+        ({"prefix": None}, "$.params.prefix"),
+        ({"prefix": "", "suffix": []}, "$.params.suffix"),
+        ({"prefix": "", "path": 1}, "$.params.path"),
+        ({"prefix": "", "nPredict": "many"}, "$.params.nPredict"),
+        ({"prefix": "", "nPredict": 0}, "$.params.nPredict"),
+        ({"prefix": "", "nPredict": 1.5}, "$.params.nPredict"),
+        ({"prefix": "", "nPredict": True}, "$.params.nPredict"),
+        ({"prefix": "", "temperature": -1}, "$.params.temperature"),
+        ({"prefix": "", "temperature": "hot"}, "$.params.temperature"),
+        ({"prefix": "", "topK": -1}, "$.params.topK"),
+        ({"prefix": "", "topP": 1.1}, "$.params.topP"),
+        ({"prefix": "", "minP": -0.1}, "$.params.minP"),
+        ({"prefix": "", "seed": -2}, "$.params.seed"),
+        ({"prefix": "", "deadlineMs": 0}, "$.params.deadlineMs"),
+        ({"prefix": "", "maxLines": 0}, "$.params.maxLines"),
+        ({"prefix": "", "singleLine": 1}, "$.params.singleLine"),
+        ({"prefix": "", "n_predict": 4}, "$.params.n_predict"),
+        ({"prefix": "", "prefx": "y"}, "$.params.prefx"),
+    ],
+)
+def test_wrong_params_are_named(pipe: Pipe, params: Any, field: str) -> None:
+    broken, good = pipe.run(call(1, "complete", params), completing(2))
+    assert broken["id"] == 1
+    assert broken["error"]["code"] == -32602
+    assert broken["error"]["data"] == {"field": field}
+    assert field in broken["error"]["message"]
+    assert good["id"] == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [("cancel", {}), ("cancel", {"id": None}), ("cancel", {"id": 1.5}), ("statistics", {"x": 1})],
+)
+def test_wrong_params_of_other_methods(pipe: Pipe, method: str, params: Any) -> None:
+    (answer,) = pipe.run(call(1, method, params))
+    assert answer["error"]["code"] == -32602
+
+
+def test_notifications_get_no_answer(pipe: Pipe) -> None:
+    def note(method: str, params: Any) -> dict[str, Any]:
+        return {"jsonrpc": "2.0", "method": method, "params": params}
+
+    answers = pipe.run(
+        note("complete", {"prefix": "x"}),
+        note("complete", {}),
+        note("unknown", {}),
+        note("statistics", {}),
+        note("cancel", {"id": 4}),
+        completing(1),
+    )
+    assert [answer["id"] for answer in answers] == [1]
+    assert len(pipe.completer.requests) == 1
+
+
+def test_an_id_in_use_is_refused(pipe: Pipe) -> None:
+    answers = pipe.run(completing(1, "a"), completing(1, "b"), completing("1", "c"))
+    assert answers[0]["error"]["code"] == -32600
+    assert answers[0]["error"]["data"] == {"field": "$.id"}
+    assert [answer["result"]["text"] for answer in answers[1:]] == ["<a>", "<c>"]
+
+
+def test_an_answered_id_may_be_used_again(pipe: Pipe) -> None:
+    pipe.run(completing(1, "a"))
+    pipe.run(completing(1, "b"))
+    assert [answer["result"]["text"] for answer in pipe.answers] == ["<a>", "<b>"]
+
+
+def test_cancel_while_it_runs(pipe: Pipe) -> None:
+    pipe.completer.may_answer.clear()
+    pipe.send(completing(1), completing(2))
+    worker = threading.Thread(target=pipe.session.run)
+    worker.start()
+    assert pipe.completer.started.wait(5)
+    pipe.send(call(3, "cancel", {"id": 1}), call(4, "cancel", {"id": 77}))
+    pipe.send(call(5, "cancel", {"id": "1"}))
+    pipe.completer.may_answer.set()
+    pipe.session.end_of_input()
+    worker.join(5)
+    by_id = {answer["id"]: answer["result"] for answer in pipe.answers}
+    assert by_id[3] == {"cancelled": True}
+    assert by_id[4] == by_id[5] == {"cancelled": False}
+    assert by_id[1]["finishReason"] == "cancelled"
+    assert by_id[2]["finishReason"] == "stop"
+    assert len(pipe.answers) == 5
+
+
+def test_cancel_while_it_waits(pipe: Pipe) -> None:
+    pipe.completer.engine_state = "loading"
+    pipe.send(completing(1), completing(2))
+    worker = threading.Thread(target=pipe.session.run)
+    worker.start()
+    pipe.send(call("c", "cancel", {"id": 1}))
+    pipe.send({"jsonrpc": "2.0", "method": "cancel", "params": {"id": 2}})
+    pipe.session.end_of_input()
+    worker.join(5)
+    assert not worker.is_alive()
+    assert pipe.answers[0] == {"jsonrpc": "2.0", "id": "c", "result": {"cancelled": True}}
+    assert [answer["result"]["finishReason"] for answer in pipe.answers[1:]] == ["cancelled"] * 2
+    assert pipe.completer.requests == []
+
+
+def test_requests_wait_until_the_model_is_loaded(pipe: Pipe) -> None:
+    pipe.completer.engine_state = "loading"
+    pipe.send(completing(1))
+    worker = threading.Thread(target=pipe.session.run)
+    worker.start()
+    pipe.completer.engine_state = "ready"
+    pipe.session.end_of_input()
+    worker.join(5)
+    assert pipe.answers[0]["result"]["text"] == "<x>"
+
+
+@pytest.mark.parametrize("state", ["failed", "off"])
+def test_an_engine_that_cannot_answer(pipe: Pipe, state: Any) -> None:
+    pipe.completer.engine_state = state
+    answers = pipe.run(completing(1), completing(2), call(3, "statistics"))
+    for answer in answers[:2]:
+        assert answer["error"]["code"] == -32000
+        assert answer["error"]["data"] == {"type": "EngineUnavailableError", "remedy": "Look up."}
+    assert "result" in answers[2]
+
+
+def test_a_bug_is_answered_reported_and_survived(pipe: Pipe) -> None:
+    def fail_once(_: Any) -> str:
+        pipe.completer.answer = lambda r: "fine"
+        raise ZeroDivisionError("oops")
+
+    pipe.completer.answer = fail_once
+    broken, good = pipe.run(completing(1), completing(2))
+    assert broken["error"]["code"] == -32603
+    assert [type(bug) for bug in pipe.bugs] == [ZeroDivisionError]
+    assert good["result"]["text"] == "fine"
+
+
+def test_statistics_count_what_was_asked_before(pipe: Pipe) -> None:
+    answers = pipe.run(completing(1), completing(2), call(3, "statistics", {}))
+    assert answers[2]["result"]["nRequests"] == 2
+    n_fields = len(SessionStats.__dataclass_fields__)
+    assert len(answers[2]["result"]) == n_fields
+
+
+def test_shutdown_answers_what_came_before_it_and_reads_no_more(pipe: Pipe) -> None:
+    assert pipe.send(completing(1))
+    assert not pipe.send(call(2, "shutdown"))
+    pipe.session.run()
+    assert [answer["id"] for answer in pipe.answers] == [1, 2]
+    assert pipe.answers[1]["result"] is None
+
+
+def test_a_shutdown_notification_ends_too(pipe: Pipe) -> None:
+    assert not pipe.send({"jsonrpc": "2.0", "method": "shutdown"})
+    pipe.session.run()
+    assert pipe.answers == []
+
+
+def test_batches(pipe: Pipe) -> None:
+    note = {"jsonrpc": "2.0", "method": "statistics"}
+    answers = pipe.run([completing(1), 5, note, call(2, "nope")], [note, note], completing(3))
+    assert isinstance(answers[0], list)
+    assert {answer["id"] for answer in answers[0]} == {1, 2, None}
+    assert answers[1]["id"] == 3
+    assert len(answers) == 2
+
+
+def test_a_projects_file_is_hidden_behind_the_requests_text(
+    fake_completer: Any, tmp_path: Path
+) -> None:
+    pipe = Pipe(fake_completer, HeadlessOptions(project=tmp_path, repo_name="repo"))
+    pipe.run(
+        completing(1, "a", suffix="b", path="m.py"),
+        completing(2, "c", path="m.py"),
+        *(completing(f"n{i}", path=f"f{i}.py") for i in range(40)),
+    )
+    uri = (tmp_path / "m.py").as_uri()
+    kinds = [kind for kind, _ in fake_completer.documents]
+    assert kinds[:3] == ["open", "change", "open"]
+    opened = fake_completer.documents[0][1]
+    assert (opened.uri, opened.text, opened.path) == (uri, "ab", "m.py")
+    assert ("close", uri) in fake_completer.documents
+    assert kinds.count("close") == 41 - 32
+    assert {request.repo_name for request in fake_completer.requests} == {"repo"}
+
+
+def test_uris_differ_by_path_without_a_project(pipe: Pipe) -> None:
+    pipe.run(completing(1, path="a.py"), completing(2, path="b.py"))
+    assert len({request.uri for request in pipe.completer.requests}) == 2
+    assert pipe.completer.documents == []

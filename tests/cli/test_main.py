@@ -1,0 +1,74 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from speclsp import __version__
+from speclsp.cli import main as main_module
+from speclsp.cli.main import SUBCOMMANDS, Subcommand, cli
+
+
+def run(*argv: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *argv], capture_output=True, text=True, cwd=cwd, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_every_subcommand_exists_and_has_a_help_text(name: str) -> None:
+    outcome = CliRunner().invoke(cli, [name, "--help"], catch_exceptions=False)
+    assert outcome.exit_code == 0
+    assert "Usage:" in outcome.output
+
+
+def test_help_lists_the_subcommands_and_imports_none_of_them() -> None:
+    script = (
+        "import sys; sys.argv = ['speclsp', '--help']\n"
+        "from speclsp.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "loaded = {'llama_cpp', 'pygls', 'numpy', 'watchdog', 'rich'} & set(sys.modules)\n"
+        "assert not loaded, loaded\n"
+    )
+    outcome = run("-c", script)
+    assert outcome.returncode == 0, outcome.stderr
+    for name, row in SUBCOMMANDS.items():
+        assert f"{name} " in outcome.stdout
+        assert row.help in outcome.stdout
+
+
+def test_python_m_speclsp_is_the_command(tmp_path: Path) -> None:
+    outcome = run("-m", "speclsp", "--version", cwd=tmp_path)
+    assert outcome.stdout.strip() == f"speclsp, version {__version__}"
+
+
+def test_an_unknown_subcommand_is_a_usage_error() -> None:
+    outcome = run("-m", "speclsp", "compleat")
+    assert outcome.returncode == 2
+    assert "compleat" in outcome.stderr
+
+
+def test_a_missing_engine_is_told_with_its_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "needs_engine_for_test.py").write_text("import llama_cpp_not_built\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    row = Subcommand("needs_engine_for_test", "x", "")
+    monkeypatch.setattr(main_module, "SUBCOMMANDS", {"serve": row})
+    outcome = CliRunner().invoke(cli, ["serve"])
+    assert outcome.exit_code == 2
+    assert "pip install llama-cpp-python" in outcome.output
+    assert "llama_cpp_not_built" in outcome.output
+
+
+def test_another_missing_module_is_not_blamed_on_the_engine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "needs_other_for_test.py").write_text("import something_else_missing\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    row = Subcommand("needs_other_for_test", "x", "")
+    monkeypatch.setattr(main_module, "SUBCOMMANDS", {"serve": row})
+    outcome = CliRunner().invoke(cli, ["serve"])
+    assert isinstance(outcome.exception, ModuleNotFoundError)

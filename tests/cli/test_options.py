@@ -1,0 +1,147 @@
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from speclsp import settings
+from speclsp.cli import options
+from speclsp.cli.options import SettingsCommand, given_options
+
+SWITCHES = [name for name in settings.FIELDS if options.is_switch(name)]
+VALUED = [name for name in settings.FIELDS if not options.is_switch(name)]
+
+
+def sample(name: str) -> tuple[str, Any]:
+    """A value that is not the default, as text and as what it becomes."""
+    if options.is_mapping(name):
+        return '{"python": {"max_lines": 3}}', {"python": {"max_lines": 3}}
+    if options.is_list(name):
+        return "*.gen.py", ["*.gen.py"]
+    words = options.choices(name)
+    if words:
+        word = next(w for w in words if w != settings.default(name))
+        return word, word
+    return {"TEXT": ("x,y", "x,y"), "N": ("3", 3), "X": ("0.5", 0.5)}[options.metavar(name)]
+
+
+@pytest.fixture
+def parsed() -> Any:
+    """Parse a command line of settings; returns the given options or the error's text."""
+
+    @click.command(cls=SettingsCommand)
+    def command(**given: Any) -> None:
+        results.append(given_options(given))
+
+    results: list[dict[str, Any]] = []
+
+    def parse(*argv: str) -> Any:
+        outcome = CliRunner().invoke(command, argv)
+        if outcome.exit_code != 0:
+            assert outcome.exit_code == 2, outcome.output
+            return outcome.output
+        return results[-1] if results else outcome.output
+
+    return parse
+
+
+def test_nothing_given_is_nothing(parsed: Any) -> None:
+    assert parsed() == {}
+
+
+@pytest.mark.parametrize("name", VALUED)
+def test_every_setting_is_an_option_by_all_its_names(parsed: Any, name: str) -> None:
+    text, value = sample(name)
+    row = settings.info(name)
+    for spelling in (name, *row.aliases):
+        assert parsed(options.long_option(spelling), text) == {name: value}
+        assert parsed(f"{options.long_option(spelling)}={text}") == {name: value}
+    if row.short:
+        assert parsed(row.short, text) == {name: value}
+    assert settings.resolve([{name: value}]).problems == ()
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_every_switch_goes_on_and_off(parsed: Any, name: str) -> None:
+    row = settings.info(name)
+    for spelling in (name, *row.aliases):
+        dashed = spelling.replace("_", "-")
+        assert parsed(f"--{dashed}") == {name: True}
+        assert parsed(f"--no-{dashed}") == {name: False}
+    if row.short:
+        assert parsed(row.short) == {name: True}
+
+
+def test_llama_cpp_spellings(parsed: Any) -> None:
+    argv = "-m a -md b -ngl 99 -ngld all -ctk q8_0 -ctvd f32 -nkvo -fa on -t 4 -n64 -ncmoe 3"
+    assert parsed(*argv.split()) == {
+        "model": "a",
+        "spec_draft_model": "b",
+        "n_gpu_layers": 99,
+        "spec_draft_ngl": "all",
+        "cache_type_k": "q8_0",
+        "spec_draft_type_v": "f32",
+        "kv_offload": False,
+        "flash_attn": "on",
+        "threads": 4,
+        "n_predict": 64,
+        "n_cpu_moe": 3,
+    }
+
+
+def test_upstreams_older_names(parsed: Any) -> None:
+    argv = "--draft-max 5 --draft-min 1 --draft-p-min 0.7 --spec-ngram-size-n 4 --draft-model d"
+    assert parsed(*argv.split()) == {
+        "spec_draft_n_max": 5,
+        "spec_draft_n_min": 1,
+        "spec_draft_p_min": 0.7,
+        "max_ngram_size": 4,
+        "spec_draft_model": "d",
+    }
+
+
+def test_a_list_may_be_given_several_times(parsed: Any) -> None:
+    assert parsed("--exclude", "a", "--exclude", "b") == {"exclude": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("-n", "0"), ["--n-predict", ">= 1"]),
+        (("--threads", "many"), ["--threads", "int"]),
+        (("--temperature", "-1"), ["--temperature", ">= 0"]),
+        (("--top-p", "2"), ["--top-p", "<= 1"]),
+        (("--flash-attn", "maybe"), ["--flash-attn", "on, off, auto"]),
+        (("-ngl", "lots"), ["--n-gpu-layers", "auto, all"]),
+        (("--languages", "{"), ["--languages", "JSON"]),
+        (("--languages", '{"python": 3}'), ["--languages", "object"]),
+        (("--languages", '{"python": {"model": "x"}}'), ["--languages", "python.model"]),
+        (("--languages", '{"python": {"max_lines": 0}}'), ["--languages", "max_lines"]),
+        (("--no-such-thing",), ["--no-such-thing"]),
+        (("--ctx-size",), ["--ctx-size", "argument"]),
+    ],
+)
+def test_a_wrong_value_is_a_usage_error_that_names_the_option(
+    parsed: Any, argv: tuple[str, ...], words: list[str]
+) -> None:
+    output = " ".join(parsed(*argv).split())
+    for word in words:
+        assert word in output
+
+
+def test_help_names_every_setting_once_under_its_group(parsed: Any) -> None:
+    output = parsed("--help")
+    for name in settings.FIELDS:
+        assert output.count(f"{options.long_option(name)} ") >= 1
+    for group in {settings.info(name).group for name in settings.FIELDS}:
+        assert output.count(f"Settings: {group}:") == 1
+
+
+def test_no_two_settings_share_a_spelling() -> None:
+    spellings = [
+        spelling
+        for name in settings.FIELDS
+        for spelling in (name, *settings.info(name).aliases, settings.info(name).short)
+        if spelling
+    ]
+    assert len(spellings) == len(set(spellings))
