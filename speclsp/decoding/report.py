@@ -1,0 +1,185 @@
+"""The statistics as lines for the log; where llama.cpp prints the same, in its format."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from speclsp.decoding.speedup import (
+    expected_speedup,
+    measured_speedup,
+    single_pass_ms,
+    tokens_per_pass,
+)
+from speclsp.request import CompletionResult, DrafterStats, RequestStats, SessionStats
+
+LOW_ACCEPTANCE: Final = 0.4
+HIGH_ACCEPTANCE: Final = 0.6
+
+_ADVICE: Final[dict[str, tuple[str, str]]] = {
+    "prompt-lookup": (
+        "raise `min_ngram_size` or lower `num_pred_tokens`",
+        "raise `num_pred_tokens`",
+    ),
+    "draft": (
+        "lower `spec_draft_n_max` or raise `spec_draft_p_min`",
+        "raise `spec_draft_n_max`",
+    ),
+}
+"""By drafter: what to change where too little is accepted, and where more could be drafted."""
+
+
+def report_lines(stats: SessionStats) -> list[str]:
+    """Return the session's statistics block, one entry per line of the log."""
+    totals = stats.totals
+    return [
+        *_session_lines(stats),
+        *_time_lines(totals),
+        *_speculation_lines(totals),
+        *_latency_lines(stats),
+        *_advice_lines(totals),
+    ]
+
+
+def request_line(result: CompletionResult) -> str:
+    """Return one completion's line for the log."""
+    stats = result.stats
+    drafters = ", ".join(
+        f"{name} {drafter.n_accepted}/{drafter.n_drafted}"
+        for name, drafter in stats.drafters.items()
+        if drafter.n_drafted
+    )
+    return (
+        f"completion {result.completion_id}: {result.finish_reason}, "
+        f"{stats.n_predicted} tokens in {stats.n_target_passes} target passes "
+        f"({tokens_per_pass(stats):.2f} per pass), "
+        f"prompt {stats.n_prompt_evaluated}/{stats.n_prompt} evaluated, "
+        f"accepted {stats.n_accepted}/{stats.n_drafted} draft tokens"
+        f"{f' ({drafters})' if drafters else ''}, "
+        f"queue {stats.ms_queue:.1f}, tokenize {stats.ms_tokenize:.1f}, "
+        f"prompt {stats.ms_prompt:.1f}, draft {stats.ms_draft:.1f}, "
+        f"verify {stats.ms_verify:.1f}, predict {stats.ms_predict:.1f}, "
+        f"total {stats.ms_total:.1f} ms"
+    )
+
+
+def draft_acceptance_line(stats: RequestStats) -> str:
+    """Return llama.cpp's line on all drafts of a request or a session."""
+    n_drafts = sum(drafter.n_drafts for drafter in stats.drafters.values())
+    rate = stats.n_accepted / stats.n_drafted if stats.n_drafted else 0.0
+    mean_length = 1.0 + stats.n_accepted / n_drafts if n_drafts else 1.0
+    return (
+        f"draft acceptance = {rate:0.5f} ({stats.n_accepted:5d} accepted / "
+        f"{stats.n_drafted:5d} generated), mean len = {mean_length:5.2f}"
+    )
+
+
+def drafter_line(name: str, stats: DrafterStats) -> str:
+    """Return llama.cpp's ``statistics`` line of one drafter."""
+    accepted = ""
+    if stats.n_accept_calls:
+        mean_length = 1.0 + stats.n_accepted / stats.n_accept_calls
+        rates = ", ".join(f"{n / stats.n_accept_calls:.3f}" for n in stats.n_accepted_at)
+        accepted = f", #mean acc len = {mean_length:.2f}, #acc rate/pos = ({rates})"
+    return (
+        f"statistics {name:>16s}: #calls(b,g,a) = {stats.n_begin_calls:4d} "
+        f"{stats.n_draft_calls:6d} {stats.n_accept_calls:6d}, "
+        f"#gen drafts = {stats.n_drafts:6d}, #acc drafts = {stats.n_accepted_drafts:5d}, "
+        f"#gen tokens = {stats.n_drafted:6d}, #acc tokens = {stats.n_accepted:5d}{accepted}, "
+        f"dur(b,g,a) = {stats.ms_begin:.3f}, {stats.ms_draft:.3f}, {stats.ms_accept:.3f} ms"
+    )
+
+
+def _session_lines(stats: SessionStats) -> list[str]:
+    lines = [
+        f"requests = {stats.n_requests} ({stats.n_completions} with text, {stats.n_empty} empty, "
+        f"{stats.n_cancelled} cancelled, {stats.n_failed} failed), "
+        f"suggestions shown = {stats.n_shown}, accepted = {stats.n_accepted_items} "
+        f"(in part {stats.n_partially_accepted}), characters accepted = {stats.n_chars_accepted}",
+    ]
+    if stats.model:
+        draft = f", draft model = {stats.draft_model}" if stats.draft_model else ""
+        layers = ", ".join(f"{device} {n}" for device, n in stats.layers.items()) or "none"
+        lines.append(
+            f"model = {stats.model}{draft}, n_ctx = {stats.n_ctx}, layers per device: {layers}"
+        )
+    index = stats.index
+    if index.n_files or index.n_skipped or index.building:
+        building = ", still building" if index.building else ""
+        lines.append(
+            f"index = {index.n_files} files, {index.n_tokens} tokens, "
+            f"{index.n_skipped} files skipped{building}"
+        )
+    return lines
+
+
+def _time_lines(totals: RequestStats) -> list[str]:
+    n_reused = totals.n_prompt - totals.n_prompt_evaluated
+    share = 100.0 * n_reused / totals.n_prompt if totals.n_prompt else 0.0
+    return [
+        f"prompt eval time = {_rate_text(totals.ms_prompt, totals.n_prompt_evaluated)}",
+        f"       eval time = {_rate_text(totals.ms_predict, totals.n_predicted)}",
+        f"      total time = {totals.ms_prompt + totals.ms_predict:10.2f} ms / "
+        f"{totals.n_prompt_evaluated + totals.n_predicted:5d} tokens",
+        f"KV reuse = {share:.1f} % ({totals.n_prompt} prompt tokens, "
+        f"{totals.n_prompt_evaluated} evaluated, {n_reused} reused)",
+    ]
+
+
+def _rate_text(milliseconds: float, n_tokens: int) -> str:
+    per_token = milliseconds / n_tokens if n_tokens else 0.0
+    per_second = 1e3 * n_tokens / milliseconds if milliseconds > 0.0 else 0.0
+    return (
+        f"{milliseconds:10.2f} ms / {n_tokens:5d} tokens "
+        f"({per_token:8.2f} ms per token, {per_second:8.2f} tokens per second)"
+    )
+
+
+def _speculation_lines(totals: RequestStats) -> list[str]:
+    single_ms = single_pass_ms(totals)
+    basis = f"T(1) = {single_ms:.2f} ms" if single_ms is not None else "no pass without a draft"
+    return [
+        f"tokens per target pass = {tokens_per_pass(totals):.2f} "
+        f"({totals.n_predicted} tokens / {totals.n_target_passes} passes)",
+        f"speed-up: expected E/(1 + k·T_draft/T_target) = {_times(expected_speedup(totals))}, "
+        f"measured = {_times(measured_speedup(totals))} ({basis})",
+        draft_acceptance_line(totals),
+        *(drafter_line(name, stats) for name, stats in totals.drafters.items()),
+    ]
+
+
+def _times(speedup: float | None) -> str:
+    return "not measured" if speedup is None else f"{speedup:.2f}x"
+
+
+def _latency_lines(stats: SessionStats) -> list[str]:
+    return [
+        f"latency {stage:>8s}: p50 = {p.p50:8.2f}, p95 = {p.p95:8.2f}, p99 = {p.p99:8.2f} ms "
+        f"({p.n} requests)"
+        for stage, p in stats.latency.items()
+    ]
+
+
+def _advice_lines(totals: RequestStats) -> list[str]:
+    """Return a line on what to change where too little or very much is accepted."""
+    if not totals.n_drafted:
+        return []
+    rate = totals.n_accepted / totals.n_drafted
+    if LOW_ACCEPTANCE <= rate <= HIGH_ACCEPTANCE:
+        return []
+    if rate < LOW_ACCEPTANCE:
+        name = max(totals.drafters, key=lambda n: _n_rejected(totals.drafters[n]), default="")
+        change = _ADVICE[name][0] if name in _ADVICE else f"take `{name}` out of `drafters`"
+        return [
+            f"advice: {rate:.0%} of the draft tokens are accepted, below {LOW_ACCEPTANCE:.0%}, "
+            f"and most rejected ones come from {name}: {change}."
+        ]
+    name = max(totals.drafters, key=lambda n: totals.drafters[n].n_accepted, default="")
+    change = _ADVICE[name][1] if name in _ADVICE else f"let `{name}` draft more tokens"
+    return [
+        f"advice: {rate:.0%} of the draft tokens are accepted, above {HIGH_ACCEPTANCE:.0%}, "
+        f"and most come from {name}: {change}."
+    ]
+
+
+def _n_rejected(stats: DrafterStats) -> int:
+    return stats.n_drafted - stats.n_accepted

@@ -1,0 +1,180 @@
+"""Sums over a session.  Memory is bounded however long the session lasts."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Final
+
+from speclsp.request import (
+    CompletionResult,
+    DrafterStats,
+    EngineState,
+    IndexStats,
+    Percentiles,
+    RequestStats,
+    SessionStats,
+)
+
+N_LATENCIES: Final = 1024
+"""Latest requests that the percentiles are taken over."""
+N_ITEMS: Final = 256
+"""Latest suggestions whose display and acceptance are told apart."""
+
+STAGES: Final = ("queue", "tokenize", "prompt", "draft", "verify", "predict", "total")
+
+
+@dataclasses.dataclass(slots=True)
+class _Item:
+    """What happened to one suggestion."""
+
+    shown: bool = False
+    n_chars: int = 0
+    whole: bool = False
+
+
+class SessionRecorder:
+    """Adds up what requests cost and what became of their suggestions.
+
+    It is not synchronised: whoever shares it between threads holds a lock.
+    """
+
+    def __init__(self) -> None:
+        self._n_requests = self._n_completions = self._n_empty = 0
+        self._n_cancelled = self._n_failed = 0
+        self._n_shown = self._n_accepted_items = self._n_partially_accepted = 0
+        self._n_chars_accepted = 0
+        self._totals = RequestStats()
+        self._latencies: dict[str, deque[float]] = {s: deque(maxlen=N_LATENCIES) for s in STAGES}
+        self._items: OrderedDict[str, _Item] = OrderedDict()
+        self._model = self._draft_model = ""
+        self._layers: dict[str, int] = {}
+        self._n_ctx = 0
+
+    def add(self, result: CompletionResult) -> None:
+        """Count a request that was answered."""
+        self._n_requests += 1
+        if result.finish_reason == "cancelled":
+            self._n_cancelled += 1
+        elif result.text:
+            self._n_completions += 1
+        else:
+            self._n_empty += 1
+        stats = result.stats
+        self._totals = summed(self._totals, stats)
+        if stats.n_target_passes:
+            for stage in _stages_of(stats):
+                self._latencies[stage].append(getattr(stats, f"ms_{stage}"))
+
+    def failed(self) -> None:
+        """Count a request that ended in an error."""
+        self._n_requests += 1
+        self._n_failed += 1
+
+    def loaded(self, *, model: str, draft_model: str, layers: dict[str, int], n_ctx: int) -> None:
+        """Note which models answer from now on."""
+        self._model = model
+        self._draft_model = draft_model
+        self._layers = dict(layers)
+        self._n_ctx = n_ctx
+
+    def shown(self, completion_id: str) -> None:
+        """Count a suggestion as shown, once."""
+        item = self._item(completion_id)
+        self._n_shown += not item.shown
+        item.shown = True
+
+    def accepted(self, completion_id: str, n_chars: int, n_chars_total: int) -> None:
+        """Count a suggestion as accepted up to ``n_chars`` (cumulative) of ``n_chars_total``.
+
+        One that is taken piece by piece counts as partially accepted until it is whole.
+        """
+        item = self._item(completion_id)
+        if n_chars <= item.n_chars or item.whole:
+            return
+        self._n_chars_accepted += n_chars - item.n_chars
+        if n_chars >= n_chars_total:
+            self._n_accepted_items += 1
+            self._n_partially_accepted -= item.n_chars > 0
+            item.whole = True
+        elif item.n_chars == 0:
+            self._n_partially_accepted += 1
+        item.n_chars = n_chars
+
+    def snapshot(self, *, state: EngineState, index: IndexStats | None = None) -> SessionStats:
+        """Return the sums so far."""
+        return SessionStats(
+            n_requests=self._n_requests,
+            n_completions=self._n_completions,
+            n_empty=self._n_empty,
+            n_cancelled=self._n_cancelled,
+            n_failed=self._n_failed,
+            n_shown=self._n_shown,
+            n_accepted_items=self._n_accepted_items,
+            n_partially_accepted=self._n_partially_accepted,
+            n_chars_accepted=self._n_chars_accepted,
+            totals=self._totals,
+            latency={s: percentiles(self._latencies[s]) for s in STAGES if self._latencies[s]},
+            index=index if index is not None else IndexStats(),
+            state=state,
+            model=self._model,
+            draft_model=self._draft_model,
+            layers=dict(self._layers),
+            n_ctx=self._n_ctx,
+        )
+
+    def _item(self, completion_id: str) -> _Item:
+        item = self._items.setdefault(completion_id, _Item())
+        self._items.move_to_end(completion_id)
+        if len(self._items) > N_ITEMS:
+            self._items.popitem(last=False)
+        return item
+
+
+def percentiles(samples: Sequence[float]) -> Percentiles:
+    """Return the nearest-rank percentiles of ``samples``."""
+    if not samples:
+        return Percentiles()
+    ranked = sorted(samples)
+
+    def rank(percent: int) -> float:
+        # The smallest sample that at least ``percent`` of all samples do not exceed.
+        return ranked[max(-(-percent * len(ranked) // 100) - 1, 0)]
+
+    return Percentiles(n=len(ranked), p50=rank(50), p95=rank(95), p99=rank(99))
+
+
+def summed(left: RequestStats, right: RequestStats) -> RequestStats:
+    """Return the sums of all counts and times, drafters by name."""
+    numbers = {
+        name: getattr(left, name) + getattr(right, name)
+        for name in RequestStats.__dataclass_fields__
+        if name != "drafters"
+    }
+    drafters = dict(left.drafters)
+    for name, stats in right.drafters.items():
+        drafters[name] = _summed_drafter(drafters[name], stats) if name in drafters else stats
+    return RequestStats(**numbers, drafters=drafters)
+
+
+def _summed_drafter(left: DrafterStats, right: DrafterStats) -> DrafterStats:
+    sums = {}
+    for name in DrafterStats.__dataclass_fields__:
+        a, b = getattr(left, name), getattr(right, name)
+        if isinstance(a, tuple):
+            sums[name] = tuple(x + y for x, y in zip_longest(a, b, fillvalue=0))
+        else:
+            sums[name] = a + b
+    return DrafterStats(**sums)
+
+
+def _stages_of(stats: RequestStats) -> tuple[str, ...]:
+    """Return the stages that a request went through; the others would dilute percentiles."""
+    absent = set()
+    if not stats.drafters:
+        absent.add("draft")
+    if not stats.n_decode_passes:
+        absent |= {"verify", "predict"}
+    return tuple(stage for stage in STAGES if stage not in absent)
