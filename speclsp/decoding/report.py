@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from speclsp.decoding.speedup import (
     expected_speedup,
@@ -14,6 +14,8 @@ from speclsp.request import CompletionResult, DrafterStats, RequestStats, Sessio
 
 LOW_ACCEPTANCE: Final = 0.4
 HIGH_ACCEPTANCE: Final = 0.6
+ENOUGH_SINGLE_PASSES: Final = 20
+"""Passes without a draft from which on their mean time is taken for T(1) in advice."""
 
 _ADVICE: Final[dict[str, tuple[str, str]]] = {
     "prompt-lookup": (
@@ -91,10 +93,12 @@ def drafter_line(name: str, stats: DrafterStats) -> str:
 
 def _session_lines(stats: SessionStats) -> list[str]:
     lines = [
-        f"requests = {stats.n_requests} ({stats.n_completions} with text, {stats.n_empty} empty, "
-        f"{stats.n_cancelled} cancelled, {stats.n_failed} failed), "
-        f"suggestions shown = {stats.n_shown}, accepted = {stats.n_accepted_items} "
-        f"(in part {stats.n_partially_accepted}), characters accepted = {stats.n_chars_accepted}",
+        (
+            f"requests = {stats.n_requests} ({stats.n_completions} with text, {stats.n_empty} empty, "
+            f"{stats.n_cancelled} cancelled, {stats.n_failed} failed), "
+            f"suggestions shown = {stats.n_shown}, accepted = {stats.n_accepted_items} "
+            f"(in part {stats.n_partially_accepted}), characters accepted = {stats.n_chars_accepted}"
+        ),
     ]
     if stats.model:
         draft = f", draft model = {stats.draft_model}" if stats.draft_model else ""
@@ -118,10 +122,14 @@ def _time_lines(totals: RequestStats) -> list[str]:
     return [
         f"prompt eval time = {_rate_text(totals.ms_prompt, totals.n_prompt_evaluated)}",
         f"       eval time = {_rate_text(totals.ms_predict, totals.n_predicted)}",
-        f"      total time = {totals.ms_prompt + totals.ms_predict:10.2f} ms / "
-        f"{totals.n_prompt_evaluated + totals.n_predicted:5d} tokens",
-        f"KV reuse = {share:.1f} % ({totals.n_prompt} prompt tokens, "
-        f"{totals.n_prompt_evaluated} evaluated, {n_reused} reused)",
+        (
+            f"      total time = {totals.ms_prompt + totals.ms_predict:10.2f} ms / "
+            f"{totals.n_prompt_evaluated + totals.n_predicted:5d} tokens"
+        ),
+        (
+            f"KV reuse = {share:.1f} % ({totals.n_prompt} prompt tokens, "
+            f"{totals.n_prompt_evaluated} evaluated, {n_reused} reused)"
+        ),
     ]
 
 
@@ -138,10 +146,14 @@ def _speculation_lines(totals: RequestStats) -> list[str]:
     single_ms = single_pass_ms(totals)
     basis = f"T(1) = {single_ms:.2f} ms" if single_ms is not None else "no pass without a draft"
     return [
-        f"tokens per target pass = {tokens_per_pass(totals):.2f} "
-        f"({totals.n_predicted} tokens / {totals.n_target_passes} passes)",
-        f"speed-up: expected E/(1 + k·T_draft/T_target) = {_times(expected_speedup(totals))}, "
-        f"measured = {_times(measured_speedup(totals))} ({basis})",
+        (
+            f"tokens per target pass = {tokens_per_pass(totals):.2f} "
+            f"({totals.n_predicted} tokens / {totals.n_target_passes} passes)"
+        ),
+        (
+            f"speed-up: expected E/(1 + k·T_draft/T_target) = {_times(expected_speedup(totals))}, "
+            f"measured = {_times(measured_speedup(totals))} ({basis})"
+        ),
         draft_acceptance_line(totals),
         *(drafter_line(name, stats) for name, stats in totals.drafters.items()),
     ]
@@ -163,23 +175,44 @@ def _advice_lines(totals: RequestStats) -> list[str]:
     """Return a line on what to change where too little or very much is accepted."""
     if not totals.n_drafted:
         return []
-    rate = totals.n_accepted / totals.n_drafted
-    if LOW_ACCEPTANCE <= rate <= HIGH_ACCEPTANCE:
-        return []
-    if rate < LOW_ACCEPTANCE:
-        name = max(totals.drafters, key=lambda n: _n_rejected(totals.drafters[n]), default="")
-        change = _ADVICE[name][0] if name in _ADVICE else f"take `{name}` out of `drafters`"
+    speedup = measured_speedup(totals)
+    if speedup is not None and speedup < 1.0 and totals.n_single_passes >= ENOUGH_SINGLE_PASSES:
         return [
-            f"advice: {rate:.0%} of the draft tokens are accepted, below {LOW_ACCEPTANCE:.0%}, "
-            f"and most rejected ones come from {name}: {change}."
+            (
+                f"advice: speculation costs more than it saves here ({speedup:.2f}x): "
+                f"{_change(_worst(totals), 0)}, or set `speculation` to false."
+            )
         ]
-    name = max(totals.drafters, key=lambda n: totals.drafters[n].n_accepted, default="")
-    change = _ADVICE[name][1] if name in _ADVICE else f"let `{name}` draft more tokens"
-    return [
-        f"advice: {rate:.0%} of the draft tokens are accepted, above {HIGH_ACCEPTANCE:.0%}, "
-        f"and most come from {name}: {change}."
-    ]
+    rate = totals.n_accepted / totals.n_drafted
+    if rate < LOW_ACCEPTANCE:
+        name = _worst(totals)
+        return [
+            (
+                f"advice: {rate:.0%} of the draft tokens are accepted, below {LOW_ACCEPTANCE:.0%}, "
+                f"and most rejected ones come from {name}: {_change(name, 0)}."
+            )
+        ]
+    if rate > HIGH_ACCEPTANCE:
+        name = max(totals.drafters, key=lambda n: totals.drafters[n].n_accepted, default="")
+        return [
+            (
+                f"advice: {rate:.0%} of the draft tokens are accepted, above {HIGH_ACCEPTANCE:.0%}, "
+                f"and most come from {name}: {_change(name, 1)}."
+            )
+        ]
+    return []
 
 
-def _n_rejected(stats: DrafterStats) -> int:
-    return stats.n_drafted - stats.n_accepted
+def _worst(totals: RequestStats) -> str:
+    """Return the drafter most of whose draft tokens were rejected."""
+    return max(
+        totals.drafters,
+        key=lambda name: totals.drafters[name].n_drafted - totals.drafters[name].n_accepted,
+        default="",
+    )
+
+
+def _change(drafter: str, direction: Literal[0, 1]) -> str:
+    """Return what to change so that a drafter drafts less (0) or more (1)."""
+    foreign = (f"take `{drafter}` out of `drafters`", f"name `{drafter}` first in `drafters`")
+    return _ADVICE.get(drafter, foreign)[direction]

@@ -6,7 +6,7 @@ import dataclasses
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Final
+from typing import Any, Final
 
 from speclsp.request import (
     CompletionResult,
@@ -160,7 +160,7 @@ def summed(left: RequestStats, right: RequestStats) -> RequestStats:
 
 
 def _summed_drafter(left: DrafterStats, right: DrafterStats) -> DrafterStats:
-    sums = {}
+    sums: dict[str, Any] = {}
     for name in DrafterStats.__dataclass_fields__:
         a, b = getattr(left, name), getattr(right, name)
         if isinstance(a, tuple):
