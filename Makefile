@@ -1,0 +1,82 @@
+# make demo   install into .venv and run the demo
+# make test   lint, types and all tests
+# make lock   resolve the dependencies anew
+# make docs   write the README's settings table anew
+# make clean  remove .venv and everything built
+#
+# PYTHON=python3.12              another interpreter
+# LLAMA_CPP_INDEX=URL            an index of prebuilt llama-cpp-python wheels: nothing is compiled
+# CMAKE_ARGS="-DGGML_CUDA=on"    how llama.cpp is compiled
+
+PYTHON ?= python3
+LLAMA_CPP_INDEX ?=
+VENV := .venv
+BIN := $(VENV)/bin
+LLAMA_CPP := $(shell sed -n 's/^\(llama-cpp-python==[^ ]*\).*/\1/p' requirements.lock)
+STAMPS := $(VENV)/stamps
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+WITH_PROGRESS := $(PYTHON) tools/run_with_progress.py
+LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
+	--python-version 3.11 --custom-compile-command "make lock" pyproject.toml
+
+.PHONY: demo test lint types tests docs lock clean
+.DELETE_ON_ERROR:
+
+demo: $(STAMPS)/run
+	@$(BIN)/speclsp demo $(ARGS)
+
+test: lint types tests
+	@echo "make test: lint, types and tests are fine."
+
+lint: $(STAMPS)/dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(STAMPS)/dev
+	$(BIN)/mypy
+
+tests: $(STAMPS)/dev
+	$(BIN)/pytest -n 2 $(ARGS)
+
+docs: $(STAMPS)/run
+	$(BIN)/python -m speclsp.cli.settings_table README.md
+
+lock: $(STAMPS)/venv
+	$(PIP) install --quiet "uv>=0.9"
+	$(LOCK) $(ARGS) --extra build -o requirements.lock
+	$(LOCK) $(ARGS) --extra build --extra dev -o requirements-dev.lock
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find speclsp tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Everything is checked before the first thing is downloaded.
+$(STAMPS)/venv:
+	@command -v $(PYTHON) >/dev/null || { \
+		echo "Problem: no $(PYTHON) was found. Install Python 3.11 or newer." >&2; exit 1; }
+	@$(PYTHON) tools/check_machine.py $(if $(LLAMA_CPP_INDEX),--no-compiler)
+	@$(WITH_PROGRESS) "Making $(VENV)" /dev/null $(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMPS)
+	@touch $@
+
+$(STAMPS)/llama: $(STAMPS)/venv
+ifneq ($(LLAMA_CPP_INDEX),)
+	@$(WITH_PROGRESS) "Installing $(LLAMA_CPP) from $(LLAMA_CPP_INDEX)" $(VENV)/llama.log \
+		$(PIP) install --only-binary llama-cpp-python --extra-index-url $(LLAMA_CPP_INDEX) $(LLAMA_CPP)
+else
+	@$(WITH_PROGRESS) "Installing $(LLAMA_CPP): llama.cpp is compiled, about four minutes on two cores" \
+		$(VENV)/llama.log $(PIP) install -r requirements.lock
+endif
+	@touch $@
+
+# A prebuilt wheel satisfies the lock's version although its hash is another.
+$(STAMPS)/run: $(STAMPS)/llama requirements.lock pyproject.toml
+	@$(WITH_PROGRESS) "Installing speclsp" $(VENV)/run.log sh -c '\
+		$(PIP) install -r requirements.lock && \
+		$(PIP) install --no-deps --no-build-isolation --editable .'
+	@touch $@
+
+$(STAMPS)/dev: $(STAMPS)/run requirements-dev.lock
+	@$(WITH_PROGRESS) "Installing the tools of the tests" $(VENV)/dev.log \
+		$(PIP) install -r requirements-dev.lock
+	@touch $@
