@@ -94,10 +94,11 @@ def drafter_line(name: str, stats: DrafterStats) -> str:
 def _session_lines(stats: SessionStats) -> list[str]:
     lines = [
         (
-            f"requests = {stats.n_requests} ({stats.n_completions} with text, {stats.n_empty} empty, "
-            f"{stats.n_cancelled} cancelled, {stats.n_failed} failed), "
+            f"requests = {stats.n_requests} ({stats.n_completions} with text, "
+            f"{stats.n_empty} empty, {stats.n_cancelled} cancelled, {stats.n_failed} failed), "
             f"suggestions shown = {stats.n_shown}, accepted = {stats.n_accepted_items} "
-            f"(in part {stats.n_partially_accepted}), characters accepted = {stats.n_chars_accepted}"
+            f"(in part {stats.n_partially_accepted}), "
+            f"characters accepted = {stats.n_chars_accepted}"
         ),
     ]
     if stats.model:
@@ -188,16 +189,17 @@ def _advice_lines(totals: RequestStats) -> list[str]:
         name = _worst(totals)
         return [
             (
-                f"advice: {rate:.0%} of the draft tokens are accepted, below {LOW_ACCEPTANCE:.0%}, "
-                f"and most rejected ones come from {name}: {_change(name, 0)}."
+                f"advice: {rate:.0%} of the draft tokens are accepted, "
+                f"below {LOW_ACCEPTANCE:.0%}, and most rejected ones come from {name}: "
+                f"{_change(name, 0)}."
             )
         ]
     if rate > HIGH_ACCEPTANCE:
         name = max(totals.drafters, key=lambda n: totals.drafters[n].n_accepted, default="")
         return [
             (
-                f"advice: {rate:.0%} of the draft tokens are accepted, above {HIGH_ACCEPTANCE:.0%}, "
-                f"and most come from {name}: {_change(name, 1)}."
+                f"advice: {rate:.0%} of the draft tokens are accepted, "
+                f"above {HIGH_ACCEPTANCE:.0%}, and most come from {name}: {_change(name, 1)}."
             )
         ]
     return []

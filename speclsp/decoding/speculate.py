@@ -19,7 +19,7 @@ from speclsp.decoding.sampling import Sampler
 from speclsp.decoding.verify import draft_limit, verify_chain
 from speclsp.drafting.chain import DrafterChain
 from speclsp.drafting.protocol import DraftContext, Drafter
-from speclsp.errors import DrafterError, EngineError
+from speclsp.errors import DecodeInterruptedError, DrafterError, EngineError
 from speclsp.request import DrafterStats, FinishReason, RequestStats
 
 _COMPARE_AT_ONCE = 256
@@ -142,7 +142,8 @@ def generate(
 
     ``stop`` is asked once for every emitted token, in order; True ends with ``stop``, and that
     token is the last of the output.  ``interrupted`` is asked before each decode call; a reason
-    ends with it and what was emitted so far.  ``clock`` returns seconds.
+    ends with it and what was emitted so far, as does a decode that is stopped from outside.
+    ``clock`` returns seconds.
 
     Afterwards the target's cache holds a prefix of prompt + output, all of it but at most the
     last token unless the request was interrupted.
@@ -168,9 +169,13 @@ def generate(
     finish: FinishReason | None = "length" if run.n_predict <= 0 else None
     if finish is None:
         run.begin(replace(context, n_vocab=target.n_vocab))
-        finish = _prefill(run, prompt)
-        while finish is None:
-            finish = interrupted() or _step(run)
+        try:
+            finish = _prefill(run, prompt)
+            while finish is None:
+                finish = interrupted() or _step(run)
+        except DecodeInterruptedError:
+            # The target was told to stop for the reason that ``interrupted`` gives.
+            finish = interrupted() or "cancelled"
     return Generation(
         tokens=tuple(run.emitted),
         finish_reason=finish,
@@ -182,15 +187,33 @@ def generate(
 def _prefill(run: _Run, prompt: list[int]) -> FinishReason | None:
     """Evaluate the prompt from where the cache differs from it, and emit the first tokens.
 
-    At least the prompt's last token is evaluated, since the cache holds no logits.  Chunks of
-    n_ubatch tokens are what the backend computes at once anyway; smaller ones would cost time.
+    At least the prompt's last token is evaluated, since the cache holds no logits.
     """
     started = run.clock()
     s_draft_before = run.counts.s_draft
+    try:
+        finish = _evaluate_all_but_the_last(run, prompt)
+        if finish is not None:
+            return finish
+        pending = prompt[run.n_cached :]
+        draft = run.draft(len(pending))
+        logits = run.target.decode([*pending, *draft], len(draft) + 1)
+        run.n_cached += len(pending) + len(draft)
+        run.counts.n_prompt_evaluated += len(pending)
+    finally:
+        s_draft = run.counts.s_draft - s_draft_before
+        run.counts.s_prompt = run.clock() - started - s_draft
+    return run.accept(logits, draft)
+
+
+def _evaluate_all_but_the_last(run: _Run, prompt: list[int]) -> FinishReason | None:
+    """Fill the cache up to the prompt's last chunk, asking between the chunks.
+
+    Chunks of n_ubatch tokens are what the backend computes at once anyway.
+    """
     target = run.target
     n_chunk = min(target.n_ubatch, target.n_batch)
-    n_common = common_prefix_length(target.cached, prompt)
-    run.n_cached = min(n_common, len(prompt) - 1)
+    run.n_cached = min(common_prefix_length(target.cached, prompt), len(prompt) - 1)
     target.truncate(run.n_cached)
     finish = run.interrupted()
     while finish is None and len(prompt) - run.n_cached > n_chunk:
@@ -198,17 +221,7 @@ def _prefill(run: _Run, prompt: list[int]) -> FinishReason | None:
         run.n_cached += n_chunk
         run.counts.n_prompt_evaluated += n_chunk
         finish = run.interrupted()
-    logits: Logits | None = None
-    draft: tuple[int, ...] = ()
-    if finish is None:
-        pending = prompt[run.n_cached :]
-        draft = run.draft(len(pending))
-        logits = target.decode([*pending, *draft], len(draft) + 1)
-        run.n_cached += len(pending) + len(draft)
-        run.counts.n_prompt_evaluated += len(pending)
-    s_draft = run.counts.s_draft - s_draft_before
-    run.counts.s_prompt = run.clock() - started - s_draft
-    return finish if logits is None else run.accept(logits, draft)
+    return finish
 
 
 def _step(run: _Run) -> FinishReason | None:

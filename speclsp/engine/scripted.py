@@ -1,8 +1,7 @@
 """A deterministic stand-in for a target model: exact, tiny, without llama.cpp.
 
 Its logits are a pure function of the tokens in its cache, so decoding one token at a time and many
-in a batch agree to the last bit.  It is strict where llama.cpp is: a call that does not fit raises
-:class:`~speclsp.errors.DecodeError` and empties the cache.
+in a batch agree to the last bit.  It refuses what the real one refuses.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speclsp.decoding.protocol import Logits
-from speclsp.errors import DecodeError
+from speclsp.errors import DecodeError, EngineUnavailableError
 
 Prediction: TypeAlias = Callable[[Sequence[int]], Sequence[float] | NDArray[np.float64]]
 """Takes all tokens up to a position, returns the logits of what follows, n_vocab of them."""
@@ -74,20 +73,18 @@ class ScriptedTarget:
         self._cached.clear()
 
     def _check(self, tokens: Sequence[int], n_logits: int) -> None:
-        problem = ""
         if self.closed:
-            problem = "the target is closed"
-        elif not tokens or len(tokens) > self.n_batch:
-            problem = f"{len(tokens)} tokens in a batch of {self.n_batch}"
-        elif len(self._cached) + len(tokens) > self.n_ctx:
-            problem = f"no room for {len(tokens)} tokens behind {len(self._cached)}"
-        elif not 0 <= n_logits <= len(tokens):
-            problem = f"{n_logits} rows of logits for {len(tokens)} tokens"
-        elif not all(0 <= token < self.n_vocab for token in tokens):
-            problem = "a token id outside the vocabulary"
-        if problem:
+            raise EngineUnavailableError("The model was closed.")
+        if not 0 < len(tokens) <= self.n_batch or len(self._cached) + len(tokens) > self.n_ctx:
+            raise ValueError(
+                f"{len(tokens)} tokens do not fit a batch of {self.n_batch}, or a context of "
+                f"{self.n_ctx} that holds {len(self._cached)}"
+            )
+        if not 0 <= n_logits <= len(tokens):
+            raise ValueError(f"{n_logits} rows of logits of {len(tokens)} tokens")
+        if not all(0 <= token < self.n_vocab for token in tokens):
             self._cached.clear()
-            raise DecodeError(f"the scripted target cannot decode: {problem}.")
+            raise DecodeError("a token id is outside the vocabulary.")
 
 
 def following(script: Sequence[int], n_vocab: int, *, n_prompt: int = 0) -> Prediction:
