@@ -142,6 +142,11 @@ class LlamaTarget:
         return dict(self._model.layers)
 
     @property
+    def size(self) -> int:
+        """Bytes of all weights."""
+        return self._model.size
+
+    @property
     def description(self) -> str:
         """llama.cpp's words for the model, for example ``qwen2 1.5B Q8_0``."""
         return self._model.description

@@ -5,28 +5,20 @@ The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 
 from __future__ import annotations
 
+import itertools
+import mmap
 import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from speclsp.errors import ModelLoadError
 
-_SCALARS = {
-    0: "B",
-    1: "b",
-    2: "H",
-    3: "h",
-    4: "I",
-    5: "i",
-    6: "f",
-    7: "?",
-    10: "Q",
-    11: "q",
-    12: "d",
-}
+# Value types of the format that are scalars, as struct's codes; 8 is a text, 9 an array.
+_SCALARS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
 _STRING, _ARRAY = 8, 9
+_MOST_LAYERS = 1024
+"""Longer arrays of numbers are about tokens, not layers."""
 _SPLIT_NAME = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
 
 Value = str | int | float | bool | list[int] | None
@@ -65,7 +57,7 @@ def read_gguf_header(path: Path) -> GgufHeader:
     for part in _parts(path):
         try:
             header = _read_one(part)
-        except (OSError, struct.error, OverflowError, MemoryError) as error:
+        except (OSError, ValueError, struct.error) as error:
             raise ModelLoadError(
                 f"The header of {part} cannot be read: {error}.", remedy="Download it again."
             ) from error
@@ -86,8 +78,8 @@ def _parts(path: Path) -> list[Path]:
 
 
 def _read_one(path: Path) -> GgufHeader:
-    with path.open("rb") as file:
-        reader = _Reader(file, path.stat().st_size)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        reader = _Reader(data)
         reader.scalar("I")  # magic
         reader.scalar("I")  # version
         n_tensors, n_items = reader.scalar("Q"), reader.scalar("Q")
@@ -98,40 +90,39 @@ def _read_one(path: Path) -> GgufHeader:
         names, offsets = [], []
         for _ in range(n_tensors):
             names.append(reader.string())
-            n_dimensions = reader.scalar("I")
-            reader.skip(8 * n_dimensions + 4)  # dimensions, type
+            reader.skip(8 * reader.scalar("I") + 4)  # dimensions, type
             offsets.append(reader.scalar("Q"))
-        alignment = metadata.get("general.alignment", 32)
+        alignment = metadata.get("general.alignment")
         alignment = alignment if isinstance(alignment, int) and alignment > 0 else 32
-        data_start = -(-file.tell() // alignment) * alignment
-        ends = sorted({*offsets, max(0, path.stat().st_size - data_start)})
-        following = dict(zip(ends, ends[1:], strict=False))
-        sizes = [max(0, following.get(offset, offset) - offset) for offset in offsets]
+        data_start = -(-reader.position // alignment) * alignment
+        ends = sorted({*offsets, max(0, len(data) - data_start)})
+    following = dict(itertools.pairwise(ends))
+    sizes = [max(0, following.get(offset, offset) - offset) for offset in offsets]
     return GgufHeader(metadata, dict(zip(names, sizes, strict=True)))
 
 
 class _Reader:
     """Reads little-endian values; lengths beyond the file's end are errors."""
 
-    def __init__(self, file: BinaryIO, n_bytes: int) -> None:
-        self._file = file
-        self._n_bytes = n_bytes
+    def __init__(self, data: mmap.mmap) -> None:
+        self._data = data
+        self.position = 0
 
     def scalar(self, code: str) -> int:
         layout = f"<{code}"
-        value: int = struct.unpack(layout, self._file.read(struct.calcsize(layout)))[0]
+        value: int = struct.unpack_from(layout, self._data, self.position)[0]
+        self.position += struct.calcsize(layout)
         return value
 
     def string(self) -> str:
-        length = self.scalar("Q")
-        if length > self._n_bytes:
-            raise struct.error(f"a text of {length} bytes in a file of {self._n_bytes}")
-        return self._file.read(length).decode("utf-8", "replace")
+        start = self.position + 8
+        self.skip(self.scalar("Q"))
+        return self._data[start : self.position].decode("utf-8", "replace")
 
     def skip(self, n_bytes: int) -> None:
-        if self._file.tell() + n_bytes > self._n_bytes:
+        self.position += n_bytes
+        if self.position > len(self._data):
             raise struct.error(f"{n_bytes} bytes reach beyond the file's end")
-        self._file.seek(n_bytes, 1)
 
     def value(self, kind: int) -> Value:
         if kind == _STRING:
@@ -143,12 +134,8 @@ class _Reader:
             for _ in range(n_items):
                 self.skip(self.scalar("Q"))
             return None
-        if item_kind == _ARRAY:
-            for _ in range(n_items):
-                self.value(_ARRAY)
-            return None
         code = self._code(item_kind)
-        if code not in "iIhHbB" or n_items > 4096:
+        if code not in "iIhHbB" or n_items > _MOST_LAYERS:
             self.skip(struct.calcsize(f"<{code}") * n_items)
             return None
         return [self.scalar(code) for _ in range(n_items)]

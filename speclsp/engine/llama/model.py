@@ -53,8 +53,8 @@ class LlamaModel:
         return int(llama.llama_model_size(self.pointer))
 
     @property
-    def has_decoder(self) -> bool:
-        """Whether the model generates text at all."""
+    def is_generative(self) -> bool:
+        """Whether the model generates text by itself: a decoder without an encoder."""
         return bool(llama.llama_model_has_decoder(self.pointer)) and not bool(
             llama.llama_model_has_encoder(self.pointer)
         )
