@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable
 from typing import Generic, TypeVar
 
 Job = TypeVar("Job")
+Control = TypeVar("Control")
 
 
-class FairQueue(Generic[Job]):
+class FairQueue(Generic[Job, Control]):
     """Jobs by document, taken round robin over the documents, control jobs before all others.
 
     Within a document jobs come out in the order in which they went in; ``put`` with
@@ -23,9 +23,9 @@ class FairQueue(Generic[Job]):
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
-        self._control: deque[Job] = deque()
+        self._control: deque[Control] = deque()
         self._by_document: OrderedDict[str, deque[Job]] = OrderedDict()
-        self._idle: OrderedDict[str, Job] = OrderedDict()
+        self._idle: OrderedDict[str, Control] = OrderedDict()
 
     def put(self, document: str, job: Job, *, supersede: bool) -> list[Job]:
         """Queue a job; returns the older jobs of ``document`` that it supersedes."""
@@ -38,20 +38,20 @@ class FairQueue(Generic[Job]):
             self._condition.notify()
             return superseded
 
-    def put_control(self, job: Job) -> None:
+    def put_control(self, job: Control) -> None:
         """Queue a job that comes before every document's."""
         with self._condition:
             self._control.append(job)
             self._condition.notify()
 
-    def put_idle(self, key: str, job: Job) -> None:
+    def put_idle(self, key: str, job: Control) -> None:
         """Queue a job for when nothing else waits; a newer one of the same key replaces it."""
         with self._condition:
             self._idle[key] = job
             self._idle.move_to_end(key)
             self._condition.notify()
 
-    def get(self, timeout_s: float | None) -> Job | None:
+    def get(self, timeout_s: float | None) -> Job | Control | None:
         """Take the next job; None when none came within ``timeout_s`` (None waits for ever)."""
         with self._condition:
             if not self._condition.wait_for(self._any, timeout_s):
@@ -71,18 +71,11 @@ class FairQueue(Generic[Job]):
         with self._condition:
             return bool(self._control or self._by_document)
 
-    def take_all(self, wanted: Callable[[Job], bool]) -> list[Job]:
-        """Remove and return the documents' jobs for which ``wanted`` holds, oldest first."""
+    def take_all(self) -> list[Job]:
+        """Remove and return all documents' jobs; control and idle jobs stay."""
         with self._condition:
-            taken: list[Job] = []
-            for document in list(self._by_document):
-                jobs = self._by_document[document]
-                taken += [job for job in jobs if wanted(job)]
-                kept = deque(job for job in jobs if not wanted(job))
-                if kept:
-                    self._by_document[document] = kept
-                else:
-                    del self._by_document[document]
+            taken = [job for jobs in self._by_document.values() for job in jobs]
+            self._by_document.clear()
             return taken
 
     def _any(self) -> bool:

@@ -5,7 +5,7 @@ import threading
 from speclsp.engine.scheduler import FairQueue
 
 
-def drain(queue: FairQueue[str]) -> list[str]:
+def drain(queue: FairQueue[str, str]) -> list[str]:
     taken = []
     while (job := queue.get(0)) is not None:
         taken.append(job)
@@ -13,7 +13,7 @@ def drain(queue: FairQueue[str]) -> list[str]:
 
 
 def test_documents_take_turns_and_keep_their_own_order():
-    queue: FairQueue[str] = FairQueue()
+    queue: FairQueue[str, str] = FairQueue()
     for job in ("a1", "a2", "a3"):
         assert queue.put("a", job, supersede=False) == []
     queue.put("b", "b1", supersede=False)
@@ -21,7 +21,7 @@ def test_documents_take_turns_and_keep_their_own_order():
 
 
 def test_a_newer_job_supersedes_only_its_own_document():
-    queue: FairQueue[str] = FairQueue()
+    queue: FairQueue[str, str] = FairQueue()
     queue.put("a", "a1", supersede=True)
     queue.put("b", "b1", supersede=True)
     assert queue.put("a", "a2", supersede=True) == ["a1"]
@@ -29,7 +29,7 @@ def test_a_newer_job_supersedes_only_its_own_document():
 
 
 def test_superseding_again_and_again_does_not_starve_the_other_document():
-    queue: FairQueue[str] = FairQueue()
+    queue: FairQueue[str, str] = FairQueue()
     queue.put("b", "b1", supersede=True)
     served = []
     for i in range(5):
@@ -39,7 +39,7 @@ def test_superseding_again_and_again_does_not_starve_the_other_document():
 
 
 def test_control_jobs_come_first_and_idle_jobs_last():
-    queue: FairQueue[str] = FairQueue()
+    queue: FairQueue[str, str] = FairQueue()
     queue.put_idle("warm a", "old")
     queue.put_idle("warm b", "idle b")
     queue.put_idle("warm a", "idle a")
@@ -50,16 +50,18 @@ def test_control_jobs_come_first_and_idle_jobs_last():
     assert not queue.waiting()
 
 
-def test_take_all_removes_what_is_wanted():
-    queue: FairQueue[str] = FairQueue()
+def test_take_all_leaves_control_and_idle_jobs():
+    queue: FairQueue[str, str] = FairQueue()
     for document, job in (("a", "a1"), ("a", "a2"), ("b", "b1")):
         queue.put(document, job, supersede=False)
-    assert queue.take_all(lambda job: job.endswith("1")) == ["a1", "b1"]
-    assert drain(queue) == ["a2"]
+    queue.put_control("load")
+    queue.put_idle("warm", "idle")
+    assert queue.take_all() == ["a1", "a2", "b1"]
+    assert drain(queue) == ["load", "idle"]
 
 
 def test_get_wakes_up_for_a_job_of_another_thread():
-    queue: FairQueue[str] = FairQueue()
+    queue: FairQueue[str, str] = FairQueue()
     thread = threading.Thread(target=lambda: queue.put("a", "a1", supersede=True))
     thread.start()
     assert queue.get(10) == "a1"

@@ -82,6 +82,9 @@ class GatedTarget(ScriptedTarget):
         self.decoding = threading.Event()
         self.before_decode: Callable[[], None] = lambda: None
 
+    def set_interrupt(self, predicate):
+        pass
+
     def decode(self, tokens, n_logits):
         self.decoding.set()
         assert self.gate.wait(30)

@@ -1,0 +1,1 @@
+"""The in-process completer: one engine thread behind the completer seam."""

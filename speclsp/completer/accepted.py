@@ -1,0 +1,106 @@
+"""What the user accepted: kept per workspace, and drafted from like any other text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from speclsp.completer.events import EventQueue
+from speclsp.completer.project import path_of
+from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
+from speclsp.engine.models import Words
+from speclsp.errors import StoreError
+from speclsp.index_store.accepted_store import AcceptedStore
+from speclsp.request import CompletionRequest
+from speclsp.settings import Settings
+from speclsp.workspace.secrets import is_secret_path
+
+MAX_TEXTS = 500
+"""Accepted texts per workspace that are drafted from."""
+CONTEXT_LINES = 2
+"""Lines before the cursor that are kept with an accepted text: what a later draft matches on."""
+
+
+class AcceptedTexts:
+    """Accepted completions.  Everything slow is left to ``later``, which runs it when idle."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        events: EventQueue,
+        *,
+        root_of: Callable[[str], str],
+        later: Callable[[str, Callable[[], None]], None],
+    ) -> None:
+        self._events = events
+        self._root_of = root_of
+        self._later = later
+        self._persist = settings.persist
+        self._store: AcceptedStore | None = None
+        self._words: Words | None = None
+        self._texts: dict[str, list[str]] = {}
+        self._tokens: dict[str, TokenArray] = {}
+
+    def learn(self, request: CompletionRequest, text: str) -> None:
+        """Note that ``text`` was accepted at the request's cursor; a secret file's never is."""
+        path = path_of(request.uri)
+        if not text.strip() or is_secret_path(str(path) if path else request.path):
+            return
+        root = self._root_of(request.uri)
+        before = request.prefix.splitlines(keepends=True)[-CONTEXT_LINES:]
+        learned = "".join(before) + text
+        self._later(f"accepted {id(learned)}", lambda: self._add(root, request.path, learned))
+
+    # The engine thread runs what follows.
+
+    def take_words(self, words: Words) -> None:
+        """Tokenise with another vocabulary from now on."""
+        self._words = words
+        self._tokens.clear()
+
+    def tokens(self, request: CompletionRequest) -> tuple[TokenArray, ...]:
+        """Return the tokens of what was accepted in the request's workspace, newest first."""
+        root = self._root_of(request.uri)
+        if root not in self._tokens:
+            self._texts.setdefault(root, self._load(root))
+            parts = [self._tokenize(text) for text in self._texts[root]]
+            self._tokens[root] = np.concatenate([EMPTY_TOKENS, *parts])
+        tokens = self._tokens[root]
+        return (tokens,) if tokens.size else ()
+
+    def close(self) -> None:
+        """Close the store; the engine thread has ended."""
+        if self._store is not None:
+            self._store.close()
+
+    def _add(self, root: str, path: str, text: str) -> None:
+        texts = self._texts.setdefault(root, self._load(root))
+        texts.append(text)
+        del texts[:-MAX_TEXTS]
+        self._tokens.pop(root, None)  # joined again by the next request
+        if self._store is not None:
+            try:
+                self._store.append(root, path, text)
+            except StoreError as error:
+                self._give_up(error)
+
+    def _load(self, root: str) -> list[str]:
+        if not self._persist:
+            return []
+        try:
+            if self._store is None:
+                self._store = AcceptedStore.open()
+            return self._store.recent(root, MAX_TEXTS)
+        except StoreError as error:
+            self._give_up(error)
+            return []
+
+    def _give_up(self, error: StoreError) -> None:
+        self._persist = False
+        self._store = None
+        self._events.log("warning", f"accepted completions are not kept: {error}")
+
+    def _tokenize(self, text: str) -> TokenArray:
+        assert self._words is not None
+        return self._words.vocabulary.tokenize(text)

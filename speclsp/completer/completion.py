@@ -1,0 +1,168 @@
+"""One completion, from the request to the text: prompt, drafts, decoding, stop rules."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from speclsp.completer.buffers import OpenBuffers
+from speclsp.decoding.sampling import SamplingParams, make_sampler
+from speclsp.decoding.speculate import generate
+from speclsp.drafting.chain import DrafterChain
+from speclsp.drafting.protocol import DraftContext, TokenArray, TokenCorpus
+from speclsp.engine.models import Weights, Words
+from speclsp.fim.prompt import FimPrompt, PromptBudget, PromptWindow, build_prompt
+from speclsp.postprocess.rules import stop_rules
+from speclsp.postprocess.scope import cursor_scope
+from speclsp.postprocess.stopping import CompletionText
+from speclsp.request import CompletionRequest, CompletionResult, FinishReason, RequestStats
+from speclsp.settings import Settings
+
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True, kw_only=True)
+class Workbench:
+    """What a completion works with.  It belongs to the engine thread."""
+
+    words: Words
+    weights: Weights
+    drafters: DrafterChain | None
+    buffers: OpenBuffers
+    windows: dict[str, PromptWindow]
+    """Each document's prompt window, so that it moves rarely and the KV cache is reused."""
+
+
+def prompt_budget(settings: Settings, weights: Weights, n_predict: int) -> PromptBudget:
+    """Return how many prompt tokens fit beside ``n_predict`` new ones.
+
+    Where both do not fit, the prompt keeps half of the context and the new tokens are cut.
+    """
+    n_ctx = weights.target.n_ctx
+    room = max(n_ctx - n_predict, n_ctx // 2)
+    n_prompt = min(settings.n_prompt or weights.max_prompt, room)
+    return PromptBudget(
+        n_prompt=n_prompt,
+        n_prefix=min(settings.n_prefix or n_prompt * 3 // 4, n_prompt),
+        n_suffix=min(settings.n_suffix or n_prompt // 4, n_prompt),
+    )
+
+
+def sampling_params(settings: Settings, request: CompletionRequest) -> SamplingParams:
+    """Return the request's sampling, the settings' where it leaves a value open."""
+    return SamplingParams(
+        temperature=_or(request.temperature, settings.temperature),
+        top_k=_or(request.top_k, settings.top_k),
+        top_p=_or(request.top_p, settings.top_p),
+        min_p=_or(request.min_p, settings.min_p),
+        seed=_or(request.seed, settings.seed),
+    )
+
+
+def may_complete_here(settings: Settings, request: CompletionRequest) -> bool:
+    """Whether the settings want a completion at this place: in a comment, in a string."""
+    if settings.complete_comments and settings.complete_strings:
+        return True
+    scope = cursor_scope(request.language_id, request.path, request.prefix)
+    if scope == "comment":
+        return settings.complete_comments
+    return settings.complete_strings or scope != "string"
+
+
+def run_completion(
+    request: CompletionRequest,
+    completion_id: str,
+    settings: Settings,
+    bench: Workbench,
+    corpora: tuple[TokenCorpus, ...],
+    extra: tuple[TokenArray, ...],
+    interrupted: Callable[[], FinishReason | None],
+    clock: Callable[[], float],
+) -> CompletionResult:
+    """Complete one request on the engine thread.
+
+    ``extra`` are token sequences to draft from beside the open buffers.  ``clock`` is in seconds.
+    Raises :class:`~speclsp.errors.DecodeError`.
+    """
+    started = clock()
+    settings = settings.for_language(request.language_id)
+    if not settings.enabled or not may_complete_here(settings, request):
+        return CompletionResult(
+            completion_id=completion_id, text="", finish_reason="stop", stats=RequestStats()
+        )
+    n_predict = _or(request.n_predict, settings.n_predict)
+    prompt = _prompt(request, settings, bench, n_predict)
+    context = _draft_context(request, prompt, bench, corpora, extra)
+    text = CompletionText(bench.words.vocabulary, stop_rules(settings, request))
+    tokenized = clock()
+    bench.weights.set_interrupt(lambda: interrupted() is not None)
+    try:
+        generation = generate(
+            bench.weights.target,
+            context,
+            drafter=bench.drafters,
+            sampler=make_sampler(sampling_params(settings, request)),
+            n_predict=n_predict,
+            stop=text.feed,
+            interrupted=interrupted,
+            clock=clock,
+        )
+    finally:
+        bench.weights.set_interrupt(None)
+    done = text.finish()
+    stats = dataclasses.replace(
+        generation.stats,
+        drafters=bench.drafters.stats() if bench.drafters is not None else {},
+        ms_tokenize=1000 * (tokenized - started),
+    )
+    return CompletionResult(
+        completion_id=completion_id,
+        text=done.text,
+        finish_reason=generation.finish_reason,
+        stats=stats,
+        n_replaced=done.n_replaced,
+    )
+
+
+def _prompt(
+    request: CompletionRequest, settings: Settings, bench: Workbench, n_predict: int
+) -> FimPrompt:
+    prompt = build_prompt(
+        bench.words.family,
+        bench.words.vocabulary,
+        repo_name=request.repo_name,
+        path=request.path,
+        prefix=request.prefix,
+        suffix=request.suffix,
+        budget=prompt_budget(settings, bench.weights, n_predict),
+        window=bench.windows.get(request.uri),
+    )
+    bench.windows[request.uri] = prompt.window
+    return prompt
+
+
+def _draft_context(
+    request: CompletionRequest,
+    prompt: FimPrompt,
+    bench: Workbench,
+    corpora: tuple[TokenCorpus, ...],
+    extra: tuple[TokenArray, ...],
+) -> DraftContext:
+    if bench.drafters is None:
+        return DraftContext(prompt=prompt.tokens)
+    tokenize = bench.words.vocabulary.tokenize
+    buffer = bench.buffers.tokens_of_request(request.uri, request.prefix + request.suffix, tokenize)
+    before, after = buffer.split(len(request.prefix))
+    return DraftContext(
+        prompt=prompt.tokens,
+        prefix=before,
+        suffix=after,
+        buffers=(*bench.buffers.others(request.uri, tokenize), *extra),
+        corpora=corpora,
+    )
+
+
+def _or(value: _T | None, default: _T) -> _T:
+    return default if value is None else value

@@ -1,0 +1,370 @@
+"""The engine thread: the only one that touches the models.
+
+It loads them, serves completions fairly, frees the weights after idle time, and survives whatever
+goes wrong in any one of these.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+
+from speclsp.completer.buffers import OpenBuffers
+from speclsp.completer.completion import Workbench, run_completion
+from speclsp.completer.events import EventQueue, ProgressReport
+from speclsp.completer.jobs import CompletionJob, ControlJob
+from speclsp.drafting.chain import DrafterChain
+from speclsp.drafting.protocol import TokenArray, TokenCorpus
+from speclsp.drafting.registry import load_drafters
+from speclsp.engine.models import Loader, Weights, Words
+from speclsp.engine.scheduler import FairQueue
+from speclsp.errors import EngineError, EngineUnavailableError, SpecLspError
+from speclsp.fim.prompt import PromptWindow
+from speclsp.request import CompletionRequest, CompletionResult, EngineState, StateChanged
+from speclsp.settings import Settings
+
+Clock = Callable[[], float]
+Sources = Callable[[CompletionRequest], tuple[tuple[TokenCorpus, ...], tuple[TokenArray, ...]]]
+"""Given a request: corpora to draft from, and further token sequences."""
+
+
+class Loaded(Protocol):
+    """Is told what was loaded."""
+
+    def __call__(self, *, model: str, draft_model: str, layers: dict[str, int], n_ctx: int) -> None:
+        """Take descriptions, layers per device and the context's size."""
+
+
+MAX_WINDOWS = 256
+"""Documents whose prompt windows are remembered."""
+MAX_FAILURES = 3
+"""Decoding failures in a row after which the models are loaded anew."""
+
+
+class EngineThread:
+    """Runs jobs on a thread of its own until closed.
+
+    ``on_words`` is told on the engine thread when a vocabulary was loaded.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        loader: Loader,
+        buffers: OpenBuffers,
+        events: EventQueue,
+        loaded: Loaded,
+        failed: Callable[[], None],
+        sources: Sources,
+        on_words: Callable[[Words], None],
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._loader = loader
+        self._buffers = buffers
+        self._events = events
+        self._loaded = loaded
+        self._request_failed = failed
+        self._sources = sources
+        self._on_words = on_words
+        self._clock = clock
+        self._queue: FairQueue[CompletionJob, ControlJob] = FairQueue()
+        self._lock = threading.Lock()
+        self._state: EngineState = "loading"
+        self._reason: SpecLspError = EngineUnavailableError("the model is still loading.")
+        self._running: CompletionJob | None = None
+        self._closing = threading.Event()
+        # Only the engine thread reads and writes what follows.
+        self._words: Words | None = None
+        self._weights: Weights | None = None
+        self._drafters: DrafterChain | None = None
+        self._windows: OrderedDict[str, PromptWindow] = OrderedDict()
+        self._n_failures = 0
+        self._thread = threading.Thread(target=self._run, name="speclsp-engine", daemon=True)
+
+    # --- called from any thread ---------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the thread; it loads the models first."""
+        self._queue.put_control(ControlJob(self._load))
+        self._thread.start()
+
+    @property
+    def state(self) -> EngineState:
+        """What the engine is doing."""
+        return self._state
+
+    @property
+    def busy(self) -> bool:
+        """Whether a completion is running or waiting."""
+        return self._running is not None or self._queue.waiting()
+
+    def submit(self, job: CompletionJob) -> None:
+        """Queue a completion, or fail it at once where the engine cannot serve it."""
+        with self._lock:
+            state, reason = self._state, self._reason
+        if self._closing.is_set():
+            state, reason = "off", EngineUnavailableError("the server is shutting down.")
+        if state == "unloaded":
+            self._wake()
+        if state in ("off", "failed") or (state != "ready" and not job.request.wait_for_model):
+            job.fail(reason)
+            return
+        supersede = job.request.supersede
+        for older in self._queue.put(job.request.uri, job, supersede=supersede):
+            older.answer_empty("cancelled", 1000 * (self._clock() - older.submitted))
+        running = self._running
+        if supersede and running is not None and running.request.uri == job.request.uri:
+            running.supersede()
+
+    def run_soon(self, action: Callable[[], None]) -> None:
+        """Run ``action`` on the engine thread before the next completion."""
+        self._queue.put_control(ControlJob(action))
+
+    def run_idle(self, key: str, action: Callable[[], None]) -> None:
+        """Run ``action`` on the engine thread when nothing else waits."""
+        self._queue.put_idle(key, ControlJob(action))
+
+    def apply_settings(self, settings: Settings, *, reload: bool) -> None:
+        """Take new settings with the next job; ``reload`` frees and loads the models."""
+        self._queue.put_control(ControlJob(lambda: self._take_settings(settings, reload)))
+
+    def close(self, timeout_s: float) -> bool:
+        """Stop the thread and free the models; returns whether it stopped in time."""
+        self._closing.set()
+        running = self._running
+        if running is not None:
+            running.supersede()
+        self._queue.put_control(ControlJob(lambda: None))
+        self._thread.join(timeout_s)
+        self._abandon(EngineUnavailableError("the server is shutting down."))
+        return not self._thread.is_alive()
+
+    # --- the engine thread ----------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            job = self._queue.get(self._idle_timeout())
+            if isinstance(job, CompletionJob):
+                self._complete(job)
+            elif isinstance(job, ControlJob):
+                self._control(job)
+            elif job is None:
+                self._free_weights("unloaded", "idle")
+        self._abandon(EngineUnavailableError("the server is shutting down."))
+        self._free_weights("off", "closed")
+
+    def _idle_timeout(self) -> float | None:
+        """Return the seconds to wait for a job before the weights are freed."""
+        seconds = self._settings.sleep_idle_seconds
+        return None if seconds < 0 or self._weights is None else max(seconds, 1)
+
+    def _control(self, job: ControlJob) -> None:
+        try:
+            job.run()
+        except SpecLspError as error:
+            self._events.problem(error.message, error.remedy)
+        except Exception as error:  # noqa: BLE001 - the thread must outlive any defect
+            self._events.problem(f"the engine had an internal error: {error!r}.")
+
+    def _complete(self, job: CompletionJob) -> None:
+        waited = 1000 * (self._clock() - job.submitted)
+        reason = job.interrupted(self._clock())
+        if reason is not None:
+            job.answer_empty(reason, waited)
+            return
+        if self._weights is None and not self._load_for(job):
+            return
+        self._running = job
+        try:
+            result = self._answer(job)
+            self._n_failures = 0
+        except SpecLspError as error:
+            self._failed(job, error)
+        except Exception as error:  # noqa: BLE001 - the thread must outlive any defect
+            self._failed(job, EngineError(f"the engine had an internal error: {error!r}."))
+        else:
+            job.answer(result)
+        finally:
+            self._running = None
+
+    def _load_for(self, job: CompletionJob) -> bool:
+        """Load the weights for a job that waits for them; False when the job was failed."""
+        if self._state == "unloaded":
+            self._load()
+        if self._weights is None:
+            job.fail(self._reason)
+            return False
+        return True
+
+    def _answer(self, job: CompletionJob) -> CompletionResult:
+        started = self._clock()
+        assert self._words is not None
+        assert self._weights is not None
+        corpora, extra = self._sources(job.request)
+        result = run_completion(
+            job.request,
+            job.completion_id,
+            self._settings,
+            Workbench(
+                words=self._words,
+                weights=self._weights,
+                drafters=self._drafters,
+                buffers=self._buffers,
+                windows=self._windows,
+            ),
+            corpora,
+            extra,
+            lambda: job.interrupted(self._clock()),
+            self._clock,
+        )
+        while len(self._windows) > MAX_WINDOWS:
+            self._windows.popitem(last=False)
+        return result.timed(
+            ms_queue=1000 * (started - job.submitted),
+            ms_total=1000 * (self._clock() - job.submitted),
+        )
+
+    def _failed(self, job: CompletionJob, error: SpecLspError) -> None:
+        self._request_failed()
+        job.fail(error)
+        self._events.log("error", f"completion failed: {error}")
+        self._n_failures += 1
+        if self._n_failures >= MAX_FAILURES:
+            self._n_failures = 0
+            self._events.problem(
+                f"the engine failed {MAX_FAILURES} times in a row: {error.message}",
+                error.remedy or "The models are being loaded anew.",
+            )
+            self._queue.put_control(ControlJob(self._reload))
+
+    # --- loading and freeing --------------------------------------------------------------------
+
+    def _take_settings(self, settings: Settings, reload: bool) -> None:
+        was_enabled = self._settings.enabled
+        self._settings = settings
+        if not settings.enabled:
+            self._free_weights("off", "switched off")
+        elif reload or not was_enabled:
+            self._reload()
+        else:
+            self._make_drafters()
+
+    def _reload(self) -> None:
+        self._free_weights("loading", "")
+        self._load()
+
+    def _wake(self) -> None:
+        """Queue one load, however many requests come while the weights are freed."""
+        with self._lock:
+            if self._state != "unloaded":
+                return
+            self._set_state_locked("loading", EngineUnavailableError("the model is loading."))
+        self._queue.put_control(ControlJob(self._load))
+
+    def _load(self) -> None:
+        if not self._settings.enabled:
+            self._set_state("off", EngineUnavailableError("completion is switched off."))
+            return
+        if self._weights is not None:
+            return
+        self._set_state("loading", EngineUnavailableError("the model is still loading."))
+        report = ProgressReport(self._events, "speclsp/load", "Loading the model")
+        try:
+            self._load_models(report)
+        except Exception as error:  # noqa: BLE001 - the server must outlive any model
+            self._load_failed(error)
+        finally:
+            report.end()
+
+    def _load_models(self, report: ProgressReport) -> None:
+        words = self._loader.words(self._settings)
+        self._take_words(words)
+
+        def progress(fraction: float) -> bool:
+            report.report(fraction)
+            return not self._closing.is_set()
+
+        weights = self._loader.weights(self._settings, words, progress, self._events.log)
+        self._weights = weights
+        self._windows.clear()
+        self._make_drafters()
+        for problem in weights.problems:
+            self._events.problem(problem.message, problem.remedy)
+        self._loaded(
+            model=weights.description,
+            draft_model=weights.draft_description,
+            layers=weights.layers,
+            n_ctx=weights.target.n_ctx,
+        )
+        places = ", ".join(f"{n} layers on {device}" for device, n in weights.layers.items())
+        self._set_state("ready", message=f"{weights.description}: {places}")
+
+    def _load_failed(self, error: Exception) -> None:
+        known = (
+            error
+            if isinstance(error, SpecLspError)
+            else EngineError(f"loading the model failed: {error!r}.")
+        )
+        self._free_weights("failed", known.message)
+        self._set_state("failed", known)
+        self._events.problem(known.message, known.remedy)
+        self._abandon(known)
+
+    def _take_words(self, words: Words) -> None:
+        old = self._words
+        self._words = words
+        if old is None or old.vocabulary.fingerprint != words.vocabulary.fingerprint:
+            self._buffers.forget_tokens()
+            self._on_words(words)
+
+    def _make_drafters(self) -> None:
+        """Make the drafter chain anew from the settings; without weights there is none."""
+        self._drafters = None
+        weights, settings = self._weights, self._settings
+        if weights is None or not settings.speculation:
+            return
+        if not weights.supports_rollback:
+            self._events.log(
+                "warning", "speculation is off: this model's memory cannot be rolled back."
+            )
+            return
+        drafters, problems = load_drafters(settings, draft_model=weights.draft)
+        for problem in problems:
+            self._events.problem(problem.message, problem.remedy)
+        self._drafters = DrafterChain(drafters) if drafters else None
+
+    def _free_weights(self, state: EngineState, why: str) -> None:
+        weights, self._weights = self._weights, None
+        self._drafters = None
+        if weights is not None:
+            weights.close()
+            self._events.log("info", f"freed the model's memory ({why}).")
+        reason = "completion is switched off." if state == "off" else "the model is not loaded."
+        self._set_state(state, EngineUnavailableError(reason))
+        if state == "off":
+            self._abandon(EngineUnavailableError(reason))
+
+    def _abandon(self, error: SpecLspError) -> None:
+        """Fail every completion that still waits."""
+        for job in self._queue.take_all():
+            job.fail(error)
+
+    def _set_state(
+        self, state: EngineState, reason: SpecLspError | None = None, message: str = ""
+    ) -> None:
+        with self._lock:
+            self._set_state_locked(state, reason, message)
+
+    def _set_state_locked(
+        self, state: EngineState, reason: SpecLspError | None = None, message: str = ""
+    ) -> None:
+        changed = state != self._state or message
+        self._state = state
+        if reason is not None:
+            self._reason = reason
+        if changed:
+            self._events.emit(StateChanged(state=state, message=message))

@@ -1,0 +1,154 @@
+"""The workspace folders' index, which lives as long as the vocabulary it was tokenised with."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from urllib.parse import urlparse
+from urllib.request import url2pathname
+
+from speclsp.completer.events import EventQueue
+from speclsp.drafting.protocol import TokenCorpus
+from speclsp.engine.models import Words
+from speclsp.errors import StoreError
+from speclsp.index_store.token_store import TokenStore
+from speclsp.request import Document, IndexStats, WorkspaceFolder
+from speclsp.settings import Settings
+from speclsp.workspace.project_index import ProjectIndex
+
+
+def path_of(uri: str) -> Path | None:
+    """Return the file that a URI names; None for untitled and other buffers without a file."""
+    parsed = urlparse(uri)
+    if parsed.scheme != "file":
+        return None
+    return Path(url2pathname(parsed.path))
+
+
+class Project:
+    """Folders and open files, handed on to a :class:`ProjectIndex` once there is a vocabulary."""
+
+    def __init__(self, settings: Settings, events: EventQueue, *, busy: Callable[[], bool]) -> None:
+        self._settings = settings
+        self._events = events
+        self._busy = busy
+        self._lock = threading.RLock()
+        self._folders: dict[str, WorkspaceFolder] = {}
+        self._open: frozenset[str] = frozenset()
+        self._words: Words | None = None
+        self._index: ProjectIndex | None = None
+        self._store: TokenStore | None = None
+
+    @property
+    def words(self) -> Words | None:
+        """The vocabulary that the index uses, once one is loaded."""
+        return self._words
+
+    def take_words(self, words: Words) -> None:
+        """Index all folders with another vocabulary."""
+        with self._lock:
+            self._close_index()
+            self._words = words
+            self._open_index()
+
+    def apply_settings(self, settings: Settings) -> None:
+        """Take new settings."""
+        with self._lock:
+            was_indexing = self._settings.index_project
+            self._settings = settings
+            if settings.index_project != was_indexing:
+                self._close_index()
+                self._open_index()
+            elif self._index is not None:
+                self._index.apply_settings(settings)
+
+    def open_folder(self, folder: WorkspaceFolder) -> None:
+        """Index a folder in the background."""
+        with self._lock:
+            self._folders[folder.root] = folder
+            if self._index is not None:
+                self._index.open_folder(folder)
+
+    def close_folder(self, root: str) -> None:
+        """Forget a folder."""
+        with self._lock:
+            self._folders.pop(root, None)
+            if self._index is not None:
+                self._index.close_folder(root)
+
+    def reindex(self) -> None:
+        """Scan all folders again."""
+        with self._lock:
+            if self._index is not None:
+                self._index.reindex()
+
+    def set_open(self, documents: Sequence[Document]) -> None:
+        """Say which buffers are open: their files' text on disk does not count."""
+        paths = (path_of(document.uri) for document in documents)
+        with self._lock:
+            self._open = frozenset(str(path) for path in paths if path is not None)
+            if self._index is not None:
+                self._index.set_open(self._open)
+
+    def saved(self, uri: str) -> None:
+        """Read a file again that a buffer was written to."""
+        path = path_of(uri)
+        with self._lock:
+            if path is not None and self._index is not None:
+                self._index.changed(str(path))
+
+    def root_of(self, uri: str) -> str:
+        """Return the innermost folder that a URI lies in, or "" for none."""
+        path = path_of(uri)
+        with self._lock:
+            roots = [r for r in self._folders if path is not None and Path(r) in path.parents]
+        return max(roots, key=len, default="")
+
+    def corpora(self) -> tuple[TokenCorpus, ...]:
+        """Return what is indexed so far."""
+        index = self._index
+        return () if index is None else index.corpora()
+
+    def stats(self) -> IndexStats:
+        """Return what the index holds."""
+        index = self._index
+        return IndexStats() if index is None else index.stats()
+
+    def close(self) -> None:
+        """Stop the index's threads."""
+        with self._lock:
+            self._close_index()
+
+    def _open_index(self) -> None:
+        words, settings = self._words, self._settings
+        if words is None or not settings.index_project:
+            return
+        self._store = self._open_store() if settings.persist else None
+        index = ProjectIndex(
+            words.vocabulary.tokenize,
+            words.vocabulary.fingerprint,
+            settings=settings,
+            emit=self._events.emit,
+            token_store=self._store,
+            busy=self._busy,
+        )
+        index.set_open(self._open)
+        for folder in self._folders.values():
+            index.open_folder(folder)
+        self._index = index
+
+    def _open_store(self) -> TokenStore | None:
+        try:
+            return TokenStore.open()
+        except StoreError as error:
+            self._events.log("warning", f"tokens are not kept between sessions: {error}")
+            return None
+
+    def _close_index(self) -> None:
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+        if self._store is not None:
+            self._store.close()
+            self._store = None

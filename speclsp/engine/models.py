@@ -1,0 +1,170 @@
+"""What is loaded: the target's vocabulary, and the weights of target and draft model.
+
+The vocabulary is loaded apart from the weights, in milliseconds: prompts, the project index and
+open buffers can be tokenised while the weights are still loading, and after they were freed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from speclsp import embedded
+from speclsp.decoding.protocol import Target
+from speclsp.drafting.protocol import Drafter
+from speclsp.errors import ModelError, SpecLspError
+from speclsp.fim.families import FimFamily, family_for
+from speclsp.fim.protocol import Vocabulary
+from speclsp.request import LogLevel
+from speclsp.settings import Settings
+
+MAX_PROMPT = 2048
+"""Prompt tokens where settings and model leave it open: more costs time at every jump."""
+
+Progress = Callable[[float], bool]
+"""Takes the share that is loaded, 0 to 1; returns whether to go on."""
+Log = Callable[[LogLevel, str], None]
+
+
+class ClosableTarget(Target, Protocol):
+    """A target whose decodes can be stopped and whose memory can be freed."""
+
+    def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
+        """Stop running decodes as soon as ``predicate`` is true; None stops none."""
+
+    def close(self) -> None:
+        """Free the weights and the context."""
+
+
+class ClosableDrafter(Drafter, Protocol):
+    """A drafter that owns a model."""
+
+    def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
+        """Stop running decodes as soon as ``predicate`` is true; None stops none."""
+
+    def close(self) -> None:
+        """Free the draft model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFiles:
+    """The GGUFs that the settings name."""
+
+    target: Path
+    draft: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """The target's vocabulary and how its fill-in-the-middle prompts look."""
+
+    vocabulary: Vocabulary
+    family: FimFamily
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """The loaded models.  They belong to the thread that loaded them."""
+
+    target: ClosableTarget
+    draft: ClosableDrafter | None
+    description: str
+    draft_description: str = ""
+    layers: dict[str, int] = field(default_factory=dict)
+    supports_rollback: bool = True
+    max_prompt: int = MAX_PROMPT
+    """Most prompt tokens where the settings leave it open."""
+    problems: Sequence[SpecLspError] = ()
+    """What went wrong without stopping the rest: a draft model that cannot be used."""
+
+    def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
+        """Stop running decodes of either model as soon as ``predicate`` is true."""
+        self.target.set_interrupt(predicate)
+        if self.draft is not None:
+            self.draft.set_interrupt(predicate)
+
+    def close(self) -> None:
+        """Free all models."""
+        if self.draft is not None:
+            self.draft.close()
+        self.target.close()
+
+
+class Loader(Protocol):
+    """Loads what the settings name; both calls run on the engine thread."""
+
+    def words(self, settings: Settings) -> Words:
+        """Load the target's vocabulary.  Raises a :class:`ModelError` or ``TemplateError``."""
+
+    def weights(self, settings: Settings, words: Words, progress: Progress, log: Log) -> Weights:
+        """Load the weights.  Raises a :class:`ModelError` when the target cannot be used."""
+
+
+def model_files(settings: Settings) -> ModelFiles:
+    """Return the model files that the settings name, the embedded ones where they name none."""
+    target = Path(settings.model).expanduser() if settings.model else embedded.embedded_target()
+    if settings.spec_draft_model:
+        return ModelFiles(target=target, draft=Path(settings.spec_draft_model).expanduser())
+    return ModelFiles(target=target, draft=None if settings.model else embedded.embedded_draft())
+
+
+def wants_draft_model(settings: Settings) -> bool:
+    """Whether the settings' drafters include the draft model."""
+    names = [name.strip() for name in settings.drafters.split(",")]
+    return settings.speculation and "draft" in names
+
+
+class LlamaLoader:
+    """Loads GGUFs through llama.cpp."""
+
+    def words(self, settings: Settings) -> Words:
+        """Load the target's vocabulary alone."""
+        # Imported here, so that a missing llama.cpp build is an error of this call, with a
+        # remedy, and not of every import of the completer.
+        from speclsp.engine.llama.vocabulary import load_vocabulary  # noqa: PLC0415
+
+        vocabulary = load_vocabulary(model_files(settings).target)
+        return Words(vocabulary=vocabulary, family=family_for(vocabulary, settings.fim_template))
+
+    def weights(self, settings: Settings, words: Words, progress: Progress, log: Log) -> Weights:
+        """Load target and draft model; a draft model that fails is a problem, not the end."""
+        from speclsp.engine.llama.loading import load_target  # noqa: PLC0415 (see words)
+        from speclsp.engine.params import target_params  # noqa: PLC0415
+
+        files = model_files(settings)
+        model_params, context_params = target_params(settings)
+        target = load_target(
+            files.target,
+            model_params,
+            context_params,
+            fit=settings.fit,
+            progress=progress,
+            log=log,
+        )
+        problems: list[SpecLspError] = []
+        draft: ClosableDrafter | None = None
+        if files.draft is not None and wants_draft_model(settings):
+            try:
+                draft = _load_draft(files.draft, settings, words.vocabulary, target.n_ctx, log)
+            except ModelError as error:
+                problems.append(error)
+        return Weights(
+            target=target,
+            draft=draft,
+            description=target.description,
+            draft_description=files.draft.name if files.draft is not None and draft else "",
+            layers=dict(target.layers),
+            supports_rollback=target.supports_rollback,
+            max_prompt=MAX_PROMPT if settings.model else embedded.MAX_PROMPT,
+            problems=problems,
+        )
+
+
+def _load_draft(
+    path: Path, settings: Settings, vocabulary: Vocabulary, n_ctx: int, log: Log
+) -> ClosableDrafter:
+    from speclsp.engine.draft_model import load_draft_model  # noqa: PLC0415 (see LlamaLoader)
+
+    return load_draft_model(path, settings, vocabulary, n_ctx, log)

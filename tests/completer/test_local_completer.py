@@ -1,0 +1,378 @@
+"""The in-process completer with a scripted model: who is served, when, and what may go wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+from scripted_models import ScriptedLoader
+
+from speclsp.cancellation import CancellationToken
+from speclsp.completer.local import LocalCompleter
+from speclsp.errors import DecodeError, EngineError, EngineUnavailableError, ModelNotFoundError
+from speclsp.request import (
+    CompletionRequest,
+    CompletionResult,
+    Document,
+    Event,
+    LogLine,
+    Problem,
+    Progress,
+    StateChanged,
+    WorkspaceFolder,
+)
+from speclsp.settings import Settings
+
+WAIT_S = 20
+
+
+@pytest.fixture(autouse=True)
+def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., LocalCompleter]]:
+    made: list[LocalCompleter] = []
+
+    def make_completer(loader: object, settings: Settings | None = None, **more) -> LocalCompleter:
+        completer = LocalCompleter(settings or Settings(persist=False), loader=loader, **more)
+        made.append(completer)
+        completer.start()
+        return completer
+
+    yield make_completer
+    for completer in made:
+        completer.close()
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
+
+
+def ready(completer: LocalCompleter) -> LocalCompleter:
+    until(lambda: completer.state() == "ready")
+    return completer
+
+
+def request(uri: str = "file:///p/a.py", prefix: str = "def f():\n    ", **fields):
+    return CompletionRequest(
+        uri=uri,
+        path="a.py",
+        repo_name="p",
+        prefix=prefix,
+        suffix="",
+        language_id="python",
+        **fields,
+    )
+
+
+def ask(completer: LocalCompleter, **fields) -> Future[CompletionResult]:
+    return completer.complete(request(**fields), CancellationToken())
+
+
+def events(completer: LocalCompleter) -> list[Event]:
+    seen = []
+    while (event := completer.next_event(0.05)) is not None:
+        seen.append(event)
+    return seen
+
+
+def test_a_request_gets_the_models_text(make):
+    completer = ready(make(ScriptedLoader("return 1")))
+    result = ask(completer).result(WAIT_S)
+    assert (result.text, result.finish_reason) == ("return 1", "stop")
+    assert result.stats.n_prompt == result.stats.n_prompt_evaluated > 0
+    assert result.stats.ms_total >= result.stats.ms_queue
+
+
+def test_the_next_keystroke_evaluates_only_what_changed(make):
+    completer = ready(make(ScriptedLoader("return 1")))
+    first = ask(completer).result(WAIT_S)
+    second = ask(completer, prefix="def f():\n    r").result(WAIT_S)
+    assert second.text == "eturn 1"
+    assert second.stats.n_prompt == first.stats.n_prompt + 1
+    assert second.stats.n_prompt_evaluated <= 1
+
+
+def test_loading_is_told_and_answered_at_once(make):
+    loader = ScriptedLoader()
+    loader.gate.clear()
+    completer = make(loader)
+    with pytest.raises(EngineUnavailableError, match="loading"):
+        ask(completer).result(WAIT_S)
+    patient = ask(completer, wait_for_model=True)
+    assert not patient.done()
+    loader.gate.set()
+    assert patient.result(WAIT_S).text == "return 1"
+    told = events(completer)
+    assert [e.stage for e in told if isinstance(e, Progress) and e.token == "speclsp/load"] == [
+        "begin", "report", "end",
+    ]  # fmt: skip
+    assert [e.state for e in told if isinstance(e, StateChanged)] == ["ready"]
+
+
+def test_a_model_that_cannot_be_loaded_is_one_problem_with_its_remedy(make):
+    loader = ScriptedLoader()
+    loader.error = ModelNotFoundError("no model at /x.gguf.", remedy="Give --model a path.")
+    completer = make(loader)
+    with pytest.raises(ModelNotFoundError):
+        ask(completer, wait_for_model=True).result(WAIT_S)
+    with pytest.raises(ModelNotFoundError):
+        ask(completer).result(WAIT_S)
+    assert completer.state() == "failed"
+    problems = [e for e in events(completer) if isinstance(e, Problem)]
+    assert problems == [Problem(message="no model at /x.gguf.", remedy="Give --model a path.")]
+    loader.error = None
+    completer.apply_settings(Settings(persist=False, model="/y.gguf"))
+    assert ask(ready(completer)).result(WAIT_S).text == "return 1"
+
+
+def test_an_unforeseen_error_while_loading_is_a_problem_too(make):
+    loader = ScriptedLoader()
+    loader.error = ZeroDivisionError("oops")
+    completer = make(loader)
+    until(lambda: completer.state() == "failed")
+    (problem,) = [e for e in events(completer) if isinstance(e, Problem)]
+    assert "ZeroDivisionError" in problem.message
+
+
+def test_what_the_draft_model_lacks_is_told_and_the_rest_goes_on(make):
+    loader = ScriptedLoader()
+    loader.problems = [EngineError("the draft model differs at token 7.")]
+    completer = ready(make(loader))
+    assert ask(completer).result(WAIT_S).text == "return 1"
+    assert [e.message for e in events(completer) if isinstance(e, Problem)] == [
+        "the draft model differs at token 7."
+    ]
+
+
+def test_a_newer_request_supersedes_running_and_waiting_ones_of_its_document(make):
+    loader = ScriptedLoader("return 1")
+    completer = ready(make(loader))
+    loader.target.gate.clear()
+    running = ask(completer)
+    assert loader.target.decoding.wait(WAIT_S)
+    waiting = ask(completer)
+    newest = ask(completer)
+    assert waiting.result(WAIT_S).finish_reason == "cancelled"
+    loader.target.gate.set()
+    assert running.result(WAIT_S).finish_reason == "cancelled"
+    assert newest.result(WAIT_S).text == "return 1"
+
+
+def test_requests_that_do_not_supersede_are_all_answered(make):
+    completer = ready(make(ScriptedLoader("return 1")))
+    futures = [ask(completer, supersede=False) for _ in range(5)]
+    assert [f.result(WAIT_S).text for f in futures] == ["return 1"] * 5
+
+
+def test_documents_take_turns(make):
+    loader = ScriptedLoader("return 1")
+    completer = ready(make(loader))
+    loader.target.gate.clear()
+    order: list[str] = []
+    for name in ("a1", "a2", "a3", "b1"):
+        future = ask(completer, uri=f"file:///p/{name[0]}.py", supersede=False)
+        future.add_done_callback(lambda _, name=name: order.append(name))
+    loader.target.gate.set()
+    until(lambda: len(order) == 4)
+    assert order.index("b1") <= 1
+
+
+def test_cancelling_returns_what_is_finished(make):
+    loader = ScriptedLoader("return 1")
+    completer = ready(make(loader))
+    token = CancellationToken()
+    n_decodes = 0
+
+    def cancel_at_the_third() -> None:
+        nonlocal n_decodes
+        n_decodes += 1
+        if n_decodes == 3:
+            token.cancel()
+
+    loader.target.before_decode = cancel_at_the_third
+    result = completer.complete(request(), token).result(WAIT_S)
+    assert (result.text, result.finish_reason) == ("ret", "cancelled")
+
+
+def test_a_deadline_bounds_a_request_from_the_moment_it_was_made(make):
+    now = [0.0]
+    loader = ScriptedLoader("return 1")
+    completer = ready(make(loader, clock=lambda: now[0]))
+
+    def a_second_later() -> None:
+        now[0] += 1.0
+
+    loader.target.before_decode = a_second_later
+    result = ask(completer, deadline_ms=3500).result(WAIT_S)
+    assert (result.text, result.finish_reason) == ("retu", "deadline")
+    assert result.stats.n_target_passes == 4
+
+
+def test_a_failed_decode_fails_its_request_only(make):
+    loader = ScriptedLoader("return 1")
+    completer = ready(make(loader))
+
+    def fail() -> None:
+        raise DecodeError("llama_decode returned -3.")
+
+    loader.target.before_decode = fail
+    with pytest.raises(DecodeError):
+        ask(completer).result(WAIT_S)
+    loader.target.before_decode = lambda: None
+    assert ask(completer).result(WAIT_S).text == "return 1"
+    assert completer.statistics().n_failed == 1
+
+
+def test_an_engine_that_goes_on_failing_is_loaded_anew_and_told_once(make):
+    loader = ScriptedLoader("return 1")
+    completer = ready(make(loader))
+
+    def crash() -> None:
+        raise ZeroDivisionError
+
+    loader.target.before_decode = crash
+    for _ in range(3):
+        with pytest.raises(EngineError):
+            ask(completer).result(WAIT_S)
+    until(lambda: len(loader.targets) == 2)
+    assert ask(ready(completer)).result(WAIT_S).text == "return 1"
+    assert loader.targets[0].closed
+    assert len([e for e in events(completer) if isinstance(e, Problem)]) == 1
+
+
+def test_idle_time_frees_the_weights_and_a_request_brings_them_back(make):
+    loader = ScriptedLoader("return 1")
+    completer = ready(make(loader, Settings(persist=False, sleep_idle_seconds=1)))
+    until(lambda: completer.state() == "unloaded")
+    assert loader.targets[0].closed
+    with pytest.raises(EngineUnavailableError):
+        ask(completer).result(WAIT_S)
+    assert ask(ready(completer)).result(WAIT_S).text == "return 1"
+    assert len(loader.targets) == 2
+
+
+def test_switching_off_frees_the_weights_and_on_loads_them(make):
+    loader = ScriptedLoader("return 1")
+    completer = ready(make(loader))
+    completer.apply_settings(Settings(persist=False, enabled=False))
+    until(lambda: completer.state() == "off")
+    assert loader.targets[0].closed
+    with pytest.raises(EngineUnavailableError, match="switched off"):
+        ask(completer).result(WAIT_S)
+    completer.apply_settings(Settings(persist=False))
+    assert ask(ready(completer)).result(WAIT_S).text == "return 1"
+
+
+def test_settings_take_effect_as_their_scope_says(make):
+    loader = ScriptedLoader("return 1")
+    completer = ready(make(loader))
+    assert completer.apply_settings(Settings(persist=False, n_predict=3)) == ()
+    assert ask(completer).result(WAIT_S).text == "ret"
+    assert len(loader.targets) == 1
+    assert completer.apply_settings(Settings(persist=False, ctx_size=512)) == ()
+    until(lambda: len(loader.targets) == 2)
+    assert completer.apply_settings(Settings(persist=True, ctx_size=512)) == ("persist",)
+
+
+def test_a_language_may_be_switched_off_or_kept_short(make):
+    languages = {"python": {"enabled": False}}
+    completer = ready(make(ScriptedLoader(), Settings(persist=False, languages=languages)))
+    assert ask(completer).result(WAIT_S).text == ""
+
+
+def test_closing_answers_what_still_waits(make):
+    loader = ScriptedLoader()
+    loader.gate.clear()
+    completer = make(loader)
+    patient = ask(completer, wait_for_model=True)
+    loader.gate.set()
+    completer.close()
+    assert patient.done()
+    with pytest.raises(EngineUnavailableError):
+        ask(completer, wait_for_model=True).result(WAIT_S)
+    until(lambda: completer.next_event(0.01) is None)
+
+
+def test_statistics_add_up(make):
+    completer = ready(make(ScriptedLoader("return 1")))
+    results = [ask(completer).result(WAIT_S) for _ in range(3)]
+    completer.shown(results[0].completion_id)
+    completer.accepted(results[0].completion_id)
+    completer.shown("unknown")
+    stats = completer.statistics()
+    assert (stats.n_requests, stats.n_completions, stats.n_shown) == (3, 3, 1)
+    assert (stats.n_accepted_items, stats.n_chars_accepted) == (1, len("return 1"))
+    assert stats.totals.n_predicted == sum(r.stats.n_predicted for r in results)
+    assert stats.totals.n_prompt_evaluated == sum(r.stats.n_prompt_evaluated for r in results)
+    assert stats.latency["total"].n == 3
+    assert (stats.model, stats.layers, stats.state) == ("scripted model", {"scripted": 3}, "ready")
+
+
+def test_what_was_accepted_is_drafted_next_time(make, tmp_path):
+    loader = ScriptedLoader("return self.total_amount_of_everything")
+    settings = Settings(persist=True)
+    completer = ready(make(loader, settings))
+    root = tmp_path / "project"
+    root.mkdir()
+    completer.open_folder(WorkspaceFolder(root=str(root), name="project"))
+    uri = (root / "a.py").as_uri()
+    first = ask(completer, uri=uri, prefix="def f():\n    ").result(WAIT_S)
+    assert first.stats.n_drafted == 0
+    completer.accepted(first.completion_id)
+    until(lambda: not completer._engine.busy)
+    second = ask(completer, uri=uri, prefix="def f():\n    ").result(WAIT_S)
+    assert second.text == first.text
+    assert second.stats.n_accepted > 10
+    completer.close()
+    again = ready(make(ScriptedLoader(loader.text), settings))
+    again.open_folder(WorkspaceFolder(root=str(root), name="project"))
+    third = ask(again, uri=uri, prefix="def f():\n    ").result(WAIT_S)
+    assert third.stats.n_accepted > 10
+
+
+def test_other_buffers_and_project_files_are_drafted_from(make, tmp_path):
+    text = "return self.total_amount_of_everything"
+    completer = ready(make(ScriptedLoader(text)))
+    other = Document(
+        uri="untitled:2",
+        path="b.py",
+        language_id="python",
+        version=1,
+        text=f"def g():\n    {text}\n",
+    )
+    completer.open_document(other)
+    assert ask(completer).result(WAIT_S).stats.n_accepted > 10
+    completer.close_document("untitled:2")
+    assert ask(completer).result(WAIT_S).stats.n_drafted == 0
+    (tmp_path / "c.py").write_text(other.text)
+    completer.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
+    until(lambda: completer.statistics().index.n_files == 1)
+    assert ask(completer).result(WAIT_S).stats.n_accepted > 10
+
+
+def test_nothing_is_written_where_persist_is_off(make, tmp_path):
+    completer = ready(make(ScriptedLoader("return 1")))
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "c.py").write_text("x = 1\n")
+    completer.open_folder(WorkspaceFolder(root=str(tmp_path / "p"), name="p"))
+    until(lambda: completer.statistics().index.n_files == 1)
+    completer.accepted(ask(completer).result(WAIT_S).completion_id)
+    completer.close()
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["c.py", "p"]
+
+
+def test_log_lines_name_what_was_freed(make):
+    completer = ready(make(ScriptedLoader()))
+    completer.apply_settings(Settings(persist=False, enabled=False))
+    until(lambda: completer.state() == "off")
+    assert any(isinstance(e, LogLine) and "freed" in e.message for e in events(completer))
