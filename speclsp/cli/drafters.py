@@ -1,0 +1,37 @@
+"""``speclsp drafters``: what the setting ``drafters`` may name, and where it comes from."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+
+import click
+
+from speclsp import settings
+from speclsp.drafting.registry import DRAFT_MODEL, GROUP, drafter_names, load_drafter
+from speclsp.errors import DrafterError
+from speclsp.settings import Settings
+
+
+@click.command()
+def drafters() -> None:
+    """List the drafters that are installed, those in use by default first."""
+    entries = {entry.name: entry for entry in entry_points(group=GROUP)}
+    in_use = [
+        name
+        for name in drafter_names(settings.default("drafters"))
+        if name == DRAFT_MODEL or name in entries
+    ]
+    others = sorted(set(entries) - set(in_use))
+    for name in (*in_use, *others):
+        use = "on " if name in in_use else "off"
+        origin = "speclsp: the draft model" if name == DRAFT_MODEL else _origin(entries[name])
+        click.echo(f"{use}  {name:<16}  {origin}")
+
+
+def _origin(entry: EntryPoint) -> str:
+    package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "unknown package"
+    try:
+        load_drafter(entry.name, Settings())
+    except DrafterError as error:
+        return f"{package}: {entry.value}: {error}"
+    return f"{package}: {entry.value}"
