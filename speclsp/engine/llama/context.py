@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Sequence
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,7 @@ class LlamaTarget:
         self._interrupt.install(self._context)
         self._cached: list[int] = []
         self._n_evaluated = 0
+        self._ns_native = 0
         self._supports_rollback = True
         self._make_batch()
 
@@ -127,6 +129,11 @@ class LlamaTarget:
     def n_evaluated(self) -> int:
         """Tokens that were decoded since the start, for statistics and tests."""
         return self._n_evaluated
+
+    @property
+    def ns_native(self) -> int:
+        """Nanoseconds inside llama.cpp's decode and the wait for its logits since the start."""
+        return self._ns_native
 
     @property
     def supports_rollback(self) -> bool:
@@ -220,7 +227,9 @@ class LlamaTarget:
         self._outputs[:n_silent] = 0
         self._outputs[n_silent:n_tokens] = 1
         batch.pos = ctypes.cast(self._position_address + 4 * n_cached, _POSITION_POINTER)
+        started = perf_counter_ns()
         status = llama.llama_decode(self._context, batch)
+        self._ns_native += perf_counter_ns() - started
         if status != _SUCCESS:
             self._recover(status, n_cached, n_tokens)
         # The ids as they went in, as plain integers, whatever sequence they came in.
@@ -238,9 +247,13 @@ class LlamaTarget:
     def _logits(self, n_rows: int) -> Logits:
         if n_rows == 0:
             # A GPU may still be computing; whoever asks for no logits wants to check the time.
+            started = perf_counter_ns()
             llama.llama_synchronize(self._context)
+            self._ns_native += perf_counter_ns() - started
             return np.empty((0, self._n_vocab), dtype=np.float32)
-        rows = llama.llama_get_logits(self._context)
+        started = perf_counter_ns()
+        rows = llama.llama_get_logits(self._context)  # waits for a GPU
+        self._ns_native += perf_counter_ns() - started
         address = ctypes.cast(rows, ctypes.c_void_p).value
         if address is None:
             self._clear()
