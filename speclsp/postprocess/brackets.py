@@ -1,0 +1,95 @@
+"""Closing brackets and quotes that an editor wrote behind the cursor on its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+_PAIRS: Final = {"(": ")", "[": "]", "{": "}"}
+_CLOSING: Final = frozenset(_PAIRS.values())
+_QUOTES: Final = frozenset("\"'`")
+_MARK: Final = re.compile(r"\\.|[\"'`()\[\]{}\n]", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """Brackets without a partner: closers with their places, and what would close the openers."""
+
+    closers: tuple[tuple[str, int], ...]
+    wanted: tuple[str, ...]
+    """Innermost first."""
+
+
+def n_closers_replaced(text: str, line_before: str, rest: str) -> int:
+    """How many characters of ``rest`` the completion ``text`` already brings along.
+
+    ``rest``, the cursor's line after the cursor, is of closing brackets, quotes and punctuation.
+    Of the closers that ``text`` has too many, the first close what ``line_before`` opens beyond
+    those that ``rest`` closes; the others stand for those of ``rest``.
+    """
+    code = rest.lstrip()
+    quote = code[0] if code[:1] in _QUOTES else ""
+    surplus = list(_scan(text, quote).closers)
+    n_own = sum(character in _CLOSING for character in rest)
+    n_missing = max(0, len(_scan(line_before, "").wanted) - n_own) if not quote else 0
+    surplus = surplus[n_missing:]
+    n_replaced = 0
+    end = 0
+    for index, character in enumerate(rest):
+        if character.isspace():
+            continue
+        if not surplus or surplus[0][0] != character:
+            break
+        end = surplus.pop(0)[1] + 1
+        n_replaced = index + 1
+    remaining = rest[n_replaced:].strip()
+    if n_replaced and remaining and text[end:].lstrip(" \t").startswith(remaining):
+        return len(rest)
+    return n_replaced
+
+
+def has_open_bracket(text: str) -> bool:
+    """Whether a bracket that ``text`` opens is still open at its end."""
+    return bool(_scan(text, "").wanted)
+
+
+def _scan(text: str, quote: str) -> _Scan:
+    """Pair the brackets of ``text``, which starts inside a string where ``quote`` is not empty."""
+    closers: list[tuple[str, int]] = []
+    wanted: list[str] = []
+    for character, index in _brackets(text, quote):
+        if character in _PAIRS:
+            wanted.append(_PAIRS[character])
+        elif wanted and wanted[-1] == character:
+            wanted.pop()
+        else:
+            closers.append((character, index))
+    return _Scan(tuple(closers), tuple(reversed(wanted)))
+
+
+def _brackets(text: str, quote: str) -> Iterator[tuple[str, int]]:
+    """The brackets outside strings, and the quote that ends the string the text starts in.
+
+    That quote is none where the text opens another string like it and leaves it open.
+    """
+    open_quote = quote
+    first_end = -1
+    for match in _MARK.finditer(text):
+        mark, index = match.group(), match.start()
+        if open_quote:
+            # No string of one line goes on behind it: that was an apostrophe.
+            is_over = mark == "\n" and not (quote and first_end < 0)
+            if mark == open_quote and quote and first_end < 0:
+                first_end = index
+            open_quote = "" if mark == open_quote or is_over else open_quote
+        elif mark in _QUOTES:
+            open_quote = mark
+        elif mark in _PAIRS or mark in _CLOSING:
+            if first_end >= 0:
+                yield quote, first_end
+                first_end = len(text)
+            yield mark, index
+    if 0 <= first_end < len(text) and open_quote != quote:
+        yield quote, first_end

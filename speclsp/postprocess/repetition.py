@@ -1,0 +1,50 @@
+"""Loops: small models fall into them, and no loop is worth showing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+_N_REPEATS: Final = 3
+"""As often must lines stand one after another to be a loop."""
+
+_N_CYCLE_LINES: Final = 4
+"""Longest cycle of lines that is looked for."""
+
+_N_CYCLE_CHARS: Final = 32
+"""Longest cycle of characters within a line that is looked for."""
+
+_N_LOOP_CHARS: Final = 48
+"""Characters that a cycle inside a line must fill; rulers and the like may be longer."""
+
+_N_RULER_CHARS: Final = 120
+
+
+def repeated_lines(lines: Sequence[str]) -> int | None:
+    """How many of ``lines`` to keep where their end is a loop, else None.
+
+    A loop is a cycle of up to four lines, not all blank, that stands there three times; its first
+    round is kept.
+    """
+    for period in range(1, _N_CYCLE_LINES + 1):
+        n_lines = period * _N_REPEATS
+        if len(lines) < n_lines:
+            return None
+        tail = list(lines[-n_lines:])
+        if tail[:period] * _N_REPEATS == tail and any(line.strip() for line in tail[:period]):
+            return len(lines) - n_lines + period
+    return None
+
+
+def repeated_characters(line: str) -> int | None:
+    """How many characters of ``line`` to keep where its end is a loop, else None."""
+    if len(line) < _N_LOOP_CHARS:
+        return None
+    for period in range(1, _N_CYCLE_CHARS + 1):
+        n_needed = _N_RULER_CHARS if period == 1 else max(_N_LOOP_CHARS, period * _N_REPEATS)
+        if len(line) < n_needed + period:
+            continue
+        tail = line[-n_needed:]
+        if tail == line[-n_needed - period : -period] and tail.strip():
+            return len(line) - n_needed
+    return None

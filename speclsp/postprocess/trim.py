@@ -1,0 +1,113 @@
+"""What is left of a completion where it meets the text after the cursor."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from speclsp.postprocess.brackets import n_closers_replaced
+from speclsp.postprocess.rules import StopRules
+from speclsp.postprocess.whitespace import with_indent_style
+
+_CLOSERS: Final = frozenset(")]}\"'`;:,> \t")
+
+_PARTING: Final = re.compile(r"[ \t]*(?:\n[ \t]*)?")
+
+_N_OVERLAP_CHARS: Final = 3
+"""Fewer characters that stand on both sides of the cut do so by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """Text to insert at the cursor after ``n_replaced`` characters behind it are taken out."""
+
+    text: str
+    n_replaced: int = 0
+
+
+_NOTHING = Trimmed("")
+
+
+def trimmed(text: str, rules: StopRules) -> Trimmed:
+    """Fit a completion (LF line ends) to the text around the cursor.
+
+    The result begins with what ``text`` begins with, in the file's line ends and indentation; it is
+    empty rather than only white space, and never replaces more than the rest of the line.
+    """
+    text = _without_blank_end(_without_next_lines(text, rules.next_lines), rules.line_after)
+    if not text.strip():
+        return _NOTHING
+    fitted = fitted_to_line(text, rules.line_before, rules.line_after)
+    if not fitted.text.strip():
+        return _NOTHING
+    styled = with_indent_style(fitted.text, rules.indent, line_before=rules.line_before)
+    return Trimmed(styled.replace("\n", rules.newline), fitted.n_replaced)
+
+
+def fitted_to_line(text: str, line_before: str, line_after: str) -> Trimmed:
+    """Let the text and the rest of the cursor's line not say the same twice."""
+    rest = line_after.rstrip()
+    if not rest.strip():
+        return Trimmed(text)
+    first_line = text.partition("\n")[0]
+    if not set(rest) - _CLOSERS:
+        n_replaced = n_closers_replaced(text, line_before, rest)
+        if n_replaced == 0 and first_line.rstrip().endswith(rest.strip()):
+            n_replaced = len(rest) if rest.strip()[0] in ";:,>" else 0
+        return Trimmed(text, n_replaced)
+    if text.endswith(rest) and _is_cut_clean(text, len(text) - len(rest)):
+        return Trimmed(text[: len(text) - len(rest)])
+    if _says_all_of(first_line, rest):
+        return Trimmed(text, len(rest))
+    return Trimmed(text[: len(text) - _n_overlap(text, rest)])
+
+
+def _says_all_of(line: str, rest: str) -> bool:
+    """Whether ``rest`` stands in ``line``, white space aside."""
+    dense_rest = "".join(rest.split())
+    dense_line = "".join(line.split())
+    found = dense_line.rfind(dense_rest)
+    if found < 0 or not _is_cut_clean(dense_line, found):
+        return False
+    is_at_end = found + len(dense_rest) == len(dense_line)
+    return len(dense_rest) >= (_N_OVERLAP_CHARS - 1 if is_at_end else _N_OVERLAP_CHARS)
+
+
+def _n_overlap(text: str, rest: str) -> int:
+    """How many characters at the end of ``text`` are those at the start of ``rest``."""
+    for n_chars in range(min(len(text), len(rest)), _N_OVERLAP_CHARS - 1, -1):
+        is_long_enough = len(rest[:n_chars].strip()) >= _N_OVERLAP_CHARS
+        is_same = text.endswith(rest[:n_chars])
+        is_clean = _is_cut_clean(text, len(text) - n_chars) and _is_cut_clean(rest, n_chars)
+        if is_same and is_long_enough and is_clean:
+            return n_chars
+    return 0
+
+
+def _is_cut_clean(text: str, index: int) -> bool:
+    """Whether a cut at ``index`` goes through no word."""
+    around = text[max(0, index - 1) : index + 1]
+    return len(around) < 2 or not (_is_word(around[0]) and _is_word(around[1]))
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _without_next_lines(text: str, next_lines: tuple[str, ...]) -> str:
+    """Without last lines that are the next lines after the cursor."""
+    lines = text.rstrip().split("\n")
+    for n_lines in range(min(len(lines) - 1, len(next_lines)), 0, -1):
+        if tuple(line.rstrip() for line in lines[-n_lines:]) == next_lines[:n_lines]:
+            return "\n".join(lines[:-n_lines])
+    return text
+
+
+def _without_blank_end(text: str, line_after: str) -> str:
+    """Without white space at the end, but for what parts the text from the line's rest."""
+    kept = text.rstrip()
+    if not line_after.strip():
+        return kept
+    parting = _PARTING.match(text, len(kept))
+    return text[: parting.end()] if parting else kept
