@@ -28,9 +28,7 @@ def params(
     min_p: float = 0.0,
     seed: int = 1,
 ) -> SamplingParams:
-    return SamplingParams(
-        temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed
-    )
+    return SamplingParams(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
 
 
 def row(*logits: float) -> np.ndarray:
@@ -214,9 +212,7 @@ def test_the_greedy_margin_is_half_the_gap():
     min_p=st.sampled_from([0.0, 0.05, 0.3]),
     temperature=st.sampled_from([0.3, 0.8, 1.5]),
 )
-def test_a_draw_survives_errors_below_its_margin(
-    seed, uniform, top_k, top_p, min_p, temperature
-):
+def test_a_draw_survives_errors_below_its_margin(seed, uniform, top_k, top_p, min_p, temperature):
     generator = np.random.default_rng(seed)
     logits = (generator.standard_normal(12) * 2.0).astype(np.float32)
     p = params(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)

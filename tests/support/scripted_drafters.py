@@ -88,7 +88,7 @@ class AdversarialDrafter(SilentBase):
 
 
 class ScriptedDrafter(SilentBase):
-    """Draws one answer per call from a list: a draft, or an exception to raise; then drafts none."""
+    """Takes one answer per call from a list, a draft or an exception; then it drafts nothing."""
 
     def __init__(self, answers: Sequence[Draft | Exception], name: str = "scripted") -> None:
         super().__init__()

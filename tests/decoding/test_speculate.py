@@ -1,0 +1,380 @@
+"""The loop: its output is the target's own, whatever is drafted, and its books are right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scripted_drafters import (
+    AdversarialDrafter,
+    EmptyDrafter,
+    OracleDrafter,
+    RandomDrafter,
+    ScriptedDrafter,
+)
+
+from speclsp.decoding.sampling import SamplingParams, make_sampler
+from speclsp.decoding.speculate import Generation, common_prefix_length, generate
+from speclsp.decoding.verify import draft_limit
+from speclsp.drafting.chain import DrafterChain
+from speclsp.drafting.protocol import Draft, DraftContext, Drafter
+from speclsp.engine.scripted import ScriptedTarget, following, hashing
+from speclsp.errors import DecodeError, DecodeInterruptedError, EngineError
+from speclsp.request import FinishReason
+
+N_VOCAB = 7
+PROMPT = [1, 2, 3, 4, 5, 6, 1, 2]
+
+
+def target(**sizes: int) -> ScriptedTarget:
+    return ScriptedTarget(hashing(N_VOCAB, order=2), N_VOCAB, **{"n_ubatch": 4, **sizes})
+
+
+def tick() -> Callable[[], float]:
+    """A clock that advances by a millisecond per look."""
+    looks = iter(range(1, 10**9))
+    return lambda: next(looks) / 1000.0
+
+
+def run(
+    model: ScriptedTarget,
+    drafter: Drafter | None = None,
+    *,
+    prompt: Sequence[int] = PROMPT,
+    n_predict: int = 20,
+    temperature: float = 0.0,
+    stop: Callable[[int], bool] = lambda token: False,
+    interrupted: Callable[[], FinishReason | None] = lambda: None,
+) -> Generation:
+    sampler = make_sampler(
+        SamplingParams(temperature=temperature, top_k=5, top_p=0.95, min_p=0.01, seed=4)
+    )
+    return generate(
+        model,
+        DraftContext(prompt=prompt),
+        drafter=drafter,
+        sampler=sampler,
+        n_predict=n_predict,
+        stop=stop,
+        interrupted=interrupted,
+        clock=tick(),
+    )
+
+
+def check_books(
+    model: ScriptedTarget, prompt: Sequence[int], generation: Generation, n_reused: int
+) -> None:
+    """The invariants that hold after every request that was not interrupted."""
+    tokens, stats = generation.tokens, generation.stats
+    everything = [*prompt, *tokens]
+    cached = list(model.cached)
+    assert cached == everything[: len(cached)]
+    assert len(cached) >= len(everything) - 1
+    assert stats.n_prompt == len(prompt)
+    assert stats.n_prompt_evaluated == len(prompt) - n_reused
+    assert stats.n_predicted == len(tokens)
+    assert stats.n_target_passes == stats.n_decode_passes + 1
+    # Each pass adds one token of the target's own, but for a stop inside the accepted draft.
+    own = stats.n_predicted - stats.n_accepted
+    assert own == stats.n_target_passes or (
+        own == stats.n_target_passes - 1 and generation.finish_reason == "stop"
+    )
+    assert 0 <= stats.n_single_passes <= stats.n_decode_passes
+    drafters = stats.drafters.values()
+    assert stats.n_drafted == sum(d.n_drafted for d in drafters)
+    assert stats.n_accepted == sum(d.n_accepted for d in drafters)
+    for drafter in drafters:
+        assert sum(drafter.n_drafted_at) == drafter.n_drafted
+        assert sum(drafter.n_accepted_at) == drafter.n_accepted
+        assert drafter.n_accept_calls == drafter.n_drafts
+        assert drafter.n_accepted_drafts <= drafter.n_drafts <= drafter.n_draft_calls
+        assert drafter.n_begin_calls == 1
+
+
+answers = st.lists(
+    st.one_of(
+        st.lists(st.integers(-1, N_VOCAB), max_size=6).map(lambda t: Draft(tuple(t))),
+        st.integers(0, 40).map(lambda n: Draft((3,) * n)),
+        st.just(RuntimeError("a drafter's own fault")),
+    ),
+    max_size=30,
+)
+
+
+@st.composite
+def drafters(draw: st.DrawFn, output: Sequence[int]) -> Drafter:
+    kind = draw(st.sampled_from(["oracle", "adversarial", "random", "empty", "answers", "chain"]))
+    n_draft = draw(st.integers(1, 12))
+    if kind == "oracle":
+        return OracleDrafter(output, n_draft)
+    if kind == "adversarial":
+        return AdversarialDrafter(output, N_VOCAB, n_draft)
+    if kind == "random":
+        return RandomDrafter(N_VOCAB, draw(st.integers(0, 99)), n_draft)
+    if kind == "empty":
+        return EmptyDrafter()
+    if kind == "answers":
+        return ScriptedDrafter(draw(answers))
+    return DrafterChain(
+        [ScriptedDrafter(draw(answers)), AdversarialDrafter(output, N_VOCAB, n_draft)]
+    )
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data())
+def test_any_drafter_leaves_the_output_as_it_is(data: st.DataObject):
+    n_ubatch = data.draw(st.integers(1, 9), "n_ubatch")
+    sizes = {
+        "n_ubatch": n_ubatch,
+        "n_batch": data.draw(st.integers(n_ubatch, 20), "n_batch"),
+        "n_ctx": data.draw(st.integers(12, 60), "n_ctx"),
+    }
+    tokens = st.integers(0, N_VOCAB - 1)
+    prompt = data.draw(st.lists(tokens, min_size=1, max_size=11), "prompt")
+    n_predict = data.draw(st.integers(1, 40), "n_predict")
+    temperature = data.draw(st.sampled_from([0.0, 0.7, 1.5]), "temperature")
+    stop_at = data.draw(st.one_of(st.none(), tokens), "stop_at")
+
+    def stop(token: int) -> bool:
+        return token == stop_at
+
+    reference = run(
+        target(**sizes), prompt=prompt, n_predict=n_predict, temperature=temperature, stop=stop
+    )
+    model = target(**sizes)
+    before = data.draw(st.lists(tokens, max_size=10), "before")
+    before += data.draw(st.sampled_from([[], prompt[: len(prompt) // 2], prompt]), "again")
+    for token in (prompt[:3] + before)[: sizes["n_ctx"] - 1]:
+        model.decode([token], 0)
+    n_reused = min(common_prefix_length(model.cached, prompt), len(prompt) - 1)
+    n_before = model.n_tokens_evaluated
+    drafter = data.draw(drafters(reference.tokens), "drafter")
+    generation = run(
+        model, drafter, prompt=prompt, n_predict=n_predict, temperature=temperature, stop=stop
+    )
+    assert generation.tokens == reference.tokens
+    assert generation.finish_reason == reference.finish_reason
+    assert len(generation.tokens) <= min(n_predict, sizes["n_ctx"] - len(prompt))
+    check_books(model, prompt, generation, n_reused)
+    stats = generation.stats
+    assert model.n_tokens_evaluated - n_before == (
+        stats.n_prompt_evaluated + stats.n_decode_passes + stats.n_drafted
+    )
+
+
+def test_an_oracle_saves_passes_and_its_first_draft_rides_in_the_prefill():
+    reference = run(target())
+    model = target()
+    generation = run(model, OracleDrafter(reference.tokens, n_draft=4))
+    assert generation.tokens == reference.tokens
+    stats = generation.stats
+    # 20 tokens, five per pass; the prompt's 8 tokens are two chunks, the second with the draft.
+    assert (stats.n_target_passes, stats.n_decode_passes) == (4, 3)
+    assert model.n_decodes == 5
+    assert (stats.n_drafted, stats.n_accepted) == (16, 16)
+    assert stats.drafters["oracle"].n_accepted_at == (4, 4, 4, 4)
+    assert stats.n_single_passes == 0
+
+
+def test_without_a_drafter_every_pass_is_a_single_one():
+    stats = run(target()).stats
+    assert stats.n_target_passes == 20
+    assert stats.n_single_passes == stats.n_decode_passes == 19
+    assert stats.drafters == {}
+    assert stats.n_drafted == 0
+    assert stats.ms_draft == 0.0
+
+
+def test_drafts_leave_room_for_the_bonus_token():
+    reference = run(target(), n_predict=6)
+    stats = run(target(), OracleDrafter(reference.tokens, n_draft=50), n_predict=6).stats
+    assert (stats.n_drafted, stats.n_accepted, stats.n_target_passes) == (5, 5, 1)
+
+
+def test_a_draft_fits_the_batch_beside_what_must_be_decoded():
+    reference = run(target())
+    model = target(n_ubatch=4, n_batch=6)
+    generation = run(model, OracleDrafter(reference.tokens, n_draft=50))
+    assert generation.tokens == reference.tokens
+    # Two fit beside the four last prompt tokens, five beside the last output token; four are left.
+    assert generation.stats.drafters["oracle"].n_drafted_at == (4, 4, 3, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("n_cached", "n_pending", "n_left", "n_ctx", "n_batch", "limit"),
+    [
+        (10, 1, 100, 1000, 32, 31),
+        (10, 5, 100, 1000, 32, 27),
+        (10, 1, 100, 20, 32, 9),
+        (10, 1, 4, 1000, 32, 3),
+        (10, 1, 1, 1000, 32, 0),
+        (10, 32, 9, 1000, 32, 0),
+        (19, 1, 9, 20, 32, 0),
+    ],
+)
+def test_draft_limit(n_cached, n_pending, n_left, n_ctx, n_batch, limit):
+    assert draft_limit(n_cached, n_pending, n_left, n_ctx, n_batch) == limit
+
+
+def test_the_output_ends_with_the_context():
+    model = target(n_ctx=13)
+    generation = run(model, n_predict=100)
+    assert generation.finish_reason == "length"
+    assert len(PROMPT) + len(generation.tokens) == 13
+
+
+@pytest.mark.parametrize(("prompt", "remedy"), [([1] * 13, "ctx_size"), ([1] * 14, "n_prompt")])
+def test_a_prompt_that_does_not_fit_is_refused_before_anything_happens(prompt, remedy):
+    model = target(n_ctx=13)
+    model.decode([6, 5], 0)
+    drafter = EmptyDrafter()
+    with pytest.raises(EngineError, match=remedy):
+        run(model, drafter, prompt=prompt)
+    assert list(model.cached) == [6, 5]
+    assert drafter.contexts == []
+
+
+def test_an_empty_prompt_is_refused():
+    with pytest.raises(EngineError, match="empty"):
+        run(target(), prompt=[])
+
+
+def test_nothing_to_predict_costs_nothing():
+    model = target()
+    generation = run(model, n_predict=0)
+    assert (generation.tokens, generation.finish_reason) == ((), "length")
+    assert model.n_decodes == 0
+
+
+def test_the_stop_token_is_the_last_of_the_output_and_ends_the_sampling():
+    asked: list[int] = []
+
+    def stop(token: int) -> bool:
+        asked.append(token)
+        return len(asked) == 3
+
+    reference = run(target())
+    model = target()
+    generation = run(model, OracleDrafter(reference.tokens, n_draft=8), stop=stop)
+    assert generation.finish_reason == "stop"
+    assert generation.tokens == reference.tokens[:3] == tuple(asked)
+    assert list(model.cached) == [*PROMPT, *reference.tokens[:3]]
+    assert (generation.stats.n_drafted, generation.stats.n_accepted) == (8, 3)
+
+
+def test_a_request_again_evaluates_one_prompt_token():
+    model = target()
+    first = run(model)
+    again = run(model)
+    assert again.tokens == first.tokens
+    assert (first.stats.n_prompt_evaluated, again.stats.n_prompt_evaluated) == (8, 1)
+
+
+def test_typing_on_evaluates_what_is_new():
+    model = target()
+    first = run(model, n_predict=4)
+    longer = [*PROMPT, *first.tokens[:2], 6]
+    assert run(model, prompt=longer).stats.n_prompt_evaluated <= 2
+
+
+def test_an_interruption_between_prefill_chunks_keeps_what_was_evaluated():
+    model = target(n_ubatch=2)
+    checks = iter([None, None, "deadline"])
+    generation = run(model, EmptyDrafter(), interrupted=lambda: next(checks))
+    assert (generation.tokens, generation.finish_reason) == ((), "deadline")
+    assert list(model.cached) == PROMPT[:4]
+    assert generation.stats.n_prompt_evaluated == 4
+    assert generation.stats.n_target_passes == 0
+    assert run(model).tokens == run(target()).tokens
+
+
+def test_an_interruption_between_steps_returns_what_is_finished():
+    reference = run(target())
+    checks = iter([None] * 5 + ["cancelled"])
+    generation = run(target(), interrupted=lambda: next(checks))
+    assert generation.finish_reason == "cancelled"
+    assert generation.tokens == reference.tokens[:4]
+
+
+class _FailingTarget(ScriptedTarget):
+    """Raises once, at the fifth decode."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(hashing(N_VOCAB, order=2), N_VOCAB, n_ubatch=4)
+        self._error: Exception | None = error
+
+    def decode(self, tokens, n_logits):
+        if self.n_decodes == 4 and self._error is not None:
+            error, self._error = self._error, None
+            if not isinstance(error, DecodeInterruptedError):
+                self.truncate(0)
+            raise error
+        return super().decode(tokens, n_logits)
+
+
+def test_a_decode_stopped_from_outside_ends_with_the_reason_for_it():
+    model = _FailingTarget(DecodeInterruptedError("llama_decode was interrupted."))
+    reasons = iter([None] * 5 + ["deadline"])
+    generation = run(model, interrupted=lambda: next(reasons))
+    assert generation.finish_reason == "deadline"
+    assert generation.tokens == run(target()).tokens[:3]
+    assert run(model).tokens == run(target()).tokens
+
+
+def test_a_failed_decode_is_raised_and_the_next_request_works():
+    model = _FailingTarget(DecodeError("llama_decode failed."))
+    with pytest.raises(DecodeError):
+        run(model)
+    assert run(model).tokens == run(target()).tokens
+
+
+def test_a_raising_drafter_is_reported_and_changes_nothing():
+    drafter = ScriptedDrafter([Draft((1, 2)), ZeroDivisionError("oh")], name="mine")
+    generation = run(target(), drafter)
+    assert generation.tokens == run(target()).tokens
+    (failure,) = generation.drafter_failures
+    assert "mine" in failure.message
+    assert "ZeroDivisionError: oh" in failure.message
+    assert generation.stats.drafters["mine"].n_draft_calls == 2
+
+
+def test_drafters_learn_the_vocabulary_and_only_what_was_verified():
+    reference = run(target())
+    oracle = OracleDrafter(reference.tokens, n_draft=3)
+    run(target(), oracle, n_predict=8)
+    assert [context.n_vocab for context in oracle.contexts] == [N_VOCAB]
+    assert oracle.accepts == [3, 3]
+
+
+def test_times_add_up_and_draftless_passes_give_t1():
+    reference = run(target())
+    stats = run(target(), AdversarialDrafter(reference.tokens, N_VOCAB, n_draft=3)).stats
+    assert stats.ms_prompt + stats.ms_predict == pytest.approx(stats.ms_total)
+    assert 0 < stats.ms_draft < stats.ms_predict
+    single = run(target()).stats
+    assert 0 < single.ms_single_passes <= single.ms_predict
+    assert single.ms_verify <= single.ms_single_passes
+
+
+def test_a_script_is_followed_to_its_end():
+    script = [3, 1, 4, 1, 5]
+    model = ScriptedTarget(following(script, N_VOCAB, n_prompt=3), N_VOCAB)
+    generation = run(model, RandomDrafter(N_VOCAB, 1), prompt=[1, 2, 0], n_predict=6)
+    assert generation.tokens == (3, 1, 4, 1, 5, 5)
+
+
+@given(
+    left=st.lists(st.integers(0, 2), max_size=6),
+    right=st.lists(st.integers(0, 2), max_size=6),
+    n_shared=st.sampled_from([0, 1, 255, 256, 257, 600]),
+)
+def test_common_prefix_length(left, right, n_shared):
+    shared = [7] * n_shared
+    expected = n_shared
+    for a, b in zip(left, right, strict=False):
+        if a != b:
+            break
+        expected += 1
+    assert common_prefix_length(tuple(shared + left), shared + right) == expected
