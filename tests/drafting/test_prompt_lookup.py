@@ -1,0 +1,235 @@
+"""Prompt lookup: what is found, which place wins, how much of it is drafted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speclsp.drafting.draft_length import AcceptanceEstimate
+from speclsp.drafting.lookup_text import LookupText
+from speclsp.drafting.prompt_lookup import PromptLookupDrafter, create
+from speclsp.drafting.protocol import EMPTY_TOKENS, DraftContext, TokenArray
+from speclsp.errors import DrafterError
+from speclsp.settings import Settings
+
+
+def ids(text: str) -> TokenArray:
+    """One token per character."""
+    return np.array([ord(c) for c in text], dtype=np.int32)
+
+
+def text_of(tokens: Sequence[int]) -> str:
+    return "".join(chr(t) for t in tokens)
+
+
+def context(
+    prefix: str = "",
+    suffix: str = "",
+    buffers: Sequence[str] = (),
+    corpora: Sequence[FixedCorpus] = (),
+) -> DraftContext:
+    return DraftContext(
+        prompt=(0,),
+        prefix=ids(prefix),
+        suffix=ids(suffix),
+        buffers=tuple(ids(b) for b in buffers),
+        corpora=tuple(corpora),
+    )
+
+
+class FixedCorpus:
+    """Answers with one continuation and match length, where that is long enough."""
+
+    def __init__(self, answer: str, length: int) -> None:
+        self._answer, self._length = ids(answer), length
+        self.asked: list[tuple[str, int, int, int]] = []
+
+    def continuation(
+        self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
+    ) -> tuple[TokenArray, int]:
+        self.asked.append((text_of(tail), n_min, n_max, n_tokens))
+        if self._length < n_min:
+            return EMPTY_TOKENS, 0
+        return self._answer[:n_tokens], self._length
+
+
+class TrustingDrafter(PromptLookupDrafter):
+    """Drafts all it finds, so that the search shows."""
+
+    def __init__(self, n_min: int = 2, n_max: int = 8, n_draft: int = 6) -> None:
+        super().__init__(n_min=n_min, n_max=n_max, n_draft=n_draft)
+        self._estimate = AcceptanceEstimate(cost_per_token=0.0)
+
+
+def drafted(where: DraftContext, generated: str = "", n_max: int = 100, **options: int) -> str:
+    drafter = TrustingDrafter(**options)
+    drafter.begin(where)
+    return text_of(drafter.draft([ord(c) for c in generated], n_max).tokens)
+
+
+CASES = {
+    "in the buffer before the cursor": (context("abcdefgh__abc"), "defgh_"),
+    "in the buffer after the cursor": (context("__abc", "..abcXYZ"), "XYZ"),
+    "in another open buffer": (context("__abc", "", ["..abcXYZ"]), "XYZ"),
+    "nowhere": (context("abcdefgh", "ijkl", ["mnop"]), ""),
+    "too short a match": (context("ab__xb"), ""),
+    "the newest of equal matches": (context("_abcX_abcY_abc"), "Y_abc"),
+    "the longest match, though it is older": (context("zabcX_yabcY_zabc"), "X_yabc"),
+    "this buffer before another one": (context("_abcX__abc", "", ["_abcZZ"]), "X__abc"),
+    "before the cursor before after it": (context("_abcX__abc", "_abcZZ"), "X__abc"),
+    "after the cursor before another buffer": (context("_abc", "_abcS.", ["_abcO."]), "S."),
+    "the most recently used buffer": (context("abc", "", ["_abcN.", "_abcO."]), "N."),
+    "a longer match in another buffer": (context("-abcX_zabc", "", ["_zabcO"]), "O"),
+    "no draft past a buffer's end": (context("__abc", "..abcX", ["nextbuffer"]), "X"),
+    "a match at a buffer's end gives way": (context("_abcX._zabc", "__zabc"), "X._zab"),
+    "no match across two buffers": (context("abc", "ab", ["cX", "cY"]), ""),
+    "an empty buffer": (context(""), ""),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_drafted(case: str):
+    where, expected = CASES[case]
+    assert drafted(where) == expected
+
+
+def test_generated_text_is_searched_for_and_in():
+    where = context("abcdefgh__", "..xyz123")
+    assert drafted(where, "ab") == "cdefgh"
+    assert drafted(where, "xy") == "z123"
+    assert drafted(where, "pqrs_pqr") == "s_pqr"
+
+
+def test_a_match_spans_the_cursor():
+    assert drafted(context("abcdef__ab"), "c", n_min=3) == "def__a"
+
+
+def test_the_fim_tokens_of_the_prompt_do_not_matter():
+    """The prompt ends with a special token; the look-up runs on the buffer instead."""
+    where = DraftContext(prompt=(*ids("abcdef__abc").tolist(), 99999), prefix=ids("abcdef__abc"))
+    drafter = TrustingDrafter()
+    drafter.begin(where)
+    assert text_of(drafter.draft([], 3).tokens) == "def"
+
+
+def test_a_loop_is_drafted_further_than_its_last_turn():
+    assert drafted(context("_abababababababab")) == "ababab"
+    assert drafted(context("_" + "a" * 20)) == "aaaaaa"
+
+
+def test_an_older_place_that_disagrees_lengthens_nothing():
+    # The newest place is followed by five tokens up to the cursor, one fewer than wanted.
+    assert drafted(context("1abcZZZZZZ_2abcYQQQQQQ_3abcY4abc")) == "Y4abc"
+
+
+def test_the_loop_limits_the_draft():
+    assert drafted(context("abcdefgh__abc"), n_max=2) == "de"
+
+
+def test_a_longer_match_of_the_project_wins_and_an_equal_one_does_not():
+    def source(length: int) -> tuple[str, str]:
+        drafter = TrustingDrafter(n_max=8)
+        drafter.begin(context("-abcX-__abc", corpora=[FixedCorpus("PPP", length)]))
+        draft = drafter.draft([], 5)
+        return draft.source, text_of(draft.tokens)
+
+    assert source(3) == ("buffer", "X-__a")
+    assert source(4) == ("project", "PPP")
+
+
+def test_the_best_of_several_corpora_wins():
+    corpora = [FixedCorpus("AA", 3), FixedCorpus("BB", 5), FixedCorpus("CC", 5)]
+    drafter = TrustingDrafter()
+    drafter.begin(context("qwerty", corpora=corpora))
+    draft = drafter.draft([], 5)
+    assert (text_of(draft.tokens), draft.match_length, draft.source) == ("BB", 5, "project")
+    # Each is asked for more than what was found before only.
+    assert [corpus.asked[0][1] for corpus in corpora] == [2, 4, 6]
+    assert corpora[0].asked[0] == ("qwerty", 2, 8, 5)
+
+
+def test_the_project_is_not_asked_where_the_buffer_matches_as_far_as_counts():
+    corpus = FixedCorpus("P", 99)
+    drafter = TrustingDrafter(n_max=3)
+    drafter.begin(context("_abcX_abc", corpora=[corpus]))
+    assert text_of(drafter.draft([], 1).tokens) == "X"
+    assert corpus.asked == []
+
+
+def test_settings_that_contradict_each_other_are_refused():
+    with pytest.raises(DrafterError, match="min_ngram_size"):
+        create(Settings(min_ngram_size=5, max_ngram_size=4))
+
+
+def test_the_settings_bound_match_and_draft():
+    drafter = create(Settings(min_ngram_size=3, max_ngram_size=4, num_pred_tokens=2))
+    drafter.begin(context("_abcdefgh_abcdef_" + "abcdef"))
+    draft = drafter.draft([], 100)
+    assert draft.match_length == 4
+    assert 1 <= len(draft.tokens) <= 2
+
+
+def naive_longest_match(sources: Sequence[TokenArray], text: TokenArray, n_min: int, n_max: int):
+    """Match length, and what may follow according to the longest matches."""
+    best, followers = 0, set()
+    for tokens in [*sources, text]:
+        for place in range(1, tokens.size):
+            length = 0
+            while (
+                length < min(n_max, text.size)
+                and length < place
+                and tokens[place - 1 - length] == text[text.size - 1 - length]
+            ):
+                length += 1
+            if length > best:
+                best, followers = length, set()
+            if length == best:
+                followers.add(int(tokens[place]))
+    return (best, followers) if best >= n_min else (0, set())
+
+
+small = st.lists(st.integers(1, 3), max_size=25).map(lambda t: np.array(t, dtype=np.int32))
+
+
+@given(
+    prefix=small,
+    suffix=small,
+    buffers=st.lists(small, max_size=3),
+    generated=st.lists(st.integers(1, 3), max_size=8),
+    n_min=st.integers(1, 3),
+    n_more=st.integers(0, 4),
+    n_wanted=st.integers(1, 6),
+)
+def test_the_search_equals_a_naive_one(prefix, suffix, buffers, generated, n_min, n_more, n_wanted):
+    n_max = n_min + n_more
+    where = DraftContext(prompt=(0,), prefix=prefix, suffix=suffix, buffers=tuple(buffers))
+    text = LookupText(where, n_max)
+    for token in generated:
+        text.extend([token])
+    match = text.longest_match(n_min, n_wanted)
+    written = np.concatenate([prefix, np.array(generated, dtype=np.int32)])
+    length, followers = naive_longest_match([*buffers, suffix], written, n_min, n_max)
+    assert match.length == length
+    if length:
+        assert int(match.tokens[0]) in followers
+        assert 1 <= match.tokens.size <= n_wanted
+        # What is copied stands in one of the sources in one piece, after what matched.
+        piece = [*written[written.size - length :].tolist(), *match.tokens.tolist()]
+        assert any(
+            source[start : start + len(piece)].tolist() == piece
+            for source in (*buffers, suffix, written)
+            for start in range(source.size)
+        )
+
+
+def test_more_generated_text_than_room_was_made_for():
+    drafter = TrustingDrafter()
+    drafter.begin(context("_"))
+    generated = [ord("a") + n % 20 for n in range(2000)]
+    for end in range(0, 2001, 400):
+        draft = drafter.draft(generated[:end], 4)
+    assert list(draft.tokens) == generated[:4]
