@@ -1,0 +1,280 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from speclsp.drafting.corpus import MAX_SEGMENTS, CorpusBuilder, SegmentedCorpus
+from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.segment import DEPTH, MAX_TOKEN, Segment
+
+
+def ids(*tokens: int) -> TokenArray:
+    return np.array(tokens, dtype=np.int32)
+
+
+def corpus_of(*files: TokenArray) -> SegmentedCorpus:
+    builder = CorpusBuilder()
+    for idx, tokens in enumerate(files):
+        builder.add(str(idx).encode(), tokens)
+    builder.flush()
+    return builder.snapshot()
+
+
+def look_up(
+    corpus: SegmentedCorpus, tail: TokenArray, *, n_min: int = 1, n_max: int = 16, n: int = 4
+) -> tuple[list[int], int]:
+    tokens, n_matched = corpus.continuation(tail, n_min, n_max, n)
+    assert tokens.dtype == np.int32
+    return tokens.tolist(), n_matched
+
+
+class TestContinuation:
+    def test_what_followed_the_match(self) -> None:
+        corpus = corpus_of(ids(1, 2, 3, 4, 5, 6))
+        assert look_up(corpus, ids(9, 2, 3), n=2) == ([4, 5], 2)
+
+    def test_longest_match_wins_over_a_newer_one(self) -> None:
+        corpus = corpus_of(ids(1, 2, 3, 4, 50), ids(9, 3, 4, 60))
+        assert look_up(corpus, ids(1, 2, 3, 4)) == ([50], 4)
+
+    def test_most_frequent_continuation_wins(self) -> None:
+        corpus = corpus_of(ids(1, 2, 7), ids(8, 1, 2, 7, 5), ids(9, 1, 2, 6))
+        assert look_up(corpus, ids(1, 2), n=1) == ([7], 2)
+
+    def test_agreement_goes_on_token_by_token(self) -> None:
+        corpus = corpus_of(ids(1, 2, 7, 3, 3), ids(1, 2, 7, 3, 4), ids(1, 2, 7, 5), ids(1, 2, 8))
+        assert look_up(corpus, ids(1, 2)) == ([7, 3, 4], 2)
+
+    def test_newest_wins_among_equals(self) -> None:
+        assert look_up(corpus_of(ids(1, 2, 3), ids(1, 2, 4)), ids(1, 2)) == ([4], 2)
+        builder = CorpusBuilder()
+        for key, last in ((b"a", 3), (b"b", 4)):
+            builder.add(key, ids(1, 2, last))
+            builder.flush()
+        assert look_up(builder.snapshot(), ids(1, 2)) == ([4], 2)
+
+    def test_later_place_wins_within_a_file(self) -> None:
+        assert look_up(corpus_of(ids(1, 2, 3, 1, 2, 4)), ids(1, 2), n=1) == ([4], 2)
+
+    def test_matches_and_drafts_stay_in_one_file(self) -> None:
+        corpus = corpus_of(ids(1, 2), ids(3, 4))
+        assert look_up(corpus, ids(1, 2)) == ([], 0)
+        assert look_up(corpus, ids(2, 3)) == ([4], 1)
+
+    def test_match_counts_up_to_n_max(self) -> None:
+        corpus = corpus_of(ids(1, 2, 3, 4, 5, 6))
+        assert look_up(corpus, ids(1, 2, 3, 4, 5), n_max=3) == ([6], 3)
+
+    def test_match_counts_at_most_the_depth(self) -> None:
+        tokens = np.arange(2 * DEPTH, dtype=np.int32)
+        assert look_up(corpus_of(tokens), tokens[:-1], n_max=1000) == ([2 * DEPTH - 1], DEPTH)
+
+    def test_shorter_matches_than_n_min_do_not_count(self) -> None:
+        corpus = corpus_of(ids(1, 2, 3, 4))
+        assert look_up(corpus, ids(9, 2, 3), n_min=3) == ([], 0)
+        assert look_up(corpus, ids(9, 1, 2, 3), n_min=3) == ([4], 3)
+
+    @pytest.mark.parametrize("tail", [[], [-1], [1, 2, -1], [MAX_TOKEN + 1]])
+    def test_tail_that_no_file_can_hold(self, tail: list[int]) -> None:
+        assert look_up(corpus_of(ids(1, 2, 3)), ids(*tail)) == ([], 0)
+
+    def test_tail_counts_from_after_a_foreign_token(self) -> None:
+        assert look_up(corpus_of(ids(1, 2, 3)), ids(1, -1, 2)) == ([3], 1)
+
+    def test_nothing_wanted(self) -> None:
+        assert look_up(corpus_of(ids(1, 2, 3)), ids(1, 2), n=0) == ([], 0)
+
+    def test_empty_corpus_and_empty_file(self) -> None:
+        assert look_up(CorpusBuilder().snapshot(), ids(1)) == ([], 0)
+        assert look_up(corpus_of(ids(), ids(1, 2)), ids(1)) == ([2], 1)
+
+    def test_largest_token(self) -> None:
+        corpus = corpus_of(ids(MAX_TOKEN, MAX_TOKEN, 0, MAX_TOKEN))
+        assert look_up(corpus, ids(MAX_TOKEN, 0)) == ([MAX_TOKEN], 2)
+
+    @pytest.mark.parametrize("token", [-1, MAX_TOKEN + 1])
+    def test_impossible_token_is_refused(self, token: int) -> None:
+        with pytest.raises(ValueError, match=str(token)):
+            Segment([(b"a", ids(token))])
+
+    def test_many_places_of_one_match(self) -> None:
+        tokens = np.tile(ids(1, 2, 3), 5000)
+        assert look_up(corpus_of(tokens), ids(9, 1, 2)) == ([3, 1, 2, 3], 2)
+
+
+class TestBuilder:
+    def test_added_files_are_found_after_a_flush(self) -> None:
+        builder = CorpusBuilder()
+        builder.add(b"a", ids(1, 2, 3))
+        assert b"a" in builder
+        assert builder.n_pending_tokens == 3
+        assert look_up(builder.snapshot(), ids(1, 2)) == ([], 0)
+        builder.flush()
+        assert builder.n_pending_tokens == 0
+        assert look_up(builder.snapshot(), ids(1, 2)) == ([3], 2)
+
+    def test_removed_file_is_not_found_and_can_be_revived(self) -> None:
+        builder = CorpusBuilder()
+        builder.add(b"a", ids(1, 2, 3))
+        builder.add(b"b", ids(5, 6, 7, 8))
+        builder.flush()
+        before = builder.snapshot()
+        builder.remove(b"a")
+        assert b"a" not in builder
+        assert look_up(builder.snapshot(), ids(1, 2)) == ([], 0)
+        assert look_up(before, ids(1, 2)) == ([3], 2)
+        assert builder.revive(b"a")
+        assert look_up(builder.snapshot(), ids(1, 2)) == ([3], 2)
+        assert not builder.revive(b"a")
+        assert not builder.revive(b"unknown")
+
+    def test_removed_before_it_was_flushed(self) -> None:
+        builder = CorpusBuilder()
+        builder.add(b"a", ids(1, 2, 3))
+        builder.remove(b"a")
+        builder.flush()
+        assert builder.n_pending_tokens == 0
+        assert builder.snapshot().n_files == 0
+
+    def test_adding_twice_keeps_one(self) -> None:
+        builder = CorpusBuilder()
+        for _ in range(2):
+            builder.add(b"a", ids(1, 2, 3))
+            builder.add(b"a", ids(1, 2, 3))
+            builder.flush()
+        assert (builder.snapshot().n_files, builder.snapshot().n_tokens) == (1, 3)
+
+    def test_shorter_match_beside_a_removed_longer_one(self) -> None:
+        builder = CorpusBuilder()
+        builder.add(b"long", ids(1, 2, 3, 4, 90))
+        builder.add(b"short", ids(7, 3, 4, 80))
+        builder.add(b"rest", np.arange(100, 200, dtype=np.int32))
+        builder.flush()
+        builder.remove(b"long")
+        assert look_up(builder.snapshot(), ids(1, 2, 3, 4)) == ([80], 2)
+
+    def test_mostly_removed_segment_is_rebuilt(self) -> None:
+        builder = CorpusBuilder()
+        for idx in range(10):
+            builder.add(bytes([idx]), np.arange(idx * 100, idx * 100 + 100, dtype=np.int32))
+        builder.flush()
+        for idx in range(6):
+            builder.remove(bytes([idx]))
+        builder.flush()
+        assert builder.n_indexed_tokens == 400
+        assert look_up(builder.snapshot(), ids(700, 701), n=1) == ([702], 2)
+        for idx in range(6, 10):
+            builder.remove(bytes([idx]))
+        builder.flush()
+        assert builder.n_indexed_tokens == 0
+
+    def test_hidden_files_come_back(self) -> None:
+        corpus = corpus_of(ids(1, 2, 3), ids(5, 6, 7))
+        hiding = corpus.hiding([b"0", b"unknown"])
+        assert look_up(hiding, ids(1, 2)) == ([], 0)
+        assert look_up(hiding, ids(5, 6)) == ([7], 2)
+        assert (hiding.n_files, hiding.n_tokens) == (1, 3)
+        assert look_up(hiding.hiding([]), ids(1, 2)) == ([3], 2)
+
+    def test_segments_stay_few_and_merging_stays_cheap(self) -> None:
+        n_files, n_tokens = 600, 50
+        builder = CorpusBuilder()
+        random = np.random.default_rng(1)
+        files = [random.integers(0, 1000, n_tokens).astype(np.int32) for _ in range(n_files)]
+        n_sorted = 0
+        for idx, tokens in enumerate(files):
+            before = set(map(id, builder._segments))
+            builder.add(str(idx).encode(), tokens)
+            builder.flush()
+            assert len(builder._segments) <= MAX_SEGMENTS
+            n_sorted += sum(s.n_tokens for s in builder._segments if id(s) not in before)
+        assert n_sorted <= 12 * n_files * n_tokens
+        corpus = builder.snapshot()
+        assert corpus.n_tokens == n_files * n_tokens
+        for tokens in files[::37]:
+            assert look_up(corpus, tokens[:40]) == (tokens[40:44].tolist(), 16)
+        builder.settle()
+        assert builder.snapshot().n_segments <= MAX_SEGMENTS // 2
+        for tokens in files[::37]:
+            assert look_up(builder.snapshot(), tokens[:40]) == (tokens[40:44].tolist(), 16)
+
+    def test_memory_per_token(self) -> None:
+        corpus = corpus_of(np.random.default_rng(1).integers(0, 5000, 100_000).astype(np.int32))
+        assert corpus.n_bytes / corpus.n_tokens < 17
+
+
+token_lists = st.lists(st.integers(0, 3), max_size=12)
+
+
+def brute_force(
+    files: list[list[int]], tail: list[int], n_min: int, n_max: int, n: int
+) -> tuple[list[list[int]], int]:
+    """All continuations of the longest match, and its length."""
+    for n_shared in range(min(len(tail), n_max), n_min - 1, -1):
+        rows = [
+            file[end : end + n]
+            for file in files
+            for end in range(n_shared, len(file))
+            if file[end - n_shared : end] == tail[len(tail) - n_shared :]
+        ]
+        if rows:
+            return rows, n_shared
+    return [], 0
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    batches=st.lists(st.lists(token_lists, max_size=4), max_size=5),
+    tails=st.lists(token_lists, min_size=1, max_size=4),
+    gone=st.sets(st.tuples(st.integers(0, 4), st.integers(0, 3)), max_size=6),
+    hidden=st.sets(st.tuples(st.integers(0, 4), st.integers(0, 3)), max_size=3),
+    n_min=st.integers(1, 5),
+    n_max=st.integers(1, 8),
+    n=st.integers(1, 5),
+)
+def test_equals_brute_force(
+    batches: list[list[list[int]]],
+    tails: list[list[int]],
+    gone: set[tuple[int, int]],
+    hidden: set[tuple[int, int]],
+    n_min: int,
+    n_max: int,
+    n: int,
+) -> None:
+    builder = CorpusBuilder()
+    living: list[list[int]] = []
+    for i, batch in enumerate(batches):
+        for j, file in enumerate(batch):
+            builder.add(bytes([i, j]), ids(*file))
+            if (i, j) not in gone | hidden:
+                living.append(file)
+        builder.flush()
+    for i, j in gone:
+        builder.remove(bytes([i, j]))
+    corpus = builder.snapshot().hiding([bytes(key) for key in hidden])
+    assert corpus.n_tokens == sum(map(len, living))
+    for tail in tails:
+        rows, n_expected = brute_force(living, tail, n_min, n_max, n)
+        tokens, n_matched = look_up(corpus, ids(*tail), n_min=n_min, n_max=n_max, n=n)
+        assert n_matched == n_expected
+        assert tokens in rows or not rows
+        if rows and len(rows) <= 3:
+            first = [row[0] for row in rows]
+            assert first.count(tokens[0]) == max(map(first.count, first))
+
+
+def test_equals_brute_force_on_long_repetitions() -> None:
+    random = np.random.default_rng(7)
+    motif = random.integers(0, 3, 60).tolist()
+    files: list[list[int]] = []
+    for _ in range(6):
+        cut = int(random.integers(0, 60))
+        files.append(random.integers(0, 3, 20).tolist() + motif[cut:] + motif + motif[:cut])
+    corpus = corpus_of(*(ids(*file) for file in files))
+    for _ in range(200):
+        file = files[int(random.integers(0, 6))]
+        tail = [int(random.integers(0, 3)), *file[: int(random.integers(1, len(file)))]]
+        rows, n_expected = brute_force(files, tail, 1, DEPTH, 6)
+        tokens, n_matched = look_up(corpus, ids(*tail), n_max=DEPTH, n=6)
+        assert n_matched == n_expected
+        assert tokens in rows or not rows
