@@ -59,6 +59,12 @@ class LlamaTarget:
         self._context = _open_context(model, params, n_ctx)
         self._free = weakref.finalize(self, llama.llama_free, self._context)
         self._memory = llama.llama_get_memory(self._context)
+        if not self._memory:
+            self._free()
+            raise ModelLoadError(
+                f"The model ({model.description}) keeps no context: it does not generate text.",
+                remedy="Take a decoder-only code model with fill-in-the-middle tokens.",
+            )
         # llama.cpp rounds the context up; positions beyond the trained context stay unused.
         self._n_ctx = min(n_ctx, int(llama.llama_n_ctx(self._context)))
         self._n_batch = min(int(llama.llama_n_batch(self._context)), self._n_ctx)

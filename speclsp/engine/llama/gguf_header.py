@@ -12,7 +12,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from speclsp.errors import ModelLoadError
+from speclsp.errors import ModelLoadError, ModelNotFoundError
 
 # Value types of the format that are scalars, as struct's codes; 8 is a text, 9 an array.
 _SCALARS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
@@ -50,16 +50,23 @@ class GgufHeader:
 def read_gguf_header(path: Path) -> GgufHeader:
     """Read the header of a GGUF and of the other parts where it is split.
 
-    Raises :class:`ModelLoadError` where the header is damaged or a part is missing.
+    Raises :class:`ModelLoadError` where a header is damaged, :class:`ModelNotFoundError` where a
+    part is missing.
     """
     metadata: dict[str, Value] = {}
     tensor_bytes: dict[str, int] = {}
     for part in _parts(path):
         try:
             header = _read_one(part)
+        except FileNotFoundError as error:
+            raise ModelNotFoundError(
+                f"The model's part {part} is missing.", remedy="Download all parts into one folder."
+            ) from error
         except (OSError, ValueError, struct.error) as error:
             raise ModelLoadError(
-                f"The header of {part} cannot be read: {error}.", remedy="Download it again."
+                f"The model file {part} is damaged or incomplete: its header cannot be read "
+                f"({error}).",
+                remedy="Download it again.",
             ) from error
         metadata = header.metadata | metadata
         tensor_bytes.update(header.tensor_bytes)

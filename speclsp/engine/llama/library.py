@@ -25,7 +25,7 @@ from speclsp.request import LogLevel
 LogSink = Callable[[LogLevel, str], None]
 DeviceKind = Literal["cpu", "gpu", "igpu", "accel"]
 
-_LEVELS: dict[int, LogLevel] = {1: "info", 2: "warning", 3: "error", 4: "debug"}
+_LEVELS: dict[int, LogLevel] = {1: "debug", 2: "info", 3: "warning", 4: "error"}
 _LEVEL_CONTINUED = 5
 _MAX_WAITING_LINES = 1000
 
@@ -81,16 +81,15 @@ class _Log:
     @contextmanager
     def collect(self) -> Iterator[list[tuple[LogLevel, str]]]:
         lines: list[tuple[LogLevel, str]] = []
-        outer = getattr(self._collectors, "lines", None)
-        self._collectors.lines = lines
+        outer: tuple[list[tuple[LogLevel, str]], ...] = getattr(self._collectors, "all", ())
+        self._collectors.all = (*outer, lines)
         try:
             yield lines
         finally:
-            self._collectors.lines = outer
+            self._collectors.all = outer
 
     def _emit(self, level: LogLevel, line: str) -> None:
-        collected = getattr(self._collectors, "lines", None)
-        if collected is not None:
+        for collected in getattr(self._collectors, "all", ()):
             collected.append((level, line))
         with self._lock:
             sink = self._sink

@@ -54,9 +54,11 @@ class LlamaModel:
 
     @property
     def is_generative(self) -> bool:
-        """Whether the model generates text by itself: a decoder without an encoder."""
-        return bool(llama.llama_model_has_decoder(self.pointer)) and not bool(
-            llama.llama_model_has_encoder(self.pointer)
+        """Whether the model generates text from left to right by itself."""
+        return (
+            bool(llama.llama_model_has_decoder(self.pointer))
+            and not llama.llama_model_has_encoder(self.pointer)
+            and not llama.llama_model_is_diffusion(self.pointer)
         )
 
     @property

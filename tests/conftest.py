@@ -1,0 +1,71 @@
+"""Real models for all tests: loaded once per session, cheap to share.
+
+Targets are shared: a test that uses one starts with ``truncate(0)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from speclsp.engine.draft_model import DraftModelDrafter, load_draft_model
+from speclsp.engine.llama.context import LlamaTarget
+from speclsp.engine.llama.loading import load_target
+from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
+from speclsp.engine.params import target_params
+from speclsp.settings import Settings
+
+MODELS = Path(__file__).parent.parent / "fixtures" / "models"
+
+
+@pytest.fixture(scope="session")
+def model_folder() -> Path:
+    return MODELS
+
+
+def _load(name: str) -> LlamaTarget:
+    model_params, context_params = target_params(Settings(ctx_size=2048, threads=2))
+    return load_target(
+        MODELS / name,
+        model_params,
+        context_params,
+        fit=True,
+        progress=lambda share: True,
+        log=lambda level, line: None,
+    )
+
+
+@pytest.fixture(scope="session")
+def target_f16() -> Iterator[LlamaTarget]:
+    target = _load("embedded-target-f16.gguf")
+    yield target
+    target.close()
+
+
+@pytest.fixture(scope="session")
+def target_q8() -> Iterator[LlamaTarget]:
+    target = _load("embedded-target-q8_0.gguf")
+    yield target
+    target.close()
+
+
+@pytest.fixture(scope="session")
+def vocabulary() -> Iterator[LlamaVocabulary]:
+    vocabulary = load_vocabulary(MODELS / "embedded-target-q8_0.gguf")
+    yield vocabulary
+    vocabulary.close()
+
+
+@pytest.fixture(scope="session")
+def draft_q8(vocabulary: LlamaVocabulary) -> Iterator[DraftModelDrafter]:
+    drafter = load_draft_model(
+        MODELS / "embedded-draft-q8_0.gguf",
+        Settings(threads=2),
+        vocabulary,
+        2048,
+        lambda level, line: None,
+    )
+    yield drafter
+    drafter.close()

@@ -1,0 +1,119 @@
+"""Writes small GGUFs for the engine's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+
+
+class GgufMaker:
+    """Writes GGUFs into one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, name: str, architecture: str, fill: Callable[[gguf.GGUFWriter], None]) -> Path:
+        path = self.folder / name
+        writer = gguf.GGUFWriter(path, architecture)
+        fill(writer)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return path
+
+    def bpe_vocabulary(
+        self, name: str, tokens: list[str], types: list[int] | None = None, **settings: int | bool
+    ) -> Path:
+        """A vocabulary-only GGUF with a byte-level BPE of single characters."""
+
+        def fill(writer: gguf.GGUFWriter) -> None:
+            shape(writer)
+            writer.add_tokenizer_model("gpt2")
+            writer.add_tokenizer_pre("qwen2")
+            writer.add_token_list(tokens)
+            writer.add_token_types(types or [1] * len(tokens))
+            writer.add_token_merges(["a b"])
+            for key, value in settings.items():
+                add = writer.add_bool if isinstance(value, bool) else writer.add_uint32
+                add(f"tokenizer.ggml.{key}", value)
+
+        return self.write(name, "qwen2", fill)
+
+    def spm_vocabulary(self, name: str, tokens: list[str], with_bytes: bool = True) -> Path:
+        """A vocabulary-only GGUF with a SentencePiece tokenizer that prefixes a space."""
+        everything = ["<unk>", "<s>", "</s>", *(BYTES if with_bytes else []), *tokens]
+        types = [2, 3, 3, *([6] * 256 if with_bytes else []), *[1] * len(tokens)]
+
+        def fill(writer: gguf.GGUFWriter) -> None:
+            shape(writer)
+            writer.add_tokenizer_model("llama")
+            writer.add_token_list(everything)
+            writer.add_token_types(types)
+            writer.add_token_scores([-float(idx) for idx in range(len(everything))])
+            writer.add_bos_token_id(1)
+            writer.add_eos_token_id(2)
+            writer.add_unk_token_id(0)
+
+        return self.write(name, "llama", fill)
+
+    def recurrent_model(self, name: str, tokens: list[str]) -> Path:
+        """A mamba model of one layer with random weights."""
+        width, inner, state, rank, kernel = 32, 64, 16, 2, 4
+        random = np.random.default_rng(1)
+
+        def fill(writer: gguf.GGUFWriter) -> None:
+            def tensor(key: str, *shape: int) -> None:
+                writer.add_tensor(key, random.standard_normal(shape).astype(np.float32) * 0.2)
+
+            writer.add_context_length(512)
+            writer.add_embedding_length(width)
+            writer.add_block_count(1)
+            writer.add_feed_forward_length(0)
+            writer.add_head_count(0)
+            writer.add_layer_norm_rms_eps(1e-6)
+            writer.add_ssm_conv_kernel(kernel)
+            writer.add_ssm_inner_size(inner)
+            writer.add_ssm_state_size(state)
+            writer.add_ssm_time_step_rank(rank)
+            writer.add_tokenizer_model("gpt2")
+            writer.add_tokenizer_pre("qwen2")
+            writer.add_token_list(tokens)
+            writer.add_token_types([1] * len(tokens))
+            writer.add_token_merges(["a b"])
+            tensor("token_embd.weight", len(tokens), width)
+            tensor("output_norm.weight", width)
+            tensor("blk.0.attn_norm.weight", width)
+            tensor("blk.0.ssm_in.weight", 2 * inner, width)
+            tensor("blk.0.ssm_conv1d.weight", inner, kernel)
+            tensor("blk.0.ssm_conv1d.bias", inner)
+            tensor("blk.0.ssm_x.weight", rank + 2 * state, inner)
+            tensor("blk.0.ssm_dt.weight", inner, rank)
+            tensor("blk.0.ssm_dt.bias", inner)
+            tensor("blk.0.ssm_a", inner, state)
+            tensor("blk.0.ssm_d", inner)
+            tensor("blk.0.ssm_out.weight", width, inner)
+
+        return self.write(name, "mamba", fill)
+
+
+def shape(writer: gguf.GGUFWriter) -> None:
+    """The numbers that llama.cpp wants of any transformer, even without its weights."""
+    writer.add_context_length(256)
+    writer.add_embedding_length(64)
+    writer.add_block_count(1)
+    writer.add_feed_forward_length(128)
+    writer.add_head_count(2)
+    writer.add_head_count_kv(2)
+    writer.add_layer_norm_rms_eps(1e-6)
+
+
+@pytest.fixture
+def gguf_maker(tmp_path: Path) -> GgufMaker:
+    return GgufMaker(tmp_path)

@@ -1,0 +1,134 @@
+"""llama.cpp's log and devices."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from speclsp.engine.llama.library import (
+    _Log,
+    buffer_types,
+    collected_lines,
+    devices,
+    library_version,
+    route_log,
+)
+from speclsp.engine.llama.vocabulary import load_vocabulary
+
+_LOAD_AND_DECODE = """
+import sys
+from pathlib import Path
+from speclsp.engine.llama.loading import load_target
+from speclsp.engine.llama.vocabulary import load_vocabulary
+from speclsp.engine.llama.library import route_log
+from speclsp.engine.params import target_params
+from speclsp.settings import Settings
+
+path = Path(sys.argv[1])
+vocabulary = load_vocabulary(path)
+arguments = dict(fit=True, progress=lambda share: True, log=lambda level, line: None)
+target = load_target(path, *target_params(Settings()), **arguments)
+target.decode(vocabulary.tokenize("def f(x):").tolist(), 1)
+try:
+    target.decode([10**6], 1)
+except Exception:
+    pass
+broken = Path(sys.argv[2])
+try:
+    load_target(broken, *target_params(Settings()), **arguments)
+except Exception:
+    pass
+if len(sys.argv) > 3:
+    lines = []
+    route_log(lambda level, line: lines.append(f"{level} {line}"))
+    Path(sys.argv[3]).write_text("\\n".join(lines), encoding="utf-8")
+"""
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", _LOAD_AND_DECODE, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+
+
+def _broken(model_folder: Path, tmp_path: Path) -> str:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes((model_folder / "embedded-target-q8_0.gguf").read_bytes()[:200_000])
+    return str(broken)
+
+
+def test_nothing_of_the_log_reaches_the_process_streams(model_folder: Path, tmp_path: Path) -> None:
+    run = _run(str(model_folder / "embedded-target-q8_0.gguf"), _broken(model_folder, tmp_path))
+    assert (run.stdout, run.stderr) == ("", "")
+
+
+def test_lines_from_before_there_was_a_sink_reach_it(model_folder: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    run = _run(
+        str(model_folder / "embedded-target-q8_0.gguf"), _broken(model_folder, tmp_path), str(log)
+    )
+    assert (run.stdout, run.stderr) == ("", "")
+    lines = log.read_text(encoding="utf-8").splitlines()
+    assert any("general.architecture" in line and line.startswith("info ") for line in lines)
+    assert any(line.startswith("error ") and "not within the file bounds" in line for line in lines)
+    assert any("assigned to device CPU" in line and line.startswith("debug ") for line in lines)
+
+
+def test_a_line_in_pieces_becomes_one_and_a_failing_sink_harms_nothing() -> None:
+    log = _Log()
+    lines: list[tuple[str, str]] = []
+    log.receive(3, b"one ")
+    log.route(lambda level, line: lines.append((level, line)))
+    log.receive(5, b"two\nthree\n")
+    log.receive(2, b"....\n")
+    log.receive(4, b"broken \xff bytes\n")
+    log.receive(2, None)
+    assert lines == [
+        ("warning", "one two"),
+        ("warning", "three"),
+        ("error", "broken \ufffd bytes"),
+    ]
+
+
+def test_the_log_goes_to_the_sink_of_the_moment(model_folder: Path) -> None:
+    lines: list[str] = []
+
+    def failing(level: str, line: str) -> None:
+        lines.append(line)
+        raise RuntimeError("a sink that fails")
+
+    route_log(failing)
+    try:
+        with collected_lines() as collected:
+            load_vocabulary(model_folder / "embedded-draft-q8_0.gguf").close()
+    finally:
+        route_log(None)
+    assert len(lines) > 10
+    assert len(collected) == len(lines)
+
+
+def test_the_cpu_is_always_a_device() -> None:
+    found = devices()
+    cpu = next(device for device in found if device.kind == "cpu")
+    assert cpu.name == "CPU"
+    assert cpu.memory_total > 0
+    assert "CPU" in buffer_types()
+    assert library_version()
+
+
+@pytest.mark.parametrize("n_lines", [1500])
+def test_only_so_many_lines_wait(n_lines: int) -> None:
+    log = _Log()
+    for line_idx in range(n_lines):
+        log.receive(2, f"line {line_idx}\n".encode())
+    lines: list[str] = []
+    log.route(lambda level, line: lines.append(line))
+    assert len(lines) == 1000
+    assert lines[-1] == "line 1499"

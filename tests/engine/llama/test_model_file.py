@@ -1,0 +1,84 @@
+"""Bad model files: what is said of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from speclsp.engine.llama.loading import load_target
+from speclsp.engine.llama.model_file import check_model_file, load_error
+from speclsp.engine.llama.vocabulary import load_vocabulary
+from speclsp.engine.params import target_params
+from speclsp.errors import ModelError, ModelLoadError, ModelNotFoundError
+from speclsp.settings import Settings
+
+LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "remedy"),
+    [
+        (b"", "is empty", "Download a GGUF"),
+        (LFS_POINTER, "Git LFS pointer", "git lfs pull"),
+        (b"PK\x03\x04 a zip", "is not a GGUF file", "convert"),
+        (b"lmgg\x01\0\0\0", "old GGML format", "GGUF"),
+        (b"{}", "is not a GGUF file", "convert"),
+    ],
+)
+def test_files_that_are_no_model(tmp_path: Path, content: bytes, message: str, remedy: str) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(content)
+    with pytest.raises(ModelLoadError) as caught:
+        check_model_file(path)
+    assert message in caught.value.message
+    assert remedy in caught.value.remedy
+    assert str(path) in caught.value.message
+
+
+def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFoundError, match="no model file at"):
+        check_model_file(tmp_path / "missing.gguf")
+    with pytest.raises(ModelLoadError, match="is a folder"):
+        check_model_file(tmp_path)
+
+
+@pytest.mark.parametrize("n_bytes", [4, 20, 100, 5_000, 100_000, 200_000, 2_000_000])
+def test_a_truncated_model_is_damaged_or_incomplete(
+    model_folder: Path, tmp_path: Path, n_bytes: int
+) -> None:
+    path = tmp_path / "truncated.gguf"
+    path.write_bytes((model_folder / "embedded-target-q8_0.gguf").read_bytes()[:n_bytes])
+    model_params, context_params = target_params(Settings())
+    for load in (
+        lambda: load_vocabulary(path),
+        lambda: load_target(
+            path,
+            model_params,
+            context_params,
+            fit=True,
+            progress=lambda share: True,
+            log=lambda level, line: None,
+        ),
+    ):
+        with pytest.raises(ModelError) as caught:
+            load()
+        assert "damaged or incomplete" in caught.value.message
+        assert caught.value.remedy == "Download it again."
+
+
+@pytest.mark.parametrize(
+    ("reasons", "message"),
+    [
+        ([], "it gives no reason"),
+        (
+            ["llama_model_load: error loading model: unknown model architecture: 'x'"],
+            "does not know the model",
+        ),
+        (["f: something else", "g: failed to load model"], "something else"),
+    ],
+)
+def test_llama_cpp_s_reason_is_told(reasons: list[str], message: str) -> None:
+    error = load_error(Path("m.gguf"), reasons)
+    assert message in error.message
+    assert error.remedy
