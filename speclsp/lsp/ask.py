@@ -1,0 +1,83 @@
+"""What ``inlineCompletion`` and ``completion`` share: from a query to a suggestion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from speclsp.lsp.execute_command import ACCEPTED
+from speclsp.lsp.suggestion import (
+    Query,
+    Suggestion,
+    request_fields,
+    request_for,
+    suggestion_from,
+)
+from speclsp.lsp.text_buffer import Cursor, TextBuffer
+from speclsp.request import CompletionRequest
+
+if TYPE_CHECKING:
+    from speclsp.lsp.session import Session
+
+
+def buffer_and_cursor(
+    session: Session, uri: str, position: types.Position
+) -> tuple[TextBuffer, Cursor] | None:
+    """Return an open document and the cursor in it, or None where it is not open."""
+    buffer = session.documents.get(uri)
+    if buffer is None:
+        return None
+    return buffer, buffer.cursor_at(position.line, position.character, session.encoding)
+
+
+async def ask(session: Session, buffer: TextBuffer, query: Query, method: str) -> Suggestion | None:
+    """Ask the completer, and return what fits the buffer as it is by then.
+
+    A newer call for the same document and method cancels this one.
+    """
+    location = session.location(buffer)
+    folder_uri = location.folder.uri if location.folder is not None else None
+    settings = session.settings.for_folder(folder_uri).for_language(buffer.language_id)
+    if not settings.enabled:
+        return None
+    everywhere = session.settings.current.for_language(buffer.language_id)
+    request = CompletionRequest(
+        uri=buffer.uri,
+        path=location.path,
+        repo_name=location.repo_name,
+        prefix="",
+        suffix="",
+        language_id=buffer.language_id,
+        **request_fields(settings, everywhere),  # type: ignore[arg-type]  # by field name
+    )
+    around = session.documents.around_cell(buffer.uri)
+    with session.requests.newest(method, buffer.uri):
+        result = await session.complete(request_for(query, request, around))
+    if result is None or session.documents.get(buffer.uri) is not buffer:
+        return None
+    return suggestion_from(query, result, buffer)
+
+
+def sent(session: Session, suggestion: Suggestion) -> None:
+    """Note that a suggestion goes out; it counts as shown where the client never says so."""
+    session.suggestions.remember(suggestion)
+    completer = session.completer
+    if completer is None or session.client_reports_shown:
+        return
+    if session.suggestions.first_shown(suggestion.completion_id):
+        session.tell("shown", completer.shown, suggestion.completion_id)
+
+
+def wire_range(session: Session, buffer: TextBuffer, suggestion: Suggestion) -> types.Range:
+    """Return the range that a suggestion replaces, in the client's units."""
+    start, end = suggestion.start, suggestion.end
+    return types.Range(
+        start=types.Position(start.line, buffer.character_at(start, session.encoding)),
+        end=types.Position(end.line, buffer.character_at(end, session.encoding)),
+    )
+
+
+def accept_command(suggestion: Suggestion) -> types.Command:
+    """Return the command by which a client reports that it inserted an item."""
+    return types.Command(title="Accepted", command=ACCEPTED, arguments=[suggestion.completion_id])

@@ -1,0 +1,107 @@
+"""Settings as a client gives them: several layers on the wire, one resolved table.
+
+From the lowest layer up: the command line, ``initializationOptions``, pushed settings, pulled
+settings, those pulled for one workspace folder, and what a command switched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from speclsp.settings import SettingProblem, Settings, canonical_name, resolve
+
+_SECTION = "speclsp"
+
+
+class ClientSettings:
+    """Holds the layers and resolves them anew whenever one is replaced."""
+
+    def __init__(self, base_options: Mapping[str, Any]) -> None:
+        self._base: dict[str, Any] = dict(base_options)
+        self._initialization: dict[str, Any] = {}
+        self._pushed: dict[str, Any] = {}
+        self._pulled: dict[str, Any] = {}
+        self._pulled_by_folder: dict[str, dict[str, Any]] = {}
+        self._switched: dict[str, Any] = {}
+        self._by_folder: dict[str, Settings] = {}
+        self._problems: tuple[SettingProblem, ...] = ()
+        self._reported: frozenset[SettingProblem] = frozenset()
+        self._shape_problems: dict[str, SettingProblem] = {}
+        self.current = Settings()
+        self._resolve()
+
+    def set_initialization(self, value: object) -> None:
+        """Take ``initializationOptions``."""
+        self._initialization = self._wire_options("initializationOptions", value)
+        self._resolve()
+
+    def set_pushed(self, value: object) -> None:
+        """Take the settings of didChangeConfiguration; null keeps the former ones."""
+        if value is not None:
+            self._pushed = self._wire_options("didChangeConfiguration", value)
+            self._resolve()
+
+    def set_pulled(self, value: object, by_folder: Mapping[str, object]) -> None:
+        """Take the answers to workspace/configuration, in all and by a folder's URI."""
+        self._pulled = self._wire_options("workspace/configuration", value)
+        self._pulled_by_folder = {
+            uri: self._wire_options("workspace/configuration", folder_value)
+            for uri, folder_value in by_folder.items()
+        }
+        self._resolve()
+
+    def switch(self, name: str, value: object) -> None:
+        """Set one setting above all layers."""
+        self._switched[name] = value
+        self._resolve()
+
+    def for_folder(self, folder_uri: str | None) -> Settings:
+        """Return the settings that hold in a folder, or outside of all."""
+        return self._by_folder.get(folder_uri or "", self.current)
+
+    def new_problems(self) -> tuple[SettingProblem, ...]:
+        """Return the wrong values that were not returned before and are still there."""
+        found = dict.fromkeys((*self._shape_problems.values(), *self._problems))
+        new = tuple(p for p in found if p not in self._reported)
+        self._reported = frozenset(found)
+        return new
+
+    def _resolve(self) -> None:
+        below = [self._base, self._initialization, self._pushed, self._pulled]
+        resolution = resolve([*below, self._switched])
+        self.current = resolution.settings
+        problems = list(resolution.problems)
+        self._by_folder = {}
+        for uri, layer in self._pulled_by_folder.items():
+            in_folder = resolve([*below, layer, self._switched])
+            self._by_folder[uri] = in_folder.settings
+            problems += in_folder.problems
+        self._problems = tuple(problems)
+
+    def _wire_options(self, source: str, value: object) -> dict[str, Any]:
+        self._shape_problems.pop(source, None)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            message = f"{source}: expected an object of settings, got {value!r:.80}."
+            self._shape_problems[source] = SettingProblem(source, message)
+            return {}
+        return wire_options(value)
+
+
+def wire_options(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings in an object from the wire.
+
+    They stand under ``speclsp``, or flat, or flat with ``speclsp.`` before each name.
+    A flat object of nothing but other objects, none of them a setting, is the sections of others.
+    """
+    if _SECTION in value:
+        section = value[_SECTION]
+        return dict(section) if isinstance(section, Mapping) else {}
+    own = {k.removeprefix(f"{_SECTION}."): v for k, v in value.items() if isinstance(k, str)}
+    dotted = any(k.startswith(f"{_SECTION}.") for k in value)
+    if dotted:
+        return {k: v for k, v in own.items() if f"{_SECTION}.{k}" in value}
+    ours = any(canonical_name(k) or not isinstance(v, Mapping) for k, v in own.items())
+    return own if ours else {}

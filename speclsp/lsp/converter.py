@@ -1,0 +1,104 @@
+"""How JSON becomes LSP's types: strictly, with two deliberate tolerances.
+
+cattrs by itself coerces (null becomes the string "None", "1" the number 1), which would let wrong
+params through to the handlers.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import cattrs
+from cattrs import transform_error
+from lsprotocol import types
+from pygls.protocol import default_converter
+
+_SNAKE = re.compile(r"_([a-z])")
+"""lsprotocol names fields in snake case; errors name them as they are on the wire."""
+
+_CAPABILITIES_READ: tuple[tuple[str, ...], ...] = (
+    ("general", "positionEncodings"),
+    ("textDocument", "inlineCompletion"),
+    ("textDocument", "synchronization"),
+    ("workspace", "configuration"),
+    ("workspace", "didChangeConfiguration"),
+    ("workspace", "workspaceFolders"),
+    ("window", "workDoneProgress"),
+    ("notebookDocument",),
+)
+
+
+def make_converter() -> cattrs.Converter:
+    """Return pygls' converter, made strict about strings, numbers and booleans."""
+    converter: cattrs.Converter = default_converter()  # type: ignore[no-untyped-call]  # pygls' own
+    converter.register_structure_hook(str, _string)
+    converter.register_structure_hook(int, _integer)
+    converter.register_structure_hook(bool, _boolean)
+    converter.register_structure_hook(types.InlineCompletionTriggerKind, _trigger_kind)
+    return converter
+
+
+def structure_params(converter: cattrs.Converter, params: Any, cls: Any) -> Any:
+    """Return ``params`` as ``cls``.
+
+    Raises ValueError with each wrong field named.
+    """
+    if cls is types.InitializeParams:
+        params = _only_capabilities_read(params)
+    try:
+        return converter.structure(params, cls)
+    except cattrs.BaseValidationError as error:
+        reasons = "; ".join(transform_error(error, path="params"))
+        raise ValueError(_SNAKE.sub(lambda m: m[1].upper(), reasons)) from error
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        raise ValueError(f"params: {error}") from error
+
+
+def _string(value: Any, _: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a string, got {value!r:.80}")
+    return value
+
+
+def _integer(value: Any, _: Any) -> int:
+    # Some clients write whole numbers as 1.0.
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
+        raise TypeError(f"expected a whole number, got {value!r:.80}")
+    return int(value)
+
+
+def _boolean(value: Any, _: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"expected true or false, got {value!r:.80}")
+    return value
+
+
+def _trigger_kind(value: Any, _: Any) -> types.InlineCompletionTriggerKind:
+    # Clients older than vscode-languageclient 10 send 0 for Invoked.
+    number = _integer(value, int)
+    if number == 0:
+        return types.InlineCompletionTriggerKind.Invoked
+    return types.InlineCompletionTriggerKind(number)
+
+
+def _only_capabilities_read(params: Any) -> Any:
+    """Drop the client's capabilities that nothing here reads.
+
+    A client newer than lsprotocol may list enumeration values that it does not know, and that
+    must not make initialize fail.
+    """
+    if not isinstance(params, dict) or not isinstance(params.get("capabilities"), dict):
+        return params
+    kept: dict[str, Any] = {}
+    for path in _CAPABILITIES_READ:
+        source: Any = params["capabilities"]
+        target = kept
+        for key in path[:-1]:
+            source = source.get(key) if isinstance(source, dict) else None
+            if source is None:
+                break
+            target = target.setdefault(key, {})
+        if isinstance(source, dict) and path[-1] in source:
+            target[path[-1]] = source[path[-1]]
+    return {**params, "capabilities": kept}

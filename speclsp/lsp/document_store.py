@@ -1,0 +1,109 @@
+"""The open documents and notebooks of one client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from speclsp.lsp.locations import document_key
+from speclsp.lsp.text_buffer import TextBuffer
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One notebook cell: ``kind`` is LSP's, 1 markup and 2 code."""
+
+    uri: str
+    kind: int
+
+
+class DocumentStore:
+    """Buffers by URI, and the order of cells in notebooks.
+
+    A URI may come spelled in several ways; lookups take them all for one.
+    """
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, TextBuffer] = {}
+        self._cells: dict[str, list[Cell]] = {}
+        self._notebook_uris: dict[str, str] = {}
+        self._notebook_of_cell: dict[str, str] = {}
+
+    def __iter__(self) -> Iterator[TextBuffer]:
+        return iter(tuple(self._buffers.values()))
+
+    def get(self, uri: str) -> TextBuffer | None:
+        """Return an open document's buffer, or None."""
+        return self._buffers.get(document_key(uri))
+
+    def open(self, buffer: TextBuffer) -> None:
+        """Take a document that was opened."""
+        self._buffers[document_key(buffer.uri)] = buffer
+
+    def close(self, uri: str) -> TextBuffer | None:
+        """Drop a document and return it, or None where it was not open."""
+        return self._buffers.pop(document_key(uri), None)
+
+    # --- notebooks ------------------------------------------------------------------------------
+
+    def open_notebook(self, uri: str, cells: Sequence[Cell]) -> None:
+        """Take a notebook's order of cells."""
+        key = document_key(uri)
+        self._notebook_uris[key] = uri
+        self._set_cells(key, list(cells))
+
+    def splice_cells(self, uri: str, start: int, n_deleted: int, cells: Sequence[Cell]) -> None:
+        """Replace ``n_deleted`` cells from ``start`` by ``cells``."""
+        key = document_key(uri)
+        order = list(self._cells.get(key, ()))
+        order[start : start + n_deleted] = cells
+        self._notebook_uris.setdefault(key, uri)
+        self._set_cells(key, order)
+
+    def change_cell_kinds(self, uri: str, cells: Sequence[Cell]) -> None:
+        """Take the new kinds of some cells."""
+        key = document_key(uri)
+        kinds = {document_key(c.uri): c for c in cells}
+        order = self._cells.get(key, ())
+        self._set_cells(key, [kinds.get(document_key(c.uri), c) for c in order])
+
+    def close_notebook(self, uri: str) -> None:
+        """Drop a notebook's order of cells."""
+        key = document_key(uri)
+        self._notebook_uris.pop(key, None)
+        self._set_cells(key, [])
+        self._cells.pop(key, None)
+
+    def notebook_uri(self, cell_uri: str) -> str | None:
+        """Return the URI of the notebook that a cell belongs to, or None."""
+        key = self._notebook_of_cell.get(document_key(cell_uri))
+        return None if key is None else self._notebook_uris.get(key)
+
+    def around_cell(self, cell_uri: str) -> tuple[str, str]:
+        """Return the text of the cells above and below, of the same kind and language.
+
+        Both are empty for a document that is no cell.  A line end stands between two cells.
+        """
+        key = document_key(cell_uri)
+        cells = self._cells.get(self._notebook_of_cell.get(key, ""), [])
+        buffer = self._buffers.get(key)
+        place = next((i for i, c in enumerate(cells) if document_key(c.uri) == key), None)
+        if buffer is None or place is None:
+            return "", ""
+        kind = cells[place].kind
+        above = "".join(t + "\n" for t in self._texts(cells[:place], kind, buffer.language_id))
+        below = "".join("\n" + t for t in self._texts(cells[place + 1 :], kind, buffer.language_id))
+        return above, below
+
+    def _texts(self, cells: Sequence[Cell], kind: int, language_id: str) -> Iterator[str]:
+        for cell in cells:
+            buffer = self.get(cell.uri)
+            if buffer is not None and cell.kind == kind and buffer.language_id == language_id:
+                yield buffer.text
+
+    def _set_cells(self, key: str, cells: list[Cell]) -> None:
+        for cell in self._cells.get(key, ()):
+            self._notebook_of_cell.pop(document_key(cell.uri), None)
+        self._cells[key] = cells
+        for cell in cells:
+            self._notebook_of_cell[document_key(cell.uri)] = key

@@ -1,0 +1,89 @@
+"""``textDocument/didOpen``, ``didChange``, ``didSave`` and ``didClose``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from speclsp.lsp.text_buffer import PositionEncoding, TextBuffer
+
+if TYPE_CHECKING:
+    from speclsp.lsp.server import SpecLanguageServer
+    from speclsp.lsp.session import Session
+
+logger = logging.getLogger(__name__)
+
+
+def did_open(ls: SpecLanguageServer, params: types.DidOpenTextDocumentParams) -> None:
+    """Take an opened document."""
+    open_buffer(ls.session, params.text_document)
+
+
+def did_change(ls: SpecLanguageServer, params: types.DidChangeTextDocumentParams) -> None:
+    """Edit a document."""
+    change_buffer(ls.session, params.text_document, params.content_changes)
+
+
+def did_save(ls: SpecLanguageServer, params: types.DidSaveTextDocumentParams) -> None:
+    """Note that a document's file was written."""
+    session = ls.session
+    buffer = session.documents.get(params.text_document.uri)
+    if buffer is not None and session.completer is not None:
+        session.tell("save_document", session.completer.save_document, buffer.uri)
+
+
+def did_close(ls: SpecLanguageServer, params: types.DidCloseTextDocumentParams) -> None:
+    """Forget a document."""
+    close_buffer(ls.session, params.text_document.uri)
+
+
+def open_buffer(session: Session, item: types.TextDocumentItem) -> None:
+    """Take a document or a notebook's cell; one that is open already is replaced."""
+    buffer = TextBuffer(item.uri, item.language_id, item.version, item.text)
+    session.documents.open(buffer)
+    if session.completer is not None:
+        session.tell("open_document", session.completer.open_document, session.document(buffer))
+
+
+def change_buffer(
+    session: Session,
+    document: types.VersionedTextDocumentIdentifier,
+    changes: Sequence[types.TextDocumentContentChangeEvent],
+) -> None:
+    """Edit a document or a notebook's cell, one change after the other."""
+    buffer = session.documents.get(document.uri)
+    if buffer is None:
+        logger.warning("a change of %s, which is not open", document.uri)
+        return
+    for change in changes:
+        _apply(buffer, change, session.encoding)
+    buffer.version = document.version
+    if session.completer is not None:
+        session.tell("change_document", session.completer.change_document, session.document(buffer))
+
+
+def close_buffer(session: Session, uri: str) -> None:
+    """Forget a document or a notebook's cell, and what was asked about it."""
+    buffer = session.documents.close(uri)
+    if buffer is None:
+        return
+    session.requests.cancel(uri)
+    if session.completer is not None:
+        session.tell("close_document", session.completer.close_document, buffer.uri)
+
+
+def _apply(
+    buffer: TextBuffer, change: types.TextDocumentContentChangeEvent, encoding: PositionEncoding
+) -> None:
+    if isinstance(change, types.TextDocumentContentChangePartial):
+        start, end = change.range.start, change.range.end
+        buffer.replace(
+            buffer.cursor_at(start.line, start.character, encoding),
+            buffer.cursor_at(end.line, end.character, encoding),
+            change.text,
+        )
+    else:
+        buffer.replace_all(change.text)

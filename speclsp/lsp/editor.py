@@ -1,0 +1,110 @@
+"""The editor at the other end of the wire: what the server may say to it unasked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from lsprotocol import types
+
+from speclsp.request import EngineState, LogLevel
+
+_SEVERITY: dict[LogLevel, int] = {"debug": 0, "info": 1, "warning": 2, "error": 3}
+_MESSAGE_TYPE: dict[LogLevel, types.MessageType] = {
+    # Log, not Debug: that one came with LSP 3.18, and older clients stumble over it.
+    "debug": types.MessageType.Log,
+    "info": types.MessageType.Info,
+    "warning": types.MessageType.Warning,
+    "error": types.MessageType.Error,
+}
+_MAX_EARLY_LINES = 1000
+
+
+class Wire(Protocol):
+    """The two ways to speak to a client."""
+
+    def notify(self, method: str, params: Any | None = None) -> None:
+        """Send a notification."""
+
+    def ask(self, method: str, params: Any) -> asyncio.Future[Any]:
+        """Send a request."""
+
+
+class Editor:
+    """Log, messages, state and questions.
+
+    Nothing may be sent before initialize is answered, so early log lines wait until
+    :meth:`greet`.  Use it on the event loop's thread only.
+    """
+
+    def __init__(self, wire: Wire, log_level: LogLevel) -> None:
+        self._wire = wire
+        self.log_level: LogLevel = log_level
+        self.capabilities = types.ClientCapabilities()
+        self._greeted = False
+        self._early: deque[tuple[str, Any]] = deque(maxlen=_MAX_EARLY_LINES)
+
+    def greet(self) -> None:
+        """Send what waited for the end of initialize."""
+        self._greeted = True
+        while self._early:
+            self._wire.notify(*self._early.popleft())
+
+    def log(self, level: LogLevel, message: str) -> None:
+        """Write to the editor's log, where ``level`` is not below the setting."""
+        if _SEVERITY[level] >= _SEVERITY[self.log_level]:
+            params = types.LogMessageParams(type=_MESSAGE_TYPE[level], message=message)
+            self._notify(types.WINDOW_LOG_MESSAGE, params)
+
+    def show(self, level: LogLevel, message: str) -> None:
+        """Put a message before the user's eyes, and into the log."""
+        params = types.ShowMessageParams(type=_MESSAGE_TYPE[level], message=message)
+        self._notify(types.WINDOW_SHOW_MESSAGE, params)
+        self.log(level, message)
+
+    def status(self, state: EngineState, message: str) -> None:
+        """Tell editors that show it what the engine is doing."""
+        self._notify("speclsp/status", {"state": state, "message": message})
+
+    def progress(self, token: str, value: Any) -> None:
+        """Send one step of work-done progress."""
+        self._notify(types.PROGRESS, types.ProgressParams(token=token, value=value))
+
+    def create_progress(self, token: str) -> asyncio.Future[Any] | None:
+        """Ask for a progress display; None where the editor has none."""
+        window = self.capabilities.window
+        if window is None or not window.work_done_progress:
+            return None
+        params = types.WorkDoneProgressCreateParams(token=token)
+        return self._wire.ask(types.WINDOW_WORK_DONE_PROGRESS_CREATE, params)
+
+    def configuration(self, scope_uris: Sequence[str | None]) -> asyncio.Future[Any] | None:
+        """Ask for the settings in each scope; None where the editor cannot be asked."""
+        workspace = self.capabilities.workspace
+        if workspace is None or not workspace.configuration:
+            return None
+        items = [types.ConfigurationItem(scope_uri=uri, section="speclsp") for uri in scope_uris]
+        params = types.ConfigurationParams(items=items)
+        return self._wire.ask(types.WORKSPACE_CONFIGURATION, params)
+
+    def watch_configuration(self) -> asyncio.Future[Any] | None:
+        """Ask to be told of changed settings; None where the editor needs no asking."""
+        workspace = self.capabilities.workspace
+        changes = workspace.did_change_configuration if workspace else None
+        if changes is None or not changes.dynamic_registration:
+            return None
+        registration = types.Registration(
+            id="speclsp-configuration",
+            method=types.WORKSPACE_DID_CHANGE_CONFIGURATION,
+            register_options=types.DidChangeConfigurationRegistrationOptions(section="speclsp"),
+        )
+        params = types.RegistrationParams(registrations=[registration])
+        return self._wire.ask(types.CLIENT_REGISTER_CAPABILITY, params)
+
+    def _notify(self, method: str, params: Any) -> None:
+        if self._greeted:
+            self._wire.notify(method, params)
+        else:
+            self._early.append((method, params))

@@ -1,0 +1,75 @@
+"""``workspace/executeCommand``: the commands of the server."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
+
+if TYPE_CHECKING:
+    from speclsp.lsp.server import SpecLanguageServer
+    from speclsp.lsp.session import Session
+
+logger = logging.getLogger(__name__)
+
+ACCEPTED = "speclsp.accepted"
+SHOW_STATISTICS = "speclsp.showStatistics"
+REINDEX = "speclsp.reindex"
+TOGGLE = "speclsp.toggle"
+
+
+def execute_command(ls: SpecLanguageServer, params: types.ExecuteCommandParams) -> Any:
+    """Run a command and return its answer, plain JSON data."""
+    command = COMMANDS.get(params.command)
+    if command is None:
+        raise _wrong(f"unknown command {params.command!r}; known are {', '.join(COMMANDS)}")
+    return command(ls.session, params.arguments or ())
+
+
+def accepted(session: Session, arguments: Sequence[Any]) -> None:
+    """Learn that the user took an item: ``[completion_id]``."""
+    if len(arguments) != 1 or not isinstance(arguments[0], str):
+        raise _wrong(f"{ACCEPTED} takes the completion's id")
+    if session.completer is None:
+        return
+    completion_id = arguments[0]
+    if session.suggestions.first_shown(completion_id):
+        session.tell("shown", session.completer.shown, completion_id)
+    session.tell("accepted", session.completer.accepted, completion_id)
+
+
+def show_statistics(session: Session, _: Sequence[Any]) -> Any:
+    """Log the statistics block and return the SessionStats as JSON data."""
+    return msgspec.to_builtins(session.statistics())
+
+
+def reindex(session: Session, _: Sequence[Any]) -> None:
+    """Scan all workspace folders again."""
+    if session.completer is not None:
+        session.tell("reindex", session.completer.reindex)
+
+
+def toggle(session: Session, arguments: Sequence[Any]) -> dict[str, bool]:
+    """Switch completion on or off, to the one given or to the other: ``[]`` or ``[enabled]``."""
+    if len(arguments) > 1 or not all(isinstance(a, bool) for a in arguments):
+        raise _wrong(f"{TOGGLE} takes true, false or nothing")
+    enabled = arguments[0] if arguments else not session.settings.current.enabled
+    session.settings.switch("enabled", enabled)
+    session.apply_settings()
+    return {"enabled": enabled}
+
+
+COMMANDS: Mapping[str, Callable[[Session, Sequence[Any]], Any]] = {
+    ACCEPTED: accepted,
+    SHOW_STATISTICS: show_statistics,
+    REINDEX: reindex,
+    TOGGLE: toggle,
+}
+
+
+def _wrong(message: str) -> JsonRpcException:
+    return JsonRpcInvalidParams(message=message)

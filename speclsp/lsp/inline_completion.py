@@ -1,0 +1,57 @@
+"""``textDocument/inlineCompletion``: ghost text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from speclsp.lsp.ask import accept_command, ask, buffer_and_cursor, sent, wire_range
+from speclsp.lsp.suggestion import Query, query_at, query_selected
+from speclsp.lsp.text_buffer import Cursor, TextBuffer
+
+if TYPE_CHECKING:
+    from speclsp.lsp.server import SpecLanguageServer
+    from speclsp.lsp.session import Session
+
+
+async def inline_completion(
+    ls: SpecLanguageServer, params: types.InlineCompletionParams
+) -> types.InlineCompletionList:
+    """Return one item, or an empty list; never null, which leaves old ghost text on screen."""
+    session = ls.session
+    nothing = types.InlineCompletionList(items=[])
+    found = buffer_and_cursor(session, params.text_document.uri, params.position)
+    if found is None:
+        return nothing
+    buffer, cursor = found
+    query = _query(session, buffer, cursor, params.context.selected_completion_info)
+    if query is None:
+        return nothing
+    suggestion = await ask(session, buffer, query, types.TEXT_DOCUMENT_INLINE_COMPLETION)
+    if suggestion is None:
+        return nothing
+    sent(session, suggestion)
+    item = types.InlineCompletionItem(
+        insert_text=suggestion.text,
+        range=wire_range(session, buffer, suggestion),
+        command=accept_command(suggestion),
+    )
+    return types.InlineCompletionList(items=[item])
+
+
+def _query(
+    session: Session,
+    buffer: TextBuffer,
+    cursor: Cursor,
+    selected: types.SelectedCompletionInfo | None,
+) -> Query | None:
+    if selected is None:
+        return query_at(buffer, cursor)
+    start, end = selected.range.start, selected.range.end
+    return query_selected(
+        buffer,
+        buffer.cursor_at(start.line, start.character, session.encoding),
+        buffer.cursor_at(end.line, end.character, session.encoding),
+        selected.text,
+    )

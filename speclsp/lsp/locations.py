@@ -1,0 +1,170 @@
+"""From a document's URI to the path and the repository name that stand in the prompt.
+
+Pure text: no file is looked at.  Paths with a drive letter or a host are compared without regard
+to case, and so are all paths on systems whose file names ignore it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+_SUFFIX_OF_LANGUAGE = {
+    "c": ".c",
+    "cpp": ".cpp",
+    "csharp": ".cs",
+    "css": ".css",
+    "go": ".go",
+    "html": ".html",
+    "java": ".java",
+    "javascript": ".js",
+    "javascriptreact": ".jsx",
+    "json": ".json",
+    "julia": ".jl",
+    "kotlin": ".kt",
+    "lua": ".lua",
+    "markdown": ".md",
+    "php": ".php",
+    "python": ".py",
+    "r": ".r",
+    "ruby": ".rb",
+    "rust": ".rs",
+    "scala": ".scala",
+    "shellscript": ".sh",
+    "sql": ".sql",
+    "swift": ".swift",
+    "typescript": ".ts",
+    "typescriptreact": ".tsx",
+    "yaml": ".yaml",
+}
+_NO_REPOSITORY = "untitled"
+_IGNORES_CASE = sys.platform in {"darwin", "win32"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A URI taken apart: ``path`` has slashes, no trailing one, and a small drive letter."""
+
+    scheme: str
+    host: str
+    path: str
+
+    @property
+    def has_drive(self) -> bool:
+        """Whether the path is one of Windows, like ``c:/src``."""
+        return len(self.path) >= 2 and self.path[1] == ":" and self.path[0].isalpha()
+
+    @property
+    def comparable(self) -> tuple[str, str, str]:
+        """What is equal for two URIs of the same file."""
+        if self.has_drive or self.host or _IGNORES_CASE:
+            return self.scheme, self.host.casefold(), self.path.casefold()
+        return self.scheme, self.host, self.path
+
+    @property
+    def file_path(self) -> str:
+        """The path in the file system, empty where the URI names no file."""
+        if self.scheme != "file":
+            return ""
+        return f"//{self.host}{self.path}" if self.host else self.path
+
+    @property
+    def name(self) -> str:
+        """The last component of the path."""
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A workspace folder; ``name`` is the repository name."""
+
+    uri: str
+    place: Place
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a document stands: ``path`` relative to its folder, with slashes."""
+
+    folder: Folder | None
+    path: str
+    repo_name: str
+
+
+def place_of(uri: str) -> Place:
+    """Take a URI apart; one that cannot be parsed is taken as an opaque path."""
+    try:
+        parts = urlsplit(uri)
+        scheme, host, path = parts.scheme, unquote(parts.netloc), unquote(parts.path)
+    except ValueError:
+        return Place("", "", uri)
+    if len(scheme) == 1:  # a bare Windows path: the "scheme" is its drive letter
+        scheme, host, path = "file", "", "/" + unquote(uri).replace("\\", "/")
+    if host == "localhost":
+        host = ""
+    if len(path) >= 3 and path[0] == "/" and path[1].isalpha() and path[2] == ":":
+        path = path[1].lower() + path[2:]
+    if len(path) > 1:
+        path = path.rstrip("/") or "/"
+    return Place(scheme, host, path)
+
+
+def document_key(uri: str) -> str:
+    """Return what two spellings of one document's URI have in common."""
+    scheme, colon, rest = unquote(uri).partition(":")
+    if rest[:3] == "///" and rest[4:5] == ":":
+        rest = "///" + rest[3].lower() + rest[4:]
+    return scheme + colon + rest
+
+
+def folder_at(uri: str, name: str = "") -> Folder:
+    """Return the folder at a URI, named after its last component where no name is given."""
+    place = place_of(uri)
+    return Folder(uri=uri, place=place, name=name or place.name or _NO_REPOSITORY)
+
+
+def locate(uri: str, language_id: str, folders: Sequence[Folder]) -> Location:
+    """Return where a document stands: in the deepest folder that holds it, if any.
+
+    Outside of every folder the repository is named after the parent folder; a document without a
+    file belongs to the first folder and gets the suffix of its language.
+    """
+    place = place_of(uri)
+    if place.scheme == "untitled" or not place.path.strip("/"):
+        folder = folders[0] if folders else None
+        name = _named_by_language(place.name or "untitled", language_id)
+        return Location(folder, name, folder.name if folder else _NO_REPOSITORY)
+    holding = [f for f in folders if _holds(f.place, place)]
+    if holding:
+        folder = max(holding, key=lambda f: len(f.place.path))
+        relative = place.path[len(folder.place.path) :].lstrip("/")
+        return Location(folder, relative or place.name, folder.name)
+    parent = place.path.rpartition("/")[0].rpartition("/")[2]
+    return Location(None, place.name, parent or _NO_REPOSITORY)
+
+
+def cell_path(notebook_path: str, language_id: str) -> str:
+    """Return the path for a notebook's cells: the notebook's, with the suffix of their language.
+
+    The cells are plain code in the prompt, which ``.ipynb`` would call JSON.
+    """
+    suffix = _SUFFIX_OF_LANGUAGE.get(language_id)
+    if suffix is None:
+        return notebook_path
+    folder, slash, name = notebook_path.rpartition("/")
+    stem = name.rpartition(".")[0] or name
+    return f"{folder}{slash}{stem}{suffix}"
+
+
+def _holds(folder: Place, document: Place) -> bool:
+    scheme, host, path = document.comparable
+    folder_scheme, folder_host, folder_path = folder.comparable
+    inside = path == folder_path or path.startswith(folder_path.rstrip("/") + "/")
+    return scheme == folder_scheme and host == folder_host and inside
+
+
+def _named_by_language(name: str, language_id: str) -> str:
+    return name if "." in name else name + _SUFFIX_OF_LANGUAGE.get(language_id, "")

@@ -1,0 +1,81 @@
+"""The language server: which function answers which method."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+
+from speclsp import __version__
+from speclsp.lsp import did_show, documents, notebooks
+from speclsp.lsp.completion import OPTIONS, completion
+from speclsp.lsp.configuration import did_change_configuration
+from speclsp.lsp.converter import make_converter
+from speclsp.lsp.execute_command import execute_command
+from speclsp.lsp.initialize import initialize, initialized
+from speclsp.lsp.inline_completion import inline_completion
+from speclsp.lsp.protocol import SpecProtocol
+from speclsp.lsp.session import CompleterFactory, Session
+from speclsp.lsp.workspace_folders import did_change_workspace_folders
+
+logger = logging.getLogger(__name__)
+
+_METHODS: Mapping[str, tuple[Callable[..., Any], Any]] = {
+    types.INITIALIZE: (initialize, None),
+    types.INITIALIZED: (initialized, None),
+    types.TEXT_DOCUMENT_DID_OPEN: (documents.did_open, None),
+    types.TEXT_DOCUMENT_DID_CHANGE: (documents.did_change, None),
+    types.TEXT_DOCUMENT_DID_SAVE: (documents.did_save, types.SaveOptions(include_text=False)),
+    types.TEXT_DOCUMENT_DID_CLOSE: (documents.did_close, None),
+    types.NOTEBOOK_DOCUMENT_DID_OPEN: (notebooks.did_open, None),
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE: (notebooks.did_change, None),
+    types.NOTEBOOK_DOCUMENT_DID_SAVE: (notebooks.did_save, None),
+    types.NOTEBOOK_DOCUMENT_DID_CLOSE: (notebooks.did_close, None),
+    types.WORKSPACE_DID_CHANGE_CONFIGURATION: (did_change_configuration, None),
+    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: (did_change_workspace_folders, None),
+    types.WORKSPACE_EXECUTE_COMMAND: (execute_command, None),
+    # Without options the capability would not be advertised.
+    types.TEXT_DOCUMENT_INLINE_COMPLETION: (inline_completion, types.InlineCompletionOptions()),
+    types.TEXT_DOCUMENT_COMPLETION: (completion, OPTIONS),
+    did_show.DID_SHOW: (did_show.did_show_completion, None),
+    did_show.DID_PARTIALLY_ACCEPT: (did_show.did_partially_accept_completion, None),
+}
+
+
+class SpecLanguageServer(LanguageServer):
+    """One client's server; ``session`` is what its handlers share."""
+
+    protocol: SpecProtocol
+
+    def __init__(
+        self, completer_factory: CompleterFactory, base_options: Mapping[str, Any]
+    ) -> None:
+        super().__init__(
+            "speclsp",
+            __version__,
+            protocol_cls=SpecProtocol,
+            converter_factory=make_converter,
+        )
+        self.session = Session(self.protocol, completer_factory, base_options)
+
+    def report_server_error(self, error: Exception, source: object) -> None:
+        """Log what a handler raised; users need not see it pop up."""
+        logger.error("%s: %s", getattr(source, "__name__", source), error, exc_info=error)
+
+
+def create_server(
+    completer_factory: CompleterFactory, base_options: Mapping[str, Any]
+) -> SpecLanguageServer:
+    """Return a server for one client.
+
+    ``completer_factory`` is called with the resolved settings once the client has given its own,
+    on a thread, so that slow imports do not delay anything.
+    ``base_options`` come from the command line; what the client sets overrides them.
+    """
+    server = SpecLanguageServer(completer_factory, base_options)
+    for method, (function, options) in _METHODS.items():
+        server.feature(method, options)(function)
+    return server

@@ -1,0 +1,300 @@
+"""One client's session, from initialize to exit: documents, folders, settings, the completer.
+
+Everything here runs on the event loop and returns at once; what may take long runs elsewhere
+(the completer's threads, :func:`asyncio.to_thread`) and comes back as events or awaits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from pygls.exceptions import JsonRpcException
+
+from speclsp import settings as settings_table
+from speclsp.cancellation import CancellationToken
+from speclsp.decoding.report import report_lines, request_line
+from speclsp.errors import EngineUnavailableError, SpecLspError
+from speclsp.lsp.client_settings import ClientSettings
+from speclsp.lsp.document_store import DocumentStore
+from speclsp.lsp.editor import Editor, Wire
+from speclsp.lsp.event_pump import EventPump
+from speclsp.lsp.folders import WorkspaceFolders
+from speclsp.lsp.in_flight import InFlightRequests
+from speclsp.lsp.locations import Location, cell_path, locate
+from speclsp.lsp.progress import ProgressReporter
+from speclsp.lsp.suggestion import SuggestionMemory
+from speclsp.lsp.text_buffer import PositionEncoding, TextBuffer
+from speclsp.request import (
+    CompletionRequest,
+    CompletionResult,
+    Document,
+    Event,
+    LogLevel,
+    LogLine,
+    Problem,
+    Progress,
+    SessionStats,
+    StateChanged,
+)
+from speclsp.seam import Completer
+from speclsp.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+CompleterFactory = Callable[[Settings], Completer]
+
+_CONFIGURATION_TIMEOUT_S = 2.0
+"""How long the models wait for the client's settings before they are loaded without."""
+
+
+class Session:
+    """What the method files share."""
+
+    def __init__(
+        self, wire: Wire, completer_factory: CompleterFactory, base_options: Mapping[str, Any]
+    ) -> None:
+        self.settings = ClientSettings(base_options)
+        self.editor = Editor(wire, self.settings.current.log_level)
+        self.encoding: PositionEncoding = "utf-16"
+        self.documents = DocumentStore()
+        self.folders = WorkspaceFolders()
+        self.requests = InFlightRequests()
+        self.suggestions = SuggestionMemory()
+        self.client_reports_shown = False
+        """Whether the client has ever said what it shows; until then, sent counts as shown."""
+        self.completer: Completer | None = None
+        self._completer_factory = completer_factory
+        self._applied = self.settings.current
+        self._pump: EventPump | None = None
+        self._progress = ProgressReporter(self.editor)
+        self._shown_problems: set[str] = set()
+        self._n_completions = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._start_lock = asyncio.Lock()
+        self._closing: asyncio.Task[None] | None = None
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Fetch the client's settings, then start the completer; returns at once."""
+        self.editor.greet()
+        self.spawn(self._begin())
+
+    async def _begin(self) -> None:
+        self.watch_answer(self.editor.watch_configuration(), "client/registerCapability")
+        await asyncio.gather(
+            self.pull_settings(), *(self.folders.learn_name(f) for f in self.folders.all_folders)
+        )
+        await self._start_completer()
+
+    async def close(self) -> None:
+        """Log the statistics and stop the completer; later calls wait for the first."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        for task in tuple(self._tasks):
+            task.cancel()
+        async with self._start_lock:
+            completer, self.completer = self.completer, None
+        if completer is None:
+            return
+        self._log_statistics(completer)
+        try:
+            await asyncio.to_thread(completer.close)
+        except Exception:
+            logger.exception("the completer did not close cleanly")
+        if self._pump is not None:
+            await self._pump.finish()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something beside the handlers; what it raises is logged."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._spawned_done)
+
+    def _spawned_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("%s failed", task.get_coro(), exc_info=error)
+
+    def watch_answer(self, answer: asyncio.Future[Any] | None, method: str) -> None:
+        """Log at debug where a client refuses a request whose answer nobody needs."""
+
+        def heard(future: asyncio.Future[Any]) -> None:
+            if not future.cancelled() and (error := future.exception()) is not None:
+                logger.debug("the client refused %s: %s", method, error)
+
+        if answer is not None:
+            answer.add_done_callback(heard)
+
+    # --- completer --------------------------------------------------------------------------------
+
+    async def _start_completer(self) -> None:
+        async with self._start_lock:
+            if self.completer is not None or self._closing is not None:
+                return
+            settings = self.settings.current
+            try:
+                completer = await asyncio.to_thread(self._completer_factory, settings)
+            except Exception as error:
+                logger.exception("the completer cannot be made")
+                self._show_problem("error", f"speclsp cannot complete: {error}")
+                self.editor.status("failed", str(error))
+                return
+            self._applied = settings
+            self.completer = completer
+            self._pump = EventPump(completer, self._take_event)
+            self._pump.start()
+            self.tell("start", completer.start)
+            for folder in self.folders:
+                self.tell("open_folder", completer.open_folder, folder)
+            for buffer in self.documents:
+                self.tell("open_document", completer.open_document, self.document(buffer))
+        self.apply_settings()
+
+    def tell(self, what: str, call: Callable[..., object], *arguments: object) -> Any:
+        """Call the completer; what it raises is logged and does not reach the client."""
+        try:
+            return call(*arguments)
+        except Exception:
+            logger.exception("the completer failed at %s", what)
+            return None
+
+    def _take_event(self, event: Event) -> None:
+        match event:
+            case LogLine():
+                self.editor.log(event.level, event.message)
+            case Progress():
+                self._progress.take(event)
+            case Problem():
+                self._show_problem("error", f"{event.message} {event.remedy}".strip())
+            case StateChanged():
+                self.editor.status(event.state, event.message)
+                reason = f": {event.message}" if event.message else ""
+                self.editor.log("info", f"engine {event.state}{reason}")
+
+    def _show_problem(self, level: LogLevel, message: str) -> None:
+        if message in self._shown_problems:
+            self.editor.log(level, message)
+            return
+        self._shown_problems.add(message)
+        self.editor.show(level, message)
+
+    # --- settings ---------------------------------------------------------------------------------
+
+    async def pull_settings(self) -> None:
+        """Ask the client for its settings, in all and by folder, and put them into effect."""
+        scopes: list[str | None] = [None, *(f.uri for f in self.folders.all_folders)]
+        if len(scopes) == 2:
+            scopes = scopes[1:]  # the one folder's settings hold everywhere
+        answer = self.editor.configuration(scopes)
+        if answer is not None:
+            try:
+                values = await asyncio.wait_for(answer, _CONFIGURATION_TIMEOUT_S)
+            except (JsonRpcException, TimeoutError) as error:
+                logger.info("the client gave no settings: %s", error or type(error).__name__)
+            else:
+                self._take_pulled(scopes, values)
+        self.apply_settings()
+
+    def _take_pulled(self, scopes: list[str | None], values: object) -> None:
+        if not isinstance(values, list) or len(values) != len(scopes):
+            if values is not None:
+                logger.warning("workspace/configuration: expected %d settings", len(scopes))
+            return
+        by_folder = {uri: v for uri, v in zip(scopes[1:], values[1:], strict=True) if uri and v}
+        self.settings.set_pulled(values[0], by_folder)
+
+    def apply_settings(self) -> None:
+        """Put the resolved settings into effect and say what that means."""
+        for problem in self.settings.new_problems():
+            self.editor.show("warning", f"speclsp: {problem.message}")
+        new = self.settings.current
+        self.editor.log_level = new.log_level
+        changed = settings_table.changed(self._applied, new)
+        if not changed:
+            return
+        if self.completer is None:
+            if self._shown_problems and self._closing is None:
+                self.spawn(self._start_completer())  # what was wrong may be right now
+            return
+        self._applied = new
+        restart = self.tell("apply_settings", self.completer.apply_settings, new) or ()
+        logger.info("settings changed: %s", ", ".join(changed))
+        if restart:
+            logger.warning("takes effect after a restart of the server: %s", ", ".join(restart))
+
+    # --- documents --------------------------------------------------------------------------------
+
+    def location(self, buffer: TextBuffer) -> Location:
+        """Return where a buffer stands; a notebook's cells stand where the notebook does."""
+        notebook = self.documents.notebook_uri(buffer.uri)
+        found = locate(notebook or buffer.uri, buffer.language_id, self.folders.all_folders)
+        if notebook is None:
+            return found
+        path = cell_path(found.path, buffer.language_id)
+        return Location(found.folder, path, found.repo_name)
+
+    def document(self, buffer: TextBuffer) -> Document:
+        """Return a buffer as the completer takes it."""
+        return Document(
+            uri=buffer.uri,
+            path=self.location(buffer).path,
+            language_id=buffer.language_id,
+            version=buffer.version,
+            text=buffer.text,
+        )
+
+    # --- completions ------------------------------------------------------------------------------
+
+    async def complete(self, request: CompletionRequest) -> CompletionResult | None:
+        """Return the completer's result, or None where there is none to be had.
+
+        Cancelling the calling task cancels the request.
+        """
+        if self.completer is None:
+            return None
+        cancel = CancellationToken()
+        try:
+            future = self.completer.complete(request, cancel)
+            # The completer's own future must not be cancelled: its thread is going to set it.
+            result = await asyncio.shield(asyncio.wrap_future(future))
+        except asyncio.CancelledError:
+            cancel.cancel()
+            raise
+        except EngineUnavailableError as error:
+            logger.debug("no completion: %s", error)
+            return None
+        except SpecLspError as error:
+            logger.error("completion failed: %s", error)  # noqa: TRY400  the trace says nothing more
+            return None
+        except Exception:
+            logger.exception("completion failed")
+            return None
+        self._count(result)
+        return result
+
+    def _count(self, result: CompletionResult) -> None:
+        self.editor.log("debug", request_line(result))
+        if not result.text or self.completer is None:
+            return
+        self._n_completions += 1
+        every = self.settings.current.statistics_every
+        if every and self._n_completions % every == 0:
+            self._log_statistics(self.completer)
+
+    def _log_statistics(self, completer: Completer) -> SessionStats | None:
+        stats: SessionStats | None = self.tell("statistics", completer.statistics)
+        if stats is not None:
+            self.editor.log("info", "\n".join(report_lines(stats)))
+        return stats
+
+    def statistics(self) -> SessionStats:
+        """Log the statistics block and return what it says."""
+        logged = self._log_statistics(self.completer) if self.completer is not None else None
+        return logged or SessionStats()

@@ -1,0 +1,221 @@
+"""From a cursor to the completer's request, and from its result to what an editor inserts.
+
+Pure functions over frozen data; no LSP type comes in or goes out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from speclsp.lsp.text_buffer import Cursor, PositionEncoding, TextBuffer, code_points
+from speclsp.request import CompletionRequest, CompletionResult
+from speclsp.settings import Settings
+
+_WORD_BEFORE = re.compile(r"\w+\Z")
+_MAX_REMEMBERED = 256
+
+_REQUEST_FIELDS = (
+    "n_predict",
+    "max_lines",
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "seed",
+    "deadline_ms",
+)
+"""Settings that a single request can carry, so that they may differ by workspace folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A cursor in one version of a buffer.
+
+    ``prefix`` and ``suffix`` are the buffer's text around the place where the suggestion goes.
+    Where the editor's completion popup has an item selected, ``prefix`` ends with that item's
+    text ``selected``, and ``start``..``end`` is the range that it replaces; otherwise both cursors
+    are where the request was made.
+    """
+
+    version: int
+    prefix: str
+    suffix: str
+    start: Cursor
+    end: Cursor
+    selected: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """Text for ``start``..``end``, which lie on one line.
+
+    ``n_foreign`` is how many characters longer ``text`` is at its front than the completer's:
+    positive after a popup's selected text, negative where the user has typed some already.
+    """
+
+    completion_id: str
+    text: str
+    start: Cursor
+    end: Cursor
+    n_foreign: int = 0
+
+    def n_own(self, n_units: int, encoding: PositionEncoding = "utf-16") -> int:
+        """Return how many of the completer's characters the first ``n_units`` of ``text`` hold."""
+        return max(0, code_points(self.text, n_units, encoding) - self.n_foreign)
+
+
+def query_at(buffer: TextBuffer, cursor: Cursor) -> Query:
+    """Freeze a buffer at a cursor."""
+    prefix, suffix = buffer.split_at(cursor)
+    return Query(version=buffer.version, prefix=prefix, suffix=suffix, start=cursor, end=cursor)
+
+
+def query_selected(buffer: TextBuffer, start: Cursor, end: Cursor, text: str) -> Query | None:
+    """Freeze a buffer as if the popup's selected item stood in it.
+
+    None where its range spans lines, which no suggestion could replace.
+    """
+    if start.line != end.line or end < start:
+        return None
+    prefix, _ = buffer.split_at(start)
+    _, suffix = buffer.split_at(end)
+    text = text.replace("\r\n", "\n")
+    return Query(
+        version=buffer.version,
+        prefix=prefix + text,
+        suffix=suffix,
+        start=start,
+        end=end,
+        selected=text,
+    )
+
+
+def request_fields(settings: Settings, everywhere: Settings) -> dict[str, int | float | bool]:
+    """Return what a request must carry because ``settings`` differ from those of the completer."""
+    fields: dict[str, int | float | bool] = {
+        name: getattr(settings, name)
+        for name in _REQUEST_FIELDS
+        if getattr(settings, name) != getattr(everywhere, name)
+    }
+    if settings.multiline not in {everywhere.multiline, "auto"}:
+        fields["single_line"] = settings.multiline == "never"
+    return fields
+
+
+def request_for(
+    query: Query, request: CompletionRequest, around: tuple[str, str]
+) -> CompletionRequest:
+    """Return ``request`` with the texts of a query, between a notebook's other cells."""
+    above, below = around
+    return dataclasses.replace(request, prefix=above + query.prefix, suffix=query.suffix + below)
+
+
+def suggestion_from(
+    query: Query, result: CompletionResult, buffer: TextBuffer
+) -> Suggestion | None:
+    """Return what to insert into the buffer as it is now, or None.
+
+    Where the user has typed on meanwhile and the text still fits, its remainder is left.
+    """
+    text = result.text.replace("\r\n", "\n").replace("\r", "\n")
+    if not text or result.finish_reason == "cancelled":
+        return None
+    if query.selected is not None:
+        return _after_selected(query, query.selected, result, text, buffer)
+    typed = _typed_since(query, buffer)
+    if typed is None or not text.startswith(typed) or len(typed) == len(text):
+        return None
+    start = _advanced(query.start, typed)
+    n_line = len(buffer.line(start.line))
+    return Suggestion(
+        completion_id=result.completion_id,
+        text=text[len(typed) :],
+        start=start,
+        end=Cursor(start.line, min(start.column + result.n_replaced, n_line)),
+        n_foreign=-len(typed),
+    )
+
+
+def with_word_before(suggestion: Suggestion, buffer: TextBuffer) -> Suggestion:
+    """Return the suggestion with the word before it taken into its range.
+
+    Popups filter their items by that word.
+    """
+    line, column = suggestion.start
+    match = _WORD_BEFORE.search(buffer.line(line)[:column])
+    if match is None:
+        return suggestion
+    return dataclasses.replace(
+        suggestion,
+        text=match[0] + suggestion.text,
+        start=Cursor(line, match.start()),
+        n_foreign=suggestion.n_foreign + len(match[0]),
+    )
+
+
+class SuggestionMemory:
+    """The latest suggestions, so that an editor's word on one can be told to the completer."""
+
+    def __init__(self) -> None:
+        self._by_id: OrderedDict[str, Suggestion] = OrderedDict()
+        self._shown: OrderedDict[str, None] = OrderedDict()
+
+    def remember(self, suggestion: Suggestion) -> None:
+        """Keep a suggestion that was sent."""
+        self._by_id[suggestion.completion_id] = suggestion
+        self._by_id.move_to_end(suggestion.completion_id)
+        while len(self._by_id) > _MAX_REMEMBERED:
+            self._by_id.popitem(last=False)
+
+    def by_id(self, completion_id: str) -> Suggestion | None:
+        """Return a suggestion, or None where it is not known any more."""
+        return self._by_id.get(completion_id)
+
+    def by_text(self, text: str) -> Suggestion | None:
+        """Return the latest suggestion with this text, or None."""
+        return next((s for s in reversed(self._by_id.values()) if s.text == text), None)
+
+    def first_shown(self, completion_id: str) -> bool:
+        """Note that a suggestion is on screen; False where that was known."""
+        if completion_id in self._shown:
+            return False
+        self._shown[completion_id] = None
+        while len(self._shown) > _MAX_REMEMBERED:
+            self._shown.popitem(last=False)
+        return True
+
+
+def _after_selected(
+    query: Query, selected: str, result: CompletionResult, text: str, buffer: TextBuffer
+) -> Suggestion | None:
+    # The range is the popup's, so nothing beyond it can be replaced, and it holds for one version.
+    if result.n_replaced or buffer.version != query.version:
+        return None
+    return Suggestion(
+        completion_id=result.completion_id,
+        text=selected + text,
+        start=query.start,
+        end=query.end,
+        n_foreign=len(selected),
+    )
+
+
+def _typed_since(query: Query, buffer: TextBuffer) -> str | None:
+    """Return what was inserted at the cursor since the query, None where something else changed."""
+    if buffer.version == query.version:
+        return ""
+    now = buffer.text
+    n_typed = len(now) - len(query.prefix) - len(query.suffix)
+    if n_typed < 0 or not now.startswith(query.prefix) or not now.endswith(query.suffix):
+        return None
+    return now[len(query.prefix) : len(query.prefix) + n_typed]
+
+
+def _advanced(cursor: Cursor, typed: str) -> Cursor:
+    n_lines = typed.count("\n")
+    if not n_lines:
+        return Cursor(cursor.line, cursor.column + len(typed))
+    return Cursor(cursor.line + n_lines, len(typed) - typed.rfind("\n") - 1)

@@ -1,0 +1,138 @@
+"""An open buffer's text, kept exactly as the client has it.
+
+Lines end where LSP says so: at LF, CRLF and CR, and nowhere else.  (Python's ``str.splitlines``
+also splits at form feeds and a few others, which shifts every later edit.)
+Columns are code points inside; the wire counts code units of the negotiated encoding.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+PositionEncoding = Literal["utf-8", "utf-16", "utf-32"]
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Cursor(NamedTuple):
+    """A place in a buffer: line and column from 0, the column in code points."""
+
+    line: int
+    column: int
+
+
+class TextBuffer:
+    """The text of one document, edited by range."""
+
+    def __init__(self, uri: str, language_id: str, version: int, text: str) -> None:
+        self.uri = uri
+        self.language_id = language_id
+        self.version = version
+        self._lines = split_lines(well_formed(text))
+        self._text: str | None = None
+
+    @property
+    def n_lines(self) -> int:
+        """How many lines there are; an empty last line counts."""
+        return len(self._lines)
+
+    def line(self, line_idx: int) -> str:
+        """Return a line without its end."""
+        return self._lines[line_idx].rstrip("\r\n")
+
+    @property
+    def text(self) -> str:
+        """The whole text, lines ended by LF."""
+        if self._text is None:
+            self._text = _with_line_feeds("".join(self._lines))
+        return self._text
+
+    def split_at(self, cursor: Cursor) -> tuple[str, str]:
+        """Return the text before and after a cursor, lines ended by LF."""
+        before = "".join(self._lines[: cursor.line])
+        line = self._lines[cursor.line]
+        after = "".join(self._lines[cursor.line + 1 :])
+        prefix = before + line[: cursor.column]
+        suffix = line[cursor.column :] + after
+        return _with_line_feeds(prefix), _with_line_feeds(suffix)
+
+    def replace_all(self, text: str) -> None:
+        """Take a whole new text."""
+        self._lines = split_lines(well_formed(text))
+        self._text = None
+
+    def replace(self, start: Cursor, end: Cursor, text: str) -> None:
+        """Put ``text`` in place of what lies between two cursors.
+
+        One line on each side is split anew with it: an edit may join a CR and an LF.
+        """
+        start, end = min(start, end), max(start, end)
+        first = max(start.line - 1, 0)
+        last = min(end.line + 1, len(self._lines) - 1)
+        before = "".join(self._lines[first : start.line]) + self._lines[start.line][: start.column]
+        after = self._lines[end.line][end.column :] + "".join(self._lines[end.line + 1 : last + 1])
+        lines = split_lines(before + well_formed(text) + after)
+        if last < len(self._lines) - 1:
+            lines.pop()  # the region ends with a line end, after which the next line stands
+        self._lines[first : last + 1] = lines
+        self._text = None
+
+    def cursor_at(self, line_idx: int, character: int, encoding: PositionEncoding) -> Cursor:
+        """Return the cursor at a position of the wire, moved into the text where it is outside."""
+        if line_idx >= len(self._lines):
+            last = len(self._lines) - 1
+            return Cursor(last, len(self.line(last)))
+        return Cursor(line_idx, code_points(self.line(line_idx), character, encoding))
+
+    def character_at(self, cursor: Cursor, encoding: PositionEncoding) -> int:
+        """Return a cursor's column in code units of ``encoding``."""
+        return code_units(self.line(cursor.line)[: cursor.column], encoding)
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines of a text with their ends; the last one, maybe empty, has none."""
+    lines = _LINE.findall(text)
+    if not lines or lines[-1][-1] in "\r\n":
+        lines.append("")
+    return lines
+
+
+def code_units(text: str, encoding: PositionEncoding) -> int:
+    """Return the length of ``text`` in code units of ``encoding``."""
+    if encoding == "utf-32" or text.isascii():
+        return len(text)
+    if encoding == "utf-8":
+        return len(text.encode("utf-8"))
+    return len(text.encode("utf-16-le")) // 2
+
+
+def code_points(text: str, n_units: int, encoding: PositionEncoding) -> int:
+    """Return how many whole characters lie in the first ``n_units`` code units of ``text``.
+
+    A count beyond the end gives the length of ``text``; a count inside a character leaves it out.
+    """
+    if encoding == "utf-32" or text.isascii():
+        return min(n_units, len(text))
+    if encoding == "utf-8":
+        return len(text.encode("utf-8")[:n_units].decode("utf-8", "ignore"))
+    return len(text.encode("utf-16-le")[: 2 * n_units].decode("utf-16-le", "ignore"))
+
+
+def well_formed(text: str) -> str:
+    """Return ``text`` with each lone surrogate replaced by U+FFFD.
+
+    JSON can carry them, UTF-8 cannot.  The replacement is as long in each encoding.
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return _SURROGATE.sub("\ufffd", text)
+    return text
+
+
+def _with_line_feeds(text: str) -> str:
+    if "\r" not in text:
+        return text
+    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -1,0 +1,86 @@
+"""Python's logging, and whatever is printed, into the editor's log."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from speclsp.request import LogLevel
+
+_OWN_LOGGER = "speclsp"
+
+
+class WireLog(logging.Handler):
+    """Sends each record to ``deliver`` on the event loop, from whatever thread it comes."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, deliver: Callable[[LogLevel, str], None]
+    ) -> None:
+        super().__init__()
+        self._loop = loop
+        self._deliver = deliver
+        self.setFormatter(_Formatter())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass a record on; one that comes after the loop's end is lost."""
+        try:
+            self._loop.call_soon_threadsafe(self._deliver, _level(record), self.format(record))
+        except RuntimeError:
+            return
+        except Exception:  # noqa: BLE001  a record whose arguments do not fit its format
+            self.handleError(record)
+
+
+class _Formatter(logging.Formatter):
+    """Names the logger where it is not one of ours."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's name
+        own = record.name == _OWN_LOGGER or record.name.startswith(f"{_OWN_LOGGER}.")
+        return record.message if own else f"{record.name}: {record.message}"
+
+
+class PrintedLines(io.TextIOBase):
+    """A text stream whose lines become log records: standard output is the wire."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._logger = logging.getLogger(f"{_OWN_LOGGER}.{name}")
+        self._rest = ""
+
+    def writable(self) -> bool:
+        """Text may be written."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Log each line that is complete."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            self._logger.info("printed: %s", line)
+        return len(text)
+
+
+@contextmanager
+def logging_to(deliver: Callable[[LogLevel, str], None]) -> Iterator[None]:
+    """Send all log records to ``deliver`` on the running loop; others' from warning up."""
+    handler = WireLog(asyncio.get_running_loop(), deliver)
+    root = logging.getLogger()
+    own = logging.getLogger(_OWN_LOGGER)
+    former = own.level
+    root.addHandler(handler)
+    own.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        own.setLevel(former)
+        root.removeHandler(handler)
+
+
+def _level(record: logging.LogRecord) -> LogLevel:
+    if record.levelno >= logging.ERROR:
+        return "error"
+    if record.levelno >= logging.WARNING:
+        return "warning"
+    return "info" if record.levelno >= logging.INFO else "debug"
