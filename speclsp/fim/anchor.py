@@ -24,15 +24,15 @@ def anchor_candidates(prefix: str, previous_anchor: int, n_chars_max: int) -> It
     """
     end = len(prefix)
     # A line that starts farther back than this is not worth searching a whole file for.
-    start = line_start(prefix[max(0, end - n_chars_max - 1) :])
-    if start > 0 or end <= n_chars_max:
-        yield max(0, end - n_chars_max - 1) + start
-    is_near = max(0, end - n_chars_max) <= previous_anchor <= end
-    if is_near and "\n" not in prefix[previous_anchor:]:
+    searched = max(0, end - n_chars_max - 1)
+    start = searched + line_start(prefix[searched:])
+    if start > searched or end <= n_chars_max:
+        yield start
+    start = max(start, end - n_chars_max)
+    if start < previous_anchor <= end:
         yield previous_anchor
-    n_chars = n_chars_max // 2
+    n_chars = (end - start) // 2
     while n_chars > 0:
-        if n_chars < end:
-            yield end - n_chars
+        yield end - n_chars
         n_chars //= 2
     yield end

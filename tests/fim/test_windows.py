@@ -1,0 +1,117 @@
+"""Windows that keep still: cut at lines, dropped once, found again after edits above."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from speclsp.fim.windows import EMPTY_WINDOW, TextWindow, prefix_window, suffix_window
+
+TEXT = "".join(f"line {i:03}\n" for i in range(100))
+"""Lines of nine characters; the encoder below makes a token of each."""
+
+
+def encode(text: str) -> tuple[int, ...]:
+    return tuple(ord(character) for character in text)
+
+
+def test_whole_text_where_it_fits():
+    assert prefix_window(TEXT, 90, EMPTY_WINDOW, 90, encode).text == TEXT[:90]
+    assert suffix_window(TEXT[:90], EMPTY_WINDOW, 90, encode).text == TEXT[:90]
+
+
+@pytest.mark.parametrize("n_tokens_max", [1, 5, 9, 10, 50, 333, 899])
+def test_never_more_tokens_than_allowed(n_tokens_max):
+    prefix = prefix_window(TEXT, len(TEXT), EMPTY_WINDOW, n_tokens_max, encode)
+    suffix = suffix_window(TEXT, EMPTY_WINDOW, n_tokens_max, encode)
+    assert len(prefix.tokens) <= n_tokens_max
+    assert len(suffix.tokens) <= n_tokens_max
+    assert TEXT.endswith(prefix.text)
+    assert TEXT.startswith(suffix.text)
+
+
+def test_windows_are_cut_at_lines():
+    prefix = prefix_window(TEXT, len(TEXT), EMPTY_WINDOW, 200, encode)
+    suffix = suffix_window(TEXT, EMPTY_WINDOW, 200, encode)
+    assert prefix.text.startswith("line ")
+    assert suffix.text.endswith("\n")
+    # Three quarters of the budget less what the cut at a line costs.
+    assert 120 <= len(prefix.tokens) <= 150
+    assert 180 <= len(suffix.tokens) <= 200
+
+
+def test_prefix_start_moves_once_per_many_lines():
+    window = EMPTY_WINDOW
+    starts = []
+    for n_lines in range(1, 101):
+        window = prefix_window(TEXT, 9 * n_lines, window, 200, encode)
+        assert len(window.tokens) <= 200
+        starts.append(window.start)
+    n_moves = sum(a != b for a, b in itertools.pairwise(starts))
+    assert starts[:22] == [0] * 22
+    assert 0 < n_moves <= 15
+
+
+def test_prefix_start_is_found_again_after_an_edit_above():
+    window = prefix_window(TEXT, 720, EMPTY_WINDOW, 200, encode)
+    assert window.start > 0
+    edited = "new line above\n" + TEXT
+    again = prefix_window(edited, 735, window, 200, encode)
+    assert again.text == window.text
+    assert again.start == window.start + 15
+
+
+def test_prefix_grows_back_when_the_cursor_goes_up():
+    window = prefix_window(TEXT, 720, EMPTY_WINDOW, 200, encode)
+    nearer = prefix_window(TEXT, window.start + 9, window, 200, encode)
+    assert nearer.start < window.start
+    assert len(nearer.tokens) >= 100
+
+
+def test_unchanged_text_is_not_tokenised_again():
+    def refuse(text: str) -> tuple[int, ...]:
+        raise AssertionError(text)
+
+    prefix = prefix_window(TEXT, 720, EMPTY_WINDOW, 200, encode)
+    suffix = suffix_window(TEXT, EMPTY_WINDOW, 200, encode)
+    assert prefix_window(TEXT, 720, prefix, 200, refuse) == prefix
+    assert suffix_window(TEXT, suffix, 200, refuse) == suffix
+
+
+def test_suffix_end_is_frozen_while_its_text_stands():
+    window = suffix_window(TEXT, EMPTY_WINDOW, 200, encode)
+    # A smaller budget that the window still keeps, and text that grows behind it.
+    assert suffix_window(TEXT, window, 199, encode) == window
+    assert suffix_window(TEXT + "more\n", window, 260, encode) == window
+    assert suffix_window(TEXT, window, 500, encode) != window
+    assert suffix_window("x" + TEXT, window, 200, encode).text.startswith("xline")
+
+
+def test_only_text_near_the_cursor_is_tokenised():
+    seen: list[int] = []
+
+    def counting(text: str) -> tuple[int, ...]:
+        seen.append(len(text))
+        return encode(text)
+
+    text = TEXT * 1000
+    prefix_window(text, len(text), EMPTY_WINDOW, 100, counting)
+    suffix_window(text, EMPTY_WINDOW, 100, counting)
+    assert max(seen) <= 1200
+    assert len(seen) <= 8
+
+
+@pytest.mark.parametrize("line", ["x" * 100_000, "🙂" * 100_000, "\r\n" * 50_000])
+def test_lines_longer_than_the_window(line):
+    prefix = prefix_window(line, len(line), EMPTY_WINDOW, 64, encode)
+    suffix = suffix_window(line, EMPTY_WINDOW, 64, encode)
+    assert 32 <= len(prefix.tokens) <= 64
+    assert 32 <= len(suffix.tokens) <= 64
+
+
+def test_nothing_to_show():
+    assert prefix_window("abc", 0, EMPTY_WINDOW, 10, encode) == TextWindow(0, "", ())
+    assert prefix_window("abc", 3, EMPTY_WINDOW, 0, encode) == TextWindow(3, "", ())
+    assert suffix_window("", EMPTY_WINDOW, 10, encode) == EMPTY_WINDOW
+    assert suffix_window("abc", EMPTY_WINDOW, 0, encode) == EMPTY_WINDOW
