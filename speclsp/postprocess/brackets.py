@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -69,27 +68,27 @@ def _scan(text: str, quote: str) -> _Scan:
     return _Scan(tuple(closers), tuple(reversed(wanted)))
 
 
-def _brackets(text: str, quote: str) -> Iterator[tuple[str, int]]:
+def _brackets(text: str, quote: str) -> list[tuple[str, int]]:
     """The brackets outside strings, and the quote that ends the string the text starts in.
 
     That quote is none where the text opens another string like it and leaves it open.
     """
     open_quote = quote
-    first_end = -1
+    first_end: int | None = None
+    brackets: list[tuple[str, int]] = []
     for match in _MARK.finditer(text):
         mark, index = match.group(), match.start()
+        is_inside_first = bool(quote) and first_end is None
         if open_quote:
-            # No string of one line goes on behind it: that was an apostrophe.
-            is_over = mark == "\n" and not (quote and first_end < 0)
-            if mark == open_quote and quote and first_end < 0:
+            if mark == open_quote and is_inside_first:
                 first_end = index
-            open_quote = "" if mark == open_quote or is_over else open_quote
+            # No string of one line goes on behind it: that was an apostrophe.
+            is_over = mark == open_quote or (mark == "\n" and not is_inside_first)
+            open_quote = "" if is_over else open_quote
         elif mark in _QUOTES:
             open_quote = mark
         elif mark in _PAIRS or mark in _CLOSING:
-            if first_end >= 0:
-                yield quote, first_end
-                first_end = len(text)
-            yield mark, index
-    if 0 <= first_end < len(text) and open_quote != quote:
-        yield quote, first_end
+            brackets.append((mark, index))
+    if first_end is not None and open_quote != quote:
+        brackets.insert(0, (quote, first_end))
+    return brackets

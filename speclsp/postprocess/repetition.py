@@ -45,6 +45,8 @@ def repeated_characters(line: str) -> int | None:
         if len(line) < n_needed + period:
             continue
         tail = line[-n_needed:]
-        if tail == line[-n_needed - period : -period] and tail.strip():
+        # A ruler has every period, but only the first one's length counts.
+        is_ruler = period > 1 and len(set(tail)) == 1
+        if tail == line[-n_needed - period : -period] and tail.strip() and not is_ruler:
             return len(line) - n_needed
     return None

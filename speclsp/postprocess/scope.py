@@ -99,7 +99,9 @@ def _scope_of_probe(lexer: Lexer, text: str, index: int) -> CursorScope:
             return "code"
         if kind in Comment:
             return "comment"
-        # A string that begins at the probe is none that the cursor stands in.
+        if kind in String.Doc and not any(quote in text[:index] for quote in _TRIPLES):
+            # Documentation comments: only some languages write documentation as strings.
+            return "comment"
         return "string" if kind in String and kind not in String.Symbol else "code"
     return "code"
 

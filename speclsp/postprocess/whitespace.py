@@ -65,8 +65,9 @@ def _converted(line: str, style: IndentStyle, lines: list[str]) -> str:
     if style.kind == "spaces" and indent and not indent.strip("\t"):
         return " " * (len(indent) * style.width) + code
     if style.kind == "tabs" and indent and not indent.strip(" "):
-        widths = [len(other) - len(other.lstrip(" ")) for other in lines if other.startswith(" ")]
-        n_levels, n_columns = divmod(len(indent), _level_width([len(indent), *widths]))
+        widths = [len(other) - len(other.lstrip(" ")) for other in lines if other.strip()]
+        is_narrow = any(width % 4 == 2 for width in widths)
+        n_levels, n_columns = divmod(len(indent), 2 if is_narrow else 4)
         return "\t" * n_levels + " " * n_columns + code
     return line
 

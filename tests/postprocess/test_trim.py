@@ -1,0 +1,58 @@
+"""Where the completion meets the rest of the line."""
+
+from __future__ import annotations
+
+import pytest
+
+from speclsp.postprocess.trim import fitted_to_line
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "expected", "n_replaced"),
+    [
+        # Closers that the editor wrote: replaced where the text brings its own.
+        ("f(▮)", "a, b)", "f(a, b)", 1),
+        ("f(▮)", "a, b", "f(a, b)", 0),
+        ("f(▮)", "g(a)", "f(g(a))", 0),
+        ("f(▮)", "g(a))", "f(g(a))", 1),
+        ("f(▮);", "a);", "f(a);", 2),
+        ("f(▮);", "a)", "f(a);", 1),
+        ("f(▮):", "self)", "f(self):", 1),
+        ("f(▮)", "self):\n    return 1", "f(self):\n    return 1", 1),
+        ("f(g(▮)", "x)", "f(g(x))", 0),
+        ("f(g(▮)", "x))", "f(g(x))", 1),
+        ("f(g(▮))", "x))", "f(g(x))", 2),
+        ("f(g(▮))", "x)", "f(g(x))", 1),
+        ("x = [▮]", "1, 2]", "x = [1, 2]", 1),
+        ("f([▮])", "1], 2)", "f([1], 2)", 2),
+        ("{▮}", "\n  a: 1,\n}", "{\n  a: 1,\n}", 1),
+        ('x = "▮"', "abc", 'x = "abc"', 0),
+        ('x = "▮"', 'abc"', 'x = "abc"', 1),
+        ('x = "▮"', 'abc" + "d', 'x = "abc" + "d"', 0),
+        ('x = "▮"', 'a\\"b"', 'x = "a\\"b"', 1),
+        ('f("▮")', 'abc")', 'f("abc")', 2),
+        ('f("▮")', 'abc", g(1))', 'f("abc", g(1))', 2),
+        ("f('▮')", "it(s", "f('it(s')", 0),
+        ("int x = ▮;", "1;", "int x = 1;", 1),
+        ("int x = ▮;", "1", "int x = 1;", 0),
+        # Code behind the cursor: what both say is said once.
+        ("a = ▮ + b", "x + b", "a = x + b", 0),
+        ("a = ▮ + b", "x +b", "a = x +b", 4),
+        ("a = ▮ + b", "x", "a = x + b", 0),
+        ("f(▮bar)", "foo, bar)", "f(foo, bar)", 0),
+        ("f(▮bar)", "bar) + 1", "f(bar) + 1", 4),
+        ("x▮and b", " a", "x aand b", 0),
+        ("▮ and b", "a", "a and b", 0),
+        ("x = ▮value", "old_value", "x = old_valuevalue", 0),
+        ("if ▮:  # why", "x:  # why", "if x:  # why", 0),
+        ("return ▮self.total", "1 + self.to", "return 1 + self.toself.total", 0),
+        ("f(▮, b, c)", "a, b", "f(a, b, c)", 0),
+        # Nothing but blanks behind the cursor.
+        ("x = ▮  ", "1", "x = 1  ", 0),
+    ],
+)
+def test_line(line, text, expected, n_replaced):
+    before, after = line.split("▮")
+    fitted = fitted_to_line(text, before, after)
+    assert before + fitted.text + after[fitted.n_replaced :] == expected
+    assert fitted.n_replaced == n_replaced
