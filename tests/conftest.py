@@ -1,6 +1,7 @@
 """Real models for all tests: loaded once per session, cheap to share.
 
-Targets are shared: a test that uses one starts with ``truncate(0)``.
+Targets are shared: a test that uses one starts with ``truncate(0)``.  They compute on one thread,
+since two that wait for each other crawl on a busy machine.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def model_folder() -> Path:
 
 
 def _load(name: str) -> LlamaTarget:
-    model_params, context_params = target_params(Settings(ctx_size=2048, threads=2))
+    model_params, context_params = target_params(Settings(ctx_size=2048, threads=1))
     return load_target(
         MODELS / name,
         model_params,
@@ -62,7 +63,7 @@ def vocabulary() -> Iterator[LlamaVocabulary]:
 def draft_q8(vocabulary: LlamaVocabulary) -> Iterator[DraftModelDrafter]:
     drafter = load_draft_model(
         MODELS / "embedded-draft-q8_0.gguf",
-        Settings(threads=2),
+        Settings(threads=1),
         vocabulary,
         2048,
         lambda level, line: None,

@@ -35,11 +35,7 @@ class GgufMaker:
 
         def fill(writer: gguf.GGUFWriter) -> None:
             shape(writer)
-            writer.add_tokenizer_model("gpt2")
-            writer.add_tokenizer_pre("qwen2")
-            writer.add_token_list(tokens)
-            writer.add_token_types(types or [1] * len(tokens))
-            writer.add_token_merges(["a b"])
+            add_tokens(writer, tokens, types)
             for key, value in settings.items():
                 add = writer.add_bool if isinstance(value, bool) else writer.add_uint32
                 add(f"tokenizer.ggml.{key}", value)
@@ -63,54 +59,85 @@ class GgufMaker:
 
         return self.write(name, "llama", fill)
 
+    def narrow_model(self, name: str, tokens: list[str]) -> Path:
+        """A llama model of one layer with two heads of 24 values and random weights."""
+        width, hidden = 48, 64
+        shapes = {
+            "token_embd": (len(tokens), width),
+            "output_norm": (width,),
+            "blk.0.attn_norm": (width,),
+            "blk.0.attn_q": (width, width),
+            "blk.0.attn_k": (width, width),
+            "blk.0.attn_v": (width, width),
+            "blk.0.attn_output": (width, width),
+            "blk.0.ffn_norm": (width,),
+            "blk.0.ffn_gate": (hidden, width),
+            "blk.0.ffn_up": (hidden, width),
+            "blk.0.ffn_down": (width, hidden),
+        }
+
+        def fill(writer: gguf.GGUFWriter) -> None:
+            shape(writer, width=width, hidden=hidden)
+            add_tokens(writer, tokens)
+            add_tensors(writer, {f"{key}.weight": size for key, size in shapes.items()})
+
+        return self.write(name, "llama", fill)
+
     def recurrent_model(self, name: str, tokens: list[str]) -> Path:
         """A mamba model of one layer with random weights."""
         width, inner, state, rank, kernel = 32, 64, 16, 2, 4
-        random = np.random.default_rng(1)
+        shapes = {
+            "token_embd.weight": (len(tokens), width),
+            "output_norm.weight": (width,),
+            "blk.0.attn_norm.weight": (width,),
+            "blk.0.ssm_in.weight": (2 * inner, width),
+            "blk.0.ssm_conv1d.weight": (inner, kernel),
+            "blk.0.ssm_conv1d.bias": (inner,),
+            "blk.0.ssm_x.weight": (rank + 2 * state, inner),
+            "blk.0.ssm_dt.weight": (inner, rank),
+            "blk.0.ssm_dt.bias": (inner,),
+            "blk.0.ssm_a": (inner, state),
+            "blk.0.ssm_d": (inner,),
+            "blk.0.ssm_out.weight": (width, inner),
+        }
 
         def fill(writer: gguf.GGUFWriter) -> None:
-            def tensor(key: str, *shape: int) -> None:
-                writer.add_tensor(key, random.standard_normal(shape).astype(np.float32) * 0.2)
-
-            writer.add_context_length(512)
-            writer.add_embedding_length(width)
-            writer.add_block_count(1)
-            writer.add_feed_forward_length(0)
-            writer.add_head_count(0)
-            writer.add_layer_norm_rms_eps(1e-6)
+            shape(writer, width=width, hidden=0, n_heads=0)
             writer.add_ssm_conv_kernel(kernel)
             writer.add_ssm_inner_size(inner)
             writer.add_ssm_state_size(state)
             writer.add_ssm_time_step_rank(rank)
-            writer.add_tokenizer_model("gpt2")
-            writer.add_tokenizer_pre("qwen2")
-            writer.add_token_list(tokens)
-            writer.add_token_types([1] * len(tokens))
-            writer.add_token_merges(["a b"])
-            tensor("token_embd.weight", len(tokens), width)
-            tensor("output_norm.weight", width)
-            tensor("blk.0.attn_norm.weight", width)
-            tensor("blk.0.ssm_in.weight", 2 * inner, width)
-            tensor("blk.0.ssm_conv1d.weight", inner, kernel)
-            tensor("blk.0.ssm_conv1d.bias", inner)
-            tensor("blk.0.ssm_x.weight", rank + 2 * state, inner)
-            tensor("blk.0.ssm_dt.weight", inner, rank)
-            tensor("blk.0.ssm_dt.bias", inner)
-            tensor("blk.0.ssm_a", inner, state)
-            tensor("blk.0.ssm_d", inner)
-            tensor("blk.0.ssm_out.weight", width, inner)
+            add_tokens(writer, tokens)
+            add_tensors(writer, shapes)
 
         return self.write(name, "mamba", fill)
 
 
-def shape(writer: gguf.GGUFWriter) -> None:
-    """The numbers that llama.cpp wants of any transformer, even without its weights."""
-    writer.add_context_length(256)
-    writer.add_embedding_length(64)
+def add_tokens(writer: gguf.GGUFWriter, tokens: list[str], types: list[int] | None = None) -> None:
+    """A byte-level BPE with one merge."""
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list(tokens)
+    writer.add_token_types(types or [1] * len(tokens))
+    writer.add_token_merges(["a b"])
+
+
+def add_tensors(writer: gguf.GGUFWriter, shapes: dict[str, tuple[int, ...]]) -> None:
+    """Random weights, the same every time."""
+    random = np.random.default_rng(1)
+    for key, size in shapes.items():
+        writer.add_tensor(key, random.standard_normal(size).astype(np.float32) * 0.2)
+
+
+def shape(writer: gguf.GGUFWriter, *, width: int = 64, hidden: int = 128, n_heads: int = 2) -> None:
+    """The numbers that llama.cpp wants of any model, even without its weights."""
+    writer.add_context_length(512)
+    writer.add_embedding_length(width)
     writer.add_block_count(1)
-    writer.add_feed_forward_length(128)
-    writer.add_head_count(2)
-    writer.add_head_count_kv(2)
+    writer.add_feed_forward_length(hidden)
+    writer.add_head_count(n_heads)
+    if n_heads:
+        writer.add_head_count_kv(n_heads)
     writer.add_layer_norm_rms_eps(1e-6)
 
 

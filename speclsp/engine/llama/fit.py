@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_CTX_STEP = 256
-"""llama.cpp rounds a context up to a multiple of this."""
 _LAYER_STEPS = 8
 """Into how many steps the way from all layers to none is cut."""
 
@@ -64,13 +62,11 @@ def next_attempt(failed: Attempt, n_layers: int, n_ctx_min: int) -> Attempt | No
     """Return what to try after ``failed`` did not fit; None when there is nothing left.
 
     Fewer layers first, an eighth of ``n_layers`` at a time, down to none.  Then the KV cache is
-    halved, and ends at ``n_ctx_min`` (which a smaller one never grows to).
+    halved as often as it is above ``n_ctx_min``, where it ends.
     """
     if failed.n_gpu_layers > 0:
         step = max(1, n_layers // _LAYER_STEPS)
         return Attempt(max(0, failed.n_gpu_layers - step), failed.n_ctx)
     if failed.n_ctx <= n_ctx_min:
         return None
-    halved = -(-(failed.n_ctx // 2) // _CTX_STEP) * _CTX_STEP
-    n_ctx = max(min(halved, failed.n_ctx - 1), n_ctx_min)
-    return Attempt(0, n_ctx)
+    return Attempt(0, max(failed.n_ctx // 2, n_ctx_min))

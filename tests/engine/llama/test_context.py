@@ -1,0 +1,341 @@
+"""The KV cache and the batch of a real context."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from llama_cpp import llama_cpp as llama
+
+from speclsp.engine.llama.context import LlamaTarget
+from speclsp.engine.llama.loading import load_target
+from speclsp.engine.llama.vocabulary import LlamaVocabulary
+from speclsp.engine.params import target_params
+from speclsp.errors import (
+    DecodeError,
+    DecodeInterruptedError,
+    EngineUnavailableError,
+    ModelLoadError,
+)
+from speclsp.settings import Settings
+
+SOURCE = Path(__file__).read_text(encoding="utf-8")
+
+
+def load(path: Path, **changes: Any) -> LlamaTarget:
+    model_params, context_params = target_params(Settings(**{"threads": 1, **changes}))
+    return load_target(
+        path,
+        model_params,
+        context_params,
+        fit=False,
+        progress=lambda share: True,
+        log=lambda level, line: None,
+    )
+
+
+@pytest.fixture
+def target(target_f16: LlamaTarget) -> LlamaTarget:
+    target_f16.set_interrupt(None)
+    target_f16.truncate(0)
+    return target_f16
+
+
+@pytest.fixture(scope="module")
+def tokens(vocabulary: LlamaVocabulary) -> list[int]:
+    found = vocabulary.tokenize(SOURCE).tolist()
+    assert len(found) > 1200
+    return found
+
+
+def held_positions(target: LlamaTarget) -> tuple[int, int]:
+    """First and last position in llama.cpp's own cache; (-1, -1) for none."""
+    memory = target._memory
+    return (
+        llama.llama_memory_seq_pos_min(memory, 0),
+        llama.llama_memory_seq_pos_max(memory, 0),
+    )
+
+
+def test_facts_of_the_embedded_model(target: LlamaTarget) -> None:
+    assert target.n_ctx == target.n_ctx_train == 2048
+    assert (target.n_batch, target.n_ubatch, target.n_vocab) == (2048, 512, 4096)
+    assert target.layers == {"CPU": 6}
+    assert "qwen2" in target.description
+    assert target.supports_rollback
+    assert target.size > 5_000_000
+
+
+def test_whole_and_chunked_decodes_agree(target: LlamaTarget, tokens: list[int]) -> None:
+    prompt = tokens[:100]
+    whole = target.decode(prompt, 100).copy()
+    assert whole.shape == (100, 4096)
+    assert list(target.cached) == prompt
+    target.truncate(0)
+    assert list(target.cached) == []
+    rows = []
+    for start, n_tokens in ((0, 37), (37, 1), (38, 1), (39, 61)):
+        rows.append(target.decode(prompt[start : start + n_tokens], n_tokens).copy())
+    chunked = np.concatenate(rows)
+    assert (chunked.argmax(axis=1) == whole.argmax(axis=1)).all()
+    assert np.abs(chunked - whole).max() < 0.02
+
+
+def test_only_the_last_rows_come_and_in_order(target: LlamaTarget, tokens: list[int]) -> None:
+    whole = target.decode(tokens[:20], 20).copy()
+    for n_logits in (0, 1, 7, 20):
+        target.truncate(0)
+        logits = target.decode(tokens[:20], n_logits)
+        assert logits.shape == (n_logits, 4096)
+        # The number of rows changes the last bits of the output layer's product.
+        assert np.allclose(logits, whole[20 - n_logits :], atol=1e-4)
+
+
+def test_logits_are_a_view_of_llama_cpp_s_memory(target: LlamaTarget, tokens: list[int]) -> None:
+    logits = target.decode(tokens[:4], 2)
+    pointer = llama.llama_get_logits(target._context)
+    address = np.ctypeslib.as_array(pointer, (1,)).ctypes.data
+    assert logits.ctypes.data == address
+    assert logits.dtype == np.float32
+
+
+def test_more_rows_than_llama_cpp_has_room_for(target: LlamaTarget, tokens: list[int]) -> None:
+    n_rows = 300
+    many = target.decode(tokens[:310], n_rows)
+    assert many.shape == (n_rows, 4096)
+    assert list(target.cached) == tokens[:310]
+    target.truncate(0)
+    target.decode(tokens[:10], 0)
+    singles = [int(target.decode([token], 1)[0].argmax()) for token in tokens[10:310]]
+    assert many.argmax(axis=1).tolist() == singles
+
+
+def test_truncate_and_decode_again_is_the_same(target: LlamaTarget, tokens: list[int]) -> None:
+    target.decode(tokens[:50], 0)
+    first = target.decode(tokens[50:60], 10).copy()
+    target.truncate(55)
+    assert list(target.cached) == tokens[:55]
+    target.decode(tokens[200:220], 0)
+    target.truncate(50)
+    again = target.decode(tokens[50:60], 10)
+    assert np.array_equal(first, again)
+    target.truncate(1000)
+    assert list(target.cached) == tokens[:60]
+
+
+@given(data=st.data())
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_the_bookkeeping_agrees_with_llama_cpp(
+    target: LlamaTarget, tokens: list[int], data: st.DataObject
+) -> None:
+    target.truncate(0)
+    expected: list[int] = []
+    for _ in range(data.draw(st.integers(1, 8))):
+        if data.draw(st.booleans()):
+            start = data.draw(st.integers(0, 1000))
+            piece = tokens[start : start + data.draw(st.integers(1, 40))]
+            target.decode(piece, data.draw(st.integers(0, len(piece))))
+            expected += piece
+        else:
+            n_kept = data.draw(st.integers(0, len(expected) + 3))
+            target.truncate(n_kept)
+            del expected[n_kept:]
+        assert list(target.cached) == expected
+        held = (0, len(expected) - 1) if expected else (-1, -1)
+        assert held_positions(target) == held
+
+
+def test_what_does_not_fit_is_refused_and_changes_nothing(
+    target: LlamaTarget, tokens: list[int]
+) -> None:
+    target.decode(tokens[:10], 0)
+    for piece, n_logits in (([], 0), (tokens[:5], 6), (tokens[:5], -1), ([1] * 2039, 0)):
+        with pytest.raises(ValueError, match="tokens"):
+            target.decode(piece, n_logits)
+    assert list(target.cached) == tokens[:10]
+    assert held_positions(target) == (0, 9)
+
+
+def test_the_context_can_be_filled_to_its_last_position(
+    target: LlamaTarget, tokens: list[int]
+) -> None:
+    prompt = (tokens * 2)[:2048]
+    target.decode(prompt[:1024], 0)
+    target.decode(prompt[1024:], 1)
+    assert len(target.cached) == target.n_ctx
+    with pytest.raises(ValueError, match="context of 2048"):
+        target.decode([1], 1)
+    target.truncate(2047)
+    assert target.decode(prompt[-1:], 1).shape == (1, 4096)
+
+
+@pytest.mark.parametrize("token", [-1, 4096, 2**31 - 1])
+def test_a_failed_decode_empties_the_cache(
+    target: LlamaTarget, tokens: list[int], token: int
+) -> None:
+    reference = target.decode(tokens[:10], 1).copy()
+    with pytest.raises(DecodeError, match="batch is not valid") as caught:
+        target.decode([1, token], 1)
+    assert not isinstance(caught.value, DecodeInterruptedError)
+    assert list(target.cached) == []
+    assert held_positions(target) == (-1, -1)
+    assert np.array_equal(target.decode(tokens[:10], 1), reference)
+
+
+def wait_for_interrupt(target: LlamaTarget) -> None:
+    for _ in range(1000):
+        if target._interrupt.is_set:
+            return
+        time.sleep(0.005)
+    pytest.fail("the interrupt's thread never asked")
+
+
+def test_an_interrupted_decode_leaves_the_cache_as_it_was(
+    target: LlamaTarget, tokens: list[int]
+) -> None:
+    reference = target.decode(tokens[:30], 10).copy()
+    target.truncate(20)
+    target.set_interrupt(lambda: True)
+    wait_for_interrupt(target)
+    for piece, n_logits in ((tokens[20:30], 10), (tokens[20:820], 0), (tokens[20:820], 400)):
+        with pytest.raises(DecodeInterruptedError):
+            target.decode(piece, n_logits)
+        assert list(target.cached) == tokens[:20]
+        assert held_positions(target) == (0, 19)
+    target.set_interrupt(None)
+    assert np.array_equal(target.decode(tokens[20:30], 10), reference)
+
+
+def test_an_interrupt_in_the_middle_of_a_long_decode(
+    target: LlamaTarget, tokens: list[int]
+) -> None:
+    target.decode(tokens[:20], 0)
+    asked: list[int] = []
+
+    def after_a_while() -> bool:
+        asked.append(1)
+        return len(asked) > 2
+
+    target.set_interrupt(after_a_while)
+    n_interrupted = 0
+    for _ in range(200):
+        try:
+            target.decode(tokens[20:1000], 0)
+        except DecodeInterruptedError:
+            n_interrupted += 1
+            break
+        target.truncate(20)
+    assert n_interrupted == 1
+    assert list(target.cached) == tokens[:20]
+    assert held_positions(target) == (0, 19)
+    target.set_interrupt(None)
+
+
+def test_a_predicate_that_stays_false_changes_nothing(
+    target: LlamaTarget, tokens: list[int]
+) -> None:
+    target.set_interrupt(lambda: False)
+    logits = target.decode(tokens[:600], 1).copy()
+    target.set_interrupt(None)
+    target.truncate(0)
+    assert np.array_equal(target.decode(tokens[:600], 1), logits)
+
+
+def test_closing_frees_and_the_model_can_be_loaded_again(
+    model_folder: Path, tokens: list[int]
+) -> None:
+    path = model_folder / "embedded-target-q8_0.gguf"
+    results = []
+    for _ in range(3):
+        target = load(path, ctx_size=512)
+        results.append(target.decode(tokens[:40], 1).copy())
+        target.set_interrupt(lambda: False)
+        target.close()
+        target.close()
+        assert list(target.cached) == []
+        with pytest.raises(EngineUnavailableError):
+            target.decode([1], 1)
+        with pytest.raises(EngineUnavailableError):
+            target.truncate(0) if target.cached else target.warm_up()
+    assert np.array_equal(results[0], results[1])
+    assert np.array_equal(results[0], results[2])
+
+
+@pytest.mark.parametrize(
+    ("ctx_size", "n_ctx"), [(0, 2048), (100_000, 2048), (512, 512), (300, 300), (2048, 2048)]
+)
+def test_the_context_is_the_trained_one_at_most(
+    model_folder: Path, ctx_size: int, n_ctx: int
+) -> None:
+    target = load(model_folder / "embedded-draft-q8_0.gguf", ctx_size=ctx_size)
+    assert target.n_ctx == n_ctx
+    assert target.n_batch <= n_ctx
+    target.close()
+
+
+@pytest.mark.parametrize(
+    ("type_k", "type_v", "flash_attn"),
+    [
+        ("q8_0", "q8_0", "auto"),
+        ("q4_0", "f16", "on"),
+        ("bf16", "bf16", "off"),
+        ("f32", "f32", "on"),
+    ],
+)
+def test_types_of_the_kv_cache(
+    model_folder: Path, tokens: list[int], type_k: str, type_v: str, flash_attn: str
+) -> None:
+    target = load(
+        model_folder / "embedded-target-f16.gguf",
+        ctx_size=512,
+        cache_type_k=type_k,
+        cache_type_v=type_v,
+        flash_attn=flash_attn,
+    )
+    assert np.isfinite(target.decode(tokens[:64], 1)).all()
+    target.close()
+
+
+def test_small_batches_and_micro_batches(model_folder: Path, tokens: list[int]) -> None:
+    target = load(
+        model_folder / "embedded-target-f16.gguf", ctx_size=512, batch_size=32, ubatch_size=64
+    )
+    assert (target.n_batch, target.n_ubatch) == (32, 32)
+    with pytest.raises(ValueError, match="batch of 32"):
+        target.decode(tokens[:33], 0)
+    assert target.decode(tokens[:32], 32).shape == (32, 4096)
+    target.close()
+
+
+def test_a_recurrent_model_cannot_roll_back_but_keeps_its_word(gguf_maker: Any) -> None:
+    path = gguf_maker.recurrent_model("mamba.gguf", ["a", "b", "ab", "c", "d", "e"])
+    target = load(path, ctx_size=256, batch_size=16)
+    assert not target.supports_rollback
+    sequence = [0, 1, 2, 3, 4, 5, 0, 2, 4, 1, 3, 5, 1, 1, 2, 2, 0, 4, 3, 1]
+    target.decode(sequence[:10], 0)
+    reference = target.decode(sequence[10:], 10).copy()
+    target.truncate(10)
+    assert list(target.cached) == sequence[:10]
+    assert np.allclose(target.decode(sequence[10:], 10), reference, atol=1e-5)
+    target.set_interrupt(lambda: True)
+    wait_for_interrupt(target)
+    with pytest.raises(DecodeInterruptedError):
+        target.decode([1, 2], 1)
+    assert list(target.cached) == []
+    target.close()
+
+
+def test_a_context_that_cannot_be_made_is_a_clear_error(gguf_maker: Any) -> None:
+    # Heads of 24 values are no whole blocks of 32.
+    path = gguf_maker.narrow_model("narrow.gguf", ["a", "b", "ab", "c"])
+    load(path, ctx_size=256).close()
+    with pytest.raises(ModelLoadError, match="block size 32 does not divide") as caught:
+        load(path, ctx_size=256, cache_type_k="q8_0")
+    assert "cache_type_k" in caught.value.remedy

@@ -1,0 +1,276 @@
+"""Loading: where the layers go, and what happens where memory is short."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speclsp.engine.llama import loading
+from speclsp.engine.llama.context import LlamaTarget
+from speclsp.engine.llama.gguf_header import read_gguf_header
+from speclsp.engine.llama.library import DeviceInfo, collected_lines
+from speclsp.engine.llama.model import LlamaModel, open_model
+from speclsp.engine.llama.shape import estimate_shape
+from speclsp.engine.params import ContextParams, target_params
+from speclsp.errors import EngineUnavailableError, ModelLoadError, ModelNotFoundError
+from speclsp.settings import Settings
+
+GIB = 1024**3
+
+
+def gpu(name: str = "CUDA0", free: int = 8 * GIB) -> DeviceInfo:
+    return DeviceInfo(name, "a GPU", "gpu", free, 8 * GIB, handle=0)
+
+
+def load(path: Path, **changes: Any) -> tuple[LlamaTarget, list[tuple[str, str]]]:
+    settings = Settings(**{"threads": 1, **changes})
+    lines: list[tuple[str, str]] = []
+    target = loading.load_target(
+        path,
+        *target_params(settings),
+        fit=settings.fit,
+        progress=lambda share: True,
+        log=lambda level, line: lines.append((level, line)),
+    )
+    return target, lines
+
+
+@pytest.fixture
+def path(model_folder: Path) -> Path:
+    return model_folder / "embedded-target-q8_0.gguf"
+
+
+def test_the_log_says_what_is_where(path: Path) -> None:
+    target, lines = load(path)
+    target.close()
+    text = "\n".join(line for level, line in lines if level == "info")
+    assert "6 on CPU" in text
+    assert "context 2048 (trained on 2048)" in text
+    assert "no GPU to offload to" in text
+
+
+def test_progress_is_told_and_may_call_it_off(path: Path) -> None:
+    shares: list[float] = []
+    settings = Settings(threads=1)
+
+    def go(on: bool) -> LlamaTarget:
+        return loading.load_target(
+            path,
+            *target_params(settings),
+            fit=True,
+            progress=lambda share: shares.append(share) or on,
+            log=lambda level, line: None,
+        )
+
+    go(True).close()
+    assert shares[-1] == 1.0
+    assert shares == sorted(shares)
+    with pytest.raises(EngineUnavailableError, match="called off"):
+        go(False)
+
+
+def plan(path: Path, gpus: list[DeviceInfo], **changes: Any) -> tuple[int, int]:
+    settings = Settings(**changes)
+    attempt = loading.plan(read_gguf_header(path), *target_params(settings), gpus, fit=settings.fit)
+    return attempt.n_gpu_layers, attempt.n_ctx
+
+
+@pytest.mark.parametrize(
+    ("gpus", "changes", "n_gpu_layers", "n_ctx"),
+    [
+        ([], {}, 0, 2048),
+        ([], {"n_gpu_layers": "all"}, 0, 2048),
+        ([gpu()], {}, 6, 2048),
+        ([gpu()], {"ctx_size": 0}, 6, 2048),
+        ([gpu()], {"ctx_size": 1000}, 6, 1000),
+        ([gpu(free=0)], {}, 0, 2048),
+        ([gpu(free=0), gpu("CUDA1")], {}, 6, 2048),
+        ([gpu(free=0)], {"fit": False}, 6, 2048),
+        ([gpu(free=0)], {"n_gpu_layers": "all"}, 6, 2048),
+        ([gpu(free=0)], {"n_gpu_layers": 4}, 4, 2048),
+        ([gpu()], {"n_gpu_layers": 99}, 6, 2048),
+        ([gpu()], {"n_gpu_layers": 0}, 0, 2048),
+        ([gpu()], {"n_gpu_layers": -1}, 6, 2048),
+    ],
+)
+def test_the_first_attempt(
+    path: Path, gpus: list[DeviceInfo], changes: dict[str, Any], n_gpu_layers: int, n_ctx: int
+) -> None:
+    assert plan(path, gpus, **changes) == (n_gpu_layers, n_ctx)
+
+
+def test_the_estimate_of_the_weights_is_the_file_s(path: Path) -> None:
+    header = read_gguf_header(path)
+    model_params, context_params = target_params(Settings())
+    shape = estimate_shape(header, model_params, context_params)
+    model = open_model(path, model_params, 0, lambda share: True)
+    embedding = header.tensor_bytes["token_embd.weight"]
+    # Tied: the embedding is the output too, and counts as that.
+    assert sum(shape.layer_bytes) + shape.output_bytes == model.size
+    assert shape.output_bytes > embedding
+    model.close()
+
+
+@pytest.mark.parametrize(
+    ("type_k", "type_v"), [("f16", "f16"), ("q8_0", "q8_0"), ("q4_0", "q5_1"), ("f32", "bf16")]
+)
+def test_the_estimate_of_the_kv_cache_is_llama_cpp_s(path: Path, type_k: str, type_v: str) -> None:
+    settings = Settings(cache_type_k=type_k, cache_type_v=type_v, flash_attn="on", ctx_size=1024)  # type: ignore[arg-type]
+    model_params, context_params = target_params(settings)
+    shape = estimate_shape(read_gguf_header(path), model_params, context_params)
+    with collected_lines() as lines:
+        load(path, cache_type_k=type_k, cache_type_v=type_v, flash_attn="on", ctx_size=1024)[
+            0
+        ].close()
+    line = next(line for _, line in lines if "KV buffer size" in line)
+    mib = float(line.split("=")[1].split()[0])
+    assert sum(shape.kv_bytes_per_position) * 1024 / 1024**2 == pytest.approx(mib, abs=0.006)
+
+
+def test_tensors_placed_on_the_cpu_take_no_room_on_the_gpu(path: Path) -> None:
+    header = read_gguf_header(path)
+    whole = estimate_shape(header, *target_params(Settings()))
+    part = estimate_shape(
+        header, *target_params(Settings(override_tensor=r"blk\.[01]\.ffn.*=CPU,output=CUDA0"))
+    )
+    assert part.layer_bytes[0] < whole.layer_bytes[0]
+    assert part.layer_bytes[1] < whole.layer_bytes[1]
+    assert part.layer_bytes[2:] == whole.layer_bytes[2:]
+    on_cpu = estimate_shape(header, *target_params(Settings(kv_offload=False)))
+    assert sum(on_cpu.kv_bytes_per_position) == 0
+    slow = estimate_shape(header, *target_params(Settings(flash_attn="off")))
+    assert slow.compute_bytes > whole.compute_bytes
+
+
+class ShortMemory:
+    """Fails as llama.cpp does until few enough layers and positions are asked for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, n_layers: int, n_ctx: int) -> None:
+        self.opened: list[int] = []
+        self.contexts: list[int] = []
+
+        def open_short(path: Path, params: Any, n_gpu_layers: int, progress: Any) -> LlamaModel:
+            self.opened.append(n_gpu_layers)
+            if n_gpu_layers > n_layers:
+                raise ModelLoadError("llama.cpp cannot load it: unable to allocate CUDA0 buffer.")
+            return open_model(path, params, 0, progress)
+
+        class Target(LlamaTarget):
+            def __init__(target, model: LlamaModel, params: ContextParams) -> None:  # noqa: N805
+                self.contexts.append(params.n_ctx)
+                if params.n_ctx > n_ctx:
+                    raise ModelLoadError("cannot make a context: failed to allocate buffer")
+                super().__init__(model, params)
+
+        monkeypatch.setattr(loading, "open_model", open_short)
+        monkeypatch.setattr(loading, "LlamaTarget", Target)
+        monkeypatch.setattr(loading, "offload_devices", lambda names: (gpu(),))
+
+
+def test_fewer_layers_where_the_weights_do_not_fit(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = ShortMemory(monkeypatch, n_layers=3, n_ctx=4096)
+    target, lines = load(path)
+    target.close()
+    assert memory.opened == [6, 5, 4, 3]
+    assert memory.contexts == [2048]
+    warnings = [line for level, line in lines if level == "warning"]
+    assert len(warnings) == 3
+    assert "5 instead of 6 layers" in warnings[0]
+    assert "unable to allocate" in warnings[0]
+
+
+def test_then_a_smaller_kv_cache(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = ShortMemory(monkeypatch, n_layers=6, n_ctx=600)
+    target, lines = load(path, fit_ctx=512)
+    assert target.n_ctx == 512
+    target.close()
+    # With no layer on the GPU the weights stay as they are, only the context is made anew.
+    assert memory.opened == [6, 5, 4, 3, 2, 1, 0]
+    assert memory.contexts == [2048] * 7 + [1024, 512]
+    assert any("cut from 2048 to 512" in line for _, line in lines)
+
+
+def test_then_one_clear_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = ShortMemory(monkeypatch, n_layers=6, n_ctx=100)
+    with pytest.raises(ModelLoadError, match="does not fit the memory") as caught:
+        load(path, fit_ctx=1024)
+    assert memory.contexts == [2048] * 7 + [1024]
+    assert "smaller model" in caught.value.remedy
+
+
+def test_without_fit_the_first_failure_is_the_last(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = ShortMemory(monkeypatch, n_layers=3, n_ctx=4096)
+    with pytest.raises(ModelLoadError, match="does not fit the memory"):
+        load(path, fit=False)
+    assert memory.opened == [6]
+
+
+def test_other_failures_are_not_tried_again(
+    gguf_maker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = ShortMemory(monkeypatch, n_layers=9, n_ctx=4096)
+    narrow = gguf_maker.narrow_model("narrow.gguf", ["a", "b", "ab", "c"])
+    with pytest.raises(ModelLoadError, match="block size"):
+        load(narrow, cache_type_k="q8_0")
+    assert len(memory.opened) == 1
+
+
+def test_a_missing_part_of_a_split_model(path: Path, tmp_path: Path) -> None:
+    part = tmp_path / "model-00001-of-00002.gguf"
+    part.write_bytes(path.read_bytes())
+    with pytest.raises(ModelNotFoundError, match=r"model-00002-of-00002\.gguf is missing"):
+        load(part)
+
+
+def test_the_header_of_a_split_model_is_read_from_all_parts(path: Path, tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / f"model-0000{number}-of-00002.gguf").write_bytes(path.read_bytes())
+    header = read_gguf_header(tmp_path / "model-00001-of-00002.gguf")
+    assert header.tensor_bytes == read_gguf_header(path).tensor_bytes
+
+
+@pytest.mark.parametrize(
+    ("changes", "message", "remedy"),
+    [
+        ({"device": "CUDA7"}, "no device named 'CUDA7'", "finds no GPU here"),
+        ({"device": "CPU"}, "no device named 'CPU'", "none"),
+        ({"override_tensor": "blk.*=CUDA7"}, "no buffer type named 'CUDA7'", "There are CPU"),
+        ({"tensor_split": ",".join("1" * 17)}, "17 devices", ""),
+    ],
+)
+def test_names_that_are_not_there(
+    path: Path, changes: dict[str, Any], message: str, remedy: str
+) -> None:
+    with pytest.raises(ModelLoadError) as caught:
+        load(path, **changes)
+    assert message in caught.value.message
+    assert remedy in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"device": "none"},
+        {"override_tensor": r"blk\.1.*=CPU,output=CPU", "load_mode": "none"},
+        {"cpu_moe": True, "n_cpu_moe": 2},
+        {"tensor_split": "3,1", "split_mode": "row"},
+        {"load_mode": "mlock"},
+        {"load_mode": "mmap"},
+        {"n_gpu_layers": 3, "kv_offload": False, "split_mode": "none"},
+    ],
+)
+def test_placements_that_work_without_a_gpu(path: Path, changes: dict[str, Any]) -> None:
+    target, _ = load(path, **changes)
+    assert target.decode([1, 2, 3], 1).shape == (1, 4096)
+    target.close()
+
+
+def test_a_vocabulary_alone_is_no_model(gguf_maker: Any) -> None:
+    with pytest.raises(ModelLoadError, match=r"token_embd\.weight"):
+        load(gguf_maker.bpe_vocabulary("v.gguf", ["a", "b", "ab"], eos_token_id=1))
