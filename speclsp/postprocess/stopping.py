@@ -25,6 +25,7 @@ _N_BLANK_LINES: Final = 2
 _N_SUBSTANTIAL: Final = 8
 """Letters and digits of a line that hardly stands twice by chance."""
 
+_CONNECTORS: Final = " \t,;.([{\"'`+-*/=&|"
 _FIRST_WORD: Final = re.compile(r"\s*(\w*)(?!\w)")
 
 
@@ -79,6 +80,9 @@ class CompletionText:
         raw = self._text
         if self._stopped_by is None or self._stopped_by == "end":
             raw = self._without_unwanted_last_line()
+        elif "\n" in raw[len(raw.rstrip()) :]:
+            # The blank lines led over to what the rule has cut.
+            raw = raw.rstrip()
         trim = trimmed(raw, self._rules)
         return CompletedText(trim.text, trim.n_replaced, self._stopped_by)
 
@@ -130,7 +134,8 @@ class CompletionText:
             return
         n_kept = repeated_characters(self._text[self._line_start :])
         if n_kept is not None:
-            self._text = self._text[: self._line_start + n_kept]
+            # One round, without what only led over to the next.
+            self._text = self._text[: self._line_start + n_kept].rstrip(_CONNECTORS)
             self._stopped_by = "loop"
 
     def _is_stopped_at(self, line: str, *, is_whole: bool) -> bool:

@@ -55,7 +55,7 @@ def fitted_to_line(text: str, line_before: str, line_after: str) -> Trimmed:
         n_replaced = n_closers_replaced(text, line_before, rest)
         if n_replaced == 0 and first_line.rstrip().endswith(rest.strip()):
             n_replaced = len(rest) if rest.strip()[0] in ";:,>" else 0
-        return Trimmed(text, n_replaced)
+        return Trimmed(text.rstrip() if n_replaced == len(rest) else text, n_replaced)
     if text.endswith(rest) and _is_cut_clean(text, len(text) - len(rest)):
         return Trimmed(text[: len(text) - len(rest)])
     if _says_all_of(first_line, rest):

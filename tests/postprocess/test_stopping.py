@@ -148,7 +148,21 @@ CASES = {
         "a\nb\nc",
         "loop",
     ),
-    "a loop within a line": ("python", "x = [▮", "0, " * 99, "x = [0,", "loop"),
+    "a loop within a line": ("python", "x = [▮", "0, " * 99, "x = [0", "loop"),
+    "a loop within a string's closing quote": (
+        "python",
+        'x = {"a": 1, "▮"}\n',
+        'b": 1, "' * 20,
+        'x = {"a": 1, "b": 1}\n',
+        "loop",
+    ),
+    "blank lines before a cut, and a bracket that the text brings": (
+        "python",
+        "with open(▮)\n",
+        "path) as f:\n    return f.read()\n\ndef g",
+        "with open(path) as f:\n    return f.read()\n",
+        "dedent",
+    ),
     "nothing but blank lines": ("python", "x = 1\n▮\n", "\n\n\n\n", "x = 1\n\n", "blank"),
     "nothing at all": ("python", "x = 1▮\n", "\ny = 2", "x = 1\n", "lines"),
     "CRLF is restored": (
