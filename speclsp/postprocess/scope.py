@@ -23,7 +23,7 @@ CursorScope = Literal["code", "comment", "string"]
 
 _PROBE: Final = "qzprobezq"
 
-_N_CHARS: Final = 6000
+_N_CHARS: Final = 4000
 """Characters before the cursor that are lexed: a few milliseconds' worth."""
 
 _ALIASES: Final = {
