@@ -1,0 +1,333 @@
+"""Drafts of a small model, and how its KV cache follows the request."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from speclsp.decoding.protocol import Logits
+from speclsp.decoding.sampling import GreedySampler
+from speclsp.decoding.speculate import Generation, generate
+from speclsp.drafting.protocol import NO_DRAFT, DraftContext
+from speclsp.engine.draft_model import DraftModelDrafter, load_draft_model
+from speclsp.engine.llama.context import LlamaTarget
+from speclsp.engine.llama.vocabulary import LlamaVocabulary
+from speclsp.engine.scripted import ScriptedTarget, following
+from speclsp.errors import (
+    DecodeError,
+    DecodeInterruptedError,
+    ModelLoadError,
+    VocabularyMismatchError,
+)
+from speclsp.settings import Settings
+
+SOURCE = Path(__file__).read_text(encoding="utf-8")
+
+
+class ScriptedDraftModel(ScriptedTarget):
+    """A scripted target that can be interrupted and can fail."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.predicate: Callable[[], bool] | None = None
+        self.failure: DecodeError | None = None
+        self.evaluated: list[tuple[int, int]] = []
+
+    def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
+        self.predicate = predicate
+
+    def decode(self, tokens: Sequence[int], n_logits: int) -> Logits:
+        if self.failure is not None:
+            if not isinstance(self.failure, DecodeInterruptedError):
+                self.truncate(0)
+            raise self.failure
+        first = len(self.cached)
+        self.evaluated += [(first + idx, token) for idx, token in enumerate(tokens)]
+        return super().decode(tokens, n_logits)
+
+
+def scripted(
+    script: Sequence[int] = (5, 6, 7, 8, 9),
+    n_prompt: int = 3,
+    n_vocab: int = 20,
+    n_ctx: int = 64,
+    n_ubatch: int = 512,
+    **options: Any,
+) -> tuple[DraftModelDrafter, ScriptedDraftModel]:
+    model = ScriptedDraftModel(
+        following(script, n_vocab, n_prompt=n_prompt), n_vocab, n_ctx=n_ctx, n_ubatch=n_ubatch
+    )
+    settings = {"n_max": 3, "n_min": 0, "p_min": 0.0, "n_target_vocab": n_vocab, **options}
+    return DraftModelDrafter(model, **settings), model
+
+
+def test_it_drafts_what_the_model_finds_most_probable() -> None:
+    drafter, model = scripted()
+    drafter.begin(DraftContext(prompt=[1, 2, 3]))
+    draft = drafter.draft([], 16)
+    assert (draft.tokens, draft.source, drafter.name) == ((5, 6, 7), "draft", "draft")
+    assert list(model.cached) == [1, 2, 3, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("options", "n_max", "tokens"),
+    [
+        ({}, 0, ()),
+        ({}, 1, (5,)),
+        ({}, 2, (5, 6)),
+        ({"n_max": 0}, 16, ()),
+        ({"n_max": 5}, 16, (5, 6, 7, 8, 9)),
+        ({"n_min": 3}, 16, (5, 6, 7)),
+        ({"n_min": 3}, 2, ()),
+        ({"n_min": 4}, 16, ()),
+        ({"n_max": 5, "end_tokens": frozenset({6})}, 16, (5, 6)),
+        ({"n_max": 5, "n_min": 3, "end_tokens": frozenset({6})}, 16, ()),
+        # a peak of 10 over nine others: p = 1 / (1 + 9·exp(-10)) = 0.9996
+        ({"p_min": 0.9995}, 16, (5, 6, 7)),
+        ({"p_min": 0.9997}, 16, ()),
+        # ids that the target lacks are never drafted
+        ({"n_max": 1, "n_target_vocab": 5}, 16, (0,)),
+        ({"n_ctx": 3}, 16, (5,)),
+        ({"n_ctx": 4}, 16, (5, 6)),
+        ({"n_ctx": 2}, 16, ()),
+    ],
+)
+def test_lengths(options: dict[str, Any], n_max: int, tokens: tuple[int, ...]) -> None:
+    drafter, _ = scripted(**options)
+    drafter.begin(DraftContext(prompt=[1, 2, 3]))
+    assert drafter.draft([], n_max).tokens == tokens
+
+
+def test_an_empty_prompt_and_foreign_ids_draft_nothing() -> None:
+    drafter, model = scripted()
+    drafter.begin(DraftContext(prompt=[]))
+    assert drafter.draft([], 4) == NO_DRAFT
+    drafter.begin(DraftContext(prompt=[1, 99, 2]))
+    assert drafter.draft([], 4) == NO_DRAFT
+    assert model.evaluated == []
+
+
+def test_accepted_tokens_are_not_evaluated_again() -> None:
+    drafter, model = scripted()
+    drafter.begin(DraftContext(prompt=[1, 2, 3]))
+    drafter.draft([], 3)
+    drafter.accept(2)
+    del model.evaluated[:]
+    # The target took 5 and 6 and put 12 where the draft had 7.
+    drafter.draft([5, 6, 12], 3)
+    assert model.evaluated[:1] == [(5, 12)]
+    assert list(model.cached)[:6] == [1, 2, 3, 5, 6, 12]
+    # All of a draft was taken: its last token was never evaluated, and the bonus is new.
+    generated = [5, 6, 12, *drafter.draft([5, 6, 12], 3).tokens, 4]
+    drafter.accept(3)
+    del model.evaluated[:]
+    drafter.draft(generated, 1)
+    assert model.evaluated == [(8, generated[5]), (9, 4)]
+
+
+def test_the_next_request_keeps_what_it_shares() -> None:
+    drafter, model = scripted(n_prompt=4)
+    drafter.begin(DraftContext(prompt=[1, 2, 3, 4]))
+    drafter.draft([], 3)
+    del model.evaluated[:]
+    drafter.begin(DraftContext(prompt=[1, 2, 9, 9]))
+    assert model.evaluated == []  # nothing before a draft is wanted
+    drafter.draft([], 1)
+    assert model.evaluated == [(2, 9), (3, 9)]
+    drafter.begin(DraftContext(prompt=[1, 2, 9, 9]))
+    del model.evaluated[:]
+    drafter.draft([], 1)
+    assert model.evaluated == [(3, 9)]  # the last token, for its logits
+
+
+def test_an_interrupt_between_micro_batches() -> None:
+    drafter, model = scripted(n_ubatch=4, n_prompt=20)
+    drafter.begin(DraftContext(prompt=[1] * 20))
+    drafter.set_interrupt(lambda: len(model.cached) >= 8)
+    assert drafter.draft([], 3) == NO_DRAFT
+    assert len(model.cached) == 8
+    assert model.predicate is not None
+    drafter.set_interrupt(None)
+    assert drafter.draft([], 3).tokens == (5, 6, 7)
+    assert Counter(position for position, _ in model.evaluated).most_common(1)[0][1] == 1
+
+
+def test_an_interrupt_between_draft_tokens_keeps_what_is_there() -> None:
+    drafter, model = scripted()
+    drafter.begin(DraftContext(prompt=[1, 2, 3]))
+    drafter.set_interrupt(lambda: len(model.cached) >= 4)
+    assert drafter.draft([], 3).tokens == (5, 6)
+
+
+@pytest.mark.parametrize("failure", [DecodeError("broken"), DecodeInterruptedError("stopped")])
+def test_a_failed_decode_drafts_nothing_and_the_next_one_recovers(failure: DecodeError) -> None:
+    lines: list[str] = []
+    drafter, model = scripted(log=lambda level, line: lines.append(line))
+    drafter.begin(DraftContext(prompt=[1, 2, 3]))
+    drafter.draft([], 3)
+    model.failure = failure
+    assert drafter.draft([5, 12], 3) == NO_DRAFT
+    assert len(lines) == 1
+    model.failure = None
+    assert len(drafter.draft([5, 12], 3).tokens) == 3
+    assert list(model.cached)[:5] == [1, 2, 3, 5, 12]
+
+
+class Recorder:
+    """Stands before a real context and notes what it evaluates: each token with all before it."""
+
+    def __init__(self, target: LlamaTarget) -> None:
+        self._target = target
+        self.evaluated: list[tuple[int, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._target, name)
+
+    def decode(self, tokens: Sequence[int], n_logits: int) -> Logits:
+        before = tuple(self._target.cached)
+        self.evaluated += [(*before, *tokens[: idx + 1]) for idx in range(len(tokens))]
+        return self._target.decode(tokens, n_logits)
+
+
+def complete(
+    target: LlamaTarget, prompt: list[int], drafter: DraftModelDrafter | None, n_predict: int = 48
+) -> Generation:
+    return generate(
+        target,
+        DraftContext(prompt=prompt),
+        drafter=drafter,
+        sampler=GreedySampler(),
+        n_predict=n_predict,
+        stop=lambda token: False,
+        interrupted=lambda: None,
+        clock=perf_counter,
+    )
+
+
+def test_no_token_of_a_real_generation_is_evaluated_twice(
+    target_f16: LlamaTarget, draft_q8: DraftModelDrafter, vocabulary: LlamaVocabulary
+) -> None:
+    tokens = vocabulary.tokenize(SOURCE).tolist()
+    model = Recorder(draft_q8.model)  # type: ignore[arg-type]  # a real context stands behind it
+    model.truncate(0)
+    drafter = DraftModelDrafter(
+        model,  # type: ignore[arg-type]
+        n_max=3,
+        n_min=0,
+        p_min=0.0,
+        n_target_vocab=vocabulary.n_tokens,
+        end_tokens=vocabulary.end_tokens,
+    )
+    for n_prompt in (150, 153, 153, 151):  # typing, a repetition, a deletion
+        target_f16.truncate(0)
+        n_shared = len(model.cached)
+        del model.evaluated[:]
+        prompt = tokens[:n_prompt]
+        with_drafts = complete(target_f16, prompt, drafter)
+        text = [*prompt, *with_drafts.tokens]
+        counts = Counter(model.evaluated)
+        assert with_drafts.stats.n_drafted > 0
+        # What became text was evaluated once at most ...
+        assert all(counts[tuple(text[: idx + 1])] <= 1 for idx in range(len(text)))
+        # ... the shared beginning not at all, the rest exactly once as far as drafts followed it.
+        if n_shared:
+            assert not any(counts[tuple(tokens[: idx + 1])] for idx in range(150))
+        stats = with_drafts.stats.drafters["draft"]
+        n_rejected = stats.n_drafted - stats.n_accepted
+        n_new = len(text) - (150 if n_shared else 0)
+        assert len(model.evaluated) <= n_new + n_rejected
+    target_f16.truncate(0)
+    assert complete(target_f16, prompt, None).tokens == with_drafts.tokens
+
+
+def test_a_full_draft_context_drafts_nothing_and_the_target_goes_on(
+    target_q8: LlamaTarget, vocabulary: LlamaVocabulary, model_folder: Path
+) -> None:
+    drafter = load_draft_model(
+        model_folder / "embedded-draft-q8_0.gguf",
+        Settings(threads=1, spec_draft_ctx_size=256),
+        vocabulary,
+        target_q8.n_ctx,
+        lambda level, line: None,
+    )
+    prompt = vocabulary.tokenize(SOURCE).tolist()[:245]
+    target_q8.truncate(0)
+    generation = complete(target_q8, prompt, drafter, n_predict=40)
+    assert len(generation.tokens) == 40
+    assert 0 < generation.stats.n_drafted < 40
+    assert len(drafter.model.cached) <= drafter.model.n_ctx == 256
+    drafter.close()
+    drafter.close()
+
+
+def test_it_can_be_interrupted_for_real(
+    draft_q8: DraftModelDrafter, vocabulary: LlamaVocabulary
+) -> None:
+    prompt = vocabulary.tokenize(SOURCE).tolist()[:1000]
+    draft_q8.begin(DraftContext(prompt=prompt))
+    draft_q8.set_interrupt(lambda: True)
+    assert draft_q8.draft([], 3) == NO_DRAFT
+    draft_q8.set_interrupt(None)
+    assert len(draft_q8.draft([], 3).tokens) == 3
+    assert list(draft_q8.model.cached)[:1000] == prompt
+
+
+def test_drafts_are_the_draft_model_s_own_greedy_choice(
+    draft_q8: DraftModelDrafter, vocabulary: LlamaVocabulary
+) -> None:
+    prompt = vocabulary.tokenize(SOURCE).tolist()[:64]
+    draft_q8.begin(DraftContext(prompt=prompt))
+    tokens = draft_q8.draft([], 3).tokens
+    model = draft_q8.model
+    model.truncate(0)
+    rows = model.decode([*prompt, *tokens], 4)
+    assert tuple(np.asarray(rows[:3]).argmax(axis=1).tolist()) == tokens
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        (
+            {"spec_draft_type_v": "q8_0", "spec_draft_flash_attn": "off"},
+            ModelLoadError,
+            "spec_draft_type_v",
+        ),
+        ({"spec_draft_device": "CUDA9"}, ModelLoadError, "CUDA9"),
+    ],
+)
+def test_wrong_settings_are_errors_of_the_draft_model_alone(
+    vocabulary: LlamaVocabulary,
+    model_folder: Path,
+    changes: dict[str, Any],
+    error: type[Exception],
+    message: str,
+) -> None:
+    with pytest.raises(error, match=message):
+        load_draft_model(
+            model_folder / "embedded-draft-q8_0.gguf",
+            Settings(**changes),
+            vocabulary,
+            2048,
+            lambda level, line: None,
+        )
+
+
+def test_models_that_cannot_draft_for_the_target(
+    vocabulary: LlamaVocabulary, gguf_maker: Any, tmp_path: Path
+) -> None:
+    def load(path: Path, target: Any) -> None:
+        load_draft_model(path, Settings(threads=1), target, 256, lambda level, line: None)
+
+    recurrent = gguf_maker.recurrent_model("mamba.gguf", ["a", "b", "ab", "c", "d", "e"])
+    with pytest.raises(VocabularyMismatchError, match="4096 tokens, the draft 6"):
+        load(recurrent, vocabulary)
+    from speclsp.engine.llama.vocabulary import load_vocabulary
+
+    with pytest.raises(ModelLoadError, match="cannot take tokens back"):
+        load(recurrent, load_vocabulary(recurrent))
