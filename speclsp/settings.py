@@ -154,7 +154,7 @@ class Settings:
 
     # --- prompt ---------------------------------------------------------------------------------
     n_prefix: _NonNegative = _setting(
-        0, "prompt", "Most prompt tokens before the cursor; 0 takes three quarters of the room."
+        0, "prompt", "Most prompt tokens before the cursor; 0 takes what the suffix leaves."
     )
     n_suffix: _NonNegative = _setting(
         0, "prompt", "Most prompt tokens after the cursor; 0 takes a quarter of the room."

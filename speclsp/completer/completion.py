@@ -45,8 +45,8 @@ def prompt_budget(settings: Settings, weights: Weights, n_predict: int) -> Promp
     n_prompt = min(settings.n_prompt or weights.max_prompt, room)
     return PromptBudget(
         n_prompt=n_prompt,
-        n_prefix=min(settings.n_prefix or n_prompt * 3 // 4, n_prompt),
-        n_suffix=min(settings.n_suffix or n_prompt // 4, n_prompt),
+        n_prefix=settings.n_prefix,
+        n_suffix=settings.n_suffix,
     )
 
 
@@ -95,7 +95,11 @@ def run_completion(
     n_predict = _or(request.n_predict, settings.n_predict)
     prompt = _prompt(request, settings, bench, n_predict)
     context = _draft_context(request, prompt, bench, corpora, extra)
-    text = CompletionText(bench.words.vocabulary, stop_rules(settings, request))
+    text = CompletionText(
+        bench.words.vocabulary,
+        stop_rules(settings, request),
+        end_tokens=bench.words.family.end_tokens,
+    )
     tokenized = clock()
     bench.weights.set_interrupt(lambda: interrupted() is not None)
     try:

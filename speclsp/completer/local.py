@@ -203,7 +203,7 @@ class LocalCompleter:
         with self._recorder_lock:
             return self._recorder.snapshot(state=self.state(), index=self._project.stats())
 
-    # --- told by the engine thread ------------------------------------------------------------------
+    # --- told by the engine thread ----------------------------------------------------------------
 
     def _take_words(self, words: Words) -> None:
         self._project.take_words(words)
