@@ -180,7 +180,8 @@ class LlamaTarget:
         Raises :class:`DecodeError` where the model cannot decode at all.
         """
         self._clear()
-        self.decode([0, 0], 1)
+        self.decode([0], 0)
+        self.decode([0], 1)  # apart, since a batch may hold one token only
         self._supports_rollback = self._remove_from(1)
         self._clear()
         self._n_evaluated = 0

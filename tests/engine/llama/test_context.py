@@ -213,6 +213,20 @@ def test_an_interrupted_decode_leaves_the_cache_as_it_was(
     assert np.array_equal(target.decode(tokens[20:30], 10), reference)
 
 
+def test_an_interrupt_stops_all_threads(model_folder: Path, tokens: list[int]) -> None:
+    target = load(model_folder / "embedded-target-q8_0.gguf", ctx_size=256, threads=2)
+    target.decode(tokens[:20], 0)
+    reference = target.decode(tokens[20:24], 4).copy()
+    target.truncate(20)
+    target.set_interrupt(lambda: True)
+    wait_for_interrupt(target)
+    with pytest.raises(DecodeInterruptedError):
+        target.decode(tokens[20:24], 4)
+    target.set_interrupt(None)
+    assert np.array_equal(target.decode(tokens[20:24], 4), reference)
+    target.close()
+
+
 def test_an_interrupt_in_the_middle_of_a_long_decode(
     target: LlamaTarget, tokens: list[int]
 ) -> None:
@@ -311,6 +325,15 @@ def test_small_batches_and_micro_batches(model_folder: Path, tokens: list[int]) 
     with pytest.raises(ValueError, match="batch of 32"):
         target.decode(tokens[:33], 0)
     assert target.decode(tokens[:32], 32).shape == (32, 4096)
+    target.close()
+
+
+def test_batches_of_one_token(model_folder: Path, tokens: list[int]) -> None:
+    target = load(model_folder / "embedded-target-f16.gguf", ctx_size=256, batch_size=1)
+    assert (target.n_batch, target.n_ubatch, target.supports_rollback) == (1, 1, True)
+    for token in tokens[:5]:
+        target.decode([token], 1)
+    assert list(target.cached) == tokens[:5]
     target.close()
 
 
