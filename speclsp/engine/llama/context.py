@@ -12,6 +12,7 @@ import numpy as np
 from llama_cpp import llama_cpp as llama
 
 from speclsp.decoding.protocol import Logits
+from speclsp.engine.llama.batch import DecodeBatch
 from speclsp.engine.llama.interrupt import DecodeInterrupt
 from speclsp.engine.llama.library import collected_lines
 from speclsp.engine.llama.model import LlamaModel
@@ -76,30 +77,7 @@ class LlamaTarget:
         self._n_evaluated = 0
         self._ns_native = 0
         self._supports_rollback = True
-        self._make_batch()
-
-    def _make_batch(self) -> None:
-        """Lay out the one batch that all decodes use, on NumPy's memory."""
-        n_batch = self._n_batch
-        self._tokens = np.zeros(n_batch, dtype=np.int32)
-        self._outputs = np.zeros(n_batch, dtype=np.int8)
-        # Position p stands at index p, so that a batch's positions are a window of this array.
-        self._positions = np.arange(self._n_ctx + n_batch, dtype=np.int32)
-        self._n_sequences = np.ones(n_batch, dtype=np.int32)
-        self._sequence = np.full(1, _SEQUENCE, dtype=np.int32)
-        sequence_pointer = self._sequence.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
-        self._sequences = (ctypes.POINTER(ctypes.c_int32) * n_batch)(*[sequence_pointer] * n_batch)
-        self._position_pointers: dict[int, Any] = {}
-        self._batch = llama.llama_batch(
-            n_tokens=0,
-            token=self._tokens.ctypes.data_as(llama.llama_token_p),
-            embd=None,
-            pos=self._positions.ctypes.data_as(ctypes.POINTER(llama.llama_pos)),
-            n_seq_id=self._n_sequences.ctypes.data_as(ctypes.POINTER(ctypes.c_int32)),
-            seq_id=self._sequences,
-            logits=self._outputs.ctypes.data_as(ctypes.POINTER(ctypes.c_int8)),
-        )
-        self._position_address = self._positions.ctypes.data
+        self._batch = DecodeBatch(self._n_batch, self._n_ctx)
 
     @property
     def n_ctx(self) -> int:
@@ -227,20 +205,13 @@ class LlamaTarget:
         if n_logits > self._n_outputs:
             return self._decode_in_pieces(tokens, n_logits)
         self._check_open()
-        batch = self._batch
-        batch.n_tokens = n_tokens
-        self._tokens[:n_tokens] = tokens
-        n_silent = n_tokens - n_logits
-        self._outputs[:n_silent] = 0
-        self._outputs[n_silent:n_tokens] = 1
-        batch.pos = ctypes.cast(self._position_address + 4 * n_cached, _POSITION_POINTER)
+        self._batch.fill(tokens, n_cached, n_logits)
         started = perf_counter_ns()
-        status = llama.llama_decode(self._context, batch)
+        status = llama.llama_decode(self._context, self._batch.native)
         self._ns_native += perf_counter_ns() - started
         if status != _SUCCESS:
             self._recover(status, n_cached, n_tokens)
-        # The ids as they went in, as plain integers, whatever sequence they came in.
-        self._cached.extend(self._tokens[:n_tokens].tolist())
+        self._cached.extend(self._batch.tokens())
         self._n_evaluated += n_tokens
         return self._logits(n_logits)
 
@@ -313,9 +284,6 @@ class LlamaTarget:
     def _check_open(self) -> None:
         if not self._free.alive:
             raise EngineUnavailableError("The model was closed.")
-
-
-_POSITION_POINTER = ctypes.POINTER(llama.llama_pos)
 
 
 def _open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> int:
