@@ -1,0 +1,62 @@
+"""Reads a file as source text, or says why it is none."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from typing import Final, Literal
+
+SkipReason = Literal["unreadable", "huge", "binary", "minified"]
+
+_SNIFFED_BYTES: Final = 8192
+_LONGEST_LINE: Final = 20_000
+_LONG_MEAN_LINE: Final = 400
+_DIGEST_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A file's text, and the hash of its bytes that it is known by."""
+
+    text: str
+    content: bytes
+
+
+def read_source(path: str, max_file_size: int) -> SourceText | SkipReason:
+    """Read a regular file of UTF-8 text; links are not followed, and pipes do not block."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return "unreadable"
+            data = stream.read(max_file_size + 1)
+    except (OSError, ValueError):
+        return "unreadable"
+    if len(data) > max_file_size:
+        return "huge"
+    text = _decoded(data)
+    if text is None:
+        return "binary"
+    if _is_minified(text):
+        return "minified"
+    return SourceText(text, hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest())
+
+
+def _decoded(data: bytes) -> str | None:
+    """Text of UTF-8 bytes without a byte-order mark; None where they are none."""
+    if b"\0" in data[:_SNIFFED_BYTES]:
+        return None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
+
+
+def _is_minified(text: str) -> bool:
+    """Whether the lines are too long to have been typed."""
+    lines = text.split("\n")
+    n_chars_per_line = len(text) / len(lines)
+    return n_chars_per_line > _LONG_MEAN_LINE or max(map(len, lines)) > _LONGEST_LINE
