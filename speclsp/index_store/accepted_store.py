@@ -115,9 +115,9 @@ class AcceptedStore:
         )
         return [AcceptedUse(*row) for row in rows]
 
-    def forget(self, root: str) -> int:
-        """Remove a workspace's texts; returns how many they were."""
-        return self._delete("DELETE FROM accepted WHERE workspace = ?", workspace_id(root))
+    def forget(self, workspace: bytes) -> int:
+        """Remove the texts of a workspace, given by its id; returns how many they were."""
+        return self._delete("DELETE FROM accepted WHERE workspace = ?", workspace)
 
     def forget_all(self) -> int:
         """Remove everything; returns how many texts that were."""

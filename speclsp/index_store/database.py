@@ -149,9 +149,13 @@ class Database:
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return the files that a database consists of, those set aside included."""
-    names = [f"{path}{part}" for part in _PARTS] + [f"{path}{_ASIDE}{part}" for part in _PARTS]
-    return [file for file in map(Path, names) if file.exists()]
+    """Return the files that a database consists of now."""
+    return [file for part in _PARTS if (file := Path(f"{path}{part}")).exists()]
+
+
+def aside_files_of(path: Path) -> list[Path]:
+    """Return the files of a damaged database that was set aside."""
+    return files_of(Path(f"{path}{_ASIDE}"))
 
 
 def _is_damage(error: sqlite3.Error) -> bool:

@@ -169,9 +169,11 @@ class TokenStore:
         )
         return [TokenUse(*row) for row in rows]
 
-    def forget(self, root: str) -> int:
-        """Remove what only this workspace uses; returns how many files' tokens that were."""
-        workspace = workspace_id(root)
+    def forget(self, workspace: bytes) -> int:
+        """Remove what only this workspace uses; returns how many files' tokens that were.
+
+        ``workspace`` is an id as :func:`~speclsp.index_store.locations.workspace_id` gives it.
+        """
 
         def delete(connection: sqlite3.Connection) -> int:
             n_removed = connection.execute(

@@ -1,0 +1,166 @@
+"""``speclsp data``: shows and removes what is kept on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.filesize import decimal
+from rich.table import Table
+
+from speclsp.errors import StoreError
+from speclsp.index_store.accepted_store import AcceptedStore, AcceptedUse
+from speclsp.index_store.database import aside_files_of, files_of
+from speclsp.index_store.locations import accepted_store_path, token_store_path, workspace_id
+from speclsp.index_store.token_store import TokenStore, TokenUse
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The user's stores; None where there is none yet."""
+
+    tokens: TokenStore | None
+    accepted: AcceptedStore | None
+
+
+@click.group()
+def data() -> None:
+    """Show or remove what is kept on disk between sessions.
+
+    Kept are the project files' tokens, so that a restart tokenises nothing again, and the
+    completions that you accepted. Workspace folders are known by a hash of their path.
+    """
+
+
+@data.command("list")
+def list_data() -> None:
+    """Show what is kept, where, and how much, for each workspace folder."""
+    console = Console()
+    with _stores() as stores:
+        token_uses = stores.tokens.uses() if stores.tokens else []
+        accepted_uses = stores.accepted.uses() if stores.accepted else []
+    console.print(_file_table())
+    if token_uses or accepted_uses:
+        console.print(_workspace_table(token_uses, accepted_uses))
+    else:
+        console.print("Nothing is kept.")
+
+
+@data.command()
+@click.option(
+    "--workspace",
+    "workspace",
+    metavar="DIR",
+    help="Remove what is kept for this workspace folder; an id as `list` shows it does too.",
+)
+@click.option("--all", "everything", is_flag=True, help="Remove everything.")
+def forget(workspace: str | None, *, everything: bool) -> None:
+    """Remove what is kept, for one workspace folder or for all."""
+    if (workspace is None) == (not everything):
+        raise click.UsageError("Say what to remove: --workspace DIR, or --all.")
+    if workspace is None:
+        n_files, n_texts = _forget_all()
+    else:
+        with _stores() as stores:
+            chosen = _chosen(workspace, stores)
+            n_files = stores.tokens.forget(chosen) if stores.tokens else 0
+            n_texts = stores.accepted.forget(chosen) if stores.accepted else 0
+    click.echo(f"Removed the tokens of {n_files} files and {n_texts} accepted completions.")
+
+
+def _forget_all() -> tuple[int, int]:
+    with _stores() as stores:
+        n_files = stores.tokens.forget_all() if stores.tokens else 0
+        n_texts = stores.accepted.forget_all() if stores.accepted else 0
+    for path in (token_store_path(), accepted_store_path()):
+        for file in aside_files_of(path):
+            try:
+                file.unlink(missing_ok=True)
+            except OSError as error:
+                raise StoreError(f"{file} cannot be removed: {error}.") from error
+    return n_files, n_texts
+
+
+@contextmanager
+def _stores() -> Iterator[Stores]:
+    """Open the stores that there are; errors and replaced files are told on stderr."""
+
+    def report(error: StoreError) -> None:
+        click.echo(str(error), err=True)
+
+    with ExitStack() as stack:
+        tokens = accepted = None
+        if token_store_path().exists():
+            tokens = TokenStore.open(report)
+            stack.callback(tokens.close)
+        if accepted_store_path().exists():
+            accepted = AcceptedStore.open(report)
+            stack.callback(accepted.close)
+        yield Stores(tokens, accepted)
+
+
+def _chosen(text: str, stores: Stores) -> bytes:
+    """Return the id of a workspace given by its folder, or by the beginning of its id."""
+    known = {use.workspace for use in (stores.accepted.uses() if stores.accepted else ())}
+    known |= {
+        use.workspace
+        for use in (stores.tokens.uses() if stores.tokens else ())
+        if use.workspace is not None
+    }
+    by_path = workspace_id(text)
+    if by_path in known:
+        return by_path
+    matching = [workspace for workspace in known if workspace.hex().startswith(text.lower())]
+    if len(matching) == 1:
+        return matching[0]
+    raise click.UsageError(f"Nothing is kept for {text!r}; `speclsp data list` shows what is.")
+
+
+def _file_table() -> Table:
+    table = Table(title="Kept on disk", title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("what")
+    table.add_column("where", overflow="fold")
+    table.add_column("size", justify="right")
+    for name, path in (
+        ("project files' tokens", token_store_path()),
+        ("accepted completions", accepted_store_path()),
+    ):
+        table.add_row(name, str(path), _size(files_of(path)))
+        aside = aside_files_of(path)
+        if aside:
+            table.add_row(f"{name}, damaged", str(aside[0]), _size(aside))
+    return table
+
+
+def _workspace_table(token_uses: list[TokenUse], accepted_uses: list[AcceptedUse]) -> Table:
+    """Folders are known by hashes: only those that the user stands in can be named."""
+    places = (Path.cwd(), *Path.cwd().parents)
+    here: dict[bytes | None, str] = {workspace_id(str(place)): str(place) for place in places}
+    tokens = {use.workspace: use for use in token_uses}
+    accepted: dict[bytes | None, AcceptedUse] = {use.workspace: use for use in accepted_uses}
+    table = Table(title="By workspace folder", title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("workspace", no_wrap=True)
+    for header in ("files", "tokens", "accepted", "size"):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("folder", overflow="fold")
+    for workspace in dict.fromkeys([*tokens, *accepted]):
+        token_use = tokens.get(workspace, TokenUse(workspace, 0, 0, 0))
+        accepted_use = accepted.get(workspace)
+        table.add_row(
+            "(none any more)" if workspace is None else workspace.hex()[:12],
+            f"{token_use.n_files:,}",
+            f"{token_use.n_tokens:,}",
+            f"{accepted_use.n_texts if accepted_use else 0:,}",
+            decimal(token_use.n_bytes + (accepted_use.n_bytes if accepted_use else 0)),
+            here.get(workspace, "(elsewhere)"),
+        )
+    return table
+
+
+def _size(files: list[Path]) -> str:
+    return decimal(sum(file.stat().st_size for file in files))
