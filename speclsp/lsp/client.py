@@ -20,6 +20,7 @@ from pygls.lsp.client import LanguageClient
 
 from speclsp import __version__
 from speclsp.errors import SpecLspError
+from speclsp.lsp.did_show import DID_PARTIALLY_ACCEPT
 from speclsp.request import EngineState, LogLevel, LogLine, Progress, StateChanged
 
 _LEVELS: dict[int, LogLevel] = {1: "error", 2: "warning", 3: "info", 4: "debug", 5: "debug"}
@@ -224,6 +225,20 @@ class ServerProcess:
         """Run the command that an editor runs once an item was inserted."""
         if item.command:
             await self.execute_command(item.command, item.arguments)
+
+    def accept_partly(self, item: InlineItem, n_chars: int) -> None:
+        """Say that the first ``n_chars`` characters of an item's text were inserted so far."""
+        taken = item.insert_text[:n_chars]
+        self._client.protocol.notify(
+            DID_PARTIALLY_ACCEPT,
+            {
+                "item": {
+                    "insertText": item.insert_text,
+                    "command": {"command": item.command, "arguments": list(item.arguments)},
+                },
+                "acceptedLength": len(taken.encode("utf-16-le")) // 2,
+            },
+        )
 
     # --- inside ---------------------------------------------------------------------------------
 

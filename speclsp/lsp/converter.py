@@ -7,7 +7,10 @@ params through to the handlers.
 from __future__ import annotations
 
 import re
-from typing import Any
+from functools import partial
+from operator import eq
+from types import NoneType
+from typing import Any, get_args
 
 import cattrs
 from cattrs import transform_error
@@ -36,6 +39,8 @@ def make_converter() -> cattrs.Converter:
     converter.register_structure_hook(int, _integer)
     converter.register_structure_hook(bool, _boolean)
     converter.register_structure_hook(types.InlineCompletionTriggerKind, _trigger_kind)
+    for union in (int | str, int | str | None):
+        converter.register_structure_hook_func(partial(eq, union), _id_or_token)
     return converter
 
 
@@ -72,6 +77,12 @@ def _boolean(value: Any, _: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"expected true or false, got {value!r:.80}")
     return value
+
+
+def _id_or_token(value: Any, union: Any) -> int | str | None:
+    if isinstance(value, str) or (value is None and NoneType in get_args(union)):
+        return value
+    return _integer(value, int)
 
 
 def _trigger_kind(value: Any, _: Any) -> types.InlineCompletionTriggerKind:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 from speclsp.lsp.locations import Folder, document_key, folder_at
 from speclsp.request import WorkspaceFolder
+from speclsp.workspace.repository import repository_name
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class WorkspaceFolders:
         if folder.place.file_path:
             try:
                 name = await asyncio.to_thread(_name_on_disk, Path(folder.place.file_path))
-            except (ImportError, OSError, ValueError) as error:
+            except (OSError, ValueError) as error:
                 logger.debug("no repository name for %s: %s", folder.uri, error)
         key = _key(folder.uri)
         if self._by_key.get(key) is not folder:
@@ -68,8 +68,11 @@ def folder_on_disk(folder: Folder) -> WorkspaceFolder:
 
 
 def _name_on_disk(root: Path) -> str:
-    module = importlib.import_module("speclsp.workspace.repository")
-    return str(module.repository_name(root))
+    """Return the name of the repository in a folder, empty where there is no such folder.
+
+    A path of another system would be looked for below this process's folder.
+    """
+    return repository_name(root) if root.is_dir() else ""
 
 
 def _key(uri: str) -> str:

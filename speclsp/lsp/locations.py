@@ -133,6 +133,8 @@ def locate(uri: str, language_id: str, folders: Sequence[Folder]) -> Location:
     file belongs to the first folder and gets the suffix of its language.
     """
     place = place_of(uri)
+    if place.scheme == "untitled" and place.path.startswith("/"):
+        place = Place("file", "", place.path)  # where VS Code is going to save it
     if place.scheme == "untitled" or not place.path.strip("/"):
         folder = folders[0] if folders else None
         name = _named_by_language(place.name or "untitled", language_id)

@@ -146,6 +146,8 @@ class SpecProtocol(LanguageServerProtocol):
         except ValueError as error:
             self.refuse(msg_id, INVALID_PARAMS, f"{method}: {error}")
             return
+        # Here, not in its handler: a task starts later, and what comes next must be refused.
+        self._shutdown = method == types.SHUTDOWN
         # Each handler runs in a context of its own, which holds the request's id.
         contextvars.copy_context().run(self._handle_request, msg_id, method, structured)
 
@@ -179,7 +181,8 @@ class SpecProtocol(LanguageServerProtocol):
 
     def _handle_cancel_notification(self, msg_id: int | str) -> None:
         # A cancel often comes when the answer is on its way already.
-        if (future := self._request_futures.get(msg_id)) is not None:
+        future = self._request_futures.get(msg_id)
+        if future is not None:
             future.cancel()
 
     # --- out ------------------------------------------------------------------------------------
@@ -276,7 +279,6 @@ class SpecProtocol(LanguageServerProtocol):
         self, *_: Any
     ) -> None:
         """Cancel what is open, then let the session end; the answer says that it has ended."""
-        self._shutdown = True
         self.cancel_requests(but=self.msg_id)
         await self._server.session.close()
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 from speclsp.request import LogLevel
 
@@ -27,11 +27,12 @@ class WireLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Pass a record on; one that comes after the loop's end is lost."""
         try:
-            self._loop.call_soon_threadsafe(self._deliver, _level(record), self.format(record))
-        except RuntimeError:
-            return
-        except Exception:  # noqa: BLE001  a record whose arguments do not fit its format
-            self.handleError(record)
+            text = self.format(record)
+        except (TypeError, ValueError, KeyError, AttributeError):
+            # Its arguments do not fit its format; standard error, logging's way, nobody reads.
+            text = f"{record.name}: {record.msg!r} {record.args!r}"
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._deliver, _level(record), text)
 
 
 class _Formatter(logging.Formatter):
@@ -62,7 +63,7 @@ class PrintedLines(io.TextIOBase):
         return len(text)
 
 
-@contextmanager
+@contextlib.contextmanager
 def logging_to(deliver: Callable[[LogLevel, str], None]) -> Iterator[None]:
     """Send all log records to ``deliver`` on the running loop; others' from warning up."""
     handler = WireLog(asyncio.get_running_loop(), deliver)

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from lsp_wire import LspWire, span
+
+from speclsp.request import SessionStats
+
+EXECUTE = "workspace/executeCommand"
+SHOW = "textDocument/didShowCompletion"
+PARTLY = "textDocument/didPartiallyAcceptCompletion"
+
+
+def told(wire: LspWire, *names: str) -> list[tuple[Any, ...]]:
+    return [c for c in wire.completer.calls if c[0] in names]
+
+
+async def run(wire: LspWire, command: str, *arguments: Any) -> Any:
+    return await wire.ask(EXECUTE, {"command": command, "arguments": list(arguments)})
+
+
+async def test_command_of_an_item_reports_its_acceptance(wire: LspWire) -> None:
+    wire.open("x")
+    (item,) = await wire.ghost(0, 1)
+    command = item["command"]
+    assert await run(wire, command["command"], *command["arguments"]) is None
+    assert told(wire, "shown", "accepted") == [
+        ("shown", "completion-1"),
+        ("accepted", "completion-1", None),
+    ]
+
+
+async def test_statistics_are_logged_and_returned(wire: LspWire) -> None:
+    wire.open("x")
+    await wire.ghost(0, 1)
+    result = await run(wire, "speclsp.showStatistics")
+    stats = msgspec.convert(result, SessionStats)
+    assert stats == wire.completer.statistics()
+    assert wire.logged.count("draft acceptance") == 1
+
+
+async def test_statistics_come_every_so_many_completions(wire: LspWire) -> None:
+    settings = {"settings": {"speclsp": {"statistics_every": 2}}}
+    wire.notify("workspace/didChangeConfiguration", settings)
+    await wire.until(lambda: wire.completer.applied)
+    wire.open("x")
+    for n_blocks in (0, 1, 1, 2):
+        await wire.ghost(0, 1)
+        assert wire.logged.count("draft acceptance") == n_blocks
+    wire.completer.script = lambda asked: asked.answer("")
+    for _ in range(3):
+        await wire.ghost(0, 1)
+    assert wire.logged.count("draft acceptance") == 2
+
+
+async def test_reindex(wire: LspWire) -> None:
+    assert await run(wire, "speclsp.reindex") is None
+    assert told(wire, "reindex") == [("reindex",)]
+
+
+async def test_toggle(wire: LspWire) -> None:
+    wire.open("x")
+    assert await run(wire, "speclsp.toggle") == {"enabled": False}
+    assert wire.completer.applied[-1].enabled is False
+    assert await wire.ghost(0, 1) == []
+    assert await run(wire, "speclsp.toggle", True) == {"enabled": True}
+    assert await run(wire, "speclsp.toggle", True) == {"enabled": True}
+    assert wire.completer.applied[-1].enabled is True
+    assert len(wire.completer.applied) == 2
+    assert len(await wire.ghost(0, 1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        ("speclsp.accepted", []),
+        ("speclsp.accepted", [5]),
+        ("speclsp.accepted", ["a", "b"]),
+        ("speclsp.toggle", ["on"]),
+        ("speclsp.toggle", [True, False]),
+        ("speclsp.nothing", []),
+        ("", []),
+    ],
+)
+async def test_wrong_commands(command: str, arguments: list[Any], wire: LspWire) -> None:
+    params = {"command": command, "arguments": arguments}
+    assert await wire.refusal(EXECUTE, params) == -32602
+    assert "Traceback" not in wire.logged
+
+
+async def test_statistics_without_a_completer_are_empty(wire: LspWire) -> None:
+    wire.server.session.completer = None
+    assert (await run(wire, "speclsp.showStatistics"))["n_requests"] == 0
+    assert await run(wire, "speclsp.accepted", "x") is None
+
+
+# --- what the client says of an item --------------------------------------------------------------
+
+
+async def test_sent_counts_as_shown_until_the_client_says_what_it_shows(wire: LspWire) -> None:
+    wire.open("x")
+    (first,) = await wire.ghost(0, 1)
+    assert told(wire, "shown") == [("shown", "completion-1")]
+    wire.notify(SHOW, {"item": first})
+    (second,) = await wire.ghost(0, 1)
+    assert told(wire, "shown") == [("shown", "completion-1")]
+    wire.notify(SHOW, {"item": second})
+    wire.notify(SHOW, {"item": second})
+    assert told(wire, "shown") == [("shown", "completion-1"), ("shown", "completion-2")]
+
+
+async def test_item_without_its_command_is_known_by_its_text(wire: LspWire) -> None:
+    wire.open("x")
+    await wire.ghost(0, 1)
+    wire.server.session.client_reports_shown = True
+    wire.completer.script = lambda asked: asked.answer("another")
+    await wire.ghost(0, 1)
+    wire.notify(SHOW, {"item": {"insertText": "another"}})
+    wire.notify(SHOW, {"item": {"insertText": "unknown"}})
+    assert told(wire, "shown") == [("shown", "completion-1"), ("shown", "completion-2")]
+    await wire.until(lambda: "no item of ours" in wire.logged)
+
+
+@pytest.mark.parametrize(("n_units", "n_chars"), [(1, 1), (3, 2), (5, 4), (99, 4), (0, None)])
+async def test_partly_accepted_length_is_utf_16(
+    n_units: int, n_chars: int | None, wire: LspWire
+) -> None:
+    wire.open("x")
+    wire.completer.script = lambda asked: asked.answer("a😋bc")
+    (item,) = await wire.ghost(0, 1)
+    wire.notify(PARTLY, {"item": item, "acceptedLength": n_units})
+    expected = [] if n_chars is None else [("accepted", "completion-1", n_chars)]
+    assert told(wire, "accepted") == expected
+
+
+async def test_partly_accepted_after_a_selected_item_counts_the_completers_text(
+    wire: LspWire,
+) -> None:
+    wire.open("os.pa")
+    wire.completer.script = lambda asked: asked.answer(".join")
+    selected = {"range": span(0, 3, 5), "text": "path"}
+    (item,) = await wire.ghost(0, 5, selectedCompletionInfo=selected)
+    assert item["insertText"] == "path.join"
+    wire.notify(PARTLY, {"item": item, "acceptedLength": 4})
+    wire.notify(PARTLY, {"item": item, "acceptedLength": 6})
+    assert told(wire, "accepted") == [("accepted", "completion-1", 2)]
+
+
+@pytest.mark.parametrize("length", [None, True, "3", 1.5, -4])
+async def test_partly_accepted_with_a_wrong_length(length: Any, wire: LspWire) -> None:
+    wire.open("x")
+    (item,) = await wire.ghost(0, 1)
+    wire.notify(PARTLY, {"item": item, "acceptedLength": length})
+    assert told(wire, "accepted") == []
+
+
+async def test_save_and_close_are_told(wire: LspWire) -> None:
+    uri = "file:///home/user/project/pkg/mod.py"
+    wire.open("x")
+    wire.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
+    wire.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+    assert told(wire, "save_document", "close_document") == [
+        ("save_document", uri),
+        ("close_document", uri),
+    ]

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from lsp_wire import URI, LspWire, span
+
+METHOD = "textDocument/completion"
+
+
+def at(line: int, character: int) -> dict[str, Any]:
+    return {"textDocument": {"uri": URI}, "position": {"line": line, "character": character}}
+
+
+@pytest_asyncio.fixture
+async def plain(connect: Callable[..., LspWire]) -> LspWire:
+    """Return a client without inline completion."""
+    wire = connect()
+    await wire.initialize({"textDocument": {}})
+    return wire
+
+
+async def test_one_item(plain: LspWire) -> None:
+    plain.open("import os\nos.pa\n")
+    plain.completer.script = lambda asked: asked.answer("th.join(a)")
+    assert await plain.ask(METHOD, at(1, 5)) == {
+        "isIncomplete": True,
+        "items": [
+            {
+                "label": "path.join(a)",
+                "kind": 1,
+                "detail": "speclsp",
+                "preselect": True,
+                "sortText": " ",
+                "filterText": "path.join(a)",
+                "insertTextFormat": 1,
+                "insertTextMode": 1,
+                "textEdit": {"range": span(1, 3, 5), "newText": "path.join(a)"},
+                "command": {
+                    "title": "Accepted",
+                    "command": "speclsp.accepted",
+                    "arguments": ["completion-1"],
+                },
+            }
+        ],
+    }
+    # The word is the popup's business; the completer gets the text up to the cursor.
+    assert plain.completer.asked[0].request.prefix == "import os\nos.pa"
+
+
+async def test_several_lines_are_labelled_by_the_first(plain: LspWire) -> None:
+    plain.open("def f():")
+    plain.completer.script = lambda asked: asked.answer("\n    a = 1\n    return `a`")
+    (item,) = (await plain.ask(METHOD, at(0, 8)))["items"]
+    assert item["label"] == "a = 1"
+    assert item["textEdit"]["newText"] == "\n    a = 1\n    return `a`"
+    assert item["documentation"]["kind"] == "markdown"
+    assert item["documentation"]["value"].startswith("```python\n")
+
+
+async def test_range_replaces_what_the_completer_says(plain: LspWire) -> None:
+    plain.open("𝒳é = f()")
+    plain.completer.script = lambda asked: asked.answer("(a)", n_replaced=2)
+    (item,) = (await plain.ask(METHOD, at(0, 7)))["items"]
+    assert item["textEdit"] == {"range": span(0, 6, 9), "newText": "f(a)"}
+
+
+@pytest.mark.parametrize("reason", ["loading", "empty", "disabled"])
+async def test_nothing_to_offer(reason: str, plain: LspWire) -> None:
+    plain.open("x")
+    plain.completer.loading = reason == "loading"
+    plain.completer.script = lambda asked: asked.answer("")
+    if reason == "disabled":
+        await plain.ask("workspace/executeCommand", {"command": "speclsp.toggle"})
+    assert await plain.ask(METHOD, at(0, 1)) == {"isIncomplete": True, "items": []}
+
+
+async def test_newer_request_ends_the_older(plain: LspWire) -> None:
+    plain.open("x")
+    plain.completer.script = lambda asked: None
+    first = plain.request(METHOD, at(0, 1))
+    await plain.until(lambda: plain.completer.asked)
+    second = plain.request(METHOD, at(0, 1))
+    assert (await plain.answer(first))["error"]["code"] == -32800
+    await plain.until(lambda: len(plain.completer.asked) == 2)
+    plain.completer.asked[1].answer("y")
+    assert len((await plain.answer(second))["result"]["items"]) == 1

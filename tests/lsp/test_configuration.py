@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from lsp_wire import FOLDER, URI, LspWire
+
+CONFIGURABLE = {"workspace": {"configuration": True}}
+OTHER = "file:///home/user/other"
+
+
+def push(wire: LspWire, settings: Any) -> None:
+    wire.notify("workspace/didChangeConfiguration", {"settings": settings})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_predict": 9},
+        {"nPredict": 9},
+        {"n-predict": 9},
+        {"speclsp": {"n_predict": 9}},
+        {"speclsp.n_predict": 9},
+    ],
+)
+async def test_initialization_options_in_every_spelling(
+    options: dict[str, Any], connect: Callable[..., LspWire]
+) -> None:
+    wire = connect(base_options={"n_predict": 5, "max_lines": 7})
+    await wire.initialize(initializationOptions=options)
+    assert wire.completer.settings.n_predict == 9
+    assert wire.completer.settings.max_lines == 7
+    assert wire.shown == []
+
+
+async def test_command_line_holds_where_the_client_sets_nothing(
+    connect: Callable[..., LspWire],
+) -> None:
+    wire = connect(base_options={"n_predict": 5})
+    await wire.initialize()
+    assert wire.completer.settings.n_predict == 5
+
+
+async def test_wrong_values_are_reported_once_by_name(connect: Callable[..., LspWire]) -> None:
+    wire = connect()
+    wrong = {"n_predict": "many", "modell": "x", "top_k": 3}
+    await wire.initialize(initializationOptions=wrong)
+    assert wire.completer.settings.n_predict == 128
+    assert wire.completer.settings.top_k == 3
+    assert len(wire.shown) == 2
+    assert any("n_predict" in m and "'many'" in m and "128" in m for m in wire.shown)
+    assert any("unknown setting 'modell'" in m for m in wire.shown)
+    push(wire, {"speclsp": {"max_lines": 3}})
+    await wire.until(lambda: wire.completer.applied)
+    assert len(wire.shown) == 2
+
+
+@pytest.mark.parametrize("options", [[], "x", 5, True])
+async def test_options_that_are_no_object(options: Any, connect: Callable[..., LspWire]) -> None:
+    wire = connect()
+    await wire.initialize(initializationOptions=options)
+    (message,) = wire.shown
+    assert "initializationOptions" in message
+
+
+async def test_settings_are_pulled_before_the_completer_is_made(
+    connect: Callable[..., LspWire],
+) -> None:
+    wire = connect()
+    wire.answers["workspace/configuration"] = [{"n_predict": 11}]
+    await wire.initialize(CONFIGURABLE, initializationOptions={"n_predict": 9, "top_k": 2})
+    assert wire.completer.settings.n_predict == 11
+    assert wire.completer.settings.top_k == 2
+    assert wire.completer.applied == []
+    (asked,) = wire.params_of("workspace/configuration")
+    assert asked == {"items": [{"scopeUri": FOLDER, "section": "speclsp"}]}
+
+
+@pytest.mark.parametrize("answer", [None, [None], [], {}, [5], "x", RuntimeError("no")])
+async def test_useless_answers_to_the_pull(answer: Any, connect: Callable[..., LspWire]) -> None:
+    wire = connect()
+    wire.answers["workspace/configuration"] = answer
+    await wire.initialize(CONFIGURABLE, initializationOptions={"n_predict": 9})
+    assert wire.completer.settings.n_predict == 9
+
+
+async def test_clients_that_cannot_be_asked_are_not(wire: LspWire) -> None:
+    push(wire, {"speclsp": {"max_lines": 3}})
+    await wire.until(lambda: wire.completer.applied)
+    assert wire.params_of("workspace/configuration") == []
+
+
+@pytest.mark.parametrize(
+    "settings", [{"speclsp": {"max_lines": 3}}, {"max_lines": 3}, {"speclsp.maxLines": 3}]
+)
+async def test_pushed_settings_take_effect_at_once(settings: Any, wire: LspWire) -> None:
+    push(wire, settings)
+    await wire.until(lambda: wire.completer.applied)
+    assert wire.completer.applied[-1].max_lines == 3
+    await wire.until(lambda: "settings changed: max_lines" in wire.logged)
+
+
+@pytest.mark.parametrize("settings", [None, {}, {"pyright": {"max_lines": 3}}, {"speclsp": None}])
+async def test_pushed_nothing(settings: Any, wire: LspWire) -> None:
+    push(wire, settings)
+    await asyncio.sleep(0.05)
+    assert wire.completer.applied == []
+    assert wire.shown == []
+
+
+async def test_change_without_settings_pulls_anew(connect: Callable[..., LspWire]) -> None:
+    wire = connect()
+    wire.answers["workspace/configuration"] = [{"max_lines": 4}]
+    await wire.initialize(CONFIGURABLE)
+    wire.answers["workspace/configuration"] = [{"max_lines": 5}]
+    push(wire, None)
+    await wire.until(lambda: wire.completer.applied)
+    assert wire.completer.applied[-1].max_lines == 5
+
+
+async def test_restart_is_asked_for_where_needed(wire: LspWire) -> None:
+    wire.completer.needs_restart = ("persist",)
+    push(wire, {"speclsp": {"persist": False}})
+    await wire.until(lambda: "after a restart of the server: persist" in wire.logged)
+
+
+async def test_client_is_asked_to_report_changes(connect: Callable[..., LspWire]) -> None:
+    wire = connect()
+    wire.answers["client/registerCapability"] = RuntimeError("refused, which is no harm")
+    await wire.initialize({"workspace": {"didChangeConfiguration": {"dynamicRegistration": True}}})
+    (params,) = wire.params_of("client/registerCapability")
+    (registration,) = params["registrations"]
+    assert registration["method"] == "workspace/didChangeConfiguration"
+    assert registration["registerOptions"] == {"section": "speclsp"}
+
+
+async def test_language_can_be_switched_off(connect: Callable[..., LspWire]) -> None:
+    wire = connect(base_options={"languages": {"markdown": {"enabled": False}}})
+    await wire.initialize()
+    wire.open("x", uri="file:///a.md", language="markdown")
+    wire.open("x", uri="file:///a.py")
+    assert await wire.ghost(0, 1, uri="file:///a.md") == []
+    assert len(await wire.ghost(0, 1, uri="file:///a.py")) == 1
+    assert len(wire.completer.asked) == 1
+
+
+async def test_folders_can_differ(connect: Callable[..., LspWire]) -> None:
+    wire = connect()
+    scoped = {FOLDER: {"n_predict": 7, "multiline": "never"}, OTHER: {"enabled": False}}
+    wire.answers["workspace/configuration"] = lambda params: [
+        scoped.get(i.get("scopeUri")) for i in params["items"]
+    ]
+    await wire.initialize(CONFIGURABLE, folders=(FOLDER, OTHER))
+    wire.open("x")
+    wire.open("x", uri=f"{OTHER}/a.py")
+    wire.open("x", uri="file:///elsewhere/a.py")
+    await wire.ghost(0, 1)
+    await wire.ghost(0, 1, uri=f"{OTHER}/a.py")
+    await wire.ghost(0, 1, uri="file:///elsewhere/a.py")
+    first, second = (a.request for a in wire.completer.asked)
+    assert (first.uri, first.n_predict, first.single_line) == (URI, 7, True)
+    assert (second.n_predict, second.single_line) == (None, None)
+
+
+async def test_log_level_decides_what_is_logged(connect: Callable[..., LspWire]) -> None:
+    wire = connect(base_options={"log_level": "debug"})
+    await wire.initialize()
+    wire.open("x")
+    await wire.ghost(0, 1)
+    debug = [p for p in wire.params_of("window/logMessage") if p["type"] == 4]
+    assert len([p for p in debug if "prompt" in p["message"]]) == 1
+    push(wire, {"speclsp": {"log_level": "error"}})
+    await wire.until(lambda: wire.completer.applied)
+    n_before = len(wire.params_of("window/logMessage"))
+    await wire.ghost(0, 1)
+    await wire.ask("shutdown")
+    assert len(wire.params_of("window/logMessage")) == n_before

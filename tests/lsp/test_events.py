@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from lsp_wire import LspWire
+
+from speclsp.lsp.wire_log import WireLog
+from speclsp.request import LogLine, Problem, Progress, StateChanged
+
+ABLE = {"window": {"workDoneProgress": True}}
+
+
+def steps(token: str = "index") -> list[Progress]:
+    return [
+        Progress(token=token, stage="begin", title="Indexing", percentage=0),
+        Progress(token=token, stage="report", message="half", percentage=50),
+        Progress(token=token, stage="end", message="done"),
+    ]
+
+
+def values(wire: LspWire) -> list[Any]:
+    return [p["value"] for p in wire.params_of("$/progress")]
+
+
+async def test_progress_is_created_before_it_is_used(connect: Callable[..., LspWire]) -> None:
+    wire = connect()
+    await wire.initialize(ABLE)
+    for step in steps():
+        wire.completer.emit(step)
+    await wire.until(lambda: [v for v in values(wire) if v["kind"] == "end"])
+    methods = [m.get("method") for m in wire.messages]
+    assert methods.index("window/workDoneProgress/create") < methods.index("$/progress")
+    assert values(wire)[0] == {"kind": "begin", "title": "Indexing", "percentage": 0}
+    assert values(wire)[-1] == {"kind": "end", "message": "done"}
+    assert {p["token"] for p in wire.params_of("$/progress")} == {"index"}
+
+
+async def test_progress_goes_on_under_an_accepted_token(connect: Callable[..., LspWire]) -> None:
+    wire = connect()
+    await wire.initialize(ABLE)
+    begin, report, end = steps()
+    wire.completer.emit(begin)
+    await wire.until(lambda: values(wire))
+    wire.completer.emit(report)
+    wire.completer.emit(end)
+    wire.completer.emit(report)
+    await wire.until(lambda: len(values(wire)) == 3)
+    await asyncio.sleep(0.1)
+    assert [v["kind"] for v in values(wire)] == ["begin", "report", "end"]
+    # The token can be used again.
+    for step in steps():
+        wire.completer.emit(step)
+    await wire.until(lambda: len([v for v in values(wire) if v["kind"] == "end"]) == 2)
+
+
+async def test_clients_without_progress_hear_none(wire: LspWire) -> None:
+    for step in steps():
+        wire.completer.emit(step)
+    wire.completer.emit(LogLine(level="info", message="after"))
+    await wire.until(lambda: "after" in wire.logged)
+    assert wire.params_of("window/workDoneProgress/create") == []
+    assert values(wire) == []
+
+
+async def test_refused_progress_is_dropped(connect: Callable[..., LspWire]) -> None:
+    wire = connect()
+    wire.answers["window/workDoneProgress/create"] = RuntimeError("no")
+    await wire.initialize(ABLE)
+    for step in steps():
+        wire.completer.emit(step)
+    wire.completer.emit(LogLine(level="info", message="after"))
+    await wire.until(lambda: "after" in wire.logged)
+    await asyncio.sleep(0.05)
+    assert values(wire) == []
+
+
+async def test_problem_is_shown_once_with_its_remedy(wire: LspWire) -> None:
+    for _ in range(3):
+        wire.completer.emit(Problem(message="The model is gone.", remedy="Set model."))
+    wire.completer.emit(LogLine(level="info", message="after"))
+    await wire.until(lambda: "after" in wire.logged)
+    assert wire.shown == ["The model is gone. Set model."]
+
+
+async def test_state_is_told(wire: LspWire) -> None:
+    wire.completer.emit(StateChanged(state="unloaded", message="idle"))
+    await wire.until(lambda: wire.params_of("speclsp/status"))
+    assert wire.params_of("speclsp/status") == [{"state": "unloaded", "message": "idle"}]
+    assert "engine unloaded: idle" in wire.logged
+
+
+async def test_log_lines_respect_the_level(wire: LspWire) -> None:
+    wire.completer.emit(LogLine(level="debug", message="whisper"))
+    wire.completer.emit(LogLine(level="warning", message="shout"))
+    await wire.until(lambda: "shout" in wire.logged)
+    assert "whisper" not in wire.logged
+    assert wire.params_of("window/logMessage")[-1] == {"type": 2, "message": "shout"}
+
+
+async def test_python_logging_reaches_the_log(wire: LspWire) -> None:
+    logging.getLogger("speclsp.somewhere").info("ours")
+    logging.getLogger("somebody.else").warning("theirs")
+    logging.getLogger("somebody.else").info("their chatter")
+    await wire.until(lambda: "theirs" in wire.logged)
+    assert "ours" in wire.logged
+    assert "somebody.else: theirs" in wire.logged
+    assert "chatter" not in wire.logged
+
+
+async def test_nothing_is_said_before_initialize_is_answered(
+    connect: Callable[..., LspWire],
+) -> None:
+    wire = connect()
+    logging.getLogger("speclsp").info("early")
+    await asyncio.sleep(0.02)
+    assert wire.messages == []
+    await wire.initialize()
+    assert "early" in wire.logged
+    assert "result" in wire.messages[0]
+
+
+async def test_events_do_not_stop_when_one_cannot_be_told(wire: LspWire) -> None:
+    wire.completer.emit(LogLine(level="loud", message="odd"))  # type: ignore[arg-type]
+    wire.completer.emit(LogLine(level="info", message="after"))
+    await wire.until(lambda: "after" in wire.logged)
+
+
+async def test_log_record_with_wrong_arguments_is_no_harm() -> None:
+    heard: list[tuple[str, str]] = []
+    log = WireLog(asyncio.get_running_loop(), lambda level, text: heard.append((level, text)))
+    log.handle(logging.LogRecord("x", logging.ERROR, "", 1, "%d is no text", ("broken",), None))
+    await asyncio.sleep(0)
+    assert heard == [("error", "x: '%d is no text' ('broken',)")]

@@ -1,0 +1,352 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from lsp_wire import INLINE, URI, LspWire, at, span
+
+# The cursor is at ¦.  What the marker stands in is what the client has open.
+TEXTS = {
+    "ascii": "a = 1\nb = ¦2\n",
+    "crlf": "a = 1\r\nb = ¦2\r\nc\r\n",
+    "cr": "a = 1\rb = ¦2\rc",
+    "two bytes": "é = 1\nüü = ¦ñ\n",
+    "three bytes": "# 日本語\n名 = ¦値\r\n",
+    "astral": "s = '😋'\nt = '😋𝒳¦😀'\r\nu\n",
+    "form feed": "a\n\x0cb\x0b = ¦1\n\x85\u2028c\n",
+    "empty": "¦",
+    "end": "abc¦",
+    "empty last line": "abc\r\n¦",
+}
+
+
+def n_units(text: str, encoding: str) -> int:
+    codec = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}[encoding]
+    return len(text.encode(codec)) // {"utf-8": 1, "utf-16": 2, "utf-32": 4}[encoding]
+
+
+def lines_of(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+@pytest.mark.parametrize("name", TEXTS)
+async def test_position_means_the_same_place_in_every_encoding(
+    name: str, encoding: str, connect: Callable[..., LspWire]
+) -> None:
+    wire = connect()
+    result = await wire.initialize(encoding=encoding)
+    assert result["capabilities"]["positionEncoding"] == encoding
+    prefix, suffix = TEXTS[name].split("¦")
+    wire.open(prefix + suffix)
+    line = len(lines_of(prefix)) - 1
+    character = n_units(lines_of(prefix)[-1], encoding)
+    n_after = len(lines_of(suffix)[0])
+    wire.completer.script = lambda asked: asked.answer("😋x", n_replaced=1)
+
+    (item,) = await wire.ghost(line, character)
+
+    request = wire.completer.asked[0].request
+    assert request.prefix == "\n".join(lines_of(prefix))
+    assert request.suffix == "\n".join(lines_of(suffix))
+    replaced = n_units(lines_of(suffix)[0][: min(1, n_after)], encoding)
+    assert item["range"] == span(line, character, character + replaced)
+    assert item["insertText"] == "😋x"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+async def test_incremental_edits_in_every_encoding(
+    encoding: str, connect: Callable[..., LspWire]
+) -> None:
+    wire = connect()
+    await wire.initialize(encoding=encoding)
+    wire.open("𝒳é = 1\r\nb\r\n")
+    # Insert after the é, then delete the astral character, then join the lines.
+    after = n_units("𝒳é", encoding)
+    wire.change(2, {"range": span(0, after, after), "text": "😀\n"})
+    wire.change(
+        3,
+        {"range": span(0, 0, n_units("𝒳", encoding)), "text": ""},
+        {"range": span(1, n_units(" = 1", encoding), 0, 2), "text": ""},
+    )
+    document = wire.completer.documents[URI]
+    assert document.text == "é😀\n = 1b\n"
+    assert document.version == 3
+
+
+async def test_first_known_encoding_of_the_client_is_chosen(
+    connect: Callable[..., LspWire],
+) -> None:
+    wire = connect()
+    able = {"general": {"positionEncodings": ["utf-7", "utf-32", "utf-8"]}}
+    result = await wire.initialize(able)
+    assert result["capabilities"]["positionEncoding"] == "utf-32"
+
+
+async def test_encoding_is_utf_16_where_the_client_names_none(wire: LspWire) -> None:
+    assert wire.server.session.encoding == "utf-16"
+
+
+async def test_item_is_complete(wire: LspWire) -> None:
+    wire.open("def f(a):\n    re\n")
+    wire.completer.script = lambda asked: asked.answer("turn a\r\n")
+    assert await wire.ghost(1, 6) == [
+        {
+            "insertText": "turn a\n",
+            "range": span(1, 6, 6),
+            "command": {
+                "title": "Accepted",
+                "command": "speclsp.accepted",
+                "arguments": ["completion-1"],
+            },
+        }
+    ]
+    request = wire.completer.asked[0].request
+    assert (request.path, request.repo_name) == ("pkg/mod.py", "project")
+    assert (request.uri, request.language_id) == (URI, "python")
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2])
+async def test_trigger_kinds_of_old_and_new_clients(kind: int, wire: LspWire) -> None:
+    wire.open("x")
+    assert len(await wire.ghost(0, 1, triggerKind=kind)) == 1
+
+
+async def test_unknown_trigger_kind_is_refused(wire: LspWire) -> None:
+    wire.open("x")
+    assert await wire.refusal(INLINE, at(0, 1, triggerKind=99)) == -32602
+
+
+@pytest.mark.parametrize("position", [(0, 99), (99, 0), (99, 99), (2**31 - 1, 2**31 - 1)])
+async def test_position_beyond_the_text_is_moved_into_it(
+    position: tuple[int, int], wire: LspWire
+) -> None:
+    wire.open("abc")
+    (item,) = await wire.ghost(*position)
+    assert item["range"] == span(0, 3, 3)
+
+
+async def test_unknown_document_gets_an_empty_list(wire: LspWire) -> None:
+    assert await wire.ghost(0, 0, uri="file:///nowhere.py") == []
+    assert wire.completer.asked == []
+
+
+async def test_empty_list_while_the_engine_loads(wire: LspWire) -> None:
+    wire.open("x")
+    wire.completer.loading = True
+    assert await wire.ghost(0, 1) == []
+
+
+async def test_empty_list_before_the_completer_is_there(connect: Callable[..., LspWire]) -> None:
+    wire = connect()
+    wire.unanswered.add("workspace/configuration")
+    await wire.initialize_only({"workspace": {"configuration": True}})
+    wire.open("x")
+    assert await wire.ghost(0, 1) == []
+    assert wire.completers == []
+
+
+@pytest.mark.parametrize("kind", ["no text", "cancelled"])
+async def test_result_without_use_is_an_empty_list(kind: str, wire: LspWire) -> None:
+    wire.open("x")
+    wire.completer.script = (
+        (lambda asked: asked.answer(""))
+        if kind == "no text"
+        else (lambda asked: asked.answer("half", finish_reason="cancelled"))
+    )
+    assert await wire.ghost(0, 1) == []
+
+
+async def test_failing_completer_gives_an_empty_list_and_a_log_line(wire: LspWire) -> None:
+    wire.open("x")
+    wire.completer.script = lambda asked: asked.future.set_exception(RuntimeError("boom"))
+    assert await wire.ghost(0, 1) == []
+    await wire.until(lambda: "boom" in wire.logged)
+
+    def broken(asked: object) -> None:
+        raise ValueError("bang")
+
+    wire.completer.script = broken
+    assert await wire.ghost(0, 1) == []
+    await wire.until(lambda: "bang" in wire.logged)
+
+
+async def test_range_does_not_leave_the_line(wire: LspWire) -> None:
+    wire.open("f(a)\nnext")
+    wire.completer.script = lambda asked: asked.answer("xyz", n_replaced=40)
+    (item,) = await wire.ghost(0, 2)
+    assert item["range"] == span(0, 2, 4)
+
+
+# --- the popup's selected item --------------------------------------------------------------------
+
+
+async def test_item_begins_with_the_selected_text_and_uses_its_range(wire: LspWire) -> None:
+    wire.open("import os\nos.pa.x\n")
+    wire.completer.script = lambda asked: asked.answer(".join(a)")
+    selected = {"range": span(1, 3, 5), "text": "path"}
+    (item,) = await wire.ghost(1, 5, selectedCompletionInfo=selected)
+    assert item["insertText"] == "path.join(a)"
+    assert item["range"] == span(1, 3, 5)
+    request = wire.completer.asked[0].request
+    assert request.prefix == "import os\nos.path"
+    assert request.suffix == ".x\n"
+
+
+async def test_empty_selected_text_keeps_its_range(wire: LspWire) -> None:
+    wire.open("ab")
+    selected = {"range": span(0, 2, 2), "text": ""}
+    (item,) = await wire.ghost(0, 2, selectedCompletionInfo=selected)
+    assert item["range"] == span(0, 2, 2)
+
+
+async def test_items_that_would_leave_the_selected_range_are_dropped(wire: LspWire) -> None:
+    wire.open("os.pa)\n")
+    wire.completer.script = lambda asked: asked.answer("(x)", n_replaced=1)
+    selected = {"range": span(0, 3, 5), "text": "path"}
+    assert await wire.ghost(0, 5, selectedCompletionInfo=selected) == []
+
+
+async def test_selected_range_over_lines_gives_nothing(wire: LspWire) -> None:
+    wire.open("a\nb\n")
+    selected = {"range": span(0, 0, 1, 1), "text": "ab"}
+    assert await wire.ghost(1, 1, selectedCompletionInfo=selected) == []
+    assert wire.completer.asked == []
+
+
+# --- the document changes meanwhile ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("", ("turn x", 2)),
+        ("tu", ("rn x", 4)),
+        ("turn x", None),
+        ("tx", None),
+        ("turn xy", None),
+    ],
+)
+async def test_typed_through_text_leaves_the_remainder(
+    typed: str, expected: tuple[str, int] | None, wire: LspWire
+) -> None:
+    wire.open("re\nend")
+    wire.completer.script = lambda asked: None
+    msg_id = wire.request(INLINE, at(0, 2))
+    await wire.until(lambda: wire.completer.asked)
+    wire.change(2, {"range": span(0, 2, 2), "text": typed})
+    wire.completer.asked[0].answer("turn x")
+    items = (await wire.answer(msg_id))["result"]["items"]
+    if expected is None:
+        assert items == []
+    else:
+        text, character = expected
+        assert [i["insertText"] for i in items] == [text]
+        assert items[0]["range"] == span(0, character, character)
+
+
+async def test_typed_line_end_moves_the_range_to_the_next_line(wire: LspWire) -> None:
+    wire.open("if a:\r\n")
+    wire.completer.script = lambda asked: None
+    msg_id = wire.request(INLINE, at(0, 5))
+    await wire.until(lambda: wire.completer.asked)
+    wire.change(2, {"range": span(0, 5, 5), "text": "\r\n  "})
+    wire.completer.asked[0].answer("\n    pass")
+    (item,) = (await wire.answer(msg_id))["result"]["items"]
+    assert item["insertText"] == "  pass"
+    assert item["range"] == span(1, 2, 2)
+
+
+async def test_change_elsewhere_drops_the_suggestion(wire: LspWire) -> None:
+    wire.open("a\nb\n")
+    wire.completer.script = lambda asked: None
+    msg_id = wire.request(INLINE, at(1, 1))
+    await wire.until(lambda: wire.completer.asked)
+    wire.change(2, {"range": span(0, 0, 1), "text": "z"})
+    wire.completer.asked[0].answer("c")
+    assert (await wire.answer(msg_id))["result"] == {"items": []}
+
+
+async def test_closing_the_document_cancels(wire: LspWire) -> None:
+    wire.open("a")
+    wire.completer.script = lambda asked: None
+    msg_id = wire.request(INLINE, at(0, 1))
+    await wire.until(lambda: wire.completer.asked)
+    wire.notify("textDocument/didClose", {"textDocument": {"uri": URI}})
+    assert (await wire.answer(msg_id))["error"]["code"] == -32800
+    assert wire.completer.asked[0].cancel.cancelled
+
+
+# --- cancelling -----------------------------------------------------------------------------------
+
+
+async def test_newer_request_ends_the_older_of_the_same_document(wire: LspWire) -> None:
+    other = "file:///home/user/project/other.py"
+    wire.open("a")
+    wire.open("b", uri=other)
+    wire.completer.script = lambda asked: None
+    first = wire.request(INLINE, at(0, 1))
+    beside = wire.request(INLINE, at(0, 1, uri=other))
+    await wire.until(lambda: len(wire.completer.asked) == 2)
+    second = wire.request(INLINE, at(0, 1))
+    assert (await wire.answer(first))["error"]["code"] == -32800
+    await wire.until(lambda: len(wire.completer.asked) == 3)
+    assert [a.cancel.cancelled for a in wire.completer.asked] == [True, False, False]
+    for asked in wire.completer.asked[1:]:
+        asked.answer("text")
+    # The cancelled one is answered late, as an engine between two decodes does.
+    wire.completer.asked[0].answer("late")
+    assert len((await wire.answer(second))["result"]["items"]) == 1
+    assert len((await wire.answer(beside))["result"]["items"]) == 1
+    await asyncio.sleep(0.05)
+    assert [len(wire.answers_to(i)) for i in (first, beside, second)] == [1, 1, 1]
+
+
+async def test_burst_gets_one_answer_each(wire: LspWire) -> None:
+    wire.open("a")
+    wire.completer.script = lambda asked: None
+    ids = [wire.request(INLINE, at(0, 1)) for _ in range(30)]
+    await wire.until(lambda: wire.completer.asked)
+    await wire.until(lambda: sum(bool(wire.answers_to(i)) for i in ids) == 29)
+    for asked in wire.completer.asked:
+        if not asked.cancel.cancelled:
+            asked.answer("text")
+    await wire.answer(ids[-1])
+    await asyncio.sleep(0.05)
+    assert [len(wire.answers_to(i)) for i in ids] == [1] * 30
+    codes = [wire.answers_to(i)[0].get("error", {}).get("code") for i in ids]
+    assert codes == [-32800] * 29 + [None]
+
+
+async def test_cancel_request(wire: LspWire) -> None:
+    wire.open("a")
+    wire.completer.script = lambda asked: None
+    msg_id = wire.request(INLINE, at(0, 1))
+    await wire.until(lambda: wire.completer.asked)
+    wire.notify("$/cancelRequest", {"id": msg_id})
+    wire.notify("$/cancelRequest", {"id": msg_id})
+    assert (await wire.answer(msg_id))["error"]["code"] == -32800
+    assert wire.completer.asked[0].cancel.cancelled
+    wire.completer.asked[0].answer("late")
+    await asyncio.sleep(0.05)
+    assert len(wire.answers_to(msg_id)) == 1
+
+
+async def test_cancel_before_the_handler_ran(wire: LspWire) -> None:
+    wire.open("a")
+    msg_id = wire.request(INLINE, at(0, 1))
+    wire.notify("$/cancelRequest", {"id": msg_id})
+    assert (await wire.answer(msg_id))["error"]["code"] == -32800
+    assert wire.completer.asked == []
+
+
+async def test_cancel_of_unknown_and_answered_requests_is_harmless(wire: LspWire) -> None:
+    wire.open("a")
+    for wrong in (4711, "x", None, [], {}):
+        wire.notify("$/cancelRequest", {"id": wrong})
+    msg_id = wire.request(INLINE, at(0, 1))
+    await wire.answer(msg_id)
+    wire.notify("$/cancelRequest", {"id": msg_id})
+    assert len(await wire.ghost(0, 1)) == 1
+    assert len(wire.answers_to(msg_id)) == 1

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from lsp_wire import INLINE, URI, LspWire, at
+
+from speclsp import __version__
+from speclsp.errors import ModelNotFoundError
+from speclsp.request import LogLine
+from speclsp.seam import Completer
+from speclsp.settings import Settings
+
+
+async def test_capabilities(connect: Callable[..., LspWire]) -> None:
+    wire = connect()
+    result = await wire.initialize({"notebookDocument": {"synchronization": {}}})
+    assert result["serverInfo"] == {"name": "speclsp", "version": __version__}
+    able = result["capabilities"]
+    assert able["inlineCompletionProvider"] == {}
+    assert "completionProvider" not in able
+    assert able["textDocumentSync"] == {
+        "openClose": True,
+        "change": 2,
+        "save": {"includeText": False},
+    }
+    assert able["notebookDocumentSync"] == {"notebookSelector": [{"notebook": "*"}], "save": True}
+    assert able["workspace"]["workspaceFolders"]["changeNotifications"] is True
+    assert able["executeCommandProvider"]["commands"] == [
+        "speclsp.accepted",
+        "speclsp.showStatistics",
+        "speclsp.reindex",
+        "speclsp.toggle",
+    ]
+
+
+@pytest.mark.parametrize("text_document", [{}, {"inlineCompletion": None}, None])
+async def test_clients_without_inline_completion_are_offered_both(
+    text_document: Any, connect: Callable[..., LspWire]
+) -> None:
+    wire = connect()
+    able = (await wire.initialize({"textDocument": text_document}))["capabilities"]
+    assert able["completionProvider"]["triggerCharacters"]
+    assert able["inlineCompletionProvider"] == {}  # lsp-mode asks without saying that it can
+
+
+async def test_requests_before_initialize(connect: Callable[..., LspWire]) -> None:
+    wire = connect()
+    wire.open("x")
+    for method in (INLINE, "shutdown", "workspace/executeCommand", "no/such"):
+        assert await wire.refusal(method, {}) == -32002
+    await wire.initialize()
+    assert list(wire.server.session.documents) == []
+
+
+async def test_second_initialize_is_refused(wire: LspWire) -> None:
+    assert await wire.refusal("initialize", {"capabilities": {}}) == -32600
+
+
+async def test_shutdown_closes_the_completer_and_refuses_what_follows(wire: LspWire) -> None:
+    wire.open("x")
+    wire.completer.script = lambda asked: None
+    pending = wire.request(INLINE, at(0, 1))
+    await wire.until(lambda: wire.completer.asked)
+    shutdown = wire.request("shutdown")
+    late = wire.request(INLINE, at(0, 1))
+    assert (await wire.answer(pending))["error"]["code"] == -32800
+    assert (await wire.answer(late))["error"]["code"] == -32600
+    assert (await wire.answer(shutdown))["result"] is None
+    assert wire.completer.calls[-1] == ("close",)
+    assert await wire.refusal("shutdown") == -32600
+    wire.notify("exit")
+    wire.notify("exit")
+    assert await wire.conversation.until_over()
+    assert await wire.conversation.close() == 0
+    assert [len(wire.answers_to(i)) for i in (pending, shutdown, late)] == [1, 1, 1]
+    assert wire.completer.calls.count(("close",)) == 1
+
+
+async def test_statistics_are_logged_before_the_completer_closes(wire: LspWire) -> None:
+    wire.open("x")
+    await wire.ghost(0, 1)
+    await wire.ask("shutdown")
+    assert "requests = 1" in wire.logged
+    assert "draft acceptance" in wire.logged
+
+
+async def test_exit_without_shutdown(wire: LspWire) -> None:
+    wire.notify("exit")
+    assert await wire.conversation.until_over()
+    assert await wire.conversation.close() == 1
+    assert wire.completer.closed
+
+
+async def test_hanging_up_closes_the_completer(wire: LspWire) -> None:
+    wire.open("x")
+    wire.completer.script = lambda asked: None
+    wire.request(INLINE, at(0, 1))
+    await wire.until(lambda: wire.completer.asked)
+    wire.conversation.hang_up()
+    assert await wire.conversation.until_over()
+    assert await wire.conversation.close() == 1
+    assert wire.completer.closed
+    assert wire.completer.asked[0].cancel.cancelled
+
+
+async def test_exit_before_initialize(connect: Callable[..., LspWire]) -> None:
+    wire = connect()
+    wire.notify("exit")
+    assert await wire.conversation.until_over()
+    assert await wire.conversation.close() == 1
+    assert wire.completers == []
+
+
+async def test_shutdown_right_after_initialize(connect: Callable[..., LspWire]) -> None:
+    wire = connect()
+    await wire.initialize_only()
+    assert await wire.ask("shutdown") is None
+    wire.notify("exit")
+    assert await wire.conversation.close() == 0
+    assert all(c.closed for c in wire.completers)
+
+
+async def test_documents_opened_before_the_completer_are_told(
+    connect: Callable[..., LspWire],
+) -> None:
+    wire = connect()
+    wire.unanswered.add("workspace/configuration")
+    await wire.initialize_only({"workspace": {"configuration": True}})
+    wire.open("early")
+    await wire.until(lambda: wire.server.session.completer is not None)
+    assert wire.completer.calls == [
+        ("start",),
+        ("open_folder", "/home/user/project", "project"),
+        ("open_document", URI),
+    ]
+    assert wire.completer.documents[URI].text == "early"
+
+
+async def test_completer_that_cannot_be_made_is_reported_once(
+    connect: Callable[..., LspWire],
+) -> None:
+    def factory(settings: Settings) -> Completer:
+        raise ModelNotFoundError("There is no model at /x.gguf.", remedy="Set model.")
+
+    wire = connect(factory)
+    await wire.initialize_only()
+    await wire.until(lambda: wire.shown)
+    wire.open("x")
+    assert await wire.ghost(0, 1) == []
+    assert await wire.ask("workspace/executeCommand", {"command": "speclsp.reindex"}) is None
+    assert len(wire.shown) == 1
+    assert "There is no model at /x.gguf. Set model." in wire.shown[0]
+    assert wire.params_of("speclsp/status")[-1]["state"] == "failed"
+    assert await wire.ask("shutdown") is None
+
+
+async def test_changed_settings_give_a_failed_completer_another_try(
+    connect: Callable[..., LspWire],
+) -> None:
+    good: list[LspWire] = []
+
+    def factory(settings: Settings) -> Completer:
+        if settings.model == "":
+            raise ModelNotFoundError("missing")
+        return good[0]._make(settings)
+
+    wire = connect(factory)
+    good.append(wire)
+    await wire.initialize_only()
+    await wire.until(lambda: wire.shown)
+    settings = {"settings": {"speclsp": {"model": "/y.gguf"}}}
+    wire.notify("workspace/didChangeConfiguration", settings)
+    await wire.until(lambda: wire.server.session.completer is not None)
+    assert wire.completer.settings.model == "/y.gguf"
+
+
+async def test_completer_is_made_off_the_event_loop(connect: Callable[..., LspWire]) -> None:
+    ticks = 0
+
+    def factory(settings: Settings) -> Completer:
+        # The loop goes on meanwhile, or this would never end.
+        while ticks < 3:
+            pass
+        return wire._make(settings)
+
+    wire = connect(factory)
+    await wire.initialize_only()
+    while wire.server.session.completer is None:
+        ticks += 1
+        await asyncio.sleep(0)
+    assert ticks >= 3
+
+
+async def test_last_words_of_the_completer_reach_the_log(
+    connect: Callable[..., LspWire],
+) -> None:
+    wire = connect()
+    await wire.initialize()
+    completer = wire.completer
+    close = completer.close
+
+    def emit_and_close() -> None:
+        completer.emit(LogLine(level="info", message="freed everything"))
+        close()
+
+    completer.close = emit_and_close  # type: ignore[method-assign]
+    await wire.ask("shutdown")
+    assert "freed everything" in wire.logged

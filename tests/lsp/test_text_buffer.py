@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speclsp.lsp.text_buffer import (
+    Cursor,
+    PositionEncoding,
+    TextBuffer,
+    code_points,
+    code_units,
+    split_lines,
+)
+
+TEXT = st.text(alphabet="ab\r\n\x0c\u2028é名😋", max_size=12)
+ENCODINGS: list[PositionEncoding] = ["utf-8", "utf-16", "utf-32"]
+
+
+def buffer(text: str) -> TextBuffer:
+    return TextBuffer("file:///a.py", "python", 1, text)
+
+
+def with_line_feeds(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+@given(TEXT)
+def test_lines_are_those_of_lsp(text: str) -> None:
+    lines = split_lines(text)
+    assert "".join(lines) == text
+    assert [line.rstrip("\r\n") for line in lines] == with_line_feeds(text).split("\n")
+
+
+@given(TEXT, st.lists(st.tuples(*[st.integers(0, 5)] * 4, TEXT), max_size=5))
+def test_edits_agree_with_the_plain_string(
+    text: str, edits: list[tuple[int, int, int, int, str]]
+) -> None:
+    edited = buffer(text)
+    for line, column, end_line, end_column, inserted in edits:
+        start = edited.cursor_at(line, column, "utf-32")
+        end = edited.cursor_at(end_line, end_column, "utf-32")
+        low, high = sorted((offset(text, start), offset(text, end)))
+        text = text[:low] + inserted + text[high:]
+        edited.replace(start, end, inserted)
+        assert edited.text == with_line_feeds(text)
+        assert edited.n_lines == len(split_lines(text))
+
+
+def offset(text: str, cursor: Cursor) -> int:
+    lines = split_lines(text)
+    return sum(len(line) for line in lines[: cursor.line]) + cursor.column
+
+
+@given(TEXT, st.integers(0, 6), st.integers(0, 40), st.sampled_from(ENCODINGS))
+def test_split_puts_the_text_together_again(
+    text: str, line: int, character: int, encoding: PositionEncoding
+) -> None:
+    edited = buffer(text)
+    cursor = edited.cursor_at(line, character, encoding)
+    prefix, suffix = edited.split_at(cursor)
+    assert prefix + suffix == with_line_feeds(text)
+    assert prefix.count("\n") == cursor.line
+    # Back to the wire and again to the same place.
+    units = edited.character_at(cursor, encoding)
+    assert edited.cursor_at(cursor.line, units, encoding) == cursor
+
+
+@pytest.mark.parametrize(
+    ("text", "n_units", "encoding", "n_points"),
+    [
+        ("a😋b", 1, "utf-16", 1),
+        ("a😋b", 2, "utf-16", 1),  # inside the surrogate pair
+        ("a😋b", 3, "utf-16", 2),
+        ("a😋b", 4, "utf-8", 1),  # inside the four bytes
+        ("a😋b", 5, "utf-8", 2),
+        ("é", 1, "utf-8", 0),
+        ("a😋b", 2, "utf-32", 2),
+        ("a😋b", 99, "utf-16", 3),
+        ("", 5, "utf-8", 0),
+    ],
+)
+def test_code_points(text: str, n_units: int, encoding: PositionEncoding, n_points: int) -> None:
+    assert code_points(text, n_units, encoding) == n_points
+
+
+@given(TEXT, st.sampled_from(ENCODINGS))
+def test_units_and_points_are_inverse(text: str, encoding: PositionEncoding) -> None:
+    for n in range(len(text) + 1):
+        assert code_points(text, code_units(text[:n], encoding), encoding) == n

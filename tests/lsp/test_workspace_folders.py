@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from lsp_wire import FOLDER, LspWire
+
+SECOND = "file:///home/user/second"
+
+
+def change(wire: LspWire, *, added: tuple[str, ...] = (), removed: tuple[str, ...] = ()) -> None:
+    event = {
+        "added": [{"uri": uri, "name": "any"} for uri in added],
+        "removed": [{"uri": uri, "name": "any"} for uri in removed],
+    }
+    wire.notify("workspace/didChangeWorkspaceFolders", {"event": event})
+
+
+async def test_folders_come_and_go(wire: LspWire) -> None:
+    change(wire, added=(SECOND,), removed=(FOLDER,))
+    await wire.until(lambda: "/home/user/second" in wire.completer.folders)
+    assert wire.completer.folders == {"/home/user/second": "second"}
+    wire.open("x", uri=f"{SECOND}/a/b.py")
+    await wire.ghost(0, 1, uri=f"{SECOND}/a/b.py")
+    request = wire.completer.asked[-1].request
+    assert (request.repo_name, request.path) == ("second", "a/b.py")
+
+
+async def test_folder_twice_is_one(wire: LspWire) -> None:
+    change(wire, added=(FOLDER, f"{FOLDER}/", SECOND))
+    await wire.until(lambda: "/home/user/second" in wire.completer.folders)
+    assert [c for c in wire.completer.calls if c[0] == "open_folder"] == [
+        ("open_folder", "/home/user/project", "project"),
+        ("open_folder", "/home/user/second", "second"),
+    ]
+
+
+async def test_unknown_folder_cannot_go(wire: LspWire) -> None:
+    change(wire, removed=("file:///home/user/third",))
+    await wire.ask("workspace/executeCommand", {"command": "speclsp.reindex"})
+    assert not [c for c in wire.completer.calls if c[0] == "close_folder"]
+
+
+async def test_folder_that_goes_at_once_is_not_opened(wire: LspWire) -> None:
+    change(wire, added=(SECOND,))
+    change(wire, removed=(SECOND,), added=("file:///home/user/third",))
+    await wire.until(lambda: "/home/user/third" in wire.completer.folders)
+    assert "/home/user/second" not in wire.completer.folders
+
+
+async def test_older_clients_name_a_root(connect: Callable[..., LspWire]) -> None:
+    for named in ({"rootUri": FOLDER}, {"rootPath": "/home/user/project"}):
+        wire = connect()
+        await wire.initialize(folders=(), **named)
+        assert wire.completer.folders == {"/home/user/project": "project"}
+
+
+async def test_no_folder_at_all(connect: Callable[..., LspWire]) -> None:
+    wire = connect()
+    await wire.initialize(folders=())
+    wire.open("x", uri="file:///home/user/lib/mod.py")
+    wire.open("y", uri="untitled:Untitled-1")
+    await wire.ghost(0, 1, uri="file:///home/user/lib/mod.py")
+    await wire.ghost(0, 1, uri="untitled:Untitled-1")
+    first, second = (a.request for a in wire.completer.asked)
+    assert (first.repo_name, first.path) == ("lib", "mod.py")
+    assert (second.repo_name, second.path) == ("untitled", "Untitled-1.py")
+
+
+async def test_repository_is_named_as_its_remote(
+    tmp_path: Path, connect: Callable[..., LspWire]
+) -> None:
+    checkout = tmp_path / "wc"
+    (checkout / ".git").mkdir(parents=True)
+    (checkout / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    config = '[remote "origin"]\n\turl = https://example.org/team/rocket.git\n'
+    (checkout / ".git" / "config").write_text(config)
+    wire = connect()
+    await wire.initialize(folders=(checkout.as_uri(),))
+    assert wire.completer.folders == {str(checkout): "rocket"}

@@ -1,0 +1,139 @@
+"""A completer that does as it is told, and writes down what it was asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from speclsp.cancellation import CancellationToken
+from speclsp.errors import EngineUnavailableError
+from speclsp.request import (
+    CompletionRequest,
+    CompletionResult,
+    Document,
+    EngineState,
+    Event,
+    RequestStats,
+    SessionStats,
+    WorkspaceFolder,
+)
+from speclsp.settings import Settings
+
+
+@dataclasses.dataclass
+class Asked:
+    """One request with what became of it."""
+
+    request: CompletionRequest
+    cancel: CancellationToken
+    future: Future[CompletionResult]
+    completion_id: str
+
+    def answer(self, text: str, *, n_replaced: int = 0, finish_reason: Any = "stop") -> None:
+        self.future.set_result(
+            CompletionResult(
+                completion_id=self.completion_id,
+                text=text,
+                finish_reason=finish_reason,
+                stats=RequestStats(n_prompt=7, n_predicted=3),
+                n_replaced=n_replaced,
+            )
+        )
+
+
+class ScriptedCompleter:
+    """Answers each request by ``script``; a script that does nothing leaves it open."""
+
+    def __init__(self, settings: Settings, script: Callable[[Asked], None] | None = None) -> None:
+        self.settings = settings
+        self.script = script or (lambda asked: asked.answer("completed"))
+        self.asked: list[Asked] = []
+        self.calls: list[tuple[Any, ...]] = []
+        self.documents: dict[str, Document] = {}
+        self.folders: dict[str, str] = {}
+        self.applied: list[Settings] = []
+        self.needs_restart: tuple[str, ...] = ()
+        self.loading = False
+        self.closed = False
+        self.thread_names: set[str] = set()
+        self._events: queue.Queue[Event] = queue.Queue()
+
+    def emit(self, event: Event) -> None:
+        self._events.put(event)
+
+    def start(self) -> None:
+        self.calls.append(("start",))
+
+    def apply_settings(self, settings: Settings) -> tuple[str, ...]:
+        self.applied.append(settings)
+        self.settings = settings
+        return self.needs_restart
+
+    def open_folder(self, folder: WorkspaceFolder) -> None:
+        self.calls.append(("open_folder", folder.root, folder.name))
+        self.folders[folder.root] = folder.name
+
+    def close_folder(self, root: str) -> None:
+        self.calls.append(("close_folder", root))
+        self.folders.pop(root, None)
+
+    def reindex(self) -> None:
+        self.calls.append(("reindex",))
+
+    def open_document(self, document: Document) -> None:
+        self.calls.append(("open_document", document.uri))
+        self.documents[document.uri] = document
+
+    def change_document(self, document: Document) -> None:
+        self.calls.append(("change_document", document.uri, document.version))
+        self.documents[document.uri] = document
+
+    def save_document(self, uri: str) -> None:
+        self.calls.append(("save_document", uri))
+
+    def close_document(self, uri: str) -> None:
+        self.calls.append(("close_document", uri))
+        self.documents.pop(uri, None)
+
+    def complete(
+        self, request: CompletionRequest, cancel: CancellationToken
+    ) -> Future[CompletionResult]:
+        self.thread_names.add(threading.current_thread().name)
+        asked = Asked(request, cancel, Future(), f"completion-{len(self.asked) + 1}")
+        self.asked.append(asked)
+        if self.loading:
+            asked.future.set_exception(EngineUnavailableError("loading"))
+        else:
+            self.script(asked)
+        return asked.future
+
+    def shown(self, completion_id: str) -> None:
+        self.calls.append(("shown", completion_id))
+
+    def accepted(self, completion_id: str, n_chars: int | None = None) -> None:
+        self.calls.append(("accepted", completion_id, n_chars))
+
+    def statistics(self) -> SessionStats:
+        return SessionStats(
+            n_requests=len(self.asked),
+            n_completions=sum(1 for a in self.asked if a.future.done()),
+            n_cancelled=sum(1 for a in self.asked if a.cancel.cancelled),
+            state="ready",
+        )
+
+    def state(self) -> EngineState:
+        return "loading" if self.loading else "ready"
+
+    def next_event(self, timeout_s: float) -> Event | None:
+        try:
+            return self._events.get(timeout=0 if self.closed else min(timeout_s, 0.05))
+        except queue.Empty:
+            return None
+
+    def close(self) -> None:
+        self.calls.append(("close",))
+        self.closed = True
