@@ -1,17 +1,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from lsp_wire import INLINE, URI, LspWire, at
+import pytest_lsp
+from lsp_wire import FOLDER, INLINE, URI, LspWire, at
 
 from speclsp import __version__
 from speclsp.errors import ModelNotFoundError
 from speclsp.request import LogLine
 from speclsp.seam import Completer
 from speclsp.settings import Settings
+
+CLIENTS = sorted((Path(pytest_lsp.__file__).parent / "clients").glob("*.json"))
 
 
 async def test_capabilities(connect: Callable[..., LspWire]) -> None:
@@ -209,3 +214,20 @@ async def test_last_words_of_the_completer_reach_the_log(
     completer.close = emit_and_close  # type: ignore[method-assign]
     await wire.ask("shutdown")
     assert "freed everything" in wire.logged
+
+
+@pytest.mark.parametrize("file", CLIENTS, ids=lambda file: file.stem)
+async def test_capabilities_that_real_clients_send(
+    file: Path, connect: Callable[..., LspWire]
+) -> None:
+    wire = connect()
+    recorded = json.loads(file.read_text(encoding="utf-8"))
+    recorded["workspaceFolders"] = [{"uri": FOLDER, "name": "project"}]
+    result = await wire.ask("initialize", recorded)
+    wire.notify("initialized", {})
+    await wire.until(lambda: wire.server.session.completer is not None)
+    wire.open("x")
+    assert len(await wire.ghost(0, 1)) == 1
+    assert ("completionProvider" in result["capabilities"]) is (
+        "inlineCompletion" not in recorded["capabilities"]["textDocument"]
+    )

@@ -1,0 +1,194 @@
+"""The server as a process on standard input and output."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lsp_wire import INLINE, URI, at
+
+from speclsp.lsp.framing import FrameDecoder, FramingProblem, frame
+
+SERVER = Path(__file__).parent.parent / "support" / "scripted_server.py"
+TIMEOUT_S = 20
+
+
+class Process:
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(SERVER), "--stdio"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+        )
+        self.messages: list[dict[str, Any]] = []
+        self._decoder = FrameDecoder()
+
+    def write(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(data)
+
+    def send(self, **message: Any) -> None:
+        self.write(frame(json.dumps({"jsonrpc": "2.0", **message}).encode()))
+
+    def read(self) -> bool:
+        assert self.process.stdout is not None
+        data = self.process.stdout.read(65536)
+        for piece in self._decoder.feed(data or b""):
+            # Nothing but frames may come.
+            assert not isinstance(piece, FramingProblem), piece
+            self.messages.append(json.loads(piece))
+        return bool(data)
+
+    def answer(self, msg_id: Any) -> dict[str, Any]:
+        while True:
+            for message in self.messages:
+                if "method" not in message and message.get("id") == msg_id:
+                    self.messages.remove(message)
+                    return message
+            assert self.read(), "the server ended"
+
+    def initialize(self) -> dict[str, Any]:
+        able = {"textDocument": {"inlineCompletion": {}}}
+        self.send(id="init", method="initialize", params={"capabilities": able})
+        answer = self.answer("init")
+        self.send(method="initialized", params={})
+        while "scripted completer made" not in str(self.messages):
+            assert self.read()
+        return answer
+
+    def open(self, text: str) -> None:
+        document = {"uri": URI, "languageId": "python", "version": 1, "text": text}
+        self.send(method="textDocument/didOpen", params={"textDocument": document})
+
+    def end(self) -> tuple[int, bytes]:
+        """Return exit code and standard error once the process has ended."""
+        while self.read():
+            pass
+        _, errors = self.process.communicate(timeout=TIMEOUT_S)
+        return self.process.returncode, errors
+
+
+@pytest.fixture
+def server() -> Iterator[Process]:
+    started = Process()
+    yield started
+    started.process.kill()
+    started.process.communicate()
+
+
+def test_session_from_initialize_to_exit(server: Process) -> None:
+    server.initialize()
+    server.open("a = 1\n")
+    server.send(id=1, method=INLINE, params=at(0, 5))
+    assert server.answer(1)["result"]["items"][0]["insertText"] == " # 5+1"
+    server.send(id=2, method="shutdown")
+    assert server.answer(2)["result"] is None
+    server.send(method="exit")
+    assert server.end() == (0, b"")
+    assert "draft acceptance" in str(server.messages)
+
+
+def test_everything_in_one_write(server: Process) -> None:
+    server.initialize()
+    server.open("wait")
+    for msg_id in range(20):
+        server.send(id=msg_id, method=INLINE, params=at(0, 4))
+    server.send(id="off", method="shutdown")
+    server.send(method="exit")
+    code, errors = server.end()
+    assert (code, errors) == (0, b"")
+    answers = [m for m in server.messages if "method" not in m]
+    assert sorted(str(m["id"]) for m in answers) == sorted(str(i) for i in [*range(20), "off"])
+    assert {m["error"]["code"] for m in answers if m["id"] != "off"} == {-32800}
+
+
+def test_stray_output_does_not_break_the_wire(server: Process) -> None:
+    server.initialize()
+    server.open("print")
+    server.send(id=1, method=INLINE, params=at(0, 5))
+    # Standard input is empty to the plugin: the client's bytes stay ours.
+    assert server.answer(1)["result"]["items"][0]["insertText"] == "read ''"
+    server.send(id=2, method="shutdown")
+    server.answer(2)
+    server.send(method="exit")
+    code, errors = server.end()
+    assert code == 0
+    assert errors.splitlines() == [b"a stray line of C", b"a stray line of a child"]
+    logged = [m["params"]["message"] for m in server.messages if "params" in m]
+    assert "printed: a stray line" in logged
+    assert "plugin: a plugin's warning" in logged
+
+
+def test_end_of_input_ends_the_server(server: Process) -> None:
+    server.initialize()
+    assert server.process.stdin is not None
+    server.process.stdin.close()
+    server.process.stdin = None
+    assert server.end() == (1, b"")
+    assert "draft acceptance" in str(server.messages)
+
+
+def test_end_of_input_before_initialize(server: Process) -> None:
+    assert server.process.stdin is not None
+    server.process.stdin.close()
+    server.process.stdin = None
+    assert server.end() == (1, b"")
+
+
+def test_exit_without_shutdown(server: Process) -> None:
+    server.initialize()
+    server.send(method="exit")
+    assert server.end() == (1, b"")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_end_the_session_cleanly(number: int, server: Process) -> None:
+    server.initialize()
+    server.process.send_signal(number)
+    assert server.end() == (1, b"")
+    assert "draft acceptance" in str(server.messages)
+
+
+def test_client_that_stops_reading(server: Process) -> None:
+    server.initialize()
+    assert server.process.stdout is not None
+    server.process.stdout.close()
+    server.open("a")
+    for msg_id in range(50):
+        server.send(id=msg_id, method=INLINE, params=at(0, 1))
+    assert server.process.wait(TIMEOUT_S) == 1
+
+
+def test_garbage_between_frames(server: Process) -> None:
+    server.initialize()
+    for garbage in (
+        b"Content-Length: nine\r\n\r\n",
+        b"hello\r\n\r\n",
+        frame(b"{not json"),
+        frame(b"\xff\xff"),
+        frame(b"[]"),
+        b"Content-Length: 3\r\nCookie: x\r\n\r\nabc",
+    ):
+        server.write(garbage)
+        assert server.answer(None)["error"]["code"] in {-32700, -32600}
+    server.open("a")
+    server.send(id=1, method=INLINE, params=at(0, 1))
+    assert len(server.answer(1)["result"]["items"]) == 1
+
+
+def test_huge_content_length(server: Process) -> None:
+    server.initialize()
+    server.write(b"Content-Length: 999999999999\r\n\r\n{}")
+    assert server.answer(None)["error"]["code"] == -32700
+    assert server.process.stdin is not None
+    server.process.stdin.close()
+    server.process.stdin = None
+    assert server.end()[0] == 1
