@@ -8,7 +8,7 @@ from pathlib import Path
 
 from speclsp.errors import ModelNotFoundError, SpecLspError
 
-TARGET_FILE_NAME = "embedded-target-q8_0.gguf"
+TARGET_FILE_NAME = "embedded-target-f16.gguf"
 DRAFT_FILE_NAME = "embedded-draft-q8_0.gguf"
 
 MAX_PROMPT = 640

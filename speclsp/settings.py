@@ -309,7 +309,7 @@ class Settings:
     threads: _MinusOneOrMore = _setting(
         -1,
         "target model",
-        "CPU threads while decoding; -1 takes the physical cores.",
+        "CPU threads while decoding; -1 takes the physical cores, fewer for a small model.",
         scope="engine",
         aliases=("n_threads",),
         short="-t",
@@ -364,8 +364,8 @@ class Settings:
     spec_draft_model: str = _setting(
         "",
         "draft model",
-        "Path of the draft model's GGUF; empty for the embedded one beside the embedded target, "
-        "else none.",
+        "Path of the draft model's GGUF; empty for none, `embedded` for the one that comes with "
+        "speclsp and fits the embedded target.",
         scope="engine",
         aliases=("draft_model", "model_draft"),
         short="-md",
@@ -435,7 +435,7 @@ class Settings:
     spec_draft_threads: _MinusOneOrMore = _setting(
         -1,
         "draft model",
-        "CPU threads of the draft model; -1 follows `threads`.",
+        "CPU threads of the draft model; -1 follows `threads`, fewer for a small model.",
         scope="engine",
         aliases=("threads_draft",),
         short="-td",

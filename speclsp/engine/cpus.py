@@ -1,7 +1,9 @@
-"""How many CPU threads pay: physical cores that this process may use.
+"""How many CPU threads pay: physical cores that this process may use, fewer for a small model.
 
-llama.cpp's threads wait for each other by spinning, so that a thread too many costs more than it
-brings: hyper-threads and cores beyond a container's quota are not counted.
+llama.cpp's threads wait for each other after every operation, so that a thread too many costs more
+than it brings: hyper-threads and cores beyond a container's quota are not counted.  A model that
+one core computes in less time than the waiting takes gets one thread: the embedded model decodes a
+token in 0.3 ms with one and 0.9 ms with two.
 """
 
 from __future__ import annotations
@@ -12,6 +14,9 @@ from pathlib import Path
 
 _CPU_FOLDER = Path("/sys/devices/system/cpu")
 _CGROUP_QUOTA_FILE = Path("/sys/fs/cgroup/cpu.max")
+
+BYTES_PER_THREAD = 32 * 1024 * 1024
+"""Weights that one thread reads per token before another one pays: 2 to 3 ms of memory traffic."""
 
 
 def physical_cpu_count(
@@ -30,6 +35,11 @@ def physical_cpu_count(
         n_cores = len(cores)
     quota = _quota(cgroup_quota_file)
     return max(1, n_cores if quota is None else min(n_cores, math.ceil(quota)))
+
+
+def thread_count(model_bytes: int, n_cores: int) -> int:
+    """Return how many of ``n_cores`` threads pay for a model of this size, at least 1."""
+    return max(1, min(n_cores, math.ceil(model_bytes / BYTES_PER_THREAD)))
 
 
 def _usable_cpu_ids() -> list[int]:

@@ -191,7 +191,9 @@ def load_draft_model(
     own_vocabulary.close()
     check_vocabularies(vocabulary, own_vocabulary)
     try:
-        model_params, context_params = draft_params(settings, n_ctx_target)
+        model_params, context_params = draft_params(
+            settings, n_ctx_target, model_bytes=path.stat().st_size
+        )
     except SettingsError as error:
         # A draft model that cannot be used stops nothing else.
         raise ModelLoadError(error.message, remedy=error.remedy) from error

@@ -23,6 +23,9 @@ from speclsp.settings import Settings
 MAX_PROMPT = 2048
 """Prompt tokens where settings and model leave it open: more costs time at every jump."""
 
+EMBEDDED = "embedded"
+"""The draft model's setting that means the one that comes with speclsp."""
+
 Progress = Callable[[float], bool]
 """Takes the share that is loaded, 0 to 1; returns whether to go on."""
 Log = Callable[[LogLevel, str], None]
@@ -103,11 +106,12 @@ class Loader(Protocol):
 
 
 def model_files(settings: Settings) -> ModelFiles:
-    """Return the model files that the settings name, the embedded ones where they name none."""
+    """Return the model files that the settings name, the embedded target where they name none."""
     target = Path(settings.model).expanduser() if settings.model else embedded.embedded_target()
-    if settings.spec_draft_model:
-        return ModelFiles(target=target, draft=Path(settings.spec_draft_model).expanduser())
-    return ModelFiles(target=target, draft=None if settings.model else embedded.embedded_draft())
+    if settings.spec_draft_model == EMBEDDED:
+        return ModelFiles(target=target, draft=embedded.embedded_draft())
+    draft = Path(settings.spec_draft_model).expanduser() if settings.spec_draft_model else None
+    return ModelFiles(target=target, draft=draft)
 
 
 def wants_draft_model(settings: Settings) -> bool:
@@ -134,7 +138,9 @@ class LlamaLoader:
         from speclsp.engine.params import target_params  # noqa: PLC0415
 
         files = model_files(settings)
-        model_params, context_params = target_params(settings)
+        model_params, context_params = target_params(
+            settings, model_bytes=files.target.stat().st_size
+        )
         target = load_target(
             files.target,
             model_params,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from speclsp.engine.cpus import physical_cpu_count
+from speclsp.engine.cpus import physical_cpu_count, thread_count
 from speclsp.errors import SettingsError
 from speclsp.settings import FlashAttn, GpuLayers, KvCacheType, LoadMode, Settings, SplitMode
 
@@ -49,13 +49,18 @@ class ContextParams:
     kv_offload: bool
 
 
-def target_params(settings: Settings) -> tuple[ModelParams, ContextParams]:
+def target_params(
+    settings: Settings, *, model_bytes: int | None = None
+) -> tuple[ModelParams, ContextParams]:
     """Return the target model's parameters.
+
+    ``model_bytes`` is the size of its file, by which threads are counted where the settings leave
+    that open; None takes all cores.
 
     Raises :class:`~speclsp.errors.SettingsError` for settings that contradict each other or
     cannot be read.
     """
-    n_threads = _threads(settings)
+    n_threads = _threads(settings, model_bytes)
     model_params = ModelParams(
         devices=_devices(settings.device),
         n_gpu_layers=settings.n_gpu_layers,
@@ -86,12 +91,14 @@ def target_params(settings: Settings) -> tuple[ModelParams, ContextParams]:
     return model_params, context_params
 
 
-def draft_params(settings: Settings, n_ctx_target: int) -> tuple[ModelParams, ContextParams]:
+def draft_params(
+    settings: Settings, n_ctx_target: int, *, model_bytes: int | None = None
+) -> tuple[ModelParams, ContextParams]:
     """Return the draft model's parameters; ``n_ctx_target`` is what the target got in the end.
 
     Raises :class:`~speclsp.errors.SettingsError` as :func:`target_params` does.
     """
-    n_threads = _follow(settings.spec_draft_threads, _threads(settings))
+    n_threads = _follow(settings.spec_draft_threads, _threads(settings, model_bytes))
     model_params = ModelParams(
         devices=_devices(settings.spec_draft_device or settings.device),
         n_gpu_layers=settings.spec_draft_ngl,
@@ -127,8 +134,11 @@ def _follow(n_threads: int, followed: int) -> int:
     return n_threads if n_threads > 0 else followed
 
 
-def _threads(settings: Settings) -> int:
-    return settings.threads if settings.threads > 0 else physical_cpu_count()
+def _threads(settings: Settings, model_bytes: int | None) -> int:
+    if settings.threads > 0:
+        return settings.threads
+    n_cores = physical_cpu_count()
+    return n_cores if model_bytes is None else thread_count(model_bytes, n_cores)
 
 
 def _devices(text: str) -> tuple[str, ...] | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from speclsp.engine.cpus import physical_cpu_count
+from speclsp.engine.cpus import physical_cpu_count, thread_count
 from speclsp.engine.params import draft_params, target_params
 from speclsp.errors import SettingsError
 from speclsp.settings import Settings
@@ -182,3 +182,20 @@ def test_physical_cores(
     if quota is not None:
         quota_file.write_text(quota)
     assert physical_cpu_count(topology(tmp_path / "cpu", siblings), quota_file) == n_cores
+
+
+@pytest.mark.parametrize(
+    ("mebibytes", "n_cores", "n_threads"),
+    [(5, 8, 1), (32, 8, 1), (33, 8, 2), (500, 8, 8), (500, 2, 2), (0, 4, 1)],
+)
+def test_a_small_model_gets_few_threads(mebibytes: int, n_cores: int, n_threads: int) -> None:
+    assert thread_count(mebibytes * 1024 * 1024, n_cores) == n_threads
+
+
+def test_threads_that_the_user_set_stand_whatever_the_models_size() -> None:
+    _, context = target_params(Settings(threads=3), model_bytes=1)
+    assert (context.n_threads, context.n_threads_batch) == (3, 3)
+    _, automatic = target_params(Settings(), model_bytes=1)
+    assert automatic.n_threads == 1
+    _, draft = draft_params(Settings(spec_draft_threads=5), 100, model_bytes=1)
+    assert draft.n_threads == 5
