@@ -98,6 +98,11 @@ class EngineThread:
         return self._state
 
     @property
+    def closing(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._closing.is_set()
+
+    @property
     def busy(self) -> bool:
         """Whether a completion is running or waiting."""
         return self._running is not None or self._queue.waiting()
@@ -125,7 +130,7 @@ class EngineThread:
         self._queue.put_control(ControlJob(action))
 
     def run_idle(self, key: str, action: Callable[[], None]) -> None:
-        """Run ``action`` on the engine thread when nothing else waits."""
+        """Run ``action`` on the engine thread when nothing else waits, or when closing."""
         self._queue.put_idle(key, ControlJob(action))
 
     def apply_settings(self, settings: Settings, *, reload: bool) -> None:
@@ -155,6 +160,8 @@ class EngineThread:
             elif job is None:
                 self._free_weights("unloaded", "idle")
         self._abandon(EngineUnavailableError("the server is shutting down."))
+        for job in self._queue.take_idle():
+            self._control(job)
         self._free_weights("off", "closed")
 
     def _idle_timeout(self) -> float | None:

@@ -62,7 +62,7 @@ class LocalCompleter:
         self._remembered: OrderedDict[str, _Remembered] = OrderedDict()
         self._engine = EngineThread(
             settings=settings,
-            loader=loader if loader is not None else LlamaLoader(),
+            loader=loader if loader is not None else LlamaLoader(self._events.log),
             buffers=self._buffers,
             events=self._events,
             loaded=self._loaded,
@@ -147,7 +147,7 @@ class LocalCompleter:
     def _warm(self, uri: str) -> None:
         """Tokenise a buffer on the engine thread before the first request needs it."""
         words = self._project.words
-        if words is not None:
+        if words is not None and not self._engine.closing:
             self._buffers.warm(uri, words.vocabulary.tokenize)
 
     # --- completions ------------------------------------------------------------------------------

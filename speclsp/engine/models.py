@@ -121,14 +121,19 @@ def wants_draft_model(settings: Settings) -> bool:
 
 
 class LlamaLoader:
-    """Loads GGUFs through llama.cpp."""
+    """Loads GGUFs through llama.cpp, whose own log goes to ``log`` at debug level."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
 
     def words(self, settings: Settings) -> Words:
         """Load the target's vocabulary alone."""
         # Imported here, so that a missing llama.cpp build is an error of this call, with a
         # remedy, and not of every import of the completer.
+        from speclsp.engine.llama.library import route_log  # noqa: PLC0415
         from speclsp.engine.llama.vocabulary import load_vocabulary  # noqa: PLC0415
 
+        route_log(lambda level, line: self._log("debug", f"llama.cpp: {level}: {line}"))
         vocabulary = load_vocabulary(model_files(settings).target)
         return Words(vocabulary=vocabulary, family=family_for(vocabulary, settings.fim_template))
 

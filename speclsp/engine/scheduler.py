@@ -78,5 +78,12 @@ class FairQueue(Generic[Job, Control]):
             self._by_document.clear()
             return taken
 
+    def take_idle(self) -> list[Control]:
+        """Remove and return the idle jobs."""
+        with self._condition:
+            taken = list(self._idle.values())
+            self._idle.clear()
+            return taken
+
     def _any(self) -> bool:
         return bool(self._control or self._by_document or self._idle)
