@@ -109,7 +109,7 @@ def models(settings: Settings) -> Iterator[Finding]:
     """Load the models as the server does, and complete something."""
     try:
         files = model_files(settings)
-        words = LlamaLoader().words(settings)
+        words = LlamaLoader(lambda _level, _line: None).words(settings)
     except SpecLspError as error:
         yield Finding("model", error.message, error.remedy or "Name another model with --model.")
         return

@@ -164,7 +164,7 @@ class LlamaLoader:
         return Weights(
             target=target,
             draft=draft,
-            description=target.description,
+            description=f"{files.target.name} ({target.description})",
             draft_description=files.draft.name if files.draft is not None and draft else "",
             layers=dict(target.layers),
             supports_rollback=target.supports_rollback,
