@@ -36,6 +36,8 @@ def demo(fast: bool, svg: Path | None, **options: Any) -> None:
     Ghost text is grey; what was accepted keeps a green background.
     Nothing is kept on disk afterwards.
     """
+    if svg is not None and not svg.absolute().parent.is_dir():
+        raise click.BadParameter(f"there is no folder {svg.parent}.", param_hint="--svg")
     console = Console()
     tally = Tally()
     screen: Screen = PlainScreen(console)

@@ -29,4 +29,5 @@ def picture(result: DemoResult) -> str:
         console.print(table)
     svg = console.export_svg(title=TITLE, unique_id="speclsp-demo")
     # Pictures in a README may not load fonts from elsewhere; the browser's monospace font serves.
-    return _WEB_FONTS.sub("", svg)
+    # Some viewers drop the indentation unless they are told to keep spaces.
+    return _WEB_FONTS.sub("", svg).replace("<svg ", '<svg xml:space="preserve" ', 1)

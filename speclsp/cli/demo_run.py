@@ -110,7 +110,7 @@ class DemoRun:
         return task.result()
 
     async def _show(self, frame: Frame) -> None:
-        if frame.taking and len(frame.ghost) > len(self._moment.ghost if self._moment else ""):
+        if frame.n_taking and len(frame.ghost) > len(self._moment.ghost if self._moment else ""):
             self._moment = frame
         await self._screen.show(frame)
 

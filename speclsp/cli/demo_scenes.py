@@ -7,36 +7,35 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One piece of code that somebody means to write at the end of a file.
+    """One piece of code that somebody means to write.
 
     The ghost text comes from the model.  The typist takes it where it is what was meant to be
     written, and types on where it is not.
     """
 
     path: str
+    after: str
+    """Text of the file behind which the typing begins; empty for the file's end."""
     meant: str
+
+    def split(self, text: str) -> tuple[str, str]:
+        """Return the file's text before and after the place to type at."""
+        n_before = text.index(self.after) + len(self.after) if self.after else len(text)
+        return text[:n_before], text[n_before:]
 
 
 SCENES: tuple[Scene, ...] = (
     Scene(
-        "shop/repositories.py",
-        """
-    def remove(self, order_id: int) -> None:
-        if order_id not in self._orders:
-            raise NotFoundError(f"order {order_id} does not exist")
-        del self._orders[order_id]
-
-    def __len__(self) -> int:
-        return len(self._orders)
-""",
-    ),
-    Scene(
         "shop/models.py",
+        """            email=data["email"],
+            active=data["active"],
+        )
+""",
         '''
 
 @dataclass
 class Supplier:
-    """Somebody who delivers products."""
+    """Somebody who delivers."""
 
     id: int
     name: str
@@ -52,20 +51,16 @@ class Supplier:
         }
 ''',
     ),
+    Scene("shop/storage.py", "import Customer, Product", ", Supplier"),
     Scene(
-        "tests/test_repositories.py",
-        """
+        "shop/storage.py",
+        "",
+        '''
 
-def test_get_raises_for_an_unknown_customer(customers: CustomerRepository) -> None:
-    with pytest.raises(NotFoundError):
-        customers.get(1)
-
-
-def test_add_raises_for_a_customer_that_exists(customers: CustomerRepository) -> None:
-    customer = Customer(id=1, name="Ada", email="ada@example.com")
-    customers.add(customer)
-    with pytest.raises(DuplicateError):
-        customers.add(customer)
-""",
+def save_suppliers(path: Path, suppliers: list[Supplier]) -> None:
+    """Write suppliers to a JSON file."""
+    data = [supplier.to_dict() for supplier in suppliers]
+    path.write_text(json.dumps(data, indent=2), encoding="utf-8")
+''',
     ),
 )

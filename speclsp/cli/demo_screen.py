@@ -20,6 +20,9 @@ CURSOR = "▏"
 
 SECONDS_PER_KEY = 0.02
 SECONDS_PER_ACCEPT = 0.7
+MOST_LINES_ABOVE = 16
+LINES_BELOW = 3
+LINES_OF_CONTEXT = 3
 
 
 class Screen(Protocol):
@@ -49,19 +52,14 @@ class LiveScreen:
 
     async def show(self, frame: Frame) -> None:
         """Show a frame; one whose ghost text is about to be accepted stays longer."""
-        if not self._live.is_started:
-            self._live.start()
-        n_lines = max(8, min(24, self._console.height - 6))
-        self._live.update(
-            Group(render_frame(frame, n_lines), render_tally(self._tally)), refresh=True
-        )
-        await asyncio.sleep(self._pace * (SECONDS_PER_ACCEPT if frame.taking else SECONDS_PER_KEY))
+        n_above = max(4, min(MOST_LINES_ABOVE, self._console.height - LINES_BELOW - 5))
+        self._update(Group(render_frame(frame, n_above), render_tally(self._tally)))
+        seconds = SECONDS_PER_ACCEPT if frame.n_taking else SECONDS_PER_KEY
+        await asyncio.sleep(self._pace * seconds)
 
     def status(self, text: str) -> None:
         """Show a line that the next one replaces."""
-        if not self._live.is_started:
-            self._live.start()
-        self._live.update(Text(text, style="cyan"), refresh=True)
+        self._update(Text(text, style="cyan"))
 
     def finish(self, last: Frame) -> None:
         """Print the scene's end, which stays."""
@@ -72,6 +70,11 @@ class LiveScreen:
         """Take the moving part off the screen."""
         self._live.stop()
 
+    def _update(self, content: Group | Text) -> None:
+        if not self._live.is_started:
+            self._live.start()
+        self._live.update(content, refresh=True)
+
 
 class PlainScreen:
     """Lines, for a pipe or a file: only what stays."""
@@ -81,9 +84,9 @@ class PlainScreen:
 
     async def show(self, frame: Frame) -> None:
         """Show the ghost text that is about to be accepted."""
-        if frame.taking:
-            line = frame.text[frame.text.rfind("\n") + 1 :]
-            self._print(f"{frame.path}: {line}[{frame.ghost}]")
+        if frame.n_taking:
+            line = frame.before[frame.before.rfind("\n") + 1 :]
+            self._print(f"{frame.path}: {line}[{frame.ghost[: frame.n_taking]}]")
 
     def status(self, text: str) -> None:
         """Print a line."""
@@ -92,12 +95,12 @@ class PlainScreen:
     def finish(self, last: Frame) -> None:
         """Print what was written; accepted text is in brackets."""
         parts: list[str] = []
-        position = last.start
+        position = last.before.rfind("\n", 0, last.start) + 1
         for accepted_start, accepted_end in last.accepted:
-            parts.append(last.text[position:accepted_start])
-            parts.append(f"[{last.text[accepted_start:accepted_end]}]")
+            parts.append(last.before[position:accepted_start])
+            parts.append(f"[{last.before[accepted_start:accepted_end]}]")
             position = accepted_end
-        parts.append(last.text[position:])
+        parts.append(last.before[position:])
         self._print(f"--- {last.path}, accepted ghost text in brackets")
         self._print("".join(parts).strip("\n"))
 
@@ -108,41 +111,58 @@ class PlainScreen:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def render_frame(frame: Frame, n_lines: int) -> Panel:
-    """Return a frame's last ``n_lines`` lines up to the cursor, with the ghost text there."""
-    first_line = max(0, frame.text.count("\n") + frame.ghost.count("\n") + 1 - n_lines)
-    start = _line_start(frame.text, first_line)
-    code = Syntax("", "python", theme=THEME).highlight(frame.text[start:])
-    code.right_crop(1)  # highlight() ends every text with a line end
+def render_frame(frame: Frame, n_above: int) -> Panel:
+    """Return ``n_above`` lines up to the cursor's, the ghost text there, and a few lines below."""
+    first_line = max(0, frame.before.count("\n") + 1 - n_above)
+    start = _line_start(frame.before, first_line)
+    below = "\n".join(frame.after.split("\n")[: LINES_BELOW + 1]).rstrip("\n")
+    shown = frame.before[start:] + below
+    code = Syntax("", "python", theme=THEME).highlight(shown)
+    code.right_crop(len(code) - len(shown))  # highlight() ends every text with a line end
     for accepted_start, accepted_end in frame.accepted:
         if accepted_end > start:
             code.stylize(ACCEPTED_STYLE, max(0, accepted_start - start), accepted_end - start)
-    code.append(CURSOR, style="bold")
-    code.append(frame.ghost, style=GHOST_STYLE)
-    numbered = Text(no_wrap=True, overflow="ellipsis")
-    for line_idx, line in enumerate(code.split("\n", allow_blank=True)):
-        numbered.append(f"{first_line + line_idx + 1:>4}  ", style="bright_black")
-        numbered.append(line)
-        numbered.append("\n")
-    numbered.right_crop(1)
-    subtitle = "Tab accepts" if frame.taking else None
-    return Panel(numbered, title=frame.path, title_align="left", subtitle=subtitle)
+    above, rest = code.divide([len(frame.before) - start])
+    above.append(CURSOR, style="bold")
+    above.append(frame.ghost, style=GHOST_STYLE)
+    above.append(rest)
+    return Panel(
+        _numbered(above, first_line),
+        title=frame.path,
+        title_align="left",
+        subtitle=_subtitle(frame),
+    )
 
 
 def render_tally(tally: Tally) -> Text:
     """Return the line below the file: keys, accepted suggestions, the last answer's time."""
-    latency = f", last answer {tally.ms_requests[-1]:.0f} ms" if tally.ms_requests else ""
     return Text(
         f"{tally.n_keys} keys typed, {tally.n_accepted} suggestions accepted "
         f"({tally.n_chars_accepted} characters), {tally.n_shown} of {tally.n_requests} "
-        f"requests gave ghost text{latency}",
+        f"requests gave ghost text, last answer {tally.ms_last_answer:.0f} ms",
         style="cyan",
     )
 
 
 def n_scene_lines(frame: Frame) -> int:
     """Return how many lines show all that was written, and a little of what stood before."""
-    return frame.text.count("\n", frame.start) + 4
+    return frame.before.count("\n", frame.start) + 1 + LINES_OF_CONTEXT
+
+
+def _numbered(code: Text, first_line: int) -> Text:
+    numbered = Text(no_wrap=True, overflow="ellipsis")
+    for line_idx, line in enumerate(code.split("\n", allow_blank=True)):
+        numbered.append(f"{first_line + line_idx + 1:>4}  ", style="bright_black")
+        numbered.append(line)
+        numbered.append("\n")
+    numbered.right_crop(1)
+    return numbered
+
+
+def _subtitle(frame: Frame) -> str | None:
+    if not frame.n_taking:
+        return None
+    return "Tab: accepted" if frame.n_taking == len(frame.ghost) else "its first lines: accepted"
 
 
 def _line_start(text: str, line_idx: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from speclsp.cli.demo_scenes import Scene
@@ -16,17 +16,18 @@ LEAST_CHARS_TAKEN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What is on the screen: a buffer with the cursor at its end, and the ghost text there."""
+    """What is on the screen: a file's text before and after the cursor, and the ghost text."""
 
     path: str
-    text: str
+    before: str
+    after: str
     start: int
-    """Where the scene's own text begins in ``text``; the cursor is at its end."""
+    """Where the scene's own text begins in ``before``."""
     ghost: str = ""
     accepted: tuple[tuple[int, int], ...] = ()
-    """Ranges of ``text`` that were ghost text."""
-    taking: bool = False
-    """Whether the ghost text is about to be accepted."""
+    """Ranges of ``before`` that were ghost text."""
+    n_taking: int = 0
+    """Characters of the ghost text that are about to be accepted: all, or its first lines."""
 
 
 @dataclass(slots=True)
@@ -38,11 +39,11 @@ class Tally:
     n_chars_accepted: int = 0
     n_requests: int = 0
     n_shown: int = 0
-    ms_requests: list[float] = field(default_factory=list)
+    ms_last_answer: float = 0.0
 
 
 class Typist:
-    """Writes scenes keystroke by keystroke."""
+    """Writes scenes keystroke by keystroke, and asks for ghost text after each."""
 
     def __init__(
         self,
@@ -59,68 +60,86 @@ class Typist:
         self._clock = clock
 
     async def play(self, scene: Scene) -> Frame:
-        """Type a scene at the end of its file; returns the last frame."""
+        """Type a scene into its file and save that; returns the last frame."""
         path = self._folder / scene.path
-        before = path.read_text(encoding="utf-8")
-        self._server.open(path, before)
+        text = path.read_text(encoding="utf-8")
+        self._server.open(path, text)
+        head, tail = scene.split(text)
         accepted: list[tuple[int, int]] = []
         n_written = 0
         while n_written < len(scene.meant):
-            text = before + scene.meant[:n_written]
-            item = await self._ask(text)
-            ghost = _ghost_text(item, text)
-            takes = _is_meant(ghost, scene.meant[n_written:])
+            before = head + scene.meant[:n_written]
+            item = await self._ask(before)
+            ghost = _ghost_text(item, before)
+            n_taken = _n_meant(ghost, scene.meant[n_written:])
             await self._show(
                 Frame(
                     path=scene.path,
-                    text=text,
-                    start=len(before),
+                    before=before,
+                    after=tail,
+                    start=len(head),
                     ghost=ghost,
                     accepted=tuple(accepted),
-                    taking=takes,
+                    n_taking=n_taken,
                 )
             )
-            if item is not None and takes:
-                accepted.append((len(text), len(text) + len(ghost)))
-                n_written += len(ghost)
+            if item is not None and n_taken:
+                accepted.append((len(before), len(before) + n_taken))
+                n_written += n_taken
+                self._server.change(head + scene.meant[:n_written] + tail)
+                await self._accept(item, len(ghost) - n_taken)
                 self._tally.n_accepted += 1
-                self._tally.n_chars_accepted += len(ghost)
-                self._server.change(before + scene.meant[:n_written])
-                await self._server.accept(item)
+                self._tally.n_chars_accepted += n_taken
             else:
                 n_written += 1
+                self._server.change(head + scene.meant[:n_written] + tail)
                 self._tally.n_keys += 1
-                self._server.change(before + scene.meant[:n_written])
-        text = before + scene.meant
-        path.write_text(text, encoding="utf-8")
+        path.write_text(head + scene.meant + tail, encoding="utf-8")
         self._server.save()
-        last = Frame(path=scene.path, text=text, start=len(before), accepted=tuple(accepted))
-        await self._show(last)
-        return last
+        return Frame(
+            path=scene.path,
+            before=head + scene.meant,
+            after=tail,
+            start=len(head),
+            accepted=tuple(accepted),
+        )
 
-    async def _ask(self, text: str) -> InlineItem | None:
-        line = text.count("\n")
-        character = len(text) - (text.rfind("\n") + 1)
+    async def _ask(self, before: str) -> InlineItem | None:
+        line = before.count("\n")
+        character = len(before) - (before.rfind("\n") + 1)
         started = self._clock()
         items = await self._server.inline_completion(line, character)
-        self._tally.ms_requests.append(1000 * (self._clock() - started))
+        self._tally.ms_last_answer = 1000 * (self._clock() - started)
         self._tally.n_requests += 1
-        if not items:
-            return None
-        self._tally.n_shown += 1
-        return items[0]
+        self._tally.n_shown += bool(items)
+        return items[0] if items else None
+
+    async def _accept(self, item: InlineItem, n_left: int) -> None:
+        if n_left:
+            self._server.accept_partly(item, len(item.insert_text) - n_left)
+        else:
+            await self._server.accept(item)
 
 
-def _ghost_text(item: InlineItem | None, text: str) -> str:
-    """Return what an item adds at the end of ``text``: it may begin with the line's own text."""
-    if item is None:
+def _ghost_text(item: InlineItem | None, before: str) -> str:
+    """Return what an item adds at the end of ``before``; empty where it replaces what follows.
+
+    An item may begin with what stands before the cursor on its line.
+    """
+    character = len(before) - (before.rfind("\n") + 1)
+    if item is None or item.end_character != character:
         return ""
-    character = len(text) - (text.rfind("\n") + 1)
     n_typed = character - item.start_character
-    if n_typed and not item.insert_text.startswith(text[-n_typed:]):
+    if n_typed and not item.insert_text.startswith(before[-n_typed:]):
         return ""
     return item.insert_text[n_typed:]
 
 
-def _is_meant(ghost: str, rest: str) -> bool:
-    return len(ghost.strip()) >= LEAST_CHARS_TAKEN and rest.startswith(ghost)
+def _n_meant(ghost: str, rest: str) -> int:
+    """Return how much of the ghost text is meant: all of it, its first lines, or 0."""
+    line_ends = [idx for idx, char in enumerate(ghost) if char == "\n"]
+    for n_chars in (len(ghost), *reversed(line_ends)):
+        taken = ghost[:n_chars]
+        if rest.startswith(taken) and len(taken.strip()) >= LEAST_CHARS_TAKEN:
+            return n_chars
+    return 0

@@ -1,0 +1,251 @@
+"""``speclsp complete`` as a process, with the real engine."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+pytestmark = pytest.mark.real
+
+ROOT = Path(__file__).parents[2]
+
+PREFIXES = (
+    "def add(a, b):\n    return ",
+    "import os\nimport ",
+    "class Point:\n    def __init__(self, x, y):\n        self.x = x\n        self.",
+    "for i in range(10):\n    ",
+    "def find(items, name):\n    for item in items:\n        if item.name == name:\n            ",
+    "class Stack:\n    def push(self, item):\n        self.items.append(item)\n\n    def pop(",
+    "try:\n    value = int(text)\nexcept ",
+    "with open(path) as file:\n    for line in ",
+    "    def to_dict(self):\n        return {\n            'id': self.id,\n            'name': ",
+    "# Größe und Maß 𝔘\nx = ",
+)
+
+
+class DrafterStats(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    n_drafts: int
+    n_drafted: int
+    n_accepted: int
+
+
+class Stats(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    n_prompt: int
+    n_prompt_evaluated: int
+    n_predicted: int
+    n_target_passes: int
+    n_drafted: int
+    n_accepted: int
+    drafters: dict[str, DrafterStats]
+    ms_prompt: float
+    ms_predict: float
+    ms_draft: float
+
+
+class Result(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """The schema of the protocol; wider in nothing."""
+
+    text: str
+    finish_reason: str
+    stats: Stats
+
+
+def request(id_: Any, prefix: str, **params: Any) -> dict[str, Any]:
+    whole = {"path": "pkg/mod.py", "prefix": prefix, "suffix": "\n", "nPredict": 24, **params}
+    return {"jsonrpc": "2.0", "id": id_, "method": "complete", "params": whole}
+
+
+def lines(*messages: Any) -> bytes:
+    return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
+
+
+def framed(*messages: Any) -> bytes:
+    bodies = [json.dumps(message).encode() for message in messages]
+    return b"".join(b"Content-Length: %d\r\n\r\n%b" % (len(body), body) for body in bodies)
+
+
+def complete(
+    data: bytes, *options: str, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "speclsp", "complete", "--threads", "1", *options],
+        input=data,
+        capture_output=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, **(env or {})},
+        cwd=cwd,
+    )
+
+
+def answers(outcome: subprocess.CompletedProcess[bytes]) -> list[Any]:
+    assert outcome.returncode == 0, outcome.stderr.decode()
+    return [json.loads(line) for line in outcome.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def ten() -> list[Any]:
+    return answers(complete(lines(*(request(i, p) for i, p in enumerate(PREFIXES)))))
+
+
+def test_ten_lines_get_ten_answers(ten: list[Any]) -> None:
+    assert [answer["id"] for answer in ten] == list(range(10))
+    for answer in ten:
+        result = msgspec.convert(answer["result"], Result)
+        assert result.finish_reason in {"stop", "length"}
+        stats = result.stats
+        assert 0 < stats.n_prompt_evaluated <= stats.n_prompt
+        assert 0 < stats.n_target_passes <= stats.n_predicted <= 24
+        # Each pass emits the accepted draft tokens and one more; the last may be cut by a stop.
+        assert stats.n_predicted <= stats.n_accepted + stats.n_target_passes
+        assert sum(d.n_drafted for d in stats.drafters.values()) == stats.n_drafted
+        assert sum(d.n_accepted for d in stats.drafters.values()) == stats.n_accepted
+    assert sum(bool(answer["result"]["text"]) for answer in ten) >= 8
+    assert sum(answer["result"]["stats"]["nAccepted"] for answer in ten) > 0
+
+
+def test_the_text_is_that_of_no_speculation(ten: list[Any]) -> None:
+    data = lines(*(request(i, p) for i, p in enumerate(PREFIXES)))
+    plain = answers(complete(data, "--no-speculation"))
+    for answer, plain_answer in zip(ten, plain, strict=True):
+        assert answer["result"]["text"] == plain_answer["result"]["text"]
+        stats = plain_answer["result"]["stats"]
+        assert stats["nDrafted"] == stats["nAccepted"] == 0
+        assert stats["nTargetPasses"] == stats["nPredicted"]
+
+
+def test_content_length_frames_and_broken_messages() -> None:
+    broken = b"Content-Length: 5\r\n\r\n{oops"
+    data = framed(request("a", PREFIXES[0])) + broken + framed({"jsonrpc": "2.0", "id": 2})
+    outcome = complete(data + framed(request(3, PREFIXES[1], nPredict="many")))
+    assert outcome.returncode == 0
+    found: list[Any] = []
+    rest = outcome.stdout
+    while rest:
+        header, _, rest = rest.partition(b"\r\n\r\n")
+        length = int(header.removeprefix(b"Content-Length: "))
+        found.append(json.loads(rest[:length]))
+        rest = rest[length:]
+    by_id = {answer["id"]: answer for answer in found}
+    assert len(found) == 4
+    assert msgspec.convert(by_id["a"]["result"], Result).text
+    assert by_id[None]["error"]["code"] == -32700
+    assert by_id[2]["error"]["code"] == -32600
+    assert by_id[3]["error"]["code"] == -32602
+    assert by_id[3]["error"]["data"] == {"field": "$.params.nPredict"}
+
+
+def test_settings_and_drafters_by_option() -> None:
+    data = lines(request(1, PREFIXES[2]), {"jsonrpc": "2.0", "id": 2, "method": "statistics"})
+    found = answers(complete(data, "--drafters", "prompt-lookup", "--log-level", "error"))
+    assert set(found[0]["result"]["stats"]["drafters"]) == {"prompt-lookup"}
+    assert found[1]["result"]["nRequests"] == 1
+    assert found[1]["result"]["nCtx"] > 0
+
+
+def test_log_goes_to_stderr_and_nothing_else_to_stdout(tmp_path: Path) -> None:
+    (tmp_path / "usercustomize.py").write_text("")
+    outcome = complete(lines(request(1, PREFIXES[0])), "--log-level", "debug")
+    assert len(answers(outcome)) == 1
+    assert b"statistics" in outcome.stderr
+    assert b"llama" in outcome.stderr
+
+
+def test_an_empty_input_is_fine() -> None:
+    outcome = complete(b"")
+    assert (outcome.returncode, outcome.stdout) == (0, b"")
+
+
+@pytest.mark.parametrize("name", ["missing.gguf", "broken.gguf"])
+def test_a_model_that_cannot_be_loaded(tmp_path: Path, name: str) -> None:
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF and nothing else")
+    outcome = complete(lines(request(1, "x"), request(2, "y")), "--model", str(tmp_path / name))
+    for answer in answers(outcome):
+        assert answer["error"]["code"] == -32000
+        assert name in answer["error"]["message"]
+        assert answer["error"]["data"]["remedy"]
+
+
+def test_wrong_options_are_usage_errors(tmp_path: Path) -> None:
+    for options, word in (
+        (["--ctx-size", "-1"], b"--ctx-size"),
+        (["--project", str(tmp_path / "nowhere")], b"--project"),
+    ):
+        outcome = complete(b"", *options)
+        assert outcome.returncode == 2
+        assert word in outcome.stderr
+        assert outcome.stdout == b""
+
+
+def test_a_project_feeds_the_drafts(tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text("def f():\n    return 1\n" * 5)
+    found = answers(
+        complete(lines(request(1, PREFIXES[0])), "--project", str(tmp_path), "--no-persist")
+    )
+    assert msgspec.convert(found[0]["result"], Result).finish_reason in {"stop", "length"}
+
+
+class Process:
+    """A process that is spoken to line by line."""
+
+    def __init__(self, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "speclsp", "complete", "--threads", "1", *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def send(self, *messages: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(lines(*messages))
+        self.process.stdin.flush()
+
+    def answer(self) -> Any:
+        assert self.process.stdout is not None
+        return json.loads(self.process.stdout.readline())
+
+
+@pytest.fixture
+def process() -> Iterator[Process]:
+    process = Process()
+    yield process
+    process.process.kill()
+    process.process.communicate()
+
+
+def test_cancel_and_shutdown(process: Process) -> None:
+    # The cancelled one waits behind the first, so that it is unanswered whatever the speed.
+    long = request(1, PREFIXES[2], nPredict=512, maxLines=500)
+    process.send(long, request(2, PREFIXES[3]))
+    process.send({"jsonrpc": "2.0", "id": 3, "method": "cancel", "params": {"id": 2}})
+    process.send({"jsonrpc": "2.0", "id": 4, "method": "shutdown"})
+    by_id = {answer["id"]: answer["result"] for answer in (process.answer() for _ in range(4))}
+    assert by_id[3] == {"cancelled": True}
+    assert msgspec.convert(by_id[2], Result).finish_reason == "cancelled"
+    assert msgspec.convert(by_id[1], Result).finish_reason in {"stop", "length"}
+    assert by_id[4] is None
+    assert process.process.wait(timeout=30) == 0  # although its input is still open
+
+
+def test_a_reader_that_goes_away_ends_the_process(process: Process) -> None:
+    process.send(request(1, PREFIXES[0]))
+    assert process.answer()["id"] == 1
+    assert process.process.stdout is not None
+    process.process.stdout.close()
+    process.send(*(request(i, PREFIXES[0]) for i in range(2, 5)))
+    assert process.process.wait(timeout=30) == 1
+
+
+def test_an_interrupt_ends_the_process(process: Process) -> None:
+    process.send(request(1, PREFIXES[0]))
+    assert process.answer()["id"] == 1
+    process.process.send_signal(signal.SIGINT)
+    assert process.process.wait(timeout=30) == 1

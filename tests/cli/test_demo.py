@@ -1,0 +1,192 @@
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from speclsp.cli.demo_picture import picture
+from speclsp.cli.demo_run import DemoResult
+from speclsp.cli.demo_scenes import SCENES, Scene
+from speclsp.cli.demo_screen import LiveScreen, PlainScreen, render_frame
+from speclsp.cli.demo_typist import Frame, Tally, Typist
+from speclsp.cli.statistics_tables import statistics_tables
+from speclsp.embedded import sample_project
+from speclsp.lsp.client import InlineItem
+from speclsp.request import DrafterStats, Percentiles, RequestStats, SessionStats
+
+STATS = SessionStats(
+    n_requests=5,
+    n_completions=4,
+    n_accepted_items=2,
+    n_chars_accepted=31,
+    totals=RequestStats(
+        n_prompt=1000,
+        n_prompt_evaluated=250,
+        n_predicted=60,
+        n_target_passes=20,
+        n_drafted=50,
+        n_accepted=40,
+        drafters={"prompt-lookup": DrafterStats(n_drafts=16, n_drafted=50, n_accepted=40)},
+    ),
+    latency={"prompt": Percentiles(n=5, p50=1.25, p95=2.5)},
+    model="some model",
+)
+
+
+class FakeServer:
+    """Suggests what a table says for the text before the cursor's end."""
+
+    def __init__(self, suggestions: dict[str, str]) -> None:
+        self.suggestions = suggestions
+        self.text = ""
+        self.accepted: list[str] = []
+        self.partly: list[int] = []
+        self.n_saved = 0
+
+    def open(self, path: Path, text: str) -> None:
+        self.text = text
+
+    def change(self, text: str) -> None:
+        self.text = text
+
+    def save(self) -> None:
+        self.n_saved += 1
+
+    async def inline_completion(self, line: int, character: int) -> list[InlineItem]:
+        before = "\n".join([*self.text.split("\n")[:line], self.text.split("\n")[line][:character]])
+        for end, text in self.suggestions.items():
+            if before.endswith(end):
+                return [InlineItem(text, line, character, character, "c", (text,))]
+        return []
+
+    async def accept(self, item: InlineItem) -> None:
+        self.accepted.append(item.insert_text)
+
+    def accept_partly(self, item: InlineItem, n_chars: int) -> None:
+        self.partly.append(n_chars)
+
+
+async def play(scene: Scene, folder: Path, suggestions: dict[str, str]) -> tuple[Frame, FakeServer]:
+    async def show(frame: Frame) -> None:
+        frames.append(frame)
+
+    frames: list[Frame] = []
+    server = FakeServer(suggestions)
+    typist = Typist(server, folder, Tally(), show)  # type: ignore[arg-type]
+    return await typist.play(scene), server
+
+
+async def test_ghost_text_that_is_meant_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n# end\n")
+    scene = Scene("a.py", "x = 1\n", "value = compute()\n")
+    suggestions = {"val": "ue = compute()", "va": "r = 3", "v": ""}
+    last, server = await play(scene, tmp_path, suggestions)
+    assert (tmp_path / "a.py").read_text() == "x = 1\nvalue = compute()\n# end\n"
+    assert server.text == "x = 1\nvalue = compute()\n# end\n"
+    assert server.accepted == ["ue = compute()"]
+    assert [last.before[a:b] for a, b in last.accepted] == ["ue = compute()"]
+    assert server.n_saved == 1
+
+
+async def test_the_first_lines_of_ghost_text_may_be_meant(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("")
+    scene = Scene("a.py", "", "if a:\n    b()\n    c()\n")
+    last, server = await play(scene, tmp_path, {"if a:": "\n    b()\n    wrong()\n"})
+    assert server.partly == [len("\n    b()")]
+    assert server.accepted == []
+    assert last.before == scene.meant
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_scenes_fit_the_sample_project(scene: Scene) -> None:
+    text = (sample_project() / scene.path).read_text()
+    head, tail = scene.split(text)
+    assert head + tail == text
+    compile(head + scene.meant + tail, scene.path, "exec")
+
+
+def frame() -> Frame:
+    before = "def f():\n    return"
+    return Frame(
+        path="a.py",
+        before=before,
+        after="\n\nlast_line = 1\n",
+        start=0,
+        ghost=" 1\n    # more",
+        accepted=((9, 13),),
+        n_taking=2,
+    )
+
+
+def test_a_frame_shows_the_text_the_ghost_text_and_what_follows() -> None:
+    console = Console(width=60, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    console.print(render_frame(frame(), 10))
+    rows = [line.strip("│ \n") for line in console.export_text().splitlines()[1:-1]]
+    assert rows == ["1  def f():", "2      return▏ 1", "3      # more", "4", "5  last_line = 1"]
+
+
+def test_every_figure_of_the_statistics_is_in_the_tables() -> None:
+    console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    for table in statistics_tables(STATS):
+        console.print(table)
+    text = " ".join(console.export_text().split())
+    assert "prompt-lookup 16 50 40 80% 3.50" in text
+    assert "3.00 (60 tokens, 20 passes)" in text
+    assert "250 evaluated, 750 reused (75%)" in text
+    assert "5, 4 with text, 2 accepted (31 characters)" in text
+    assert "prompt 1.2 2.5 5" in text
+
+
+def test_the_picture_needs_nothing_from_elsewhere() -> None:
+    svg = picture(DemoResult(stats=STATS, ends=(frame(),), moment=frame()))
+    assert svg.startswith("<svg xml:space")
+    assert "@font-face" not in svg
+    assert "prompt-lookup" in svg
+
+
+async def test_both_screens_take_every_call() -> None:
+    console = Console(width=80, force_terminal=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    for screen in (LiveScreen(console, Tally(), pace=0.0), PlainScreen(console)):
+        screen.status("Loading … 3 s")
+        await screen.show(frame())
+        screen.finish(frame())
+        screen.close()
+        screen.close()
+
+
+@pytest.mark.real
+def test_the_demo_without_a_terminal(tmp_path: Path) -> None:
+    svg = tmp_path / "demo.svg"
+    outcome = subprocess.run(
+        [sys.executable, "-m", "speclsp", "demo", "--n-predict", "16", "--svg", str(svg)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    for scene in SCENES:
+        assert f"--- {scene.path}" in outcome.stdout
+    n_accepted = int(re.search(r"(\d+) accepted \(\d+ characters", outcome.stdout)[1])  # type: ignore[index]
+    assert n_accepted >= 5
+    assert re.search(r"prompt-lookup +[1-9]", outcome.stdout)
+    assert "\x1b" not in outcome.stdout
+    assert svg.read_text().startswith("<svg")
+    assert [path.name for path in tmp_path.iterdir()] == ["demo.svg"]
+
+
+@pytest.mark.real
+def test_a_demo_without_a_model_says_so(tmp_path: Path) -> None:
+    outcome = subprocess.run(
+        [sys.executable, "-m", "speclsp", "demo", "--model", str(tmp_path / "missing.gguf")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert outcome.returncode == 1
+    assert "missing.gguf" in outcome.stderr
+    assert "Traceback" not in outcome.stderr

@@ -1,0 +1,66 @@
+"""The example of a third party's drafter, installed and run."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from speclsp.cli.drafters import drafters
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_drafters_are_listed() -> None:
+    outcome = CliRunner().invoke(drafters, [], catch_exceptions=False)
+    names = [line.split()[1] for line in outcome.output.splitlines()]
+    assert {"prompt-lookup", "draft"} <= set(names)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Install the example; returns an environment in which it is found."""
+    target = tmp_path_factory.mktemp("site")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--target", str(target)]
+    subprocess.run([*pip, *offline, str(ROOT / "examples/echo_drafter")], check=True, timeout=120)
+    return {**os.environ, "PYTHONPATH": str(target)}
+
+
+def test_the_example_is_listed(installed: dict[str, str]) -> None:
+    outcome = subprocess.run(
+        [sys.executable, "-m", "speclsp", "drafters"],
+        capture_output=True,
+        text=True,
+        env=installed,
+        timeout=60,
+        check=True,
+    )
+    (row,) = [line for line in outcome.stdout.splitlines() if "echo" in line]
+    assert row.split() == ["off", "echo", "speclsp-echo", "1.0:", "speclsp_echo:create"]
+
+
+@pytest.mark.real
+def test_the_example_drafts(installed: dict[str, str]) -> None:
+    prefix = "a = [1, 2]\nb = [1, 2]\nc = [1, 2]\nd = [1,"
+    params = {"path": "a.py", "prefix": prefix, "suffix": "\n", "nPredict": 16}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "complete", "params": params}
+    texts = []
+    for options in (["--drafters", "echo"], ["--no-speculation"]):
+        outcome = subprocess.run(
+            [sys.executable, "-m", "speclsp", "complete", "--threads", "1", *options],
+            input=json.dumps(request),
+            capture_output=True,
+            text=True,
+            env=installed,
+            timeout=60,
+            check=True,
+        )
+        result = json.loads(outcome.stdout)["result"]
+        texts.append(result["text"])
+        if "echo" in options:
+            assert result["stats"]["drafters"]["echo"]["nDrafts"] > 0
+    assert texts[0] == texts[1]

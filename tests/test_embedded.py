@@ -1,0 +1,23 @@
+from pathlib import Path
+
+import pytest
+
+from speclsp import embedded
+from speclsp.errors import ModelNotFoundError, SpecLspError
+
+
+def test_the_models_are_there() -> None:
+    for path in (embedded.embedded_target(), embedded.embedded_draft()):
+        assert path.read_bytes()[:4] == b"GGUF"
+
+
+def test_the_sample_project_is_there() -> None:
+    assert (embedded.sample_project() / "shop" / "repositories.py").is_file()
+
+
+def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(embedded, "_ROOTS", (tmp_path,))
+    with pytest.raises(ModelNotFoundError, match=r"embedded-target.*--model"):
+        embedded.embedded_target()
+    with pytest.raises(SpecLspError, match="sample project"):
+        embedded.sample_project()
