@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lsprotocol import types
@@ -14,6 +15,8 @@ from speclsp.request import Progress
 
 logger = logging.getLogger(__name__)
 
+_REPORT_EVERY_S = 0.1
+
 
 @dataclass(slots=True)
 class _Work:
@@ -22,16 +25,19 @@ class _Work:
     begin: Progress
     latest: Progress | None = None
     shown: bool = False
+    reported_at: float = -_REPORT_EVERY_S
 
 
 class ProgressReporter:
     """Creates a token before it is used, and says nothing to an editor that refuses it.
 
-    What happens while the editor has not answered yet is told once it has.
+    What happens while the editor has not answered yet is told once it has, and reports come at
+    most as often as an eye can follow.
     """
 
-    def __init__(self, editor: Editor) -> None:
+    def __init__(self, editor: Editor, clock: Callable[[], float]) -> None:
         self._editor = editor
+        self._clock = clock
         self._works: dict[str, _Work] = {}
 
     def take(self, event: Progress) -> None:
@@ -42,12 +48,14 @@ class ProgressReporter:
         work = self._works.get(event.token)
         if work is None:
             return
-        if work.shown:
-            self._send(event)
-            if event.stage == "end":
-                del self._works[event.token]
-        else:
+        if not work.shown:
             work.latest = event
+        elif event.stage == "end":
+            self._send(event)
+            del self._works[event.token]
+        elif (now := self._clock()) - work.reported_at >= _REPORT_EVERY_S:
+            work.reported_at = now
+            self._send(event)
 
     def _begin(self, event: Progress) -> None:
         created = self._editor.create_progress(event.token)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
@@ -69,7 +70,7 @@ class Session:
         self._completer_factory = completer_factory
         self._applied = self.settings.current
         self._pump: EventPump | None = None
-        self._progress = ProgressReporter(self.editor)
+        self._progress = ProgressReporter(self.editor, time.monotonic)
         self._shown_problems: set[str] = set()
         self._n_completions = 0
         self._tasks: set[asyncio.Task[None]] = set()

@@ -1,0 +1,180 @@
+"""``speclsp serve`` as a process with the real engine, typed into as an editor does."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from speclsp.lsp.client import InlineItem, ServerProcess
+from speclsp.request import LogLine, Progress, SessionStats, StateChanged
+
+pytestmark = pytest.mark.real
+
+N_FILES = 2000
+TIMEOUT_S = 60
+SERVE = [sys.executable, "-m", "speclsp", "serve"]
+
+
+class Heard:
+    """What a server said, and the server."""
+
+    def __init__(self) -> None:
+        self.log: list[LogLine] = []
+        self.messages: list[LogLine] = []
+        self.progress: list[Progress] = []
+        self.states: list[StateChanged] = []
+        self.server = ServerProcess(
+            on_log=self.log.append,
+            on_message=self.messages.append,
+            on_progress=self.progress.append,
+            on_state=self.states.append,
+        )
+
+    @property
+    def logged(self) -> str:
+        return "\n".join(line.message for line in self.log)
+
+    def ended(self, word: str) -> bool:
+        tokens = {p.token for p in self.progress if p.stage == "begin" and word in p.title}
+        return any(p.token in tokens and p.stage == "end" for p in self.progress)
+
+    async def until(self, condition: Callable[[], Any]) -> None:
+        async with asyncio.timeout(TIMEOUT_S):
+            while not condition():
+                await asyncio.sleep(0.01)
+
+    async def statistics(self) -> SessionStats:
+        answer = await self.server.execute_command("speclsp.showStatistics")
+        return msgspec.convert(answer, SessionStats)
+
+    async def ghost(self, line: int, character: int) -> InlineItem:
+        """Ask until there is an item: while the model loads there is none."""
+        async with asyncio.timeout(TIMEOUT_S):
+            while not (items := await self.server.inline_completion(line, character)):
+                await asyncio.sleep(0.01)
+        return items[0]
+
+
+Start = Callable[..., Awaitable[Heard]]
+
+
+@pytest_asyncio.fixture
+async def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Start]:
+    """Start servers on a folder, with caches of their own."""
+    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    started: list[Heard] = []
+
+    async def make(folder: Path, *arguments: str, **options: Any) -> Heard:
+        heard = Heard()
+        started.append(heard)
+        await heard.server.start([*SERVE, *arguments], folder, options=options)
+        return heard
+
+    yield make
+    for heard in started:
+        await heard.server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a project of many files, each with functions of its own."""
+    root = tmp_path_factory.mktemp("project")
+    for file_idx in range(N_FILES):
+        folder = root / f"package_{file_idx % 40}"
+        folder.mkdir(exist_ok=True)
+        functions = (
+            f"def area_of_shape_{file_idx}_{n}(width, height):\n"
+            f'    """Return the area of shape {n}."""\n'
+            f"    area = width * height * {n}\n"
+            f"    return area\n\n\n"
+            for n in range(20)
+        )
+        (folder / f"shapes_{file_idx}.py").write_text("".join(functions))
+    return root
+
+
+async def test_ghost_text_while_the_index_is_still_building(project: Path, start: Start) -> None:
+    heard = await start(project, "--stdio", log_level="debug", persist=False)
+    text = 'def area_of_box(width, height):\n    """Return the area."""\n    area = '
+    heard.server.open(project / "package_1" / "boxes.py", text)
+    first = await heard.ghost(2, 11)
+    assert not heard.ended("Indexing")
+    assert (await heard.statistics()).index.building
+    assert first.insert_text
+    for character in "width":
+        text += character
+        heard.server.change(text)
+        await heard.server.inline_completion(2, len(text.rpartition("\n")[2]))
+    await heard.until(lambda: heard.ended("Indexing"))
+
+    last = await heard.ghost(2, len(text.rpartition("\n")[2]))
+    await heard.server.accept(last)
+    stats = await heard.statistics()
+    assert stats.index.n_files == N_FILES
+    assert stats.n_requests >= 7
+    assert stats.n_accepted_items == 1
+    assert stats.totals.n_prompt_evaluated < stats.totals.n_prompt
+    assert stats.totals.drafters
+
+    assert await heard.server.shutdown() == 0
+    assert heard.server.stderr_tail == ""
+    block = [line.message for line in heard.log if line.level == "info"][-10:]
+    assert any("draft acceptance" in message for message in block)
+    for name in stats.totals.drafters:
+        assert re.search(rf"statistics +{name}", heard.logged)
+    assert any("target passes" in line.message for line in heard.log if line.level == "debug")
+    assert heard.messages == []
+
+
+async def test_answer_comes_at_once_while_the_model_loads(tmp_path: Path, start: Start) -> None:
+    heard = await start(tmp_path)
+    heard.server.open(tmp_path / "a.py", "x = ")
+    first = await heard.server.inline_completion(0, 4)
+    if not heard.states:
+        assert first == []
+    await heard.until(lambda: heard.states and heard.states[-1].state == "ready")
+    await heard.until(lambda: heard.ended("Loading"))
+
+
+async def test_missing_model_is_one_message_and_the_rest_goes_on(
+    tmp_path: Path, start: Start
+) -> None:
+    heard = await start(tmp_path, "--model", str(tmp_path / "none.gguf"))
+    await heard.until(lambda: heard.messages)
+    heard.server.open(tmp_path / "a.py", "x = ")
+    assert await heard.server.inline_completion(0, 4) == []
+    assert (await heard.statistics()).state == "failed"
+    assert len(heard.messages) == 1
+    assert "none.gguf" in heard.messages[0].message
+    assert await heard.server.shutdown() == 0
+
+
+async def test_toggle_frees_the_model_and_brings_it_back(tmp_path: Path, start: Start) -> None:
+    heard = await start(tmp_path)
+    heard.server.open(tmp_path / "a.py", "def f(a):\n    return ")
+    await heard.ghost(1, 11)
+    assert await heard.server.execute_command("speclsp.toggle") == {"enabled": False}
+    assert await heard.server.inline_completion(1, 11) == []
+    await heard.until(lambda: heard.states[-1].state == "off")
+    assert await heard.server.execute_command("speclsp.toggle") == {"enabled": True}
+    await heard.ghost(1, 11)
+
+
+async def test_client_that_vanishes_ends_the_server(tmp_path: Path, start: Start) -> None:
+    heard = await start(tmp_path)
+    heard.server.open(tmp_path / "a.py", "def f(a):\n    return ")
+    await heard.ghost(1, 11)
+    process = heard.server._process
+    assert process is not None
+    assert process.stdin is not None
+    process.stdin.close()
+    assert await asyncio.wait_for(process.wait(), TIMEOUT_S) == 1
