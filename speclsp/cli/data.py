@@ -130,10 +130,10 @@ def _file_table() -> Table:
         ("project files' tokens", token_store_path()),
         ("accepted completions", accepted_store_path()),
     ):
-        table.add_row(name, str(path), _size(files_of(path)))
+        table.add_row(name, _short(path), _size(files_of(path)))
         aside = aside_files_of(path)
         if aside:
-            table.add_row(f"{name}, damaged", str(aside[0]), _size(aside))
+            table.add_row(f"{name}, damaged", _short(aside[0]), _size(aside))
     return table
 
 
@@ -160,6 +160,10 @@ def _workspace_table(token_uses: list[TokenUse], accepted_uses: list[AcceptedUse
             here.get(workspace, "(elsewhere)"),
         )
     return table
+
+
+def _short(path: Path) -> str:
+    return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
 
 
 def _size(files: list[Path]) -> str:

@@ -88,7 +88,8 @@ def _is_secret_name(name: str, folders: list[str]) -> bool:
     if suffix in _SOURCE_SUFFIXES:
         return False
     return (
-        _SSH_KEY.fullmatch(name) is not None
+        not _SECRET_SUFFIXES.isdisjoint(f".{part}" for part in name.split(".")[1:])
+        or _SSH_KEY.fullmatch(name) is not None
         or _DOUBTFUL.search(name) is not None
         or not _DOUBTFUL_FOLDERS.isdisjoint(folders)
     )

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from speclsp.cli.data import data
+from speclsp.index_store.accepted_store import AcceptedStore
+from speclsp.index_store.locations import accepted_store_path, token_store_path, workspace_id
+from speclsp.index_store.token_store import TokenStore
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+
+def run(*arguments: str, expected_exit: int = 0) -> Result:
+    result = CliRunner().invoke(data, arguments)
+    assert result.exit_code == expected_exit, result.output
+    return result
+
+
+def keep_something(here: str, there: str) -> None:
+    tokens = TokenStore.open()
+    for number, root in enumerate((here, here, there)):
+        tokens.put(root, "f", bytes([number]) * 16, np.zeros(100, np.int32))
+    tokens.close()
+    accepted = AcceptedStore.open()
+    accepted.append(here, "a.py", "x")
+    accepted.append(there, "a.py", "y")
+    accepted.close()
+
+
+def test_nothing_kept(tmp_path: Path) -> None:
+    output = run("list").output
+    assert "Nothing is kept." in output
+    assert str(token_store_path()) in output
+    assert str(accepted_store_path()) in output
+    assert not (tmp_path / "cache").exists()
+    assert "0 files and 0 accepted" in run("forget", "--all").output
+    assert not (tmp_path / "state").exists()
+
+
+def test_list_shows_what_is_kept_by_workspace(tmp_path: Path) -> None:
+    keep_something(str(tmp_path / "here"), "/there")
+    lines = run("list").output.splitlines()
+    (here,) = [line for line in lines if workspace_id(str(tmp_path / "here")).hex()[:12] in line]
+    (there,) = [line for line in lines if workspace_id("/there").hex()[:12] in line]
+    assert here.split()[1:4] == ["2", "200", "1"]
+    assert here.rstrip().endswith(str(tmp_path / "here"))
+    assert there.split()[1:4] == ["1", "100", "1"]
+    assert there.rstrip().endswith("(elsewhere)")
+
+
+def test_forget_a_workspace_by_folder_and_by_id(tmp_path: Path) -> None:
+    keep_something(str(tmp_path / "here"), "/there")
+    assert "2 files and 1 accepted" in run("forget", "--workspace", ".").output
+    assert "1 files and 1 accepted" in run(
+        "forget", "--workspace", workspace_id("/there").hex()[:12]
+    ).output  # fmt: skip
+    assert "Nothing is kept." in run("list").output
+
+
+def test_forget_all(tmp_path: Path) -> None:
+    keep_something(str(tmp_path / "here"), "/there")
+    assert "3 files and 2 accepted" in run("forget", "--all").output
+    assert "Nothing is kept." in run("list").output
+
+
+@pytest.mark.parametrize("arguments", [(), ("--all", "--workspace", "."), ("--workspace", "/no")])
+def test_unclear_or_unknown_forget(arguments: tuple[str, ...]) -> None:
+    assert "Error" in run("forget", *arguments, expected_exit=2).output
+
+
+def test_damaged_store_is_told_and_removed(tmp_path: Path) -> None:
+    keep_something(str(tmp_path / "here"), "/there")
+    token_store_path().write_bytes(b"nonsense" * 1000)
+    result = run("list")
+    assert "damaged" in result.stderr
+    assert "damaged" in result.stdout
+    aside = token_store_path().with_name("tokens.sqlite3.damaged")
+    assert aside.exists()
+    assert "0 files and 2 accepted" in run("forget", "--all").output
+    assert not aside.exists()

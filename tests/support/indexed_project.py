@@ -1,0 +1,117 @@
+"""A project index over a real folder with a tokenizer without a model, and what tests do to it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import threading
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from speclsp.drafting.protocol import TokenArray
+from speclsp.index_store.token_store import TokenStore
+from speclsp.request import Event, WorkspaceFolder
+from speclsp.settings import Settings
+from speclsp.workspace.project_index import ProjectIndex
+
+_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
+
+
+class WordTokenizer:
+    """One token per word; counts the texts that it was given."""
+
+    def __init__(self) -> None:
+        self.n_calls = 0
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def __call__(self, text: str) -> TokenArray:
+        self.gate.wait(30)
+        self.n_calls += 1
+        return self.tokens(text)
+
+    @staticmethod
+    def tokens(text: str) -> TokenArray:
+        words = [zlib.crc32(word.encode()) % 1_000_003 for word in _WORDS.findall(text)]
+        return np.array(words, dtype=np.int32)
+
+
+class IndexUnderTest:
+    """An index over ``root`` with what it emitted."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        token_store: TokenStore | None = None,
+        tokenize: WordTokenizer | None = None,
+        busy: Callable[[], bool] = lambda: False,
+        **settings: Any,
+    ) -> None:
+        self.root = root
+        self.events: list[Event] = []
+        self.tokenize = tokenize or WordTokenizer()
+        self.index = ProjectIndex(
+            self.tokenize,
+            "words",
+            settings=Settings(**settings),
+            emit=self.events.append,
+            token_store=token_store,
+            busy=busy,
+        )
+
+    def open(self, root: Path | None = None) -> IndexUnderTest:
+        root = root or self.root
+        self.index.open_folder(WorkspaceFolder(root=str(root), name=root.name))
+        return self
+
+    def built(self) -> IndexUnderTest:
+        wait_until(lambda: not self.index.stats().building)
+        return self
+
+    def follows(self, tail: str) -> str:
+        """What the index says follows the text, as one of the words that tests use."""
+        tokens = WordTokenizer.tokens(tail)
+        for corpus in self.index.corpora():
+            found, _ = corpus.continuation(tokens, len(tokens), 32, 1)
+            if len(found):
+                return _WORD_OF.get(int(found[0]), "?")
+        return ""
+
+    def of_type(self, kind: type) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+_WORD_OF = {int(WordTokenizer.tokens(word)[0]): word for word in map("word{}".format, range(3000))}
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline_s, "the condition did not come true in time"
+        time.sleep(0.01)
+
+
+def line(number: int) -> str:
+    """A line of source text after whose ``key … :`` the word of that number follows."""
+    return f"key {number} : word{number}\n"
+
+
+def write(path: Path, text: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def git(folder: Path, *arguments: str) -> None:
+    subprocess.run(
+        ["git", "-c", "user.name=T", "-c", "user.email=t@example.org", *arguments],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from indexed_project import IndexUnderTest
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    return root
+
+
+@pytest.fixture
+def make_index(project: Path) -> Iterator[Callable[..., IndexUnderTest]]:
+    made: list[IndexUnderTest] = []
+
+    def make(root: Path = project, **arguments: Any) -> IndexUnderTest:
+        made.append(IndexUnderTest(root, **arguments))
+        return made[-1]
+
+    yield make
+    for under_test in made:
+        under_test.tokenize.gate.set()
+        under_test.index.close()
+        assert not under_test.index._thread.is_alive()
