@@ -1,0 +1,48 @@
+import queue
+from typing import Any
+
+import pytest
+
+from speclsp.cli.event_log import EventLog, describe
+from speclsp.request import Event, LogLine, Problem, Progress, StateChanged
+
+
+class Emitter:
+    """The part of a completer that the log reads; closed and empty it answers None at once."""
+
+    def __init__(self, *events: Event) -> None:
+        self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        for event in events:
+            self.events.put(event)
+
+    def next_event(self, timeout_s: float) -> Event | None:
+        return None if self.events.empty() else self.events.get()
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (LogLine(level="warning", message="look"), ("warning", "look")),
+        (Problem(message="It broke.", remedy="Mend it."), ("error", "It broke. Mend it.")),
+        (StateChanged(state="ready"), ("debug", "engine ready.")),
+        (Progress(token="t", stage="begin", title="Loading"), ("info", "Loading …")),
+        (Progress(token="t", stage="report", percentage=40), ("debug", "40 %")),
+        (Progress(token="t", stage="end"), ("info", "")),
+    ],
+)
+def test_every_event_has_a_line(event: Event, expected: tuple[str, str]) -> None:
+    assert describe(event) == expected
+
+
+def test_what_is_left_is_written_before_the_log_stops(capsys: pytest.CaptureFixture[str]) -> None:
+    completer: Any = Emitter(
+        LogLine(level="debug", message="hidden"),
+        *(LogLine(level="info", message=f"line {n}") for n in range(50)),
+        Progress(token="t", stage="end"),
+    )
+    log = EventLog(completer, "info")
+    log.start()
+    log.stop()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == [f"info: line {n}" for n in range(50)]
