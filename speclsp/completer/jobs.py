@@ -21,6 +21,8 @@ class CompletionJob:
     cancel: CancellationToken
     submitted: float
     deadline: float
+    record: Callable[[CompletionResult], None]
+    """Is told the result before the future is: who has the answer finds it in the statistics."""
     future: Future[CompletionResult] = field(default_factory=Future)
     _superseded: threading.Event = field(default_factory=threading.Event)
 
@@ -39,6 +41,7 @@ class CompletionJob:
     def answer(self, result: CompletionResult) -> None:
         """Fulfil the future, once."""
         if not self.future.done():
+            self.record(result)
             self.future.set_result(result)
 
     def answer_empty(self, reason: FinishReason, ms_queue: float) -> None:

@@ -166,15 +166,12 @@ class LocalCompleter:
             cancel=cancel,
             submitted=now,
             deadline=now + deadline_ms / 1000,
+            record=lambda result: self._record(request, result),
         )
-        job.future.add_done_callback(lambda future: self._done(request, future))
         self._engine.submit(job)
         return job.future
 
-    def _done(self, request: CompletionRequest, future: Future[CompletionResult]) -> None:
-        if future.exception() is not None:
-            return
-        result = future.result()
+    def _record(self, request: CompletionRequest, result: CompletionResult) -> None:
         with self._recorder_lock:
             self._recorder.add(result)
             if result.text:
