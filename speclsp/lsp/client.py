@@ -20,7 +20,9 @@ from pygls.lsp.client import LanguageClient
 
 from speclsp import __version__
 from speclsp.errors import SpecLspError
+from speclsp.lsp.client_messages import capabilities, progress_of
 from speclsp.lsp.did_show import DID_PARTIALLY_ACCEPT
+from speclsp.lsp.text_difference import edit_between, line_and_character
 from speclsp.request import EngineState, LogLevel, LogLine, Progress, StateChanged
 
 _LEVELS: dict[int, LogLevel] = {1: "error", 2: "warning", 3: "info", 4: "debug", 5: "debug"}
@@ -107,7 +109,7 @@ class ServerProcess:
         result = await self._ask(
             self._client.initialize_async(
                 types.InitializeParams(
-                    capabilities=_capabilities(),
+                    capabilities=capabilities(),
                     process_id=None,
                     client_info=types.ClientInfo(name="speclsp-client", version=__version__),
                     root_uri=root.as_uri(),
@@ -169,10 +171,12 @@ class ServerProcess:
 
     def change(self, text: str) -> None:
         """Make ``text`` the buffer's whole text; only what differs is sent."""
-        start, end, inserted = _edit(self._text, text)
+        edit = edit_between(self._text, text)
+        start, end = (
+            types.Position(*line_and_character(self._text, offset)) for offset in edit[:2]
+        )
         change = types.TextDocumentContentChangePartial(
-            range=types.Range(_position(self._text, start), _position(self._text, end)),
-            text=inserted,
+            range=types.Range(start, end), text=edit.inserted
         )
         self._version += 1
         self._text = text
@@ -264,7 +268,7 @@ class ServerProcess:
             self._on_message(LogLine(level=level, message=params.message))
 
         def heard_progress(params: types.ProgressParams) -> None:
-            self._on_progress(_progress(params))
+            self._on_progress(progress_of(params))
 
         def heard_status(params: Any) -> None:
             state = cast("EngineState", params.state)
@@ -288,20 +292,6 @@ class ServerProcess:
             self._client.feature(method)(listener)
 
 
-def _capabilities() -> types.ClientCapabilities:
-    return types.ClientCapabilities(
-        general=types.GeneralClientCapabilities(
-            position_encodings=[types.PositionEncodingKind.Utf32]
-        ),
-        text_document=types.TextDocumentClientCapabilities(
-            inline_completion=types.InlineCompletionClientCapabilities(),
-            synchronization=types.TextDocumentSyncClientCapabilities(did_save=True),
-        ),
-        workspace=types.WorkspaceClientCapabilities(configuration=True, workspace_folders=True),
-        window=types.WindowClientCapabilities(work_done_progress=True),
-    )
-
-
 def _inline_item(item: types.InlineCompletionItem, line: int, character: int) -> InlineItem:
     text = item.insert_text
     range_ = item.range
@@ -313,30 +303,3 @@ def _inline_item(item: types.InlineCompletionItem, line: int, character: int) ->
         command=item.command.command if item.command else "",
         arguments=tuple(item.command.arguments or ()) if item.command else (),
     )
-
-
-def _progress(params: types.ProgressParams) -> Progress:
-    value = params.value
-    data: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
-    return Progress(
-        token=str(params.token),
-        stage=data.get("kind", "report"),
-        title=data.get("title") or "",
-        message=data.get("message") or "",
-        percentage=data.get("percentage"),
-    )
-
-
-def _edit(old: str, new: str) -> tuple[int, int, str]:
-    """Return ``(start, end, inserted)`` so that ``old[:start] + inserted + old[end:] == new``."""
-    n_common = min(len(old), len(new))
-    start = next((i for i in range(n_common) if old[i] != new[i]), n_common)
-    n_tail = next(
-        (i for i in range(n_common - start) if old[-1 - i] != new[-1 - i]), n_common - start
-    )
-    return start, len(old) - n_tail, new[start : len(new) - n_tail]
-
-
-def _position(text: str, offset: int) -> types.Position:
-    line = text.count("\n", 0, offset)
-    return types.Position(line, offset - (text.rfind("\n", 0, offset) + 1))

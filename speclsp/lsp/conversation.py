@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from speclsp.lsp.error_codes import PARSE_ERROR
 from speclsp.lsp.framing import FrameDecoder, FramingProblem
-from speclsp.lsp.protocol import PARSE_ERROR, MessageWriter
+from speclsp.lsp.protocol import MessageWriter
 from speclsp.lsp.server import SpecLanguageServer
 
 

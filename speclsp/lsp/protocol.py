@@ -9,21 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import itertools
 import json
 import logging
 from collections.abc import Generator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lsprotocol import types
 from pygls.capabilities import ServerCapabilitiesBuilder
-from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams, JsonRpcMethodNotFound
+from pygls.exceptions import JsonRpcException, JsonRpcMethodNotFound
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
 from speclsp.lsp.converter import structure_params
+from speclsp.lsp.error_codes import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    REQUEST_CANCELLED,
+    SERVER_NOT_INITIALIZED,
+)
 from speclsp.lsp.execute_command import COMMANDS
 from speclsp.lsp.notebooks import NOTEBOOK_SYNC
+from speclsp.lsp.questions import OpenQuestions
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -31,14 +40,6 @@ if TYPE_CHECKING:
     from speclsp.lsp.server import SpecLanguageServer
 
 logger = logging.getLogger(__name__)
-
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
-SERVER_NOT_INITIALIZED = -32002
-REQUEST_CANCELLED = -32800
 
 _OWN_METHODS = frozenset(
     {
@@ -73,8 +74,7 @@ class SpecProtocol(LanguageServerProtocol):
         for method in _OWN_METHODS:
             self.fm.builtin_features.pop(method, None)
         self._out: MessageWriter | None = None
-        self._asked: dict[str, asyncio.Future[Any]] = {}
-        self._next_ask_idx = itertools.count(1)
+        self._questions = OpenQuestions()
         self.exited = asyncio.Event()
         """Set by the exit notification."""
 
@@ -104,7 +104,7 @@ class SpecProtocol(LanguageServerProtocol):
         if not isinstance(message, dict):
             self.refuse(None, INVALID_REQUEST, "a message is one JSON object; LSP has no batches")
         elif "method" not in message and ("result" in message or "error" in message):
-            self._take_answer(message)
+            self._questions.take_answer(message)
         elif "id" in message:
             self._take_request(message)
         else:
@@ -141,6 +141,9 @@ class SpecProtocol(LanguageServerProtocol):
         except JsonRpcMethodNotFound:
             self.refuse(msg_id, METHOD_NOT_FOUND, f"unknown method {method!r}")
             return
+        if _has_answer(method) is False:
+            self.refuse(msg_id, INVALID_REQUEST, f"{method} is a notification and takes no id")
+            return
         try:
             structured = self._structured(method, params)
         except ValueError as error:
@@ -159,6 +162,9 @@ class SpecProtocol(LanguageServerProtocol):
         too_late = self._shutdown and method != types.EXIT
         if too_late or not (self._initialized or method == types.EXIT):
             logger.debug("dropped %s: not between initialize and shutdown", method)
+            return
+        if _has_answer(method):
+            logger.warning("dropped %s: a request without an id", method)
             return
         try:
             if method != types.CANCEL_REQUEST:
@@ -219,31 +225,9 @@ class SpecProtocol(LanguageServerProtocol):
 
         It raises JsonRpcException where the client answers with an error.
         """
-        msg_id = f"speclsp-{next(self._next_ask_idx)}"
-        future = asyncio.get_running_loop().create_future()
-        self._asked[msg_id] = future
-        future.add_done_callback(lambda _: self._asked.pop(msg_id, None))
+        msg_id, future = self._questions.new()
         self._send_data({"jsonrpc": self.VERSION, "id": msg_id, "method": method, "params": params})
         return future
-
-    def _take_answer(self, message: dict[str, Any]) -> None:
-        msg_id = message.get("id")
-        future = self._asked.get(msg_id) if isinstance(msg_id, str) else None
-        if future is None or future.done():
-            logger.debug("ignored an answer to %r", msg_id)
-            return
-        error = message.get("error")
-        if error is None:
-            future.set_result(message.get("result"))
-            return
-        detail = error if isinstance(error, dict) else {"message": error}
-        code = detail.get("code")
-        future.set_exception(
-            JsonRpcException(
-                message=str(detail.get("message")),
-                code=code if isinstance(code, int) else INTERNAL_ERROR,
-            )
-        )
 
     # --- life cycle -----------------------------------------------------------------------------
 
@@ -292,13 +276,13 @@ class SpecProtocol(LanguageServerProtocol):
         for msg_id, future in tuple(self._request_futures.items()):
             if msg_id != but:
                 future.cancel()
-        for asked in tuple(self._asked.values()):
-            asked.cancel()
+        self._questions.cancel()
 
 
-def invalid_params(message: str) -> JsonRpcException:
-    """Return the error for params that only a handler can judge."""
-    return cast("JsonRpcException", JsonRpcInvalidParams(message=message))
+def _has_answer(method: str) -> bool | None:
+    """Whether LSP makes a method a request; None where LSP does not know it."""
+    known = types.METHOD_TO_TYPES.get(method)
+    return None if known is None else known[1] is not None
 
 
 def _has_inline_completion(capabilities: types.ClientCapabilities) -> bool:

@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 CompleterFactory = Callable[[Settings], Completer]
 
 _CONFIGURATION_TIMEOUT_S = 2.0
-"""How long the models wait for the client's settings before they are loaded without."""
+"""How long the models wait for the client's settings."""
 
 
 class Session:

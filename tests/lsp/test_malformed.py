@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from lsp_wire import INLINE, URI, LspWire, at, span
+from lsprotocol import types
 
 IDENTIFIER = {"uri": URI}
 VERSIONED = {"uri": URI, "version": 2}
@@ -267,6 +268,29 @@ async def test_id_that_is_still_open_is_refused(wire: LspWire) -> None:
     )
     assert answers[0]["error"]["code"] == -32600
     assert len(answers[1]["result"]["items"]) == 1
+
+
+async def test_every_method_of_lsp_as_request_and_as_notification(wire: LspWire) -> None:
+    wire.open("x")
+    methods = sorted(types.METHOD_TO_TYPES.keys() - {"exit", "shutdown"})
+    for params in (None, {}, [], "x", {"textDocument": {"uri": URI}}):
+        for method in methods:
+            wire.notify(method, params)
+        ids = [wire.request(method, params) for method in methods]
+        for msg_id in ids:
+            assert (await wire.answer(msg_id))["error"]["code"] in {-32600, -32601, -32602}
+        assert all(len(wire.answers_to(i)) == 1 for i in ids)
+    await works(wire)
+    assert wire.server.session.encoding == "utf-16"
+
+
+async def test_requests_as_notifications_and_the_other_way_round(wire: LspWire) -> None:
+    wire.notify("shutdown")
+    wire.notify("initialize", {"capabilities": {}})
+    assert await wire.refusal("exit") == -32600
+    assert await wire.refusal("initialized", {}) == -32600
+    await works(wire)
+    assert not wire.completer.closed
 
 
 async def test_changes_of_unopened_documents_are_logged(wire: LspWire) -> None:
