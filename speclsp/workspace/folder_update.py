@@ -38,7 +38,7 @@ class Surroundings:
     interrupted: Callable[[], bool]
     """Whether going on is pointless."""
     make_way: Callable[[], None]
-    """Asked before each file."""
+    """Asked before each folder that is listed and each file that is read."""
     watch: Callable[[], None]
     """The folders walked have changed."""
     publish: Callable[[], None]
@@ -147,6 +147,10 @@ def _scan_part(
 def _found(
     folder: Folder, settings: Settings, around: Surroundings, tally: ScanTally, *, start: str
 ) -> list[FoundFile]:
+    def interrupted() -> bool:
+        around.make_way()
+        return around.interrupted()
+
     files = scan(
         Path(folder.root),
         folder.rules,
@@ -154,7 +158,7 @@ def _found(
         max_file_size=settings.max_file_size,
         max_files=settings.max_files,
         start=start,
-        interrupted=around.interrupted,
+        interrupted=interrupted,
     )
     # Files beside the open ones are the most likely to be drafted from.
     near = {path.rpartition("/")[0] for path in around.open_paths}

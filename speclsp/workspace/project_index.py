@@ -35,7 +35,7 @@ _POLL_S: Final = 60.0
 
 _PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 0.25
-"""A busy engine holds a file up this long at most, so that indexing always gets on."""
+"""A busy engine holds indexing up this long at most; it then works as long before it waits."""
 
 _JOIN_S: Final = 5.0
 _MAX_FAILURES: Final = 3
@@ -73,6 +73,7 @@ class ProjectIndex:
         self._closing = False
         self._scanning = False
         self._unsettled = False
+        self._working_until_s = 0.0
         self._sweep_at_s = time.monotonic() + _SWEEP_S
         self._watcher: Watcher | None = Watcher(self.changed)
         self._scan_numbers = itertools.count(1)
@@ -268,9 +269,14 @@ class ProjectIndex:
         )
 
     def _make_way(self) -> None:
-        """Wait while a completion is computed, for a moment."""
-        until_s = time.monotonic() + _LONGEST_PAUSE_S
-        while self._busy() and not self._closing and time.monotonic() < until_s:
+        """Wait while a completion is computed; but work at least half of the time."""
+        start_s = time.monotonic()
+        if start_s < self._working_until_s:
+            return
+        while self._busy() and not self._closing:
+            if time.monotonic() >= start_s + _LONGEST_PAUSE_S:
+                self._working_until_s = time.monotonic() + _LONGEST_PAUSE_S
+                break
             time.sleep(_PAUSE_S)
 
     def _watch(self) -> None:
