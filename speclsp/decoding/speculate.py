@@ -3,7 +3,10 @@
 Between passes the KV cache holds the prompt and all emitted tokens but the last one, x₀.  A pass
 decodes x₀ and a draft d₁ … d_k in one batch, emits 1 … k + 1 tokens (see
 :mod:`speclsp.decoding.verify`) and takes the rejected rest of the draft out of the cache.  The
-prompt's last tokens are a pass too: the first draft rides in the last batch of the prefill.
+prompt's last tokens are a pass too: the first draft rides in the last batch of the prefill.  That
+batch is kept as small as the others, since backends compute large batches by other kernels, whose
+last bits differ: what the draft leaves in the cache must not depend on how long the prompt was.
+While someone types, the new part of the prompt is that small anyway.
 
 Nothing here looks at the whole context once the prefill is done, so that a step's cost on the host
 does not grow with it.
@@ -23,6 +26,8 @@ from speclsp.errors import DecodeInterruptedError, DrafterError, EngineError
 from speclsp.request import DrafterStats, FinishReason, RequestStats
 
 _COMPARE_AT_ONCE = 256
+_N_LAST = 32
+"""Most prompt tokens beside the first draft; llama.cpp's kernels change at 64 on the CPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,19 +212,23 @@ def _prefill(run: _Run, prompt: list[int]) -> FinishReason | None:
 
 
 def _evaluate_all_but_the_last(run: _Run, prompt: list[int]) -> FinishReason | None:
-    """Fill the cache up to the prompt's last chunk, asking between the chunks.
+    """Fill the cache up to what the last batch evaluates, asking between the chunks.
 
-    Chunks of n_ubatch tokens are what the backend computes at once anyway.
+    Chunks of n_ubatch tokens are what the backend computes at once anyway.  Where more than
+    ``_N_LAST`` tokens are new, the last batch has one of them.
     """
     target = run.target
     n_chunk = min(target.n_ubatch, target.n_batch)
     run.n_cached = min(common_prefix_length(target.cached, prompt), len(prompt) - 1)
     target.truncate(run.n_cached)
+    n_new = len(prompt) - run.n_cached
+    end = len(prompt) - 1 if n_new > min(_N_LAST, n_chunk) else run.n_cached
     finish = run.interrupted()
-    while finish is None and len(prompt) - run.n_cached > n_chunk:
-        target.decode(prompt[run.n_cached : run.n_cached + n_chunk], 0)
-        run.n_cached += n_chunk
-        run.counts.n_prompt_evaluated += n_chunk
+    while finish is None and run.n_cached < end:
+        chunk = prompt[run.n_cached : min(run.n_cached + n_chunk, end)]
+        target.decode(chunk, 0)
+        run.n_cached += len(chunk)
+        run.counts.n_prompt_evaluated += len(chunk)
         finish = run.interrupted()
     return finish
 

@@ -170,9 +170,9 @@ def test_an_oracle_saves_passes_and_its_first_draft_rides_in_the_prefill():
     generation = run(model, OracleDrafter(reference.tokens, n_draft=4))
     assert generation.tokens == reference.tokens
     stats = generation.stats
-    # 20 tokens, five per pass; the prompt's 8 tokens are two chunks, the second with the draft.
+    # 20 tokens, five per pass; the prompt's 8 tokens are three chunks, the last with the draft.
     assert (stats.n_target_passes, stats.n_decode_passes) == (4, 3)
-    assert model.n_decodes == 5
+    assert model.n_decodes == 6
     assert (stats.n_drafted, stats.n_accepted) == (16, 16)
     assert stats.drafters["oracle"].n_accepted_at == (4, 4, 4, 4)
     assert stats.n_single_passes == 0
@@ -198,8 +198,43 @@ def test_a_draft_fits_the_batch_beside_what_must_be_decoded():
     model = target(n_ubatch=4, n_batch=6)
     generation = run(model, OracleDrafter(reference.tokens, n_draft=50))
     assert generation.tokens == reference.tokens
-    # Two fit beside the four last prompt tokens, five beside the last output token; four are left.
-    assert generation.stats.drafters["oracle"].n_drafted_at == (4, 4, 3, 3, 2)
+    # Five fit beside the last token of prompt or output; at the end one is left.
+    assert generation.stats.drafters["oracle"].n_drafted_at == (4, 3, 3, 3, 3)
+
+
+class _RecordingTarget(ScriptedTarget):
+    """Remembers the shapes of its batches."""
+
+    def __init__(self) -> None:
+        super().__init__(hashing(N_VOCAB, order=2), N_VOCAB, n_ubatch=64)
+        self.shapes: list[tuple[int, int]] = []
+
+    def decode(self, tokens, n_logits):
+        self.shapes.append((len(tokens), n_logits))
+        return super().decode(tokens, n_logits)
+
+
+@pytest.mark.parametrize(
+    ("n_prompt", "n_new", "shapes"),
+    [
+        (100, 100, [(64, 0), (35, 0), (4, 4)]),
+        (100, 34, [(33, 0), (4, 4)]),
+        (100, 32, [(35, 4)]),
+        (100, 1, [(4, 4)]),
+        (100, 0, [(4, 4)]),
+        (1, 1, [(4, 4)]),
+    ],
+)
+def test_the_first_draft_rides_in_a_small_batch(n_prompt, n_new, shapes):
+    prompt = [token % N_VOCAB for token in range(n_prompt)]
+    reference = run(target(), prompt=prompt, n_predict=4)
+    model = _RecordingTarget()
+    for token in prompt[: n_prompt - n_new]:
+        model.decode([token], 0)
+    model.shapes.clear()
+    generation = run(model, OracleDrafter(reference.tokens), prompt=prompt, n_predict=4)
+    assert generation.tokens == reference.tokens
+    assert model.shapes == shapes
 
 
 @pytest.mark.parametrize(
@@ -295,7 +330,7 @@ def test_an_interruption_between_steps_returns_what_is_finished():
     checks = iter([None] * 5 + ["cancelled"])
     generation = run(target(), interrupted=lambda: next(checks))
     assert generation.finish_reason == "cancelled"
-    assert generation.tokens == reference.tokens[:4]
+    assert generation.tokens == reference.tokens[:3]
 
 
 class _FailingTarget(ScriptedTarget):
@@ -319,7 +354,7 @@ def test_a_decode_stopped_from_outside_ends_with_the_reason_for_it():
     reasons = iter([None] * 5 + ["deadline"])
     generation = run(model, interrupted=lambda: next(reasons))
     assert generation.finish_reason == "deadline"
-    assert generation.tokens == run(target()).tokens[:3]
+    assert generation.tokens == run(target()).tokens[:2]
     assert run(model).tokens == run(target()).tokens
 
 
