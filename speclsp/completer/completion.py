@@ -165,6 +165,7 @@ def _draft_context(
         suffix=after,
         buffers=(*bench.buffers.others(request.uri, tokenize), *extra),
         corpora=corpora,
+        verify_cost=bench.weights.verify_cost,
     )
 
 

@@ -261,7 +261,7 @@ class EngineThread:
             self._make_drafters()
 
     def _reload(self) -> None:
-        self._free_weights("loading", "")
+        self._free_weights("loading", "to load it anew")
         self._load()
 
     def _wake(self) -> None:
@@ -316,8 +316,8 @@ class EngineThread:
             if isinstance(error, SpecLspError)
             else EngineError(f"loading the model failed: {error!r}.")
         )
-        self._free_weights("failed", known.message)
-        self._set_state("failed", known)
+        self._close_weights("the model could not be loaded")
+        self._set_state("failed", known, message=known.message)
         self._events.problem(known.message, known.remedy)
         self._abandon(known)
 
@@ -344,12 +344,15 @@ class EngineThread:
             self._events.problem(problem.message, problem.remedy)
         self._drafters = DrafterChain(drafters) if drafters else None
 
-    def _free_weights(self, state: EngineState, why: str) -> None:
+    def _close_weights(self, why: str) -> None:
         weights, self._weights = self._weights, None
         self._drafters = None
         if weights is not None:
             weights.close()
             self._events.log("info", f"freed the model's memory ({why}).")
+
+    def _free_weights(self, state: EngineState, why: str) -> None:
+        self._close_weights(why)
         reason = "completion is switched off." if state == "off" else "the model is not loaded."
         self._set_state(state, EngineUnavailableError(reason))
         if state == "off":

@@ -40,7 +40,7 @@ MEMORY: Final = 64.0
 PROBE_EVERY: Final = 8
 
 COST_PER_DRAFT_TOKEN: Final = 0.25
-"""c: between a GPU, where a draft token costs about 0.16 · T(1), and a CPU with about 0.4."""
+"""c where it was not measured: between a GPU with about 0.16 and a CPU with about 0.4."""
 
 BATCH_SHAPES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Draft lengths to choose from beside the longest one: backends reuse graphs of equal shape."""
@@ -74,8 +74,9 @@ def best_length(probabilities: Sequence[float], cost_per_token: float) -> int:
 class AcceptanceEstimate:
     """p(source, match length), learned from what was accepted, and the draft lengths it gives."""
 
-    def __init__(self, cost_per_token: float = COST_PER_DRAFT_TOKEN) -> None:
-        self._cost_per_token = cost_per_token
+    def __init__(self) -> None:
+        self.cost_per_token = COST_PER_DRAFT_TOKEN
+        """c; whoever knows the target's sets it."""
         self._right = {source: [0.0] * _N_BUCKETS for source in PRIORS}
         self._seen = {source: [0.0] * _N_BUCKETS for source in PRIORS}
         self._n_declined = {source: [0] * _N_BUCKETS for source in PRIORS}
@@ -90,7 +91,7 @@ class AcceptanceEstimate:
         """Return how many of ``n_max`` tokens behind a match to draft."""
         by_bucket = [self.probability(source, 1 << place) for place in range(_N_BUCKETS)]
         probabilities = [by_bucket[bucket(match_length + idx)] for idx in range(n_max)]
-        length = best_length(probabilities, self._cost_per_token)
+        length = best_length(probabilities, self.cost_per_token)
         if length == 0 and n_max > 0:
             declined = self._n_declined[source]
             place = bucket(match_length)

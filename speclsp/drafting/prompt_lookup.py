@@ -45,6 +45,8 @@ class PromptLookupDrafter:
         """Take the request's buffers."""
         self._text = LookupText(context, self._n_max)
         self._corpora = context.corpora
+        if context.verify_cost is not None:
+            self._estimate.cost_per_token = context.verify_cost
         self._n_generated = 0
         self._last = NO_DRAFT
 

@@ -47,6 +47,9 @@ class DraftContext:
     """Other open buffers, the most recently used first."""
     corpora: tuple[TokenCorpus, ...] = ()
     """The project's files, what was accepted before, and the like."""
+    verify_cost: float | None = None
+    """c in T(k + 1) ≈ T(1) · (1 + c · k): what another draft token adds to a target pass; None
+    where it was not measured."""
     n_vocab: int = 0
     """Size of the target's vocabulary: token ids are below it.  The decoding loop fills it in."""
 

@@ -6,6 +6,7 @@ open buffers can be tokenised while the weights are still loading, and after the
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Protocol
 
 from speclsp import embedded
 from speclsp.decoding.protocol import Target
+from speclsp.decoding.verify_cost import measure_verify_cost
 from speclsp.drafting.protocol import Drafter
 from speclsp.errors import ModelError, SpecLspError
 from speclsp.fim.families import FimFamily, family_for
@@ -77,6 +79,8 @@ class Weights:
     draft_description: str = ""
     layers: dict[str, int] = field(default_factory=dict)
     supports_rollback: bool = True
+    verify_cost: float | None = None
+    """What another draft token adds to a target pass, in units of T(1), as measured."""
     max_prompt: int = MAX_PROMPT
     """Most prompt tokens where the settings leave it open."""
     problems: Sequence[SpecLspError] = ()
@@ -154,6 +158,8 @@ class LlamaLoader:
             progress=progress,
             log=log,
         )
+        verify_cost = measure_verify_cost(target, time.perf_counter)
+        log("info", f"verifying a draft token adds {verify_cost:.2f} of a single token's time")
         problems: list[SpecLspError] = []
         draft: ClosableDrafter | None = None
         if files.draft is not None and wants_draft_model(settings):
@@ -168,6 +174,7 @@ class LlamaLoader:
             draft_description=files.draft.name if files.draft is not None and draft else "",
             layers=dict(target.layers),
             supports_rollback=target.supports_rollback,
+            verify_cost=verify_cost,
             max_prompt=MAX_PROMPT if settings.model else embedded.MAX_PROMPT,
             problems=problems,
         )
