@@ -61,7 +61,7 @@ class FileIndexer:
 
     def flush_when_due(self) -> bool:
         """Make files searchable when enough are waiting; returns whether it did."""
-        due = max(_FIRST_FLUSH, min(_LARGEST_FLUSH, self._builder.n_indexed_tokens // 4))
+        due = max(_FIRST_FLUSH, min(_LARGEST_FLUSH, self._builder.n_indexed_tokens // 3))
         if self._builder.n_pending_tokens < due:
             return False
         self.flush()
