@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 
 from speclsp.completer.events import EventQueue
-from speclsp.completer.project import path_of
 from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
 from speclsp.engine.models import Words
 from speclsp.errors import StoreError
@@ -44,8 +43,7 @@ class AcceptedTexts:
 
     def learn(self, request: CompletionRequest, text: str) -> None:
         """Note that ``text`` was accepted at the request's cursor; a secret file's never is."""
-        path = path_of(request.uri)
-        if not text.strip() or is_secret_path(str(path) if path else request.path):
+        if not text.strip() or is_secret_path(request.path):
             return
         root = self._root_of(request.uri)
         before = request.prefix.splitlines(keepends=True)[-CONTEXT_LINES:]
@@ -90,11 +88,14 @@ class AcceptedTexts:
             return []
         try:
             if self._store is None:
-                self._store = AcceptedStore.open()
+                self._store = AcceptedStore.open(report=self._report)
             return self._store.recent(root, MAX_TEXTS)
         except StoreError as error:
             self._give_up(error)
             return []
+
+    def _report(self, error: StoreError) -> None:
+        self._events.log("warning", str(error))
 
     def _give_up(self, error: StoreError) -> None:
         self._persist = False

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from speclsp.drafting.buffer_tokens import BufferTokens, Tokenize
 from speclsp.drafting.protocol import TokenArray
 from speclsp.request import Document
+from speclsp.workspace.secrets import is_secret_path
 
 MAX_OTHER_BUFFERS = 16
 """Other open buffers that one request's drafters look at, the most recently used first."""
@@ -66,9 +67,12 @@ class OpenBuffers:
             self._tokens_of(document, tokenize)
 
     def others(self, uri: str, tokenize: Tokenize) -> tuple[TokenArray, ...]:
-        """Return the tokens of the other open buffers, the most recently used first."""
-        others = [d for d in self.documents() if d.uri != uri][:MAX_OTHER_BUFFERS]
-        return tuple(self._tokens_of(document, tokenize) for document in others)
+        """Return the tokens of the other open buffers, the most recently used first.
+
+        Buffers that look like secrets are left out.
+        """
+        others = [d for d in self.documents() if d.uri != uri and not is_secret_path(d.path)]
+        return tuple(self._tokens_of(document, tokenize) for document in others[:MAX_OTHER_BUFFERS])
 
     def _tokens_of(self, document: Document, tokenize: Tokenize) -> TokenArray:
         known = self._tokens.get(document.uri)

@@ -140,10 +140,13 @@ class Project:
 
     def _open_store(self) -> TokenStore | None:
         try:
-            return TokenStore.open()
+            return TokenStore.open(report=self._report)
         except StoreError as error:
             self._events.log("warning", f"tokens are not kept between sessions: {error}")
             return None
+
+    def _report(self, error: StoreError) -> None:
+        self._events.log("warning", str(error))
 
     def _close_index(self) -> None:
         if self._index is not None:

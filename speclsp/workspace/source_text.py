@@ -45,14 +45,17 @@ def read_source(path: str, max_file_size: int) -> SourceText | SkipReason:
 
 
 def _decoded(data: bytes) -> str | None:
-    """Text of UTF-8 bytes without a byte-order mark; None where they are none."""
+    """Text of UTF-8 bytes without a byte-order mark; None where they are none.
+
+    Line ends become LF, as in buffers and prompts: other tokens would never match theirs.
+    """
     if b"\0" in data[:_SNIFFED_BYTES]:
         return None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         return None
-    return None if "\0" in text else text
+    return None if "\0" in text else text.replace("\r\n", "\n")
 
 
 def _is_minified(text: str) -> bool:

@@ -362,6 +362,21 @@ def test_other_buffers_and_project_files_are_drafted_from(make, tmp_path):
     assert ask(completer).result(WAIT_S).stats.n_accepted > 10
 
 
+def test_a_secret_buffer_is_not_drafted_from_and_what_is_accepted_there_not_kept(make, tmp_path):
+    text = "return self.total_amount_of_everything"
+    completer = ready(make(ScriptedLoader(text), Settings(persist=True)))
+    secret = Document(
+        uri="file:///p/.env", path=".env", language_id="", version=1, text=f"def g():\n    {text}\n"
+    )
+    completer.open_document(secret)
+    assert ask(completer).result(WAIT_S).stats.n_accepted <= 1
+    inside = CompletionRequest(uri=secret.uri, path=".env", repo_name="p", prefix="A=", suffix="")
+    completer.accepted(completer.complete(inside, CancellationToken()).result(WAIT_S).completion_id)
+    completer.close()
+    for path in (p for p in tmp_path.rglob("*") if p.is_file()):
+        assert b"total_amount" not in path.read_bytes()
+
+
 def test_nothing_is_written_where_persist_is_off(make, tmp_path):
     completer = ready(make(ScriptedLoader("return 1")))
     (tmp_path / "p").mkdir()
