@@ -7,6 +7,7 @@ can verify, and keeps their exceptions away from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import index
 
 from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, Drafter
 from speclsp.errors import DrafterError
@@ -142,18 +143,15 @@ class DrafterChain:
 def usable(draft: Draft, n_max: int, n_vocab: int) -> Draft:
     """Return ``draft`` cut to ``n_max`` tokens and before the first that is no token id.
 
-    ``n_vocab`` 0 means that the vocabulary's size is not known.
+    ``n_vocab`` 0 means that the vocabulary's size is not known.  Raises TypeError for what is no
+    integer at all.
     """
-    tokens = tuple(map(int, draft.tokens[: max(n_max, 0)]))
+    tokens = tuple(map(index, draft.tokens[: max(n_max, 0)]))
     for place, token in enumerate(tokens):
         if token < 0 or (n_vocab and token >= n_vocab):
             tokens = tokens[:place]
             break
-    if not tokens:
-        return NO_DRAFT
-    if tokens == draft.tokens:
-        return draft
-    return Draft(tokens, draft.source, draft.match_length)
+    return Draft(tokens, draft.source, draft.match_length) if tokens else NO_DRAFT
 
 
 def _drop(member: _Measured, call: str, error: Exception) -> None:
