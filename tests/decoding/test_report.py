@@ -1,0 +1,227 @@
+"""The statistics block: llama.cpp's own lines, honest speed-ups, advice that names settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+
+from speclsp import settings
+from speclsp.decoding.report import (
+    ENOUGH_SINGLE_PASSES,
+    draft_acceptance_line,
+    drafter_line,
+    report_lines,
+    request_line,
+)
+from speclsp.decoding.speedup import expected_speedup, measured_speedup
+from speclsp.request import (
+    CompletionResult,
+    DrafterStats,
+    IndexStats,
+    Percentiles,
+    RequestStats,
+    SessionStats,
+)
+
+LOOKUP = DrafterStats(
+    n_begin_calls=12,
+    n_draft_calls=340,
+    n_accept_calls=100,
+    n_drafts=100,
+    n_accepted_drafts=80,
+    n_drafted=297,
+    n_accepted=171,
+    n_drafted_at=(100, 99, 98),
+    n_accepted_at=(80, 60, 31),
+    ms_begin=1.2345,
+    ms_draft=23.0,
+    ms_accept=0.5,
+)
+
+
+def totals(**changes) -> RequestStats:
+    stats = RequestStats(
+        n_prompt=1000,
+        n_prompt_evaluated=250,
+        n_predicted=400,
+        n_target_passes=229,
+        n_decode_passes=217,
+        n_drafted=297,
+        n_accepted=171,
+        n_single_passes=117,
+        drafters={"prompt-lookup": LOOKUP},
+        ms_prompt=100.0,
+        ms_predict=5000.0,
+        ms_draft=229.0,
+        ms_verify=4000.0,
+        ms_single_passes=1170.0,
+    )
+    return dataclasses.replace(stats, **changes)
+
+
+def test_llama_cpps_statistics_line():
+    assert drafter_line("prompt-lookup", LOOKUP) == (
+        "statistics    prompt-lookup: #calls(b,g,a) =   12    340    100, #gen drafts =    100, "
+        "#acc drafts =    80, #gen tokens =    297, #acc tokens =   171, #mean acc len = 2.71, "
+        "#acc rate/pos = (0.800, 0.600, 0.310), dur(b,g,a) = 1.234, 23.000, 0.500 ms"
+    )
+
+
+def test_llama_cpps_statistics_line_before_anything_was_verified():
+    assert drafter_line("draft", DrafterStats(n_begin_calls=1, n_draft_calls=2)) == (
+        "statistics            draft: #calls(b,g,a) =    1      2      0, #gen drafts =      0, "
+        "#acc drafts =     0, #gen tokens =      0, #acc tokens =     0, "
+        "dur(b,g,a) = 0.000, 0.000, 0.000 ms"
+    )
+
+
+def test_llama_cpps_draft_acceptance_line():
+    assert draft_acceptance_line(totals()) == (
+        "draft acceptance = 0.57576 (  171 accepted /   297 generated), mean len =  2.71"
+    )
+    assert draft_acceptance_line(RequestStats()) == (
+        "draft acceptance = 0.00000 (    0 accepted /     0 generated), mean len =  1.00"
+    )
+
+
+def test_the_speedups_by_hand():
+    stats = totals()
+    # T(1) = 10 ms, E = 400 / 229 tokens per pass, 1 ms of drafting per pass.
+    assert expected_speedup(stats) == pytest.approx(400 / 229 / 1.1)
+    # 400 tokens less the first one of each of 12 prefills, at 10 ms each, took 5000 ms.
+    assert measured_speedup(stats) == pytest.approx(388 * 10.0 / 5000.0)
+
+
+def test_without_speculation_the_speedup_is_one():
+    stats = RequestStats(
+        n_predicted=20,
+        n_target_passes=20,
+        n_decode_passes=19,
+        n_single_passes=19,
+        ms_single_passes=190.0,
+        ms_predict=190.0,
+        ms_verify=180.0,
+    )
+    assert measured_speedup(stats) == pytest.approx(1.0)
+    assert expected_speedup(stats) == pytest.approx(1.0)
+
+
+def test_what_was_not_measured_is_not_claimed():
+    no_singles = totals(n_single_passes=0, ms_single_passes=0.0)
+    assert measured_speedup(no_singles) is None
+    # E over a draft cost in passes of 4000 / 217 ms.
+    assert expected_speedup(no_singles) == pytest.approx(400 / 229 / (1 + 217 / 4000))
+    assert expected_speedup(RequestStats()) is None
+    lines = report_lines(SessionStats(totals=no_singles))
+    assert any("measured = not measured (no pass without a draft)" in line for line in lines)
+
+
+def test_the_block_has_everything():
+    stats = SessionStats(
+        n_requests=14,
+        n_completions=12,
+        n_empty=1,
+        n_failed=1,
+        n_shown=9,
+        n_accepted_items=4,
+        n_partially_accepted=2,
+        n_chars_accepted=77,
+        totals=totals(),
+        latency={"total": Percentiles(n=12, p50=10.0, p95=20.0, p99=30.5)},
+        index=IndexStats(n_files=3, n_tokens=5000, n_skipped=1, building=True),
+        state="ready",
+        model="coder",
+        draft_model="tiny",
+        layers={"CUDA0": 28, "CPU": 1},
+        n_ctx=4096,
+    )
+    assert report_lines(stats) == [
+        (
+            "requests = 14 (12 with text, 1 empty, 0 cancelled, 1 failed), suggestions shown = 9, "
+            "accepted = 4 (in part 2), characters accepted = 77"
+        ),
+        "model = coder, draft model = tiny, n_ctx = 4096, layers per device: CUDA0 28, CPU 1",
+        "index = 3 files, 5000 tokens, 1 files skipped, still building",
+        (
+            "prompt eval time =     100.00 ms /   250 tokens (    0.40 ms per token,  2500.00 tokens "
+            "per second)"
+        ),
+        (
+            "       eval time =    5000.00 ms /   400 tokens (   12.50 ms per token,    80.00 tokens "
+            "per second)"
+        ),
+        "      total time =    5100.00 ms /   650 tokens",
+        "KV reuse = 75.0 % (1000 prompt tokens, 250 evaluated, 750 reused)",
+        "tokens per target pass = 1.75 (400 tokens / 229 passes)",
+        "speed-up: expected E/(1 + k·T_draft/T_target) = 1.59x, measured = 0.78x (T(1) = 10.00 ms)",
+        "draft acceptance = 0.57576 (  171 accepted /   297 generated), mean len =  2.71",
+        drafter_line("prompt-lookup", LOOKUP),
+        "latency    total: p50 =    10.00, p95 =    20.00, p99 =    30.50 ms (12 requests)",
+        (
+            "advice: speculation costs more than it saves here (0.78x): raise `min_ngram_size` or "
+            "lower `num_pred_tokens`, or set `speculation` to false."
+        ),
+    ]
+
+
+def test_an_empty_session_has_a_block_without_advice():
+    lines = report_lines(SessionStats())
+    assert lines[0].startswith("requests = 0 (")
+    assert not any(line.startswith("advice") for line in lines)
+
+
+def advice(name: str, n_drafted: int, n_accepted: int, **changes) -> str:
+    drafter = DrafterStats(n_drafts=n_drafted, n_drafted=n_drafted, n_accepted=n_accepted)
+    stats = totals(
+        n_drafted=n_drafted,
+        n_accepted=n_accepted,
+        drafters={"idle": DrafterStats(), name: drafter},
+        ms_predict=2000.0,
+        **changes,
+    )
+    lines = [line for line in report_lines(SessionStats(totals=stats)) if "advice" in line]
+    assert len(lines) <= 1
+    return lines[0] if lines else ""
+
+
+@pytest.mark.parametrize(
+    ("name", "n_accepted", "settings_named"),
+    [
+        ("prompt-lookup", 39, ["min_ngram_size", "num_pred_tokens"]),
+        ("prompt-lookup", 61, ["num_pred_tokens"]),
+        ("draft", 39, ["spec_draft_n_max", "spec_draft_p_min"]),
+        ("draft", 61, ["spec_draft_n_max"]),
+        ("theirs", 39, ["drafters"]),
+        ("theirs", 61, ["drafters"]),
+    ],
+)
+def test_advice_names_settings_that_exist(name, n_accepted, settings_named):
+    line = advice(name, 100, n_accepted)
+    named = [n for n in re.findall(r"`([^`]+)`", line) if n != name]
+    assert named == settings_named
+    assert all(settings.canonical_name(n) == n for n in named)
+    assert f"{n_accepted}%" in line
+
+
+@pytest.mark.parametrize("n_accepted", [40, 50, 60])
+def test_no_advice_between_40_and_60_percent(n_accepted):
+    assert advice("draft", 100, n_accepted) == ""
+
+
+def test_a_loss_is_only_claimed_after_enough_passes():
+    few = {"n_single_passes": ENOUGH_SINGLE_PASSES - 1, "ms_single_passes": 19.0}
+    assert advice("draft", 100, 50, **few) == ""
+    enough = {"n_single_passes": ENOUGH_SINGLE_PASSES, "ms_single_passes": 20.0}
+    assert "`speculation`" in advice("draft", 100, 50, **enough)
+
+
+def test_a_completions_line():
+    stats = dataclasses.replace(totals(), ms_queue=0.5, ms_tokenize=1.25, ms_total=5102.0)
+    result = CompletionResult(completion_id="c1", text="x", finish_reason="stop", stats=stats)
+    assert request_line(result) == (
+        "completion c1: stop, 400 tokens in 229 target passes (1.75 per pass), prompt 250/1000 "
+        "evaluated, accepted 171/297 draft tokens (prompt-lookup 171/297), queue 0.5, tokenize "
+        "1.2, prompt 100.0, draft 229.0, verify 4000.0, predict 5000.0, total 5102.0 ms"
+    )

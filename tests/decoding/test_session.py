@@ -1,0 +1,161 @@
+"""Session sums: counts, percentiles over bounded samples, suggestions told apart."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from speclsp.decoding.session import (
+    N_ITEMS,
+    N_LATENCIES,
+    SessionRecorder,
+    percentiles,
+    summed,
+)
+from speclsp.request import (
+    CompletionResult,
+    DrafterStats,
+    FinishReason,
+    IndexStats,
+    Percentiles,
+    RequestStats,
+    SessionStats,
+)
+
+
+def result(
+    text: str = "x", finish_reason: FinishReason = "stop", stats: RequestStats | None = None
+) -> CompletionResult:
+    return CompletionResult(
+        completion_id="id", text=text, finish_reason=finish_reason, stats=stats or RequestStats()
+    )
+
+
+def passes(ms_total: float = 1.0, **values) -> RequestStats:
+    return RequestStats(n_target_passes=2, n_decode_passes=1, ms_total=ms_total, **values)
+
+
+def test_each_request_is_counted_once_and_in_one_way():
+    recorder = SessionRecorder()
+    recorder.add(result())
+    recorder.add(result(finish_reason="length"))
+    recorder.add(result(text=""))
+    recorder.add(result(finish_reason="cancelled"))
+    recorder.add(result(finish_reason="deadline"))
+    recorder.failed()
+    stats = recorder.snapshot(state="ready")
+    assert stats.n_requests == 6
+    assert (stats.n_completions, stats.n_empty, stats.n_cancelled, stats.n_failed) == (3, 1, 1, 1)
+
+
+def test_sums_go_over_every_field():
+    numbers = {name: 2 for name in RequestStats.__dataclass_fields__ if name != "drafters"}
+    left = RequestStats(**numbers, drafters={"a": DrafterStats(n_drafts=1, n_drafted_at=(1, 1))})
+    right = RequestStats(
+        **numbers,
+        drafters={
+            "a": DrafterStats(n_drafts=2, n_drafted_at=(2, 1, 1), ms_draft=0.5),
+            "b": DrafterStats(n_drafts=5),
+        },
+    )
+    both = summed(left, right)
+    assert all(getattr(both, name) == 4 for name in numbers)
+    assert both.drafters["a"] == DrafterStats(n_drafts=3, n_drafted_at=(3, 2, 1), ms_draft=0.5)
+    assert both.drafters["b"] == DrafterStats(n_drafts=5)
+
+
+def test_percentiles_are_nearest_ranks():
+    assert percentiles([]) == Percentiles()
+    assert percentiles([7.0]) == Percentiles(n=1, p50=7.0, p95=7.0, p99=7.0)
+    assert percentiles([float(n) for n in range(200, 0, -1)]) == Percentiles(
+        n=200, p50=100.0, p95=190.0, p99=198.0
+    )
+
+
+def test_latencies_are_those_of_the_latest_requests():
+    recorder = SessionRecorder()
+    for number in range(3 * N_LATENCIES):
+        recorder.add(result(stats=passes(ms_total=float(number))))
+    total = recorder.snapshot(state="ready").latency["total"]
+    assert total.n == N_LATENCIES
+    assert total.p50 == 2 * N_LATENCIES + N_LATENCIES / 2 - 1
+
+
+def test_stages_that_a_request_did_not_reach_do_not_dilute_the_percentiles():
+    recorder = SessionRecorder()
+    recorder.add(result(text="", stats=RequestStats(ms_total=0.1)))
+    assert recorder.snapshot(state="ready").latency == {}
+    recorder.add(result(stats=RequestStats(n_target_passes=1, ms_total=3.0)))
+    latency = recorder.snapshot(state="ready").latency
+    assert set(latency) == {"queue", "tokenize", "prompt", "total"}
+    recorder.add(result(stats=passes(drafters={"a": DrafterStats()}, ms_draft=1.0)))
+    latency = recorder.snapshot(state="ready").latency
+    assert {stage: p.n for stage, p in latency.items()} == {
+        "queue": 2,
+        "tokenize": 2,
+        "prompt": 2,
+        "draft": 1,
+        "verify": 1,
+        "predict": 1,
+        "total": 2,
+    }
+
+
+def accepted(recorder: SessionRecorder) -> tuple[int, int, int]:
+    stats = recorder.snapshot(state="ready")
+    return stats.n_accepted_items, stats.n_partially_accepted, stats.n_chars_accepted
+
+
+def test_a_suggestion_taken_in_pieces_is_partial_until_it_is_whole():
+    recorder = SessionRecorder()
+    recorder.accepted("a", 3, 10)
+    assert accepted(recorder) == (0, 1, 3)
+    recorder.accepted("a", 7, 10)
+    assert accepted(recorder) == (0, 1, 7)
+    recorder.accepted("a", 10, 10)
+    assert accepted(recorder) == (1, 0, 10)
+    recorder.accepted("b", 5, 5)
+    assert accepted(recorder) == (2, 0, 15)
+
+
+@pytest.mark.parametrize("n_chars", [0, 2, 3, 10, 99])
+def test_saying_the_same_or_less_again_counts_nothing(n_chars):
+    recorder = SessionRecorder()
+    recorder.accepted("a", 10, 10)
+    recorder.accepted("a", n_chars, 10)
+    assert accepted(recorder) == (1, 0, 10)
+
+
+def test_a_suggestion_is_shown_once():
+    recorder = SessionRecorder()
+    for completion_id in ("a", "b", "a"):
+        recorder.shown(completion_id)
+    assert recorder.snapshot(state="ready").n_shown == 2
+
+
+def test_memory_is_bounded_and_the_latest_suggestions_are_remembered():
+    recorder = SessionRecorder()
+    for number in range(5 * N_ITEMS):
+        recorder.shown(str(number))
+    assert len(recorder._items) == N_ITEMS
+    recorder.shown(str(5 * N_ITEMS - 1))
+    assert recorder.snapshot(state="ready").n_shown == 5 * N_ITEMS
+
+
+def test_the_snapshot_says_what_answers_and_survives_json():
+    recorder = SessionRecorder()
+    recorder.loaded(model="m", draft_model="d", layers={"CPU": 3}, n_ctx=64)
+    recorder.add(result(stats=passes(drafters={"a": DrafterStats(n_drafted_at=(1,))})))
+    stats = recorder.snapshot(state="ready", index=IndexStats(n_files=2))
+    assert (stats.model, stats.draft_model, stats.layers, stats.n_ctx) == ("m", "d", {"CPU": 3}, 64)
+    assert stats.index.n_files == 2
+    assert msgspec.json.decode(msgspec.json.encode(stats), type=SessionStats) == stats
+
+
+def test_a_snapshot_does_not_change_later():
+    recorder = SessionRecorder()
+    recorder.loaded(model="m", draft_model="", layers={"CPU": 3}, n_ctx=64)
+    before = recorder.snapshot(state="ready")
+    recorder.add(result(stats=passes(n_predicted=5)))
+    recorder.loaded(model="n", draft_model="", layers={"CUDA0": 3}, n_ctx=64)
+    assert (before.n_requests, before.totals.n_predicted, before.layers) == (0, 0, {"CPU": 3})
