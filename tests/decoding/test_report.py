@@ -145,12 +145,12 @@ def test_the_block_has_everything():
         "model = coder, draft model = tiny, n_ctx = 4096, layers per device: CUDA0 28, CPU 1",
         "index = 3 files, 5000 tokens, 1 files skipped, still building",
         (
-            "prompt eval time =     100.00 ms /   250 tokens (    0.40 ms per token,  2500.00 tokens "
-            "per second)"
+            "prompt eval time =     100.00 ms /   250 tokens "
+            "(    0.40 ms per token,  2500.00 tokens per second)"
         ),
         (
-            "       eval time =    5000.00 ms /   400 tokens (   12.50 ms per token,    80.00 tokens "
-            "per second)"
+            "       eval time =    5000.00 ms /   400 tokens "
+            "(   12.50 ms per token,    80.00 tokens per second)"
         ),
         "      total time =    5100.00 ms /   650 tokens",
         "KV reuse = 75.0 % (1000 prompt tokens, 250 evaluated, 750 reused)",
