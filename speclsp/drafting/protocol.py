@@ -63,9 +63,30 @@ class Draft:
     """``buffer``, ``open``, ``project``, ``draft`` …: what the drafter looked at."""
     match_length: int = 0
     """Tokens of context that matched; 0 where that has no meaning."""
+    probabilities: tuple[float, ...] = ()
+    """For each token, the chance that it is right if those before it are; empty if not known."""
 
 
 NO_DRAFT = Draft()
+
+
+@dataclass(frozen=True, slots=True)
+class DraftTree:
+    """Alternative drafts that share their beginnings; a draft is a tree without branches.
+
+    Node i continues node ``parents[i]``, which is smaller than i, or the text itself where that is
+    -1.  Children of one node have different tokens.  All tuples have one entry per node.
+    """
+
+    tokens: tuple[int, ...] = ()
+    parents: tuple[int, ...] = ()
+    sources: tuple[str, ...] = ()
+    """The name of the drafter that each node is credited to."""
+    probabilities: tuple[float, ...] = ()
+    """For each node, the chance that it is right if its parent is; empty if not known."""
+
+
+NO_TREE = DraftTree()
 
 
 class Drafter(Protocol):
