@@ -122,6 +122,13 @@ class RequestStats:
     """Target passes after the prefill; the prefills that emitted are the difference."""
     n_drafted: int = 0
     n_accepted: int = 0
+    n_draft_passes: int = 0
+    """Target passes that verified a draft, with or without success."""
+    n_tried: int = 0
+    """Draft positions at which the target's choice was compared with the draft: the accepted ones,
+    and the first wrong one of each draft that was not right to its end."""
+    n_draft_depths: int = 0
+    """Sum of the drafts' depths: a draft without branches is as deep as it is long."""
     n_single_passes: int = 0
     drafters: dict[str, DrafterStats] = field(default_factory=dict)
     ms_queue: float = 0.0
@@ -196,6 +203,8 @@ class SessionStats:
     layers: dict[str, int] = field(default_factory=dict)
     """Layers of the target model per device name."""
     n_ctx: int = 0
+    verify_ms: tuple[tuple[int, float], ...] = ()
+    """(k, T(k) in milliseconds): target passes over k tokens, as measured."""
 
 
 # Events that the completer emits: drained by whoever stands above the seam.

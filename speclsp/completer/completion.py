@@ -112,6 +112,7 @@ def run_completion(
             stop=text.feed,
             interrupted=interrupted,
             clock=clock,
+            observer=bench.weights.verify_cost,
         )
     finally:
         bench.weights.set_interrupt(None)
@@ -159,13 +160,15 @@ def _draft_context(
     tokenize = bench.words.vocabulary.tokenize
     buffer = bench.buffers.tokens_of_request(request.uri, request.prefix + request.suffix, tokenize)
     before, after = buffer.split(len(request.prefix))
+    cost = bench.weights.verify_cost
     return DraftContext(
         prompt=prompt.tokens,
         prefix=before,
         suffix=after,
         buffers=(*bench.buffers.others(request.uri, tokenize), *extra),
         corpora=corpora,
-        verify_cost=bench.weights.verify_cost,
+        verify_curve=cost.curve if cost is not None else None,
+        tree_curve=cost.tree_curve if cost is not None else None,
     )
 
 

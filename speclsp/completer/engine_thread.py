@@ -103,6 +103,14 @@ class EngineThread:
         return self._closing.is_set()
 
     @property
+    def verify_ms(self) -> tuple[tuple[int, float], ...]:
+        """(k, T(k) in milliseconds) of the target, as measured; empty without a model."""
+        weights = self._weights
+        if weights is None or weights.verify_cost is None:
+            return ()
+        return weights.verify_cost.milliseconds
+
+    @property
     def busy(self) -> bool:
         """Whether a completion is running or waiting."""
         return self._running is not None or self._queue.waiting()

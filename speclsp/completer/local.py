@@ -198,7 +198,11 @@ class LocalCompleter:
     def statistics(self) -> SessionStats:
         """Return the session's sums."""
         with self._recorder_lock:
-            return self._recorder.snapshot(state=self.state(), index=self._project.stats())
+            return self._recorder.snapshot(
+                state=self.state(),
+                index=self._project.stats(),
+                verify_ms=self._engine.verify_ms,
+            )
 
     # --- told by the engine thread ----------------------------------------------------------------
 

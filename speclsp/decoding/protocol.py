@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,3 +44,42 @@ class Target(Protocol):
         Row i of the result predicts what follows token ``len(tokens) - n_logits + i``.
         Raises :class:`~speclsp.errors.DecodeError`, after which the cache is empty.
         """
+
+
+@runtime_checkable
+class TreeTarget(Target, Protocol):
+    """A target that can evaluate a tree of tokens in one decode call, if its model allows it."""
+
+    @property
+    def supports_trees(self) -> bool:
+        """Whether :meth:`decode_tree` can be called: ``n_branches`` is 2 or more."""
+
+    @property
+    def n_branches(self) -> int:
+        """Most leaves of a tree; 1 where the model's memory holds no branches."""
+
+    def decode_tree(
+        self, pending: Sequence[int], tokens: Sequence[int], parents: Sequence[int]
+    ) -> Logits:
+        """Append ``pending`` to the cache, and hang a tree on it that is not part of the cache.
+
+        Node i holds ``tokens[i]`` and continues node ``parents[i]`` < i, or ``pending`` where that
+        is -1.  Row 0 of the result (shape [1 + n_nodes, n_vocab]) predicts what follows
+        ``pending``, row 1 + i what follows node i.  Each sees its own ancestors only.
+
+        The tree is forgotten with the next call, whichever that is, but for what
+        :meth:`keep_path` keeps.
+        Raises :class:`~speclsp.errors.DecodeError`, after which the cache is empty, and
+        ValueError for a tree that does not fit batch, context or branches.
+        """
+
+    def keep_path(self, path: Sequence[int]) -> None:
+        """Append the nodes ``path`` of the last tree to the cache, and forget the rest of it.
+
+        ``path`` leads from the root down; it may be empty.
+        """
+
+
+def tree_target(target: Target) -> TreeTarget | None:
+    """Return ``target`` as one that evaluates trees; None where it cannot."""
+    return target if isinstance(target, TreeTarget) and target.supports_trees else None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from speclsp.decoding.speedup import (
+    acceptance_probability,
     expected_speedup,
+    expected_tokens_per_draft_pass,
     measured_speedup,
     single_pass_ms,
+    tokens_per_draft_pass,
     tokens_per_pass,
 )
 from speclsp.request import CompletionResult, DrafterStats, RequestStats, SessionStats
@@ -37,6 +41,7 @@ def report_lines(stats: SessionStats) -> list[str]:
         *_session_lines(stats),
         *_time_lines(totals),
         *_speculation_lines(totals),
+        *_cost_lines(stats),
         *_latency_lines(stats),
         *_advice_lines(totals),
     ]
@@ -66,7 +71,7 @@ def request_line(result: CompletionResult) -> str:
 
 def draft_acceptance_line(stats: RequestStats) -> str:
     """Return llama.cpp's line on all drafts of a request or a session."""
-    n_drafts = sum(drafter.n_drafts for drafter in stats.drafters.values())
+    n_drafts = stats.n_draft_passes
     rate = stats.n_accepted / stats.n_drafted if stats.n_drafted else 0.0
     mean_length = 1.0 + stats.n_accepted / n_drafts if n_drafts else 1.0
     return (
@@ -155,9 +160,55 @@ def _speculation_lines(totals: RequestStats) -> list[str]:
             f"speed-up: expected E/(1 + k·T_draft/T_target) = {_times(expected_speedup(totals))}, "
             f"measured = {_times(measured_speedup(totals))} ({basis})"
         ),
+        *_draft_pass_lines(totals),
         draft_acceptance_line(totals),
         *(drafter_line(name, stats) for name, stats in totals.drafters.items()),
     ]
+
+
+def _draft_pass_lines(totals: RequestStats) -> list[str]:
+    """Return how many passes carry a draft, and what these emit against what p promises."""
+    if not totals.n_target_passes:
+        return []
+    share = 100.0 * totals.n_draft_passes / totals.n_target_passes
+    line = (
+        f"passes with a draft = {share:.1f} % ({totals.n_draft_passes} of {totals.n_target_passes})"
+    )
+    expected = expected_tokens_per_draft_pass(totals)
+    p, measured = acceptance_probability(totals), tokens_per_draft_pass(totals)
+    if expected is None or p is None or measured is None:
+        return [line]
+    k = totals.n_draft_depths / totals.n_draft_passes
+    return [
+        (
+            f"{line}, tokens in each = {measured:.2f}, "
+            f"expected (1 - p^(k+1))/(1 - p) = {expected:.2f} (p = {p:.3f}, k = {k:.2f})"
+        )
+    ]
+
+
+def _cost_lines(stats: SessionStats) -> list[str]:
+    """Return where the time after the prefill goes, and what passes cost by their size."""
+    totals = stats.totals
+    lines = []
+    if totals.n_decode_passes:
+        host_ms = max(0.0, totals.ms_predict - totals.ms_draft - totals.ms_verify)
+        n_passes = totals.n_decode_passes
+        lines.append(
+            f"time per pass: draft = {totals.ms_draft / n_passes:.3f}, "
+            f"verify = {totals.ms_verify / n_passes:.3f}, host = {host_ms / n_passes:.3f} ms "
+            f"({n_passes} passes after the prefill)"
+        )
+    if stats.verify_ms:
+        lines.append(verify_times_line(stats.verify_ms))
+    return lines
+
+
+def verify_times_line(verify_ms: Sequence[tuple[int, float]]) -> str:
+    """Return T(k) as measured: ``verify_ms`` has (k, milliseconds)."""
+    sizes = ", ".join(str(size) for size, _ in verify_ms)
+    times = ", ".join(f"{ms:.3g}" for _, ms in verify_ms)
+    return f"T(k) as measured for k = {sizes} tokens: {times} ms"
 
 
 def _times(speedup: float | None) -> str:

@@ -103,7 +103,13 @@ class SessionRecorder:
             self._n_partially_accepted += 1
         item.n_chars = n_chars
 
-    def snapshot(self, *, state: EngineState, index: IndexStats | None = None) -> SessionStats:
+    def snapshot(
+        self,
+        *,
+        state: EngineState,
+        index: IndexStats | None = None,
+        verify_ms: tuple[tuple[int, float], ...] = (),
+    ) -> SessionStats:
         """Return the sums so far."""
         return SessionStats(
             n_requests=self._n_requests,
@@ -123,6 +129,7 @@ class SessionRecorder:
             draft_model=self._draft_model,
             layers=dict(self._layers),
             n_ctx=self._n_ctx,
+            verify_ms=verify_ms,
         )
 
     def _item(self, completion_id: str) -> _Item:

@@ -1,12 +1,13 @@
 """The speculative decoding loop: prefill, then draft → one decode → verify → accept → roll back.
 
 Between passes the KV cache holds the prompt and all emitted tokens but the last one, x₀.  A pass
-decodes x₀ and a draft d₁ … d_k in one batch, emits 1 … k + 1 tokens (see
-:mod:`speclsp.decoding.verify`) and takes the rejected rest of the draft out of the cache.  The
-prompt's last tokens are a pass too: the first draft rides in the last batch of the prefill.  That
-batch is kept as small as the others, since backends compute large batches by other kernels, whose
-last bits differ: what the draft leaves in the cache must not depend on how long the prompt was.
-While someone types, the new part of the prompt is that small anyway.
+(see :mod:`speclsp.decoding.passes`) decodes x₀ and a draft, a chain d₁ … d_k or a tree, in one
+batch, emits one token more than it accepts (see :mod:`speclsp.decoding.verify`) and takes the
+rejected rest of the draft out of the cache.  The prompt's last tokens are a pass too: the first
+draft rides in the last batch of the prefill.  That batch is kept as small as the others, since
+backends compute large batches by other kernels, whose last bits differ: what the draft leaves in
+the cache must not depend on how long the prompt was.  While someone types, the new part of the
+prompt is that small anyway.
 
 Nothing here looks at the whole context once the prefill is done, so that a step's cost on the host
 does not grow with it.
@@ -15,12 +16,13 @@ does not grow with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
-from speclsp.decoding.protocol import Logits, Target
+from speclsp.decoding.passes import Passes, PassObserver
+from speclsp.decoding.protocol import Target, tree_target
 from speclsp.decoding.sampling import Sampler
-from speclsp.decoding.verify import draft_limit, verify_chain
 from speclsp.drafting.chain import DrafterChain
+from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import DraftContext, Drafter
 from speclsp.errors import DecodeInterruptedError, DrafterError, EngineError
 from speclsp.request import DrafterStats, FinishReason, RequestStats
@@ -41,104 +43,17 @@ class Generation:
     """Drafters that raised and were left out; the tokens are not affected."""
 
 
-@dataclass(slots=True)
-class _Counts:
-    """The request's counts while it runs; times in seconds."""
-
-    n_prompt_evaluated: int = 0
-    n_target_passes: int = 0
-    n_decode_passes: int = 0
-    n_drafted: int = 0
-    n_accepted: int = 0
-    n_single_passes: int = 0
-    s_prompt: float = 0.0
-    s_draft: float = 0.0
-    s_verify: float = 0.0
-    s_single_passes: float = 0.0
-
-
-@dataclass(slots=True)
-class _Run:
-    """The state of one request in the loop."""
-
-    target: Target
-    drafters: DrafterChain | None
-    sampler: Sampler
-    n_predict: int
-    stop: Callable[[int], bool]
-    interrupted: Callable[[], FinishReason | None]
-    clock: Callable[[], float]
-    n_cached: int = 0
-    emitted: list[int] = field(default_factory=list)
-    counts: _Counts = field(default_factory=_Counts)
-
-    def begin(self, context: DraftContext) -> None:
-        if self.drafters is None:
-            return
-        started = self.clock()
-        self.drafters.clock = self.clock
-        self.drafters.begin(context)
-        self.counts.s_draft += self.clock() - started
-
-    def draft(self, n_pending: int) -> tuple[int, ...]:
-        """Return a draft that fits beside ``n_pending`` tokens, or nothing."""
-        if self.drafters is None:
-            return ()
-        n_max = draft_limit(
-            self.n_cached,
-            n_pending,
-            self.n_predict - len(self.emitted),
-            self.target.n_ctx,
-            self.target.n_batch,
-        )
-        if n_max == 0:
-            return ()
-        started = self.clock()
-        tokens = self.drafters.draft(self.emitted, n_max).tokens
-        self.counts.s_draft += self.clock() - started
-        return tokens
-
-    def accept(self, logits: Logits, draft: tuple[int, ...]) -> FinishReason | None:
-        """Emit what the pass over ``draft`` yields, and roll the rest of the draft back.
-
-        The cache holds everything up to the draft's end when this is called.
-        """
-        n_before = len(self.emitted)
-        finish: FinishReason | None = None
-        for token in verify_chain(logits, draft, self.sampler):
-            self.emitted.append(token)
-            if self.stop(token):
-                finish = "stop"
-                break
-        n_emitted = len(self.emitted) - n_before
-        n_accepted = n_emitted
-        if n_emitted > len(draft) or self.emitted[-1] != draft[n_emitted - 1]:
-            n_accepted -= 1  # The last one is the target's own: a bonus or a correction.
-        if n_accepted < len(draft):
-            self.n_cached -= len(draft) - n_accepted
-            self.target.truncate(self.n_cached)
-        self.counts.n_target_passes += 1
-        if self.drafters is not None and draft:
-            self.counts.n_drafted += len(draft)
-            self.counts.n_accepted += n_accepted
-            started = self.clock()
-            self.drafters.accept(n_accepted)
-            self.counts.s_draft += self.clock() - started
-        if finish is None and len(self.emitted) >= self.n_predict:
-            finish = "length"
-        return finish
-
-
 def generate(
     target: Target,
     context: DraftContext,
     *,
-    drafter: Drafter | None,
+    drafter: Drafter | Proposer | None,
     sampler: Sampler,
     n_predict: int,
     stop: Callable[[int], bool],
     interrupted: Callable[[], FinishReason | None],
     clock: Callable[[], float],
+    observer: PassObserver | None = None,
 ) -> Generation:
     """Continue ``context.prompt`` by at most ``n_predict`` tokens.
 
@@ -148,7 +63,7 @@ def generate(
     ``stop`` is asked once for every emitted token, in order; True ends with ``stop``, and that
     token is the last of the output.  ``interrupted`` is asked before each decode call; a reason
     ends with it and what was emitted so far, as does a decode that is stopped from outside.
-    ``clock`` returns seconds.
+    ``clock`` returns seconds; ``observer`` is told what passes took by it.
 
     Afterwards the target's cache holds a prefix of prompt + output, all of it but at most the
     last token unless the request was interrupted.
@@ -158,12 +73,14 @@ def generate(
     """
     prompt = list(context.prompt)
     _check_prompt(len(prompt), target.n_ctx)
-    chain = None
+    proposer = None
     if drafter is not None:
-        chain = drafter if isinstance(drafter, DrafterChain) else DrafterChain((drafter,))
-    run = _Run(
+        proposer = drafter if isinstance(drafter, Proposer) else DrafterChain((drafter,))
+    run = Passes(
         target=target,
-        drafters=chain,
+        trees=tree_target(target),
+        proposer=proposer,
+        observer=observer,
         sampler=sampler,
         n_predict=min(n_predict, target.n_ctx - len(prompt)),
         stop=stop,
@@ -173,11 +90,11 @@ def generate(
     started = clock()
     finish: FinishReason | None = "length" if run.n_predict <= 0 else None
     if finish is None:
-        run.begin(replace(context, n_vocab=target.n_vocab))
+        run.begin(context)
         try:
             finish = _prefill(run, prompt)
             while finish is None:
-                finish = interrupted() or _step(run)
+                finish = interrupted() or run.step()
         except DecodeInterruptedError:
             # The target was told to stop for the reason that ``interrupted`` gives.
             finish = interrupted() or "cancelled"
@@ -185,11 +102,11 @@ def generate(
         tokens=tuple(run.emitted),
         finish_reason=finish,
         stats=_stats(run, len(prompt), clock() - started),
-        drafter_failures=chain.failures if chain is not None else (),
+        drafter_failures=proposer.failures if proposer is not None else (),
     )
 
 
-def _prefill(run: _Run, prompt: list[int]) -> FinishReason | None:
+def _prefill(run: Passes, prompt: list[int]) -> FinishReason | None:
     """Evaluate the prompt from where the cache differs from it, and emit the first tokens.
 
     At least the prompt's last token is evaluated, since the cache holds no logits.
@@ -201,17 +118,16 @@ def _prefill(run: _Run, prompt: list[int]) -> FinishReason | None:
         if finish is not None:
             return finish
         pending = prompt[run.n_cached :]
-        draft = run.draft(len(pending))
-        logits = run.target.decode([*pending, *draft], len(draft) + 1)
-        run.n_cached += len(pending) + len(draft)
+        tree = run.draft(len(pending))
+        logits = run.decode(pending, tree)
         run.counts.n_prompt_evaluated += len(pending)
     finally:
         s_draft = run.counts.s_draft - s_draft_before
         run.counts.s_prompt = run.clock() - started - s_draft
-    return run.accept(logits, draft)
+    return run.accept(logits, tree)
 
 
-def _evaluate_all_but_the_last(run: _Run, prompt: list[int]) -> FinishReason | None:
+def _evaluate_all_but_the_last(run: Passes, prompt: list[int]) -> FinishReason | None:
     """Fill the cache up to what the last batch evaluates, asking between the chunks.
 
     Chunks of n_ubatch tokens are what the backend computes at once anyway.  Where more than
@@ -230,22 +146,6 @@ def _evaluate_all_but_the_last(run: _Run, prompt: list[int]) -> FinishReason | N
         run.n_cached += len(chunk)
         run.counts.n_prompt_evaluated += len(chunk)
         finish = run.interrupted()
-    return finish
-
-
-def _step(run: _Run) -> FinishReason | None:
-    """Make one pass after the prefill."""
-    draft = run.draft(1)
-    started = run.clock()
-    logits = run.target.decode([run.emitted[-1], *draft], len(draft) + 1)
-    decoded = run.clock()
-    run.n_cached += 1 + len(draft)
-    run.counts.s_verify += decoded - started
-    run.counts.n_decode_passes += 1
-    finish = run.accept(logits, draft)
-    if not draft:
-        run.counts.n_single_passes += 1
-        run.counts.s_single_passes += run.clock() - started
     return finish
 
 
@@ -275,9 +175,9 @@ def _check_prompt(n_prompt: int, n_ctx: int) -> None:
         )
 
 
-def _stats(run: _Run, n_prompt: int, s_total: float) -> RequestStats:
+def _stats(run: Passes, n_prompt: int, s_total: float) -> RequestStats:
     counts = run.counts
-    drafters: dict[str, DrafterStats] = run.drafters.stats() if run.drafters is not None else {}
+    drafters: dict[str, DrafterStats] = run.proposer.stats() if run.proposer is not None else {}
     return RequestStats(
         n_prompt=n_prompt,
         n_prompt_evaluated=counts.n_prompt_evaluated,
@@ -286,6 +186,9 @@ def _stats(run: _Run, n_prompt: int, s_total: float) -> RequestStats:
         n_decode_passes=counts.n_decode_passes,
         n_drafted=counts.n_drafted,
         n_accepted=counts.n_accepted,
+        n_draft_passes=counts.n_draft_passes,
+        n_tried=counts.n_tried,
+        n_draft_depths=counts.n_draft_depths,
         n_single_passes=counts.n_single_passes,
         drafters=drafters,
         ms_prompt=counts.s_prompt * 1e3,

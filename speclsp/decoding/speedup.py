@@ -22,6 +22,31 @@ def tokens_per_pass(stats: RequestStats) -> float:
     return stats.n_predicted / stats.n_target_passes if stats.n_target_passes else 0.0
 
 
+def acceptance_probability(stats: RequestStats) -> float | None:
+    """Return p, the chance that a draft token is right if those before it are; None if untried."""
+    return stats.n_accepted / stats.n_tried if stats.n_tried else None
+
+
+def tokens_per_draft_pass(stats: RequestStats) -> float | None:
+    """Return the tokens that a pass with a draft emits on average; None without any."""
+    if not stats.n_draft_passes:
+        return None
+    return 1.0 + stats.n_accepted / stats.n_draft_passes
+
+
+def expected_tokens_per_draft_pass(stats: RequestStats) -> float | None:
+    """Return (1 - p^(k + 1)) / (1 - p), what acceptance at random with p promises.
+
+    k is the mean depth of a draft (Leviathan et al. 2023).  The measured figure is above it where
+    acceptance comes in runs, as it does in copied code, and where trees branch.
+    """
+    p = acceptance_probability(stats)
+    if p is None or not stats.n_draft_passes:
+        return None
+    k = stats.n_draft_depths / stats.n_draft_passes
+    return k + 1.0 if p >= 1.0 else (1.0 - p ** (k + 1.0)) / (1.0 - p)
+
+
 def expected_speedup(stats: RequestStats) -> float | None:
     """Return E / (1 + k · T_draft / T_target), None where nothing was timed.
 

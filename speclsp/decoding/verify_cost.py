@@ -1,58 +1,147 @@
-"""What a draft token costs: measured on the loaded model before its first request.
+"""What verifying a draft costs: measured on the loaded model, and followed as it drifts.
 
-A target pass over k draft tokens takes T(k + 1).  On a GPU the tokens of a small batch are nearly
-free, on a CPU each adds its share.  Drafters need that slope to know when a draft pays:
-
-    T(k + 1) ≈ T(1) · (1 + c · k)
+A target pass over k tokens takes T(k).  On a GPU the tokens of a small batch are nearly free, on a
+CPU each adds its share, and on both the curve has steps where other kernels take over.  Drafters
+need T(k) / T(1) to know when a draft pays.
 """
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Callable
+from functools import partial
+from typing import Final
 
-from speclsp.decoding.protocol import Target
+from speclsp.decoding.protocol import Target, tree_target
+from speclsp.drafting.verify_curve import VerifyCurve
 
-_N_CONTEXT = 64
-"""Tokens in the cache meanwhile: a little, since attention is not what the slope measures."""
-_N_DRAFT = 8
-_N_REPEATS = 5
-_BUDGET_S = 0.5
-"""A slow model is measured once per shape and no more."""
+BUDGET_S: Final = 0.8
+"""Seconds that the measurement may take; a slow model is measured at fewer sizes."""
+
+_SIZES: Final = (1, 8, 4, 2, 16, 6, 3, 12, 24)
+"""Batch sizes, the important ones first; few, since backends reuse graphs of equal shape."""
+_N_CONTEXT: Final = 64
+"""Tokens in the cache meanwhile: a little; what more of them cost shows in the passes."""
+_N_REPEATS: Final = 4
+_TREE_SIZE: Final = 8
+"""Batch size at which a tree is compared with a chain."""
+_PARENTS: Final = (-1, -1, 0, 1, 2, 3, 3)
+"""The tree: two branches, of which one splits again."""
+_SHORTEST_S: Final = 1e-9
+"""A clock that did not move would otherwise break the logarithm."""
+_LEVEL_STEP: Final = 0.2
+_SHAPE_STEP: Final = 0.05
+_LARGEST_STEP: Final = math.log(2.0)
+"""A pass that took more than twice, or less than half, of what was expected counts as that."""
 
 
-def measure_verify_cost(target: Target, clock: Callable[[], float]) -> float:
-    """Return c, the cost of one more draft token in units of T(1); at least 0.
+class VerifyCost:
+    """T(k) as measured and as it drifts; :attr:`curve` is what drafters get.
+
+    Each pass tells two things: how fast the machine is at present, whatever the size, and how the
+    sizes compare.  The first is followed quickly, since load and temperature come and go; the
+    second slowly.  Both are exponential averages of the logarithm.
+    """
+
+    def __init__(self, seconds: dict[int, float], tree_factor: float = 1.0) -> None:
+        """Take T(k) in seconds by size k, 1 among them, and what a tree costs above a chain."""
+        self._sizes = tuple(sorted(seconds))
+        self._logs = [math.log(max(seconds[size], _SHORTEST_S)) for size in self._sizes]
+        self._log_tree = math.log(max(tree_factor, 1.0))
+        self._level = 0.0
+
+    @property
+    def curve(self) -> VerifyCurve:
+        """T(k) / T(1) by batch size, for drafts without branches."""
+        return self._curve(0.0)
+
+    @property
+    def tree_curve(self) -> VerifyCurve:
+        """The same for trees with branches."""
+        return self._curve(self._log_tree)
+
+    @property
+    def milliseconds(self) -> tuple[tuple[int, float], ...]:
+        """(k, T(k)) at the measured sizes."""
+        times = (math.exp(log + self._level) * 1e3 for log in self._logs)
+        return tuple(zip(self._sizes, times, strict=True))
+
+    def observe(self, n_tokens: int, seconds: float, *, branched: bool) -> None:
+        """Learn from a pass over ``n_tokens`` that took ``seconds``."""
+        if seconds <= 0.0 or not 1 <= n_tokens <= self._sizes[-1]:
+            return
+        right = bisect_left(self._sizes, n_tokens)
+        left = right if self._sizes[right] == n_tokens else right - 1
+        share = 0.0
+        if left != right:
+            share = (n_tokens - self._sizes[left]) / (self._sizes[right] - self._sizes[left])
+        expected = (1.0 - share) * self._logs[left] + share * self._logs[right] + self._level
+        surprise = math.log(seconds) - expected - (self._log_tree if branched else 0.0)
+        surprise = min(max(surprise, -_LARGEST_STEP), _LARGEST_STEP)
+        self._level += _LEVEL_STEP * surprise
+        if branched:
+            self._log_tree += _SHAPE_STEP * surprise
+        else:
+            self._logs[left] += _SHAPE_STEP * surprise * (1.0 - share)
+            self._logs[right] += _SHAPE_STEP * surprise * share
+
+    def _curve(self, extra: float) -> VerifyCurve:
+        ratios = (math.exp(log - self._logs[0] + extra) for log in self._logs[1:])
+        return VerifyCurve(self._sizes, (1.0, *ratios))
+
+
+def measure_verify_cost(
+    target: Target, clock: Callable[[], float], budget_s: float = BUDGET_S
+) -> VerifyCost:
+    """Measure T(k) at a few sizes, and a tree where the target evaluates trees.
 
     Takes the shortest of some runs, since whatever else the machine does only adds time.  The
     target's cache is empty afterwards.  ``clock`` is in seconds.
     Raises :class:`~speclsp.errors.DecodeError`.
     """
-    n_draft = min(_N_DRAFT, target.n_batch - 1, target.n_ctx // 4)
-    if n_draft < 1:
-        return 0.0
+    n_most = max(1, min(target.n_batch, target.n_ctx // 4))
     n_context = min(_N_CONTEXT, target.n_ctx // 2, target.n_batch)
-    tokens = [idx % target.n_vocab for idx in range(n_context + n_draft + 1)]
+    tokens = [idx % target.n_vocab for idx in range(n_context + n_most)]
     target.truncate(0)
     target.decode(tokens[:n_context], 0)
-    single = _shortest(target, tokens[n_context : n_context + 1], n_context, clock)
-    batch = _shortest(target, tokens[n_context:], n_context, clock)
+    following = tokens[n_context:]
+    share = budget_s / (len(_SIZES) + 1)
+    measured: dict[int, float] = {}
+    begun = clock()
+    for size in _SIZES:
+        # Two points are always measured: without them there is no curve.
+        if size <= n_most and (len(measured) < 2 or clock() - begun < budget_s):
+            decode = partial(target.decode, following[:size], size)
+            measured[size] = _shortest(decode, target, n_context, clock, share)
+    tree_factor = 1.0
+    trees = tree_target(target)
+    if trees is not None and _TREE_SIZE in measured and clock() - begun < budget_s:
+        nodes = following[1:_TREE_SIZE]
+        decode = partial(trees.decode_tree, following[:1], nodes, _PARENTS)
+        tree_factor = _shortest(decode, target, n_context, clock, share) / measured[_TREE_SIZE]
     target.truncate(0)
-    return max(0.0, (batch / single - 1.0) / n_draft) if single > 0.0 else 0.0
+    return VerifyCost(measured, tree_factor)
 
 
 def _shortest(
-    target: Target, tokens: list[int], n_context: int, clock: Callable[[], float]
+    decode: Callable[[], object],
+    target: Target,
+    n_context: int,
+    clock: Callable[[], float],
+    budget_s: float,
 ) -> float:
-    """Return the seconds of the fastest of some passes over ``tokens``, after one to warm up."""
+    """Return the seconds of the fastest of some decodes, after one to warm up."""
     shortest = float("inf")
     begun = clock()
     for repeat in range(_N_REPEATS + 1):
         started = clock()
-        target.decode(tokens, len(tokens))
+        decode()
         ended = clock()
         target.truncate(n_context)
-        if repeat > 0 or ended - begun > _BUDGET_S:
+        exhausted = ended - begun > budget_s
+        if repeat > 0 or exhausted:
             shortest = min(shortest, ended - started)
-        if ended - begun > _BUDGET_S:
+        if exhausted:
             break
     return shortest

@@ -13,6 +13,8 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from speclsp.drafting.verify_curve import VerifyCurve
+
 TokenArray: TypeAlias = NDArray[np.int32]
 """Token ids, shape [n]."""
 
@@ -47,11 +49,20 @@ class DraftContext:
     """Other open buffers, the most recently used first."""
     corpora: tuple[TokenCorpus, ...] = ()
     """The project's files, what was accepted before, and the like."""
-    verify_cost: float | None = None
-    """c in T(k + 1) ≈ T(1) · (1 + c · k): what another draft token adds to a target pass; None
-    where it was not measured."""
+    verify_curve: VerifyCurve | None = None
+    """What verifying a draft costs by its size; None where it was not measured."""
+    tree_curve: VerifyCurve | None = None
+    """The same for trees with branches, which cost a little more; None as above."""
     n_vocab: int = 0
     """Size of the target's vocabulary: token ids are below it.  The decoding loop fills it in."""
+    n_branches: int = 1
+    """Most leaves of a tree; 1 where the target can verify drafts without branches only.  The
+    decoding loop fills it in."""
+
+    @property
+    def verify_cost(self) -> float | None:
+        """c in T(k + 1) ≈ T(1) · (1 + c · k), what a draft token adds; None if not measured."""
+        return self.verify_curve.slope if self.verify_curve is not None else None
 
 
 @dataclass(frozen=True, slots=True)

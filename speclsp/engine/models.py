@@ -14,7 +14,8 @@ from typing import Protocol
 
 from speclsp import embedded
 from speclsp.decoding.protocol import Target
-from speclsp.decoding.verify_cost import measure_verify_cost
+from speclsp.decoding.report import verify_times_line
+from speclsp.decoding.verify_cost import VerifyCost, measure_verify_cost
 from speclsp.drafting.protocol import Drafter
 from speclsp.errors import ModelError, SpecLspError
 from speclsp.fim.families import FimFamily, family_for
@@ -79,8 +80,8 @@ class Weights:
     draft_description: str = ""
     layers: dict[str, int] = field(default_factory=dict)
     supports_rollback: bool = True
-    verify_cost: float | None = None
-    """What another draft token adds to a target pass, in units of T(1), as measured."""
+    verify_cost: VerifyCost | None = None
+    """What verifying a draft costs, as measured and as it drifts."""
     max_prompt: int = MAX_PROMPT
     """Most prompt tokens where the settings leave it open."""
     problems: Sequence[SpecLspError] = ()
@@ -159,7 +160,7 @@ class LlamaLoader:
             log=log,
         )
         verify_cost = measure_verify_cost(target, time.perf_counter)
-        log("info", f"verifying a draft token adds {verify_cost:.2f} of a single token's time")
+        log("info", verify_times_line(verify_cost.milliseconds))
         problems: list[SpecLspError] = []
         draft: ClosableDrafter | None = None
         if files.draft is not None and wants_draft_model(settings):

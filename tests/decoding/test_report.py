@@ -15,7 +15,13 @@ from speclsp.decoding.report import (
     report_lines,
     request_line,
 )
-from speclsp.decoding.speedup import expected_speedup, measured_speedup
+from speclsp.decoding.speedup import (
+    acceptance_probability,
+    expected_speedup,
+    expected_tokens_per_draft_pass,
+    measured_speedup,
+    tokens_per_draft_pass,
+)
 from speclsp.request import (
     CompletionResult,
     DrafterStats,
@@ -50,6 +56,9 @@ def totals(**changes) -> RequestStats:
         n_decode_passes=217,
         n_drafted=297,
         n_accepted=171,
+        n_draft_passes=100,
+        n_tried=240,
+        n_draft_depths=297,
         n_single_passes=117,
         drafters={"prompt-lookup": LOOKUP},
         ms_prompt=100.0,
@@ -94,6 +103,17 @@ def test_the_speedups_by_hand():
     assert measured_speedup(stats) == pytest.approx(388 * 10.0 / 5000.0)
 
 
+def test_the_tokens_per_drafted_pass_by_hand():
+    stats = totals()
+    # Of 100 drafts, 31 were right to their end: 171 hits and 69 misses.
+    assert acceptance_probability(stats) == pytest.approx(171 / 240)
+    assert tokens_per_draft_pass(stats) == pytest.approx(2.71)
+    p, k = 171 / 240, 2.97
+    assert expected_tokens_per_draft_pass(stats) == pytest.approx((1 - p ** (k + 1)) / (1 - p))
+    assert expected_tokens_per_draft_pass(totals(n_tried=171)) == pytest.approx(3.97)
+    assert expected_tokens_per_draft_pass(RequestStats()) is None
+
+
 def test_without_speculation_the_speedup_is_one():
     stats = RequestStats(
         n_predicted=20,
@@ -136,6 +156,7 @@ def test_the_block_has_everything():
         draft_model="tiny",
         layers={"CUDA0": 28, "CPU": 1},
         n_ctx=4096,
+        verify_ms=((1, 6.4), (8, 13.7)),
     )
     assert report_lines(stats) == [
         (
@@ -156,8 +177,17 @@ def test_the_block_has_everything():
         "KV reuse = 75.0 % (1000 prompt tokens, 250 evaluated, 750 reused)",
         "tokens per target pass = 1.75 (400 tokens / 229 passes)",
         "speed-up: expected E/(1 + k·T_draft/T_target) = 1.59x, measured = 0.78x (T(1) = 10.00 ms)",
+        (
+            "passes with a draft = 43.7 % (100 of 229), tokens in each = 2.71, "
+            "expected (1 - p^(k+1))/(1 - p) = 2.57 (p = 0.713, k = 2.97)"
+        ),
         "draft acceptance = 0.57576 (  171 accepted /   297 generated), mean len =  2.71",
         drafter_line("prompt-lookup", LOOKUP),
+        (
+            "time per pass: draft = 1.055, verify = 18.433, host = 3.553 ms "
+            "(217 passes after the prefill)"
+        ),
+        "T(k) as measured for k = 1, 8 tokens: 6.4, 13.7 ms",
         "latency    total: p50 =    10.00, p95 =    20.00, p99 =    30.50 ms (12 requests)",
         (
             "advice: speculation costs more than it saves here (0.78x): raise `min_ngram_size` or "

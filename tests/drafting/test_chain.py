@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scripted_drafters import EmptyDrafter, ScriptedDrafter
 
-from speclsp.drafting.chain import DrafterChain, usable
-from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext
+from speclsp.drafting.chain import DrafterChain
+from speclsp.drafting.measured import usable
+from speclsp.drafting.protocol import NO_DRAFT, NO_TREE, Draft, DraftContext, DraftTree
 
 CONTEXT = DraftContext(prompt=(1, 2), n_vocab=10)
 
@@ -17,10 +18,10 @@ def test_the_first_draft_wins_and_only_its_drafter_hears_of_it():
     second = ScriptedDrafter([Draft((4, 5), "b")], "second")
     chain = DrafterChain([first, second])
     chain.begin(CONTEXT)
-    assert chain.draft([], 8) == Draft((4, 5), "b")
-    chain.accept(1)
-    assert chain.draft([9], 8) == Draft((1, 2, 3), "a")
-    chain.accept(3)
+    assert chain.propose([], 8) == DraftTree((4, 5), (-1, 0), ("second", "second"))
+    chain.accept([0])
+    assert chain.propose([9], 8) == DraftTree((1, 2, 3), (-1, 0, 1), ("first",) * 3)
+    chain.accept([0, 1, 2])
     assert (first.accepts, second.accepts) == ([3], [1])
     stats = chain.stats()
     assert list(stats) == ["first", "second"]
@@ -32,9 +33,9 @@ def test_the_first_draft_wins_and_only_its_drafter_hears_of_it():
 def test_a_draft_that_no_pass_verified_counts_nowhere():
     chain = DrafterChain([ScriptedDrafter([Draft((1,)), Draft((2,))])])
     chain.begin(CONTEXT)
-    chain.draft([], 8)
-    chain.draft([], 8)
-    chain.accept(0)
+    chain.propose([], 8)
+    chain.propose([], 8)
+    chain.accept([])
     stats = chain.stats()["scripted"]
     assert (stats.n_draft_calls, stats.n_drafts, stats.n_drafted) == (2, 1, 1)
     assert (stats.n_accepted_drafts, stats.n_accept_calls) == (0, 1)
@@ -44,8 +45,8 @@ def test_an_accept_without_a_draft_is_nobodys():
     drafter = EmptyDrafter()
     chain = DrafterChain([drafter])
     chain.begin(CONTEXT)
-    chain.draft([], 8)
-    chain.accept(0)
+    chain.propose([], 8)
+    chain.accept([])
     assert drafter.accepts == []
 
 
@@ -74,10 +75,10 @@ def test_a_drafter_that_raises_is_left_out_until_the_next_request(call: str):
     chain = DrafterChain([_FailsAt(call), good])
     for _ in range(2):
         chain.begin(CONTEXT)
-        first = chain.draft([], 8).tokens
-        chain.accept(1)
+        first = chain.propose([], 8).tokens
+        chain.accept([0])
         assert first == ((1,) if call == "accept" else (7,))
-        assert chain.draft([], 8).tokens == (7,)
+        assert chain.propose([], 8).tokens == (7,)
         (failure,) = chain.failures
         assert "'failing'" in failure.message
         assert f"{call}()" in failure.message
@@ -90,7 +91,7 @@ def test_a_drafter_that_raises_is_left_out_until_the_next_request(call: str):
 def test_what_is_no_draft_counts_as_a_failure(answer):
     chain = DrafterChain([ScriptedDrafter([answer])])
     chain.begin(CONTEXT)
-    assert chain.draft([], 8) == NO_DRAFT
+    assert chain.propose([], 8) == NO_TREE
     assert len(chain.failures) == 1
 
 
@@ -121,8 +122,8 @@ def test_times_come_from_the_clock_that_is_lent():
     chain = DrafterChain([ScriptedDrafter([Draft((1,))])])
     chain.clock = lambda: float(next(looks))
     chain.begin(CONTEXT)
-    chain.draft([], 8)
-    chain.accept(1)
+    chain.propose([], 8)
+    chain.accept([0])
     stats = chain.stats()["scripted"]
     assert (stats.ms_begin, stats.ms_draft, stats.ms_accept) == (1000.0, 1000.0, 1000.0)
     chain.begin(CONTEXT)

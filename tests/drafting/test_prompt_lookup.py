@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from speclsp.drafting.lookup_text import LookupText
 from speclsp.drafting.prompt_lookup import PromptLookupDrafter, create
 from speclsp.drafting.protocol import EMPTY_TOKENS, DraftContext, TokenArray
+from speclsp.drafting.verify_curve import straight_curve
 from speclsp.errors import DrafterError
 from speclsp.settings import Settings
 
@@ -240,7 +241,9 @@ def test_a_dear_target_gets_shorter_drafts():
         drafter = PromptLookupDrafter(n_min=2, n_max=16, n_draft=10)
         text = np.arange(40, dtype=np.int32)
         prefix = np.concatenate([text, text[:4]])
-        drafter.begin(DraftContext(prompt=(1,), prefix=prefix, verify_cost=verify_cost))
+        drafter.begin(
+            DraftContext(prompt=(1,), prefix=prefix, verify_curve=straight_curve(verify_cost))
+        )
         lengths.append(len(drafter.draft([], 10).tokens))
     assert lengths == sorted(lengths, reverse=True)
     assert (lengths[0], lengths[-1]) == (10, 0)

@@ -1,0 +1,163 @@
+"""One target pass of the speculative loop: draft, decode, verify, accept, roll back, count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from speclsp.decoding.protocol import Logits, Target, TreeTarget
+from speclsp.decoding.sampling import Sampler
+from speclsp.decoding.verify import NO_NODE, draft_limit, verify_chain, verify_tree
+from speclsp.drafting.proposer import Proposer, is_chain, node_depths
+from speclsp.drafting.protocol import NO_TREE, DraftContext, DraftTree
+from speclsp.errors import EngineError
+from speclsp.request import FinishReason
+
+
+class PassObserver(Protocol):
+    """Is told what each target pass after the prefill cost."""
+
+    def observe(self, n_tokens: int, seconds: float, *, branched: bool) -> None:
+        """A batch of ``n_tokens`` took ``seconds``; ``branched`` for a tree with branches."""
+
+
+@dataclass(slots=True)
+class PassCounts:
+    """The request's counts while it runs; times in seconds."""
+
+    n_prompt_evaluated: int = 0
+    n_target_passes: int = 0
+    n_decode_passes: int = 0
+    n_drafted: int = 0
+    n_accepted: int = 0
+    n_draft_passes: int = 0
+    n_tried: int = 0
+    n_draft_depths: int = 0
+    n_single_passes: int = 0
+    s_prompt: float = 0.0
+    s_draft: float = 0.0
+    s_verify: float = 0.0
+    s_single_passes: float = 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Passes:
+    """The state of one request in the loop."""
+
+    target: Target
+    trees: TreeTarget | None
+    """The target again, where it evaluates trees."""
+    proposer: Proposer | None
+    observer: PassObserver | None
+    sampler: Sampler
+    n_predict: int
+    stop: Callable[[int], bool]
+    interrupted: Callable[[], FinishReason | None]
+    clock: Callable[[], float]
+    n_cached: int = 0
+    emitted: list[int] = field(default_factory=list)
+    counts: PassCounts = field(default_factory=PassCounts)
+
+    def begin(self, context: DraftContext) -> None:
+        """Tell the drafters that the request starts."""
+        if self.proposer is None:
+            return
+        started = self.clock()
+        self.proposer.clock = self.clock
+        n_branches = self.trees.n_branches if self.trees is not None else 1
+        self.proposer.begin(replace(context, n_vocab=self.target.n_vocab, n_branches=n_branches))
+        self.counts.s_draft += self.clock() - started
+
+    def draft(self, n_pending: int) -> DraftTree:
+        """Return a draft that fits beside ``n_pending`` tokens, or nothing."""
+        if self.proposer is None:
+            return NO_TREE
+        n_max = draft_limit(
+            self.n_cached,
+            n_pending,
+            self.n_predict - len(self.emitted),
+            self.target.n_ctx,
+            self.target.n_batch,
+        )
+        if n_max == 0:
+            return NO_TREE
+        started = self.clock()
+        tree = self.proposer.propose(self.emitted, n_max)
+        self.counts.s_draft += self.clock() - started
+        return tree
+
+    def decode(self, pending: Sequence[int], tree: DraftTree) -> Logits:
+        """Evaluate ``pending`` and the draft behind it; row 1 + i is what follows node i.
+
+        ``pending`` are the tokens that the cache lacks, the last one emitted included.
+        """
+        if is_chain(tree):
+            logits = self.target.decode([*pending, *tree.tokens], len(tree.tokens) + 1)
+        elif self.trees is not None:
+            logits = self.trees.decode_tree(pending, tree.tokens, tree.parents)
+        else:
+            raise EngineError("a draft with branches was proposed to a target that has none.")
+        self.n_cached += len(pending)
+        return logits
+
+    def accept(self, logits: Logits, tree: DraftTree) -> FinishReason | None:
+        """Emit what the pass over ``tree`` yields, and roll the rest of the tree back."""
+        n_before = len(self.emitted)
+        if is_chain(tree):
+            verified = verify_chain(logits, tree.tokens, self.sampler)
+            depth = len(tree.tokens)
+        else:
+            verified = verify_tree(logits, tree.tokens, tree.parents, self.sampler)
+            depth = max(node_depths(tree.parents)) + 1
+        path: list[int] = []
+        finish: FinishReason | None = None
+        for token, node in verified:
+            self.emitted.append(token)
+            if node != NO_NODE:
+                path.append(node)
+            if self.stop(token):
+                finish = "stop"
+                break
+        self._roll_back(tree, path)
+        self.counts.n_target_passes += 1
+        if self.proposer is not None and tree.tokens:
+            tip = path[-1] if path else NO_NODE
+            # The target's own token was tried against the children of the node that it follows.
+            has_own = len(self.emitted) - n_before > len(path)
+            self.counts.n_tried += len(path) + (has_own and tip in tree.parents)
+            self.counts.n_draft_passes += 1
+            self.counts.n_draft_depths += depth
+            self.counts.n_drafted += len(tree.tokens)
+            self.counts.n_accepted += len(path)
+            started = self.clock()
+            self.proposer.accept(path)
+            self.counts.s_draft += self.clock() - started
+        if finish is None and len(self.emitted) >= self.n_predict:
+            finish = "length"
+        return finish
+
+    def step(self) -> FinishReason | None:
+        """Make one pass after the prefill."""
+        tree = self.draft(1)
+        started = self.clock()
+        logits = self.decode(self.emitted[-1:], tree)
+        seconds = self.clock() - started
+        self.counts.s_verify += seconds
+        self.counts.n_decode_passes += 1
+        if self.observer is not None:
+            n_tokens = len(tree.tokens) + 1
+            self.observer.observe(n_tokens, seconds, branched=not is_chain(tree))
+        finish = self.accept(logits, tree)
+        if not tree.tokens:
+            self.counts.n_single_passes += 1
+            self.counts.s_single_passes += self.clock() - started
+        return finish
+
+    def _roll_back(self, tree: DraftTree, path: list[int]) -> None:
+        """Leave of ``tree`` the accepted ``path`` in the cache."""
+        self.n_cached += len(path)
+        if self.trees is not None and not is_chain(tree):
+            self.trees.keep_path(path)
+        elif len(path) < len(tree.tokens):
+            self.target.truncate(self.n_cached)

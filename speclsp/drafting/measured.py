@@ -1,0 +1,129 @@
+"""One drafter with its counts and times: nothing that it does raises here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import index
+
+from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, Drafter
+from speclsp.errors import DrafterError
+from speclsp.request import DrafterStats
+
+Clock = Callable[[], float]
+
+
+class MeasuredDrafter:
+    """Calls a drafter, measures it in the present request, and keeps its exceptions to itself.
+
+    A drafter that raised is not called again until the next request begins; :attr:`failure` says
+    why.
+    """
+
+    def __init__(self, drafter: Drafter) -> None:
+        self.drafter = drafter
+        self.name = drafter.name
+        self._reset()
+
+    def _reset(self) -> None:
+        self.failure: DrafterError | None = None
+        self._n_begin_calls = self._n_draft_calls = self._n_accept_calls = 0
+        self._n_drafts = self._n_accepted_drafts = self._n_drafted = self._n_accepted = 0
+        self._n_drafted_at: list[int] = []
+        self._n_accepted_at: list[int] = []
+        self._s_begin = self._s_draft = self._s_accept = 0.0
+
+    def begin(self, context: DraftContext, clock: Clock) -> None:
+        """Start a request: counts start at 0, and a drafter that had failed gets a new chance."""
+        self._reset()
+        started = clock()
+        self._n_begin_calls += 1
+        try:
+            self.drafter.begin(context)
+        except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
+            self._drop("begin", error)
+        self._s_begin += clock() - started
+
+    def draft(self, generated: Sequence[int], n_max: int, n_vocab: int, clock: Clock) -> Draft:
+        """Return the drafter's draft, at most ``n_max`` tokens below ``n_vocab`` (0: any)."""
+        if self.failure is not None:
+            return NO_DRAFT
+        started = clock()
+        self._n_draft_calls += 1
+        try:
+            draft = usable(self.drafter.draft(generated, n_max), n_max, n_vocab)
+        except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
+            self._drop("draft", error)
+            draft = NO_DRAFT
+        self._s_draft += clock() - started
+        return draft
+
+    def accept(self, n_accepted: int, clock: Clock) -> None:
+        """Tell the drafter that the first ``n_accepted`` tokens of its draft became output."""
+        if self.failure is not None:
+            return
+        started = clock()
+        self._n_accept_calls += 1
+        try:
+            self.drafter.accept(n_accepted)
+        except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
+            self._drop("accept", error)
+        self._s_accept += clock() - started
+
+    def count(self, drafted: Sequence[int], accepted: Sequence[int]) -> None:
+        """Count one verified draft by its tokens' positions (depths in a tree), from 0.
+
+        ``accepted`` are the positions of those that became output.
+        """
+        self._n_drafts += 1
+        self._n_accepted_drafts += len(accepted) > 0
+        self._n_drafted += len(drafted)
+        self._n_accepted += len(accepted)
+        missing = max(drafted, default=-1) + 1 - len(self._n_drafted_at)
+        if missing > 0:
+            self._n_drafted_at.extend([0] * missing)
+            self._n_accepted_at.extend([0] * missing)
+        for place in drafted:
+            self._n_drafted_at[place] += 1
+        for place in accepted:
+            self._n_accepted_at[place] += 1
+
+    def stats(self) -> DrafterStats:
+        """Return the counts and times of the present request."""
+        return DrafterStats(
+            n_begin_calls=self._n_begin_calls,
+            n_draft_calls=self._n_draft_calls,
+            n_accept_calls=self._n_accept_calls,
+            n_drafts=self._n_drafts,
+            n_accepted_drafts=self._n_accepted_drafts,
+            n_drafted=self._n_drafted,
+            n_accepted=self._n_accepted,
+            n_drafted_at=tuple(self._n_drafted_at),
+            n_accepted_at=tuple(self._n_accepted_at),
+            ms_begin=self._s_begin * 1e3,
+            ms_draft=self._s_draft * 1e3,
+            ms_accept=self._s_accept * 1e3,
+        )
+
+    def _drop(self, call: str, error: Exception) -> None:
+        self.failure = DrafterError(
+            f"drafter {self.name!r} failed in {call}(): {type(error).__name__}: {error}.",
+            remedy="It is left out of this completion; take it out of `drafters` if that goes on.",
+        )
+        self.failure.__cause__ = error
+
+
+def usable(draft: Draft, n_max: int, n_vocab: int) -> Draft:
+    """Return ``draft`` cut to ``n_max`` tokens and before the first that is no token id.
+
+    ``n_vocab`` 0 means that the vocabulary's size is not known.  Raises TypeError for what is no
+    integer at all.
+    """
+    tokens = tuple(map(index, draft.tokens[: max(n_max, 0)]))
+    for place, token in enumerate(tokens):
+        if token < 0 or (n_vocab and token >= n_vocab):
+            tokens = tokens[:place]
+            break
+    if not tokens:
+        return NO_DRAFT
+    probabilities = draft.probabilities[: len(tokens)]
+    return Draft(tokens, draft.source, draft.match_length, probabilities)
