@@ -32,6 +32,8 @@ GpuLayers = int | Literal["auto", "all"]
 _NonNegative = Annotated[int, msgspec.Meta(ge=0)]
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
 _Probability = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+_NgramSize = Annotated[int, msgspec.Meta(ge=1, le=1024)]
+_NgramDraftSize = Annotated[int, msgspec.Meta(ge=0, le=1024)]
 _MinusOneOrMore = Annotated[int, msgspec.Meta(ge=-1)]
 
 
@@ -186,7 +188,8 @@ class Settings:
     max_ngram_size: _Positive = _setting(
         16,
         "speculation",
-        "prompt-lookup: most tokens of context that a match counts.",
+        "prompt-lookup: most tokens of context that a match counts (llama.cpp's retired "
+        "`spec_ngram_size_n` means this; the ngram-* drafters have sizes of their own).",
         aliases=("spec_ngram_size_n",),
     )
     min_ngram_size: _Positive = _setting(
@@ -195,8 +198,59 @@ class Settings:
     num_pred_tokens: _Positive = _setting(
         10,
         "speculation",
-        "prompt-lookup: most tokens of one draft.",
+        "prompt-lookup: most tokens of one draft (llama.cpp's retired `spec_ngram_size_m`).",
         aliases=("spec_ngram_size_m",),
+    )
+    spec_ngram_simple_size_n: _NgramSize = _setting(
+        12, "speculation", "ngram-simple: tokens of context that must match.", scope="engine"
+    )
+    spec_ngram_simple_size_m: _NgramSize = _setting(
+        48, "speculation", "ngram-simple: most tokens of one draft.", scope="engine"
+    )
+    spec_ngram_simple_min_hits: _Positive = _setting(
+        1,
+        "speculation",
+        "ngram-simple: how often the context must stand in the text before it is drafted from.",
+        scope="engine",
+    )
+    spec_ngram_map_k_size_n: _NgramSize = _setting(
+        12, "speculation", "ngram-map-k: tokens of context that must match.", scope="engine"
+    )
+    spec_ngram_map_k_size_m: _NgramSize = _setting(
+        48, "speculation", "ngram-map-k: most tokens of one draft.", scope="engine"
+    )
+    spec_ngram_map_k_min_hits: _Positive = _setting(
+        1,
+        "speculation",
+        "ngram-map-k: how often the context must stand in the text before it is drafted from.",
+        scope="engine",
+    )
+    spec_ngram_map_k4v_size_n: _NgramSize = _setting(
+        12, "speculation", "ngram-map-k4v: tokens of context that must match.", scope="engine"
+    )
+    spec_ngram_map_k4v_size_m: _NgramSize = _setting(
+        48,
+        "speculation",
+        "ngram-map-k4v: most tokens of one draft, and tokens by which values are told apart.",
+        scope="engine",
+    )
+    spec_ngram_map_k4v_min_hits: _Positive = _setting(
+        1,
+        "speculation",
+        "ngram-map-k4v: how often the context must stand in the text before it is drafted from.",
+        scope="engine",
+    )
+    spec_ngram_mod_n_match: _NgramSize = _setting(
+        24, "speculation", "ngram-mod: tokens of context that must match.", scope="engine"
+    )
+    spec_ngram_mod_n_min: _NgramDraftSize = _setting(
+        48,
+        "speculation",
+        "ngram-mod: nothing is drafted where fewer tokens in a row are known.",
+        scope="engine",
+    )
+    spec_ngram_mod_n_max: _NgramDraftSize = _setting(
+        64, "speculation", "ngram-mod: most tokens of one draft.", scope="engine"
     )
     spec_draft_n_max: _NonNegative = _setting(
         3,
@@ -470,6 +524,14 @@ class Settings:
         scope="engine",
         aliases=("cache_type_v_draft",),
         short="-ctvd",
+    )
+
+    spec_replace: list[str] = _setting(
+        [],
+        "draft model",
+        "Pairs `TARGET DRAFT` of strings, for example `<|fim_prefix|> <PRE>`: with at least one, a "
+        "draft model with another vocabulary drafts through text in which these are replaced.",
+        scope="engine",
     )
 
     # --- project --------------------------------------------------------------------------------

@@ -31,8 +31,12 @@ PRIORS: Final[dict[str, tuple[float, ...]]] = {
     "buffer": (0.31, 0.48, 0.67, 0.77, 0.90, 0.94),
     "open": (0.17, 0.32, 0.51, 0.72, 0.87, 0.85),
     "project": (0.17, 0.32, 0.51, 0.72, 0.87, 0.85),
+    "pool": (0.17, 0.32, 0.51, 0.72, 0.87, 0.85),
 }
-"""P(top-1 right) by match length, measured on human-written code of four projects."""
+"""P(top-1 right) by match length, measured on human-written code of four projects.
+
+The pool holds buffers, whichever they were, so it starts like other open ones.
+"""
 
 PRIOR_WEIGHT: Final = 8.0
 MEMORY: Final = 64.0

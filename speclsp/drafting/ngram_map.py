@@ -1,0 +1,117 @@
+"""llama.cpp's ``ngram-map-k`` and ``ngram-map-k4v``: n-grams as keys, what followed as values.
+
+``ngram-map-k`` drafts the m tokens behind the key's last place.  ``ngram-map-k4v`` tells the values
+of a key apart and drafts one only if it dominates: if it was seen at least twice as often as all
+others together.  Both draft no further than the last draft of the same key (and value) was right,
+see :mod:`speclsp.drafting.draft_caps`.
+
+Unlike upstream, ``min_hits`` counts the key's places in the history, as its help says, a key's
+places need not have m tokens behind them, what is drafted is the value that was chosen, and all
+values are counted, not the first four: a fifth one could dominate.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+from typing import Final
+
+from speclsp.drafting.draft_caps import DraftCaps
+from speclsp.drafting.ngram_drafter import NgramDrafter
+from speclsp.drafting.ngram_history import Continuation, NgramHistory
+from speclsp.drafting.protocol import NO_DRAFT, Draft
+from speclsp.settings import Settings
+
+MAX_PLACES: Final = 64
+"""Places of a key that are looked at, the nearest ones: a draft must take no time."""
+
+
+class LastValue:
+    """``ngram-map-k``: what followed the key at the first of the history's places."""
+
+    def __init__(self, *, n: int, m: int, min_hits: int) -> None:
+        self._n = n
+        self._m = m
+        self._min_hits = min_hits
+        self._caps = DraftCaps(m)
+        self._key = b""
+
+    def choose(self, history: NgramHistory) -> Draft:
+        """Return the value, as long as the key's cap allows."""
+        found = list(islice(history.continuations(self._m), self._min_hits))
+        if len(found) < self._min_hits:
+            return NO_DRAFT
+        self._key = history.key().tobytes()
+        tokens = found[0].first(self._caps.length(self._key))
+        return Draft(tokens, found[0].source, self._n) if tokens else NO_DRAFT
+
+    def learn(self, n_drafted: int, n_accepted: int) -> None:
+        """Cap the key's next draft."""
+        self._caps.learn(self._key, n_drafted, n_accepted)
+
+
+class DominantValue:
+    """``ngram-map-k4v``: the value that was seen at least twice as often as all others."""
+
+    def __init__(self, *, n: int, m: int, min_hits: int) -> None:
+        self._n = n
+        self._m = m
+        self._min_hits = min_hits
+        self._caps = DraftCaps(m)
+        self._key = b""
+
+    def choose(self, history: NgramHistory) -> Draft:
+        """Return the value that dominates, as long as the cap of key and value allows."""
+        found = list(islice(history.continuations(self._m), MAX_PLACES))
+        value = dominant_value(found)
+        if value is None or len(found) < self._min_hits:
+            return NO_DRAFT
+        self._key = history.key().tobytes() + array("i", value.tokens).tobytes()
+        tokens = value.first(self._caps.length(self._key))
+        return Draft(tokens, value.source, self._n) if tokens else NO_DRAFT
+
+    def learn(self, n_drafted: int, n_accepted: int) -> None:
+        """Cap the next draft of the key and the value."""
+        self._caps.learn(self._key, n_drafted, n_accepted)
+
+
+def dominant_value(found: Sequence[Continuation]) -> Continuation | None:
+    """Return the value seen at least twice as often as all others together.
+
+    A continuation behind which the text ends counts for a longer one that begins with it.
+    """
+    longest_first = sorted(found, key=lambda continuation: -len(continuation.tokens))
+    n_most = len(longest_first[0].tokens) if longest_first else 0
+    values: dict[tuple[int, ...], Continuation] = {}
+    n_places: Counter[tuple[int, ...]] = Counter()
+    for continuation in longest_first:
+        tokens = continuation.tokens
+        if len(tokens) < n_most and tokens not in values:
+            longer = (value for value in values if value[: len(tokens)] == tokens)
+            tokens = next(longer, tokens)
+        values.setdefault(tokens, continuation)
+        n_places[tokens] += 1
+    best = max(values, key=n_places.__getitem__, default=None)
+    if best is None or n_places[best] < 2 * (len(found) - n_places[best]):
+        return None
+    return values[best]
+
+
+def create_k(settings: Settings) -> NgramDrafter:
+    """Make ``ngram-map-k`` from the settings ``spec_ngram_map_k_*``."""
+    n = settings.spec_ngram_map_k_size_n
+    choice = LastValue(
+        n=n, m=settings.spec_ngram_map_k_size_m, min_hits=settings.spec_ngram_map_k_min_hits
+    )
+    return NgramDrafter("ngram-map-k", n=n, choice=choice)
+
+
+def create_k4v(settings: Settings) -> NgramDrafter:
+    """Make ``ngram-map-k4v`` from the settings ``spec_ngram_map_k4v_*``."""
+    n = settings.spec_ngram_map_k4v_size_n
+    choice = DominantValue(
+        n=n, m=settings.spec_ngram_map_k4v_size_m, min_hits=settings.spec_ngram_map_k4v_min_hits
+    )
+    return NgramDrafter("ngram-map-k4v", n=n, choice=choice)

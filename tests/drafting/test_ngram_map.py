@@ -1,0 +1,219 @@
+"""ngram-map-k and ngram-map-k4v: which value of a key is drafted, how far, what is learned."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from character_tokens import FREE, drafted, text_of, where
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speclsp.drafting.draft_length import PROBE_EVERY
+from speclsp.drafting.ngram_drafter import NgramDrafter
+from speclsp.drafting.ngram_history import Continuation
+from speclsp.drafting.ngram_map import (
+    MAX_PLACES,
+    create_k,
+    create_k4v,
+    dominant_value,
+)
+from speclsp.drafting.protocol import DraftContext
+from speclsp.drafting.registry import load_drafter
+from speclsp.settings import Settings
+
+
+def k(n: int = 3, m: int = 6, min_hits: int = 1) -> NgramDrafter:
+    return create_k(
+        Settings(
+            spec_ngram_map_k_size_n=n, spec_ngram_map_k_size_m=m, spec_ngram_map_k_min_hits=min_hits
+        )
+    )
+
+
+def k4v(n: int = 3, m: int = 3, min_hits: int = 1) -> NgramDrafter:
+    return create_k4v(
+        Settings(
+            spec_ngram_map_k4v_size_n=n,
+            spec_ngram_map_k4v_size_m=m,
+            spec_ngram_map_k4v_min_hits=min_hits,
+        )
+    )
+
+
+def test_k_drafts_what_followed_the_last_place():
+    assert drafted(k(), where("abcXXXXXX_abcYYYYYY_abc")) == "YYYYYY"
+    assert drafted(k(), where("__abc", "..abcXYZ", ["abcUVW"])) == "XYZ"
+    assert drafted(k(), where("__abc", "", ["abcUVW"])) == "UVW"
+    assert drafted(k(), where("abX__ab")) == ""
+
+
+def test_k_needs_fewer_tokens_of_history_than_upstream():
+    # Upstream drafts nothing before 2n + m tokens, and no value of fewer than m tokens.
+    assert drafted(k(n=2, m=48), where("ab.ab")) == ".ab" * 16
+
+
+@pytest.mark.parametrize(("min_hits", "expected"), [(1, "YYYYYY"), (2, "YYYYYY"), (3, "")])
+def test_min_hits_of_k(min_hits: int, expected: str):
+    assert drafted(k(min_hits=min_hits), where("abcXXXXXX_abcYYYYYY_abc")) == expected
+
+
+def test_what_was_accepted_caps_the_next_draft_of_the_same_key():
+    drafter = k()
+    context = where("abcXYZUVW__defXYZUVW__abc")
+    assert drafted(drafter, context) == "XYZUVW"
+    drafter.accept(2)
+    assert drafted(drafter, context) == "XY"
+    assert drafted(drafter, context, "def") == "XYZUVW"  # another key
+    assert drafted(drafter, context) == "XY"
+    drafter.accept(2)
+    assert drafted(drafter, context) == "XYZU"
+    drafter.accept(4)
+    assert drafted(drafter, context) == "XYZUVW"
+
+
+def test_a_cap_of_zero_recovers():
+    drafter = k()
+    context = where("abcXYZUVW__abc")
+    drafted(drafter, context)
+    drafter.accept(0)
+    drafts = [drafted(drafter, context) for _ in range(PROBE_EVERY)]
+    assert drafts == [""] * (PROBE_EVERY - 1) + ["X"]
+    drafter.accept(1)
+    assert drafted(drafter, context) == "XY"
+
+
+def test_the_cap_outlives_the_request_but_not_a_change_of_the_key():
+    drafter = k()
+    drafted(drafter, where("abcXYZUVW__abc"))
+    drafter.accept(1)
+    assert drafted(drafter, where("abcXYZUVW__other_abc", "suffix")) == "X"
+    assert drafted(drafter, where("abdXYZUVW__other_abd", "suffix")) == "XYZUVW"
+
+
+K4V = {
+    "one value": (where("abcXXX_abc"), "XXX"),
+    "twice as often as the other": (where("abcXXX_abcXXX_abcYYY_abc"), "XXX"),
+    "not twice as often": (where("abcXXX_abcYYY_abc"), ""),
+    "twice as often as the others together": (where(4 * "abcX.." + "abcY..abcZ..abc"), "X.."),
+    "not twice as often as the others": (where(3 * "abcX.." + "abcY..abcZ..abc"), ""),
+    "five values and one that dominates": (
+        where(8 * "abcX.." + "abcR..abcS..abcT..abcU..abc"),
+        "X..",
+    ),
+    "five values and none that dominates": (
+        where(7 * "abcX.." + "abcR..abcS..abcT..abcU..abc"),
+        "",
+    ),
+    "the chosen value, not the latest": (where("abcXYZ_abcXYZ_abcUVW_abc"), "XYZ"),
+    "values are told apart by m tokens": (where("abcXYZ1abcXYZ2abc"), "XYZ"),
+    "values of other buffers count": (where("abcXXX_abc", "abcYYY", ["abcXXX"]), "XXX"),
+    "a short value agrees with a longer one": (where("abcXYZ_abcXYZ_abc", "abcX"), "XYZ"),
+    "a short value is lengthened": (where("__abc", "abcX", ["abcXYZ"]), "XYZ"),
+    "a loop": (where("xyabababababab"), "aba"),
+    "no place": (where("abX__ab"), ""),
+    "nothing behind it": (where("__abc", "__abc"), ""),
+}
+
+
+@pytest.mark.parametrize("case", K4V)
+def test_k4v_drafts_a_value_that_dominates(case: str):
+    context, expected = K4V[case]
+    assert drafted(k4v(), context) == expected
+
+
+@pytest.mark.parametrize(("min_hits", "expected"), [(1, "XXX"), (3, "XXX"), (4, "")])
+def test_min_hits_of_k4v(min_hits: int, expected: str):
+    assert drafted(k4v(min_hits=min_hits), where(3 * "abcXXX_" + "abc")) == expected
+
+
+def test_k4v_caps_key_and_value():
+    drafter = k4v()
+    xs = where("abcXYZ_abc")
+    assert drafted(drafter, xs) == "XYZ"
+    drafter.accept(1)
+    assert drafted(drafter, xs) == "X"
+    assert drafted(drafter, where("abcUVW_abc")) == "UVW"
+    assert drafted(drafter, where("abcXYZ_abcXYZ_abcUVW_abc")) == "X"
+    drafter.accept(1)
+    assert drafted(drafter, xs) == "XY"
+
+
+def test_k4v_looks_at_the_nearest_places():
+    old, new = MAX_PLACES * "abcXXX_", MAX_PLACES * "abcYYY_"
+    assert drafted(k4v(), where(old + new + "abc")) == "YYY"
+
+
+@pytest.mark.parametrize(("name", "n", "m"), [("ngram-map-k", 12, 48), ("ngram-map-k4v", 12, 48)])
+def test_upstream_s_names_and_defaults(name: str, n: int, m: int):
+    drafter = load_drafter(name, Settings())
+    text = np.arange(60, dtype=np.int32)
+    for n_shared, n_drafted in ((n - 1, 0), (n, m)):
+        prefix = np.concatenate([text, text[:n_shared]])
+        drafter.begin(DraftContext(prompt=(0,), prefix=prefix, verify_curve=FREE))
+        assert len(drafter.draft([], 99).tokens) == n_drafted
+    assert drafter.name == name
+
+
+def test_the_loop_s_limit_is_kept():
+    for drafter in (k(), k4v()):
+        context = where("abcXYZUVW__abc")
+        assert drafted(drafter, context, n_max=2) == "XY"
+        assert drafted(drafter, context, n_max=0) == ""
+
+
+small = st.lists(st.integers(1, 2), max_size=16)
+
+
+@given(prefix=small, generated=small, n=st.integers(1, 3), m=st.integers(1, 4))
+def test_k_equals_a_naive_search(prefix, generated, n: int, m: int):
+    drafter = k(n, m)
+    drafter.begin(
+        DraftContext(prompt=(0,), prefix=np.array(prefix, dtype=np.int32), verify_curve=FREE)
+    )
+    caps: dict[tuple[int, ...], int] = {}
+    for end in range(len(generated) + 1):
+        text = prefix + generated[:end]
+        key = tuple(text[-n:])
+        place = next(
+            (p for p in range(len(text) - 1, n - 1, -1) if tuple(text[p - n : p]) == key), None
+        )
+        expected: list[int] = []
+        if place is not None and len(key) == n and caps.get(key, m) > 0:
+            period = text[place:]
+            expected = (period * m)[: caps.get(key, m)]
+        draft = drafter.draft(generated[:end], 99)
+        if caps.get(key) != 0:  # a probe is shown elsewhere
+            assert list(draft.tokens) == expected
+        if draft.tokens:
+            rest = generated[end:]
+            n_accepted = 0
+            while (
+                n_accepted < min(len(rest), len(draft.tokens))
+                and rest[n_accepted] == draft.tokens[n_accepted]
+            ):
+                n_accepted += 1
+            drafter.accept(n_accepted)
+            cap = caps.get(key, m)
+            full = n_accepted == len(draft.tokens)
+            caps[key] = min(max(cap, 2 * n_accepted), m) if full else n_accepted
+
+
+values = st.lists(
+    st.lists(st.integers(1, 2), min_size=1, max_size=2).map(tuple), min_size=1, max_size=12
+)
+
+
+@given(found=values)
+def test_dominance_equals_a_naive_count(found: list[tuple[int, ...]]):
+    found = [(*value, 0, 0)[:2] for value in found]  # all of one length
+    chosen = dominant_value([Continuation(value, "buffer") for value in found])
+    best = max(found, key=found.count)
+    dominates = found.count(best) >= 2 * (len(found) - found.count(best))
+    assert (chosen.tokens if chosen else None) == (best if dominates else None)
+
+
+def test_drafts_name_their_source():
+    drafter = k4v()
+    drafter.begin(where("__abc", "", ["abcXYZ"]))
+    draft = drafter.draft([], 9)
+    assert (text_of(draft.tokens), draft.source, draft.match_length) == ("XYZ", "open", 3)

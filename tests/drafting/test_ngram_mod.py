@@ -1,0 +1,231 @@
+"""ngram-mod: one pool for all documents, chains from it, thresholds and what is learned when."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from character_tokens import FREE, drafted, ids, text_of, where
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speclsp.drafting.ngram_mod import LEARN_EVERY, NgramModDrafter, create
+from speclsp.drafting.ngram_pool import NgramPool
+from speclsp.drafting.protocol import DraftContext
+from speclsp.drafting.registry import load_drafter
+from speclsp.errors import DrafterError
+from speclsp.settings import Settings
+
+
+def make(n: int = 3, n_min: int = 0, n_max: int = 6) -> NgramModDrafter:
+    return NgramModDrafter(NgramPool(n, bucket_bits=8), n_min=n_min, n_max=n_max)
+
+
+def test_a_chain_follows_the_pool():
+    assert drafted(make(), where("abcdefghijk__abc")) == "defghi"
+    assert drafted(make(), where("abX__ab")) == ""
+    assert drafted(make(), where("ab")) == ""
+
+
+def test_a_chain_goes_from_text_to_text():
+    # abcde stands in one buffer and cdefg in another one.
+    assert drafted(make(), where("__abc", "", ["abcde", "cdefg"])) == "defg"
+    assert drafted(make(), where("__abc", "abcde", ["cdefg"])) == "defg"
+
+
+def test_a_loop_is_followed_round():
+    assert drafted(make(), where("xyzababab")) == "ababab"
+
+
+@pytest.mark.parametrize(("n_min", "expected"), [(0, "defg"), (4, "defg"), (5, "")])
+def test_a_chain_shorter_than_n_min_is_not_drafted(n_min: int, expected: str):
+    context = where("__abc", "abcdefg")
+    assert drafted(make(n_min=n_min), context) == expected
+
+
+def test_n_min_is_about_what_is_known_not_about_what_the_loop_can_verify():
+    assert drafted(make(n_min=4), where("__abc", "abcdefg"), n_max=2) == "de"
+    assert drafted(make(n_min=4), where("__abc", "abcdefg"), n_max=0) == ""
+
+
+def test_the_later_of_two_followers_counts():
+    assert drafted(make(), where("abcX_abcY_abc")) == "Y_abcY"
+    # The text before the cursor is learned after the text behind it, and both after others.
+    assert drafted(make(), where("abcX__abc", "abcY.", ["abcZ."])) == "X__abc"
+    assert drafted(make(), where("__abc", "abcY.", ["abcZ."])) == "Y."
+    assert drafted(make(), where("__abc", "", ["abcY.", "abcZ."])) == "Y."
+
+
+def test_all_documents_share_the_pool():
+    drafter = make()
+    drafted(drafter, where("one document: abcdef"))
+    assert drafted(drafter, where("another one: abc")) == "def"
+
+
+def test_a_corrected_text_replaces_what_was_learned():
+    drafter = make()
+    assert drafted(drafter, where("abcdef__abc")) == "def__a"
+    assert drafted(drafter, where("abcXYZ__abc")) == "XYZ__a"
+
+
+def test_generated_text_is_learned():
+    drafter = make()
+    generated = "pqrstu" + LEARN_EVERY * "." + "pqr"
+    assert drafted(drafter, where("__"), generated) == "stu..."
+    # What was generated last is learned when the next request begins, if not before.
+    drafted(drafter, where("__"), "ghijkl")
+    assert drafted(drafter, where("__ghi")) == "jkl"
+
+
+def test_generated_text_is_learned_once(monkeypatch: pytest.MonkeyPatch):
+    drafter = make()
+    learned: list[str] = []
+    monkeypatch.setattr(drafter._pool, "learn", lambda tokens: learned.append(text_of(tokens)))
+    drafter.begin(where("abcdef"))
+    del learned[:]
+    generated = list(range(1000, 1000 + 2 * LEARN_EVERY + 5))
+    for end in range(len(generated) + 1):
+        drafter.draft(generated[:end], 9)
+    drafter.begin(where("abcdef"))
+    texts = [ids(text).tolist() for text in learned if len(text) > 3]
+    first, second, rest = texts
+    assert first == [*map(ord, "def"), *generated[:LEARN_EVERY]]
+    assert second == generated[LEARN_EVERY - 3 : 2 * LEARN_EVERY]
+    assert rest == generated[2 * LEARN_EVERY - 3 :]
+
+
+def test_a_keystroke_learns_what_it_changed(monkeypatch: pytest.MonkeyPatch):
+    drafter = make()
+    learned: list[str] = []
+    monkeypatch.setattr(drafter._pool, "learn", lambda tokens: learned.append(text_of(tokens)))
+    buffer = ids("another buffer")
+
+    def begin(prefix: str, suffix: str) -> list[str]:
+        del learned[:]
+        drafter.begin(
+            DraftContext(prompt=(0,), prefix=ids(prefix), suffix=ids(suffix), buffers=(buffer,))
+        )
+        return [text for text in learned if len(text) > drafter._pool.n]
+
+    assert begin("0123456789", "vwxyz") == ["another buffer", "vwxyz", "0123456789"]
+    assert begin("0123456789A", "vwxyz") == ["789A"]
+    assert begin("0123456789A(", ")vwxyz") == [")vwx", "89A("]
+    assert begin("01234!6789A(", ")vwxyz") == ["234!678"]
+
+
+def test_the_length_of_drafts_follows_what_was_accepted():
+    text = np.arange(100, dtype=np.int32)
+    prefix = np.concatenate([text, text[:24]])
+    drafter = create(Settings())
+    drafter.begin(DraftContext(prompt=(0,), prefix=prefix))
+    before = drafter.draft([], 99)
+    assert (before.source, before.match_length) == ("pool", 24)
+    for _ in range(20):
+        drafter.draft([], 99)
+        drafter.accept(0)
+    assert len(drafter.draft([], 99).tokens) < len(before.tokens)
+
+
+@pytest.mark.parametrize(
+    ("n_shared", "n_text", "n_drafted"), [(23, 200, 0), (24, 200, 64), (24, 72, 48), (24, 71, 0)]
+)
+def test_upstream_s_name_and_defaults(n_shared: int, n_text: int, n_drafted: int):
+    drafter = load_drafter("ngram-mod", Settings())
+    assert drafter.name == "ngram-mod"
+    text = np.arange(n_text, dtype=np.int32)
+    context = DraftContext(prompt=(0,), prefix=text[:n_shared], buffers=(text,), verify_curve=FREE)
+    drafter.begin(context)
+    assert len(drafter.draft([], 99).tokens) == n_drafted
+
+
+def test_the_pool_is_as_large_as_upstream_s():
+    assert NgramPool(24).n_bytes == 4 * 2**20 * 8
+
+
+def test_settings_that_contradict_each_other_are_refused():
+    with pytest.raises(DrafterError, match="spec_ngram_mod_n_min"):
+        create(Settings(spec_ngram_mod_n_min=65))
+
+
+small = st.lists(st.integers(1, 3), max_size=20)
+
+
+def learn_naively(pool: dict[tuple[int, ...], int], tokens: list[int], n: int) -> None:
+    for start in range(len(tokens) - n):
+        pool[tuple(tokens[start : start + n])] = tokens[start + n]
+
+
+@given(
+    texts=st.lists(small, min_size=1, max_size=5),
+    tail=small,
+    n=st.integers(1, 4),
+    n_wanted=st.integers(0, 12),
+)
+def test_the_pool_equals_a_dictionary(texts, tail, n: int, n_wanted: int):
+    pool, naive = NgramPool(n, bucket_bits=12), {}
+    for tokens in texts:
+        pool.learn(np.array(tokens, dtype=np.int32))
+        learn_naively(naive, tokens, n)
+    text = list(tail)
+    while len(tail) >= n and len(text) < len(tail) + n_wanted:
+        token = naive.get(tuple(text[-n:]))
+        if token is None:
+            break
+        text.append(token)
+    assert pool.chain(np.array(tail, dtype=np.int32), n_wanted) == text[len(tail) :]
+
+
+@given(requests=st.lists(st.tuples(small, small, small), min_size=1, max_size=5))
+def test_the_drafter_equals_one_that_learns_everything_anew(requests):
+    """Learning the changes alone leaves the same n-grams behind."""
+    n = 2
+    drafter = make(n)
+    known: set[tuple[int, ...]] = set()
+    for prefix, suffix, generated in requests:
+        drafter.begin(
+            DraftContext(
+                prompt=(0,),
+                prefix=np.array(prefix, dtype=np.int32),
+                suffix=np.array(suffix, dtype=np.int32),
+                verify_curve=FREE,
+            )
+        )
+        drafter.draft(generated, 9)
+        for text in (prefix, suffix):
+            known |= {tuple(text[i : i + n]) for i in range(len(text) - n)}
+        for ngram in known:
+            assert drafter._pool.chain(np.array(ngram, dtype=np.int32), 1) != []
+        text = prefix + generated
+        known |= {tuple(text[i : i + n]) for i in range(max(0, len(prefix) - n), len(text) - n)}
+
+
+def test_a_full_bucket_forgets_what_was_not_used_longest():
+    pool = NgramPool(1, bucket_bits=0)  # a single bucket of four entries
+    for token in (1, 2, 3, 4):
+        pool.learn(np.array([token, 10 * token], dtype=np.int32))
+    pool.learn(np.array([1, 11], dtype=np.int32))  # known: moves to the front
+    pool.learn(np.array([5, 50], dtype=np.int32))
+    chains = [pool.chain(np.array([token], dtype=np.int32), 1) for token in (1, 2, 3, 4, 5)]
+    assert chains == [[11], [], [30], [40], [50]]
+
+
+def test_two_ngrams_in_one_bucket_are_told_apart():
+    pool = NgramPool(2, bucket_bits=0)
+    pool.learn(np.array([1, 2, 7], dtype=np.int32))
+    assert pool.chain(np.array([1, 2], dtype=np.int32), 1) == [7]
+    random = np.random.default_rng(3)
+    strangers = random.integers(0, 30000, size=(2000, 2)).astype(np.int32)
+    assert all(pool.chain(pair, 1) == [] for pair in strangers)
+
+
+def test_a_pool_that_is_full_goes_on_learning():
+    pool = NgramPool(4, bucket_bits=6)  # 256 entries
+    n_bytes = pool.n_bytes
+    random = np.random.default_rng(5)
+    for _ in range(20):
+        text = random.integers(0, 30000, size=100).astype(np.int32)
+        pool.learn(text)
+    n_known = sum(
+        pool.chain(text[start : start + 4], 1) == [text[start + 4]] for start in range(96)
+    )
+    assert n_known >= 90
+    assert pool.n_bytes == n_bytes

@@ -1,0 +1,196 @@
+"""ngram-simple: the nearest place of the last n tokens, and m tokens from there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from character_tokens import FREE, drafted, ids, text_of, where
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speclsp.drafting.ngram_simple import create
+from speclsp.drafting.protocol import DraftContext
+from speclsp.drafting.registry import load_drafter
+from speclsp.drafting.verify_curve import straight_curve
+from speclsp.settings import Settings
+
+
+def make(n: int = 3, m: int = 6, min_hits: int = 1):
+    return create(
+        Settings(
+            spec_ngram_simple_size_n=n,
+            spec_ngram_simple_size_m=m,
+            spec_ngram_simple_min_hits=min_hits,
+        )
+    )
+
+
+CASES = {
+    "before the cursor": (where("abcdefghi__abc"), "defghi"),
+    "the nearest place before the cursor": (where("abcX_abcYvwxyz_abc"), "Yvwxyz"),
+    "behind the cursor": (where("__abc", "..abcXYZ"), "XYZ"),
+    "the nearest place behind the cursor": (where("__abc", ".abcXYZabcUVW"), "XYZabc"),
+    "before the cursor first": (where("abcXXXXXX_abc", ".abcYYYYYY"), "XXXXXX"),
+    "in another open buffer": (where("__abc", "", ["..abcXYZ"]), "XYZ"),
+    "the most recently used buffer": (where("__abc", "", ["abcXYZ", "abcUVW"]), "XYZ"),
+    "the last place of a buffer": (where("__abc", "", ["abcXYZ_abcUVW"]), "UVW"),
+    "this buffer first": (where("__abc", "abcXYZ", ["abcUVW"]), "XYZ"),
+    "fewer tokens than n are drafted": (where("__abc", "abcX"), "X"),
+    "nothing behind the place": (where("__abc", "__abc", ["abc"]), ""),
+    "fewer than n tokens match": (where("abXYZ__ab"), ""),
+    "less text than n": (where("ab", "abc"), ""),
+    "no text at all": (where(), ""),
+    "a loop is drafted round": (where("xyzabababab"), "ababab"),
+    "no place across two buffers": (where("__abc", "ab", ["cX", "_ab"]), ""),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_drafted(case: str):
+    context, expected = CASES[case]
+    assert drafted(make(), context) == expected
+
+
+def test_generated_tokens_are_looked_up_and_looked_up_in():
+    context = where("abcdef__", "..xyz123")
+    assert drafted(make(), context, "abc") == "def__a"
+    assert drafted(make(), context, "xyz") == "123"
+    assert drafted(make(), context, "pqrs__pqr") == "s__pqr"
+
+
+def test_a_request_may_follow_any_other():
+    """One drafter through many versions drafts as a new one does."""
+    drafter = make()
+    for context, expected in CASES.values():
+        assert drafted(drafter, context) == expected
+        assert drafted(drafter, context, "??") == ""
+
+
+@pytest.mark.parametrize(("min_hits", "expected"), [(1, "YYYYYY"), (2, "YYYYYY"), (3, "")])
+def test_min_hits_places_are_needed(min_hits: int, expected: str):
+    context = where("abcXXXXXX_abcYYYYYY_abc")
+    assert drafted(make(min_hits=min_hits), context) == expected
+    everywhere = where("_abcYYYYYY_abc", "abc.", ["abc."])
+    assert drafted(make(min_hits=min_hits), everywhere) == "YYYYYY"
+
+
+def test_source_and_match_length():
+    drafter = make()
+    drafter.begin(where("__abc", "", ["..abcXYZ"]))
+    draft = drafter.draft([], 2)
+    assert (text_of(draft.tokens), draft.source, draft.match_length) == ("XY", "open", 3)
+    drafter.begin(where("abc_abc"))
+    assert drafter.draft([], 2).source == "buffer"
+
+
+def test_a_dear_target_gets_shorter_drafts_and_wrong_ones_make_them_shorter():
+    text = np.arange(100, dtype=np.int32)
+    prefix = np.concatenate([text, text[:12]])
+
+    def begin(cost: float):
+        drafter = create(Settings())
+        drafter.begin(DraftContext(prompt=(0,), prefix=prefix, verify_curve=straight_curve(cost)))
+        return drafter
+
+    lengths = [len(begin(cost).draft([], 99).tokens) for cost in (0.0, 0.1, 0.3, 2.0)]
+    assert lengths[0] == 48
+    assert lengths == sorted(lengths, reverse=True)
+    assert lengths[-1] == 0
+    drafter = begin(0.3)
+    for _ in range(12):
+        before = len(drafter.draft([], 99).tokens)
+        drafter.accept(0)
+    assert 0 <= before < lengths[2]
+
+
+def test_upstream_s_name_and_defaults():
+    drafter = load_drafter("ngram-simple", Settings())
+    text = np.arange(60, dtype=np.int32)
+    for n, n_drafted in ((11, 0), (12, 48)):
+        prefix = np.concatenate([text, text[:n]])
+        drafter.begin(DraftContext(prompt=(0,), prefix=prefix, verify_curve=FREE))
+        assert len(drafter.draft([], 99).tokens) == n_drafted
+    assert drafter.name == "ngram-simple"
+
+
+small = st.lists(st.integers(1, 2), max_size=12)
+
+
+def naive(
+    n: int, m: int, written: list[int], suffix: list[int], buffers: Sequence[list[int]]
+) -> list[int]:
+    key = written[-n:]
+    if len(key) < n:
+        return []
+    for place in range(len(written) - 1, n - 1, -1):
+        if written[place - n : place] == key:
+            copied = list(written)
+            for idx in range(m):
+                copied.append(copied[place + idx])
+            return copied[len(written) :]
+    for place in range(n, len(suffix)):
+        if suffix[place - n : place] == key:
+            return suffix[place : place + m]
+    for tokens in buffers:
+        for place in range(len(tokens) - 1, n - 1, -1):
+            if tokens[place - n : place] == key:
+                return tokens[place : place + m]
+    return []
+
+
+@given(
+    requests=st.lists(
+        st.tuples(small, small, st.lists(small, max_size=2), small), min_size=1, max_size=4
+    ),
+    n=st.integers(1, 4),
+    m=st.integers(1, 6),
+)
+def test_it_equals_a_naive_search(requests, n: int, m: int):
+    drafter = make(n, m)
+    for prefix, suffix, buffers, generated in requests:
+        drafter.begin(
+            DraftContext(
+                prompt=(0,),
+                prefix=np.array(prefix, dtype=np.int32),
+                suffix=np.array(suffix, dtype=np.int32),
+                buffers=tuple(np.array(b, dtype=np.int32) for b in buffers),
+                verify_curve=FREE,
+            )
+        )
+        for end in range(len(generated) + 1):
+            draft = drafter.draft(generated[:end], 99)
+            expected = naive(n, m, prefix + generated[:end], suffix, buffers)
+            assert list(draft.tokens) == expected
+
+
+def test_buffers_are_indexed_once(monkeypatch: pytest.MonkeyPatch):
+    from speclsp.drafting.ngram_stack import NgramStack
+
+    n_set = []
+    real_set = NgramStack.set
+
+    def counting(self, tokens):
+        n_set.append(tokens.size)
+        real_set(self, tokens)
+
+    monkeypatch.setattr(NgramStack, "set", counting)
+    one, two, three = ids("_abcXYZ"), ids("_abcUVW"), ids("_abcUVWxyz")
+    drafter = make()
+
+    def begin(prefix: str, *buffers: np.ndarray) -> str:
+        del n_set[:]
+        context = DraftContext(prompt=(0,), prefix=ids(prefix), buffers=buffers, verify_curve=FREE)
+        return drafted(drafter, context)
+
+    assert begin("__abc", one, two) == "XYZ"
+    assert n_set == [5, 0, 7, 7]  # prefix, suffix, both buffers
+    assert begin("__abc", two, one) == "UVW"
+    assert n_set == [5, 0]
+    # What was typed into one of them is added to what is known of it.
+    stacks = {id(stack) for _, stack in drafter._history._open}
+    assert begin("__abc", three, one) == "UVWxyz"
+    assert n_set == [5, 0, 10]
+    assert {id(stack) for _, stack in drafter._history._open} == stacks
+    assert begin("__abc") == ""
