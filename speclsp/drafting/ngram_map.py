@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, TypeAlias
 
 from speclsp.drafting.draft_caps import DraftCaps
 from speclsp.drafting.ngram_drafter import NgramDrafter
@@ -28,57 +28,56 @@ MAX_PLACES: Final = 64
 """Places of a key that are looked at, the nearest ones: a draft must take no time."""
 
 
-class LastValue:
-    """``ngram-map-k``: what followed the key at the first of the history's places."""
+Selected: TypeAlias = tuple[Continuation, bytes]
+"""What to draft, and what its cap is remembered by beside the key."""
 
-    def __init__(self, *, n: int, m: int, min_hits: int) -> None:
+
+class CappedValue:
+    """Chooses a value with ``select``, and drafts as much of it as was right last time.
+
+    ``select`` is given the key's first places, ``n_places`` at most.
+    """
+
+    def __init__(
+        self,
+        select: Callable[[Sequence[Continuation]], Selected | None],
+        *,
+        n: int,
+        m: int,
+        min_hits: int,
+        n_places: int,
+    ) -> None:
+        self._select = select
         self._n = n
         self._m = m
         self._min_hits = min_hits
+        self._n_places = max(n_places, min_hits)
         self._caps = DraftCaps(m)
         self._key = b""
 
     def choose(self, history: NgramHistory) -> Draft:
-        """Return the value, as long as the key's cap allows."""
-        found = list(islice(history.continuations(self._m), self._min_hits))
-        if len(found) < self._min_hits:
+        """Return the value that was selected, as long as its cap allows."""
+        found = list(islice(history.continuations(self._m), self._n_places))
+        selected = self._select(found) if len(found) >= self._min_hits else None
+        if selected is None:
             return NO_DRAFT
-        self._key = history.key().tobytes()
-        tokens = found[0].first(self._caps.length(self._key))
-        return Draft(tokens, found[0].source, self._n) if tokens else NO_DRAFT
-
-    def learn(self, n_drafted: int, n_accepted: int) -> None:
-        """Cap the key's next draft."""
-        self._caps.learn(self._key, n_drafted, n_accepted)
-
-
-class DominantValue:
-    """``ngram-map-k4v``: the value that was seen at least twice as often as all others."""
-
-    def __init__(self, *, n: int, m: int, min_hits: int) -> None:
-        self._n = n
-        self._m = m
-        self._min_hits = min_hits
-        self._caps = DraftCaps(m)
-        self._key = b""
-
-    def choose(self, history: NgramHistory) -> Draft:
-        """Return the value that dominates, as long as the cap of key and value allows."""
-        found = list(islice(history.continuations(self._m), MAX_PLACES))
-        value = dominant_value(found)
-        if value is None or len(found) < self._min_hits:
-            return NO_DRAFT
-        self._key = history.key().tobytes() + array("i", value.tokens).tobytes()
+        value, name = selected
+        self._key = history.key().tobytes() + name
         tokens = value.first(self._caps.length(self._key))
         return Draft(tokens, value.source, self._n) if tokens else NO_DRAFT
 
     def learn(self, n_drafted: int, n_accepted: int) -> None:
-        """Cap the next draft of the key and the value."""
+        """Cap the next draft of the same value."""
         self._caps.learn(self._key, n_drafted, n_accepted)
 
 
-def dominant_value(found: Sequence[Continuation]) -> Continuation | None:
-    """Return the value seen at least twice as often as all others together.
+def last_value(found: Sequence[Continuation]) -> Selected | None:
+    """Select what followed the key at the first of the history's places."""
+    return found[0], b""
+
+
+def dominant_value(found: Sequence[Continuation]) -> Selected | None:
+    """Select the value seen at least twice as often as all others together.
 
     A continuation behind which the text ends counts for a longer one that begins with it.
     """
@@ -96,22 +95,28 @@ def dominant_value(found: Sequence[Continuation]) -> Continuation | None:
     best = max(values, key=n_places.__getitem__, default=None)
     if best is None or n_places[best] < 2 * (len(found) - n_places[best]):
         return None
-    return values[best]
+    return values[best], array("i", best).tobytes()
 
 
 def create_k(settings: Settings) -> NgramDrafter:
     """Make ``ngram-map-k`` from the settings ``spec_ngram_map_k_*``."""
-    n = settings.spec_ngram_map_k_size_n
-    choice = LastValue(
-        n=n, m=settings.spec_ngram_map_k_size_m, min_hits=settings.spec_ngram_map_k_min_hits
+    choice = CappedValue(
+        last_value,
+        n=settings.spec_ngram_map_k_size_n,
+        m=settings.spec_ngram_map_k_size_m,
+        min_hits=settings.spec_ngram_map_k_min_hits,
+        n_places=1,
     )
-    return NgramDrafter("ngram-map-k", n=n, choice=choice)
+    return NgramDrafter("ngram-map-k", n=settings.spec_ngram_map_k_size_n, choice=choice)
 
 
 def create_k4v(settings: Settings) -> NgramDrafter:
     """Make ``ngram-map-k4v`` from the settings ``spec_ngram_map_k4v_*``."""
-    n = settings.spec_ngram_map_k4v_size_n
-    choice = DominantValue(
-        n=n, m=settings.spec_ngram_map_k4v_size_m, min_hits=settings.spec_ngram_map_k4v_min_hits
+    choice = CappedValue(
+        dominant_value,
+        n=settings.spec_ngram_map_k4v_size_n,
+        m=settings.spec_ngram_map_k4v_size_m,
+        min_hits=settings.spec_ngram_map_k4v_min_hits,
+        n_places=MAX_PLACES,
     )
-    return NgramDrafter("ngram-map-k4v", n=n, choice=choice)
+    return NgramDrafter("ngram-map-k4v", n=settings.spec_ngram_map_k4v_size_n, choice=choice)

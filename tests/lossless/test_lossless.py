@@ -28,8 +28,8 @@ from speclsp.decoding.sampling import (
     make_sampler,
 )
 from speclsp.decoding.speculate import Generation, generate
-from speclsp.drafting.prompt_lookup import create
 from speclsp.drafting.protocol import DraftContext, Drafter
+from speclsp.drafting.registry import load_drafter
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.settings import Settings
@@ -120,6 +120,7 @@ class Outcome:
 
     n_tokens: int = 0
     n_mismatches: int = 0
+    n_drafted: int = 0
     not_nearly_even: list[str] = field(default_factory=list)
 
 
@@ -145,6 +146,7 @@ def compare(
             sampler.skip(start)
         generation = run(target, context, make_drafter(rest), sampler, len(rest))
         assert generation.drafter_failures == ()
+        outcome.n_drafted += generation.stats.n_drafted
         assert len(generation.tokens) == len(rest)
         assert list(target.cached) == [*context.prompt, *generation.tokens][:-1]
         place = next((i for i, t in enumerate(rest) if generation.tokens[i] != t), None)
@@ -160,7 +162,16 @@ def compare(
         start += 1
 
 
-DRAFTERS = ("oracle", "random", "adversarial", "empty", "prompt-lookup", "draft")
+LOOKUPS = {
+    "prompt-lookup": Settings(),
+    "ngram-simple": Settings(spec_ngram_simple_size_n=4, spec_ngram_simple_size_m=12),
+    "ngram-map-k": Settings(spec_ngram_map_k_size_n=4, spec_ngram_map_k_size_m=12),
+    "ngram-map-k4v": Settings(spec_ngram_map_k4v_size_n=4, spec_ngram_map_k4v_size_m=8),
+    "ngram-mod": Settings(spec_ngram_mod_n_match=6, spec_ngram_mod_n_min=2),
+}
+"""Drafters that need no model, some with shorter matches than usual, so that they draft often."""
+
+DRAFTERS = ("oracle", "random", "adversarial", "empty", "draft", *LOOKUPS)
 
 
 @pytest.fixture(scope="module")
@@ -174,15 +185,16 @@ def outcomes(
 
     A prompt's runs follow one another, so that all but the reference's reuse the KV cache.
     """
-    lookup = create(Settings())
     makers: dict[str, Callable[[Sequence[int]], Drafter]] = {
         "oracle": OracleDrafter,
         "random": lambda rest: RandomDrafter(target.n_vocab, seed=len(rest)),
         "adversarial": lambda rest: AdversarialDrafter(rest, target.n_vocab),
         "empty": lambda rest: EmptyDrafter(),
-        "prompt-lookup": lambda rest: lookup,
         "draft": lambda rest: draft_model,
     }
+    for name, settings in LOOKUPS.items():
+        lookup = load_drafter(name, settings)
+        makers[name] = lambda rest, lookup=lookup: lookup
     assert set(makers) == set(DRAFTERS)
     outcomes = {name: Outcome() for name in DRAFTERS}
     for reference in references:
@@ -206,8 +218,10 @@ def test_speculation_gives_the_targets_own_tokens(
     with capsys.disabled():
         print(  # noqa: T201 - the rate is to be seen
             f"\nlossless {quantisation} {mode} {name}: {outcome.n_mismatches} of "
-            f"{outcome.n_tokens} tokens differ ({outcome.n_mismatches / outcome.n_tokens:.3%})"
+            f"{outcome.n_tokens} tokens differ ({outcome.n_mismatches / outcome.n_tokens:.3%}), "
+            f"{outcome.n_drafted} were drafted"
         )
+    assert (outcome.n_drafted > 0) == (name != "empty")
     assert outcome.not_nearly_even == []
     assert outcome.n_mismatches <= MOST_TOLERATED[quantisation] * outcome.n_tokens
 
