@@ -13,6 +13,11 @@ from speclsp.engine.cpus import physical_cpu_count, thread_count
 from speclsp.errors import SettingsError
 from speclsp.settings import FlashAttn, GpuLayers, KvCacheType, LoadMode, Settings, SplitMode
 
+N_BRANCHES = 8
+"""Most leaves of a token tree.  On a CPU, a context with 8 or 16 sequences in one buffer computes
+the same bits as one with a single sequence, in the same time and memory; but each branch of a tree
+costs two walks over the KV cache's cells per pass, 5 to 19 µs for 8,000 to 32,000 of them."""
+
 FLOAT_CACHE_TYPES: frozenset[KvCacheType] = frozenset({"f32", "f16", "bf16"})
 
 
@@ -47,6 +52,8 @@ class ContextParams:
     type_k: KvCacheType
     type_v: KvCacheType
     kv_offload: bool
+    n_branches: int = 1
+    """Most leaves of a token tree."""
 
 
 def target_params(
@@ -86,6 +93,7 @@ def target_params(
         type_k=settings.cache_type_k,
         type_v=settings.cache_type_v,
         kv_offload=settings.kv_offload,
+        n_branches=N_BRANCHES if settings.speculation else 1,
     )
     _check_value_cache(context_params, "cache_type_v", "flash_attn")
     return model_params, context_params

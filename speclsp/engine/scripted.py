@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speclsp.decoding.protocol import Logits
+from speclsp.engine.tree_branches import check_path, tree_branches
 from speclsp.errors import DecodeError, EngineUnavailableError
 
 Prediction: TypeAlias = Callable[[Sequence[int]], Sequence[float] | NDArray[np.float64]]
@@ -30,6 +31,7 @@ class ScriptedTarget:
         n_ctx: int = 4096,
         n_batch: int = 2048,
         n_ubatch: int = 512,
+        n_branches: int = 16,
     ) -> None:
         self._predict = predict
         self._cached: list[int] = []
@@ -38,6 +40,8 @@ class ScriptedTarget:
         self.n_ctx_train = n_ctx
         self.n_batch = n_batch
         self.n_ubatch = n_ubatch
+        self.n_branches = n_branches
+        self._tree: tuple[Sequence[int], Sequence[int]] = ((), ())
         self.description = "scripted"
         self.layers = {"scripted": 1}
         self.supports_rollback = True
@@ -50,12 +54,19 @@ class ScriptedTarget:
         """The token ids in the cache, by position."""
         return self._cached
 
+    @property
+    def supports_trees(self) -> bool:
+        """Whether it evaluates trees."""
+        return self.n_branches > 1
+
     def truncate(self, n_tokens: int) -> None:
         """Keep the first ``n_tokens`` positions."""
+        self._tree = ((), ())
         del self._cached[n_tokens:]
 
     def decode(self, tokens: Sequence[int], n_logits: int) -> Logits:
         """Append ``tokens`` and return the logits of the last ``n_logits`` of them."""
+        self._tree = ((), ())
         self._check(tokens, n_logits)
         self.n_decodes += 1
         self.n_tokens_evaluated += len(tokens)
@@ -66,6 +77,32 @@ class ScriptedTarget:
             if idx >= first_row:
                 logits[idx - first_row] = self._predict(self._cached)
         return logits
+
+    def decode_tree(
+        self, pending: Sequence[int], tokens: Sequence[int], parents: Sequence[int]
+    ) -> Logits:
+        """Append ``pending``; return what follows it and what follows each node of the tree."""
+        self._tree = ((), ())
+        tree_branches(parents, self.n_branches)
+        self._check([*pending, *tokens], len(tokens) + 1)
+        self.n_decodes += 1
+        self.n_tokens_evaluated += len(pending) + len(tokens)
+        self._cached.extend(map(int, pending))
+        logits = np.zeros((1 + len(tokens), self.n_vocab), dtype=np.float32)
+        logits[0] = self._predict(self._cached)
+        texts: list[list[int]] = []
+        for node, (token, parent) in enumerate(zip(tokens, parents, strict=True)):
+            texts.append([*(self._cached if parent < 0 else texts[parent]), int(token)])
+            logits[1 + node] = self._predict(texts[node])
+        self._tree = (tuple(tokens), tuple(parents))
+        return logits
+
+    def keep_path(self, path: Sequence[int]) -> None:
+        """Append the nodes ``path`` of the last tree."""
+        tokens, parents = self._tree
+        check_path(path, parents)
+        self._tree = ((), ())
+        self._cached.extend(int(tokens[node]) for node in path)
 
     def close(self) -> None:
         """Forget everything, as a real target frees its memory."""

@@ -14,12 +14,14 @@ from scripted_drafters import (
     RandomDrafter,
     ScriptedDrafter,
 )
+from scripted_proposers import TreeProposer, adversarial_trees, oracle_trees, random_trees, tree_of
 
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, common_prefix_length, generate
 from speclsp.decoding.verify import draft_limit
 from speclsp.drafting.chain import DrafterChain
-from speclsp.drafting.protocol import Draft, DraftContext, Drafter
+from speclsp.drafting.proposer import Proposer
+from speclsp.drafting.protocol import NO_TREE, Draft, DraftContext, Drafter, DraftTree
 from speclsp.engine.scripted import ScriptedTarget, following, hashing
 from speclsp.errors import DecodeError, DecodeInterruptedError, EngineError
 from speclsp.request import FinishReason
@@ -40,7 +42,7 @@ def tick() -> Callable[[], float]:
 
 def run(
     model: ScriptedTarget,
-    drafter: Drafter | None = None,
+    drafter: Drafter | Proposer | None = None,
     *,
     prompt: Sequence[int] = PROMPT,
     n_predict: int = 20,
@@ -85,6 +87,9 @@ def check_books(
     drafters = stats.drafters.values()
     assert stats.n_drafted == sum(d.n_drafted for d in drafters)
     assert stats.n_accepted == sum(d.n_accepted for d in drafters)
+    assert stats.n_draft_passes == sum(d.n_drafts for d in drafters)
+    assert stats.n_accepted <= stats.n_tried <= stats.n_accepted + stats.n_draft_passes
+    assert stats.n_draft_passes <= stats.n_draft_depths <= stats.n_drafted
     for drafter in drafters:
         assert sum(drafter.n_drafted_at) == drafter.n_drafted
         assert sum(drafter.n_accepted_at) == drafter.n_accepted
@@ -104,8 +109,22 @@ answers = st.lists(
 
 
 @st.composite
-def drafters(draw: st.DrawFn, output: Sequence[int]) -> Drafter:
-    kind = draw(st.sampled_from(["oracle", "adversarial", "random", "empty", "answers", "chain"]))
+def drafters(draw: st.DrawFn, output: Sequence[int]) -> Drafter | Proposer:
+    kind = draw(
+        st.sampled_from(
+            [
+                "oracle",
+                "adversarial",
+                "random",
+                "empty",
+                "answers",
+                "chain",
+                "random trees",
+                "oracle trees",
+                "adversarial trees",
+            ]
+        )
+    )
     n_draft = draw(st.integers(1, 12))
     if kind == "oracle":
         return OracleDrafter(output, n_draft)
@@ -117,6 +136,16 @@ def drafters(draw: st.DrawFn, output: Sequence[int]) -> Drafter:
         return EmptyDrafter()
     if kind == "answers":
         return ScriptedDrafter(draw(answers))
+    if kind == "random trees":
+        return random_trees(
+            N_VOCAB, draw(st.integers(0, 99)), n_draft, draw(st.sampled_from([0.0, 0.5, 0.9]))
+        )
+    if kind == "oracle trees":
+        return oracle_trees(
+            output, N_VOCAB, draw(st.integers(0, 99)), n_draft, draw(st.sampled_from([0.0, 0.7]))
+        )
+    if kind == "adversarial trees":
+        return adversarial_trees(output, N_VOCAB)
     return DrafterChain(
         [ScriptedDrafter(draw(answers)), AdversarialDrafter(output, N_VOCAB, n_draft)]
     )
@@ -130,6 +159,7 @@ def test_any_drafter_leaves_the_output_as_it_is(data: st.DataObject):
         "n_ubatch": n_ubatch,
         "n_batch": data.draw(st.integers(n_ubatch, 20), "n_batch"),
         "n_ctx": data.draw(st.integers(12, 60), "n_ctx"),
+        "n_branches": data.draw(st.sampled_from([1, 2, 5, 16]), "n_branches"),
     }
     tokens = st.integers(0, N_VOCAB - 1)
     prompt = data.draw(st.lists(tokens, min_size=1, max_size=11), "prompt")
@@ -176,6 +206,75 @@ def test_an_oracle_saves_passes_and_its_first_draft_rides_in_the_prefill():
     assert (stats.n_drafted, stats.n_accepted) == (16, 16)
     assert stats.drafters["oracle"].n_accepted_at == (4, 4, 4, 4)
     assert stats.n_single_passes == 0
+
+
+def test_a_tree_is_walked_down_the_branch_that_the_target_takes():
+    output = run(target()).tokens
+    a, b, c = output[:3]
+    wrong_a, wrong_b, wrong_c = ((token + 1) % N_VOCAB for token in (a, b, c))
+    tree = tree_of(
+        [(-1, wrong_a), (0, b), (-1, a), (2, wrong_b), (2, b), (4, wrong_c), (3, c), (1, c)]
+    )
+    trees = iter([tree])
+    proposer = TreeProposer(lambda generated: next(trees, tree_of([])))
+    model = target()
+    generation = run(model, proposer, n_predict=20)
+    assert generation.tokens == output
+    assert proposer.paths == [(2, 4)]
+    stats = generation.stats
+    # a and b are right, c is tried in vain; the tree of 8 nodes is three deep.
+    assert (stats.n_drafted, stats.n_accepted, stats.n_tried) == (8, 2, 3)
+    assert (stats.n_draft_passes, stats.n_draft_depths) == (1, 3)
+    assert stats.n_target_passes == 18
+    assert [context.n_branches for context in proposer.contexts] == [16]
+
+
+def test_a_stop_inside_a_tree_keeps_what_was_emitted():
+    output = run(target()).tokens
+    tree = tree_of([(-1, (output[0] + 1) % N_VOCAB), (-1, output[0]), (1, output[1])])
+    model = target()
+    proposer = TreeProposer(lambda generated: tree)
+    generation = run(model, proposer, stop=lambda token: token == output[0])
+    assert generation.tokens == output[:1]
+    assert list(model.cached) == [*PROMPT, output[0]]
+    assert (proposer.paths, generation.stats.n_tried) == ([(1,)], 1)
+
+
+def test_branches_for_a_target_without_are_a_clear_error():
+    class Stubborn(TreeProposer):
+        def propose(self, generated: Sequence[int], n_max: int) -> DraftTree:
+            return tree_of([(-1, 1), (-1, 2)])
+
+    with pytest.raises(EngineError, match="branches"):
+        run(target(n_branches=1), Stubborn(lambda generated: NO_TREE))
+
+
+class _Observer:
+    def __init__(self) -> None:
+        self.passes: list[tuple[int, bool]] = []
+
+    def observe(self, n_tokens: int, seconds: float, *, branched: bool) -> None:
+        assert seconds > 0.0
+        self.passes.append((n_tokens, branched))
+
+
+def test_the_observer_is_told_each_pass_after_the_prefill():
+    trees = iter([[], [], [(-1, 0), (0, 1)], [(-1, 0), (-1, 1)]])
+    observer = _Observer()
+    generate(
+        target(),
+        DraftContext(prompt=PROMPT),
+        drafter=TreeProposer(lambda generated: tree_of(next(trees, []))),
+        sampler=make_sampler(
+            SamplingParams(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, seed=0)
+        ),
+        n_predict=12,
+        stop=lambda token: False,
+        interrupted=lambda: None,
+        clock=tick(),
+        observer=observer,
+    )
+    assert observer.passes[:4] == [(1, False), (3, False), (3, True), (1, False)]
 
 
 def test_without_a_drafter_every_pass_is_a_single_one():

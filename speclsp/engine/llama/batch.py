@@ -9,14 +9,21 @@ from typing import Any
 import numpy as np
 from llama_cpp import llama_cpp as llama
 
+from speclsp.engine.tree_branches import TreeBranches
+
 _SEQUENCE = 0
 _POSITION_POINTER = ctypes.POINTER(llama.llama_pos)
+_INT_POINTER = ctypes.POINTER(ctypes.c_int32)
 
 
 class DecodeBatch:
-    """A ``llama_batch`` of one sequence on NumPy's memory: nothing is allocated per decode."""
+    """A ``llama_batch`` on NumPy's memory: nothing is allocated per decode.
 
-    def __init__(self, n_batch: int, n_ctx: int) -> None:
+    There are two of them on the same tokens: :attr:`native` for text, all in one sequence, and
+    :attr:`native_tree` for trees, whose tokens belong to several.
+    """
+
+    def __init__(self, n_batch: int, n_ctx: int, n_branches: int) -> None:
         self._tokens = np.zeros(n_batch, dtype=np.int32)
         self._outputs = np.zeros(n_batch, dtype=np.int8)
         # Position p stands at index p, so that a batch's positions are a window of this array.
@@ -24,16 +31,31 @@ class DecodeBatch:
         self._position_address = self._positions.ctypes.data
         self._n_sequences = np.ones(n_batch, dtype=np.int32)
         self._sequence = np.full(1, _SEQUENCE, dtype=np.int32)
-        sequence = self._sequence.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
-        self._sequences = (ctypes.POINTER(ctypes.c_int32) * n_batch)(*[sequence] * n_batch)
+        sequence = self._sequence.ctypes.data_as(_INT_POINTER)
+        self._sequences = (_INT_POINTER * n_batch)(*[sequence] * n_batch)
         self.native: Any = llama.llama_batch(
             n_tokens=0,
             token=self._tokens.ctypes.data_as(llama.llama_token_p),
             embd=None,
             pos=self._positions.ctypes.data_as(_POSITION_POINTER),
-            n_seq_id=self._n_sequences.ctypes.data_as(ctypes.POINTER(ctypes.c_int32)),
+            n_seq_id=self._n_sequences.ctypes.data_as(_INT_POINTER),
             seq_id=self._sequences,
             logits=self._outputs.ctypes.data_as(ctypes.POINTER(ctypes.c_int8)),
+        )
+        # A node's branches are a range, so that its sequence ids are a window of this array.
+        self._branches = np.arange(n_branches, dtype=np.int32)
+        self._branch_address = self._branches.ctypes.data
+        self._tree_positions = np.zeros(n_batch, dtype=np.int32)
+        self._n_branches = np.zeros(n_batch, dtype=np.int32)
+        self._branch_addresses = np.zeros(n_batch, dtype=np.uintp)
+        self.native_tree: Any = llama.llama_batch(
+            n_tokens=0,
+            token=self.native.token,
+            embd=None,
+            pos=self._tree_positions.ctypes.data_as(_POSITION_POINTER),
+            n_seq_id=self._n_branches.ctypes.data_as(_INT_POINTER),
+            seq_id=ctypes.cast(self._branch_addresses.ctypes.data, ctypes.POINTER(_INT_POINTER)),
+            logits=self.native.logits,
         )
 
     def fill(self, tokens: Sequence[int], first_position: int, n_logits: int) -> None:
@@ -47,7 +69,34 @@ class DecodeBatch:
         window = self._position_address + first_position * self._positions.itemsize
         self.native.pos = ctypes.cast(window, _POSITION_POINTER)
 
-    def tokens(self) -> list[int]:
-        """The token ids as they went in, as plain integers, whatever sequence they came in."""
-        ids: list[int] = self._tokens[: self.native.n_tokens].tolist()
+    def fill_tree(
+        self, pending: Sequence[int], nodes: Sequence[int], tree: TreeBranches, first_position: int
+    ) -> None:
+        """Take ``pending`` in all branches of ``tree`` at ``first_position``, then its nodes.
+
+        The last pending token and all nodes give logits.
+        """
+        n_pending = len(pending)
+        n_tokens = n_pending + len(nodes)
+        n_text = first_position + n_pending
+        self._tokens[:n_pending] = pending
+        self._tokens[n_pending:n_tokens] = nodes
+        self._outputs[: n_pending - 1] = 0
+        self._outputs[n_pending - 1 : n_tokens] = 1
+        self._tree_positions[:n_pending] = np.arange(first_position, n_text)
+        self._tree_positions[n_pending:n_tokens] = tree.depths
+        self._tree_positions[n_pending:n_tokens] += n_text
+        first_branches = np.array(tree.first_branches, dtype=np.uintp)
+        self._n_branches[:n_pending] = tree.n_branches
+        self._n_branches[n_pending:n_tokens] = tree.ends
+        self._n_branches[n_pending:n_tokens] -= first_branches.astype(np.int32)
+        self._branch_addresses[:n_pending] = self._branch_address
+        self._branch_addresses[n_pending:n_tokens] = (
+            self._branch_address + first_branches * self._branches.itemsize
+        )
+        self.native_tree.n_tokens = n_tokens
+
+    def tokens(self, n_tokens: int) -> list[int]:
+        """The first ids as they went in, as plain integers, whatever sequence they came in."""
+        ids: list[int] = self._tokens[:n_tokens].tolist()
         return ids

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any
 
@@ -13,10 +14,12 @@ from llama_cpp import llama_cpp as llama
 
 from speclsp.decoding.protocol import Logits
 from speclsp.engine.llama.batch import DecodeBatch
+from speclsp.engine.llama.branches import BranchedCache
 from speclsp.engine.llama.interrupt import DecodeInterrupt
-from speclsp.engine.llama.library import collected_lines
 from speclsp.engine.llama.model import LlamaModel
+from speclsp.engine.llama.native_context import MAX_OUTPUTS, open_context
 from speclsp.engine.params import ContextParams
+from speclsp.engine.tree_branches import TreeBranches, check_path, tree_branches
 from speclsp.errors import (
     DecodeError,
     DecodeInterruptedError,
@@ -24,32 +27,23 @@ from speclsp.errors import (
     ModelLoadError,
 )
 
-_MAX_OUTPUTS = 128
-"""Most rows of logits of one llama_decode.
-
-llama.cpp reserves memory for them on the device (n_vocab · 4 bytes each), so not as many as a
-batch has tokens.
-"""
-_CACHE_TYPES = {
-    "f32": llama.GGML_TYPE_F32,
-    "f16": llama.GGML_TYPE_F16,
-    "bf16": 30,  # GGML_TYPE_BF16, which llama_cpp does not name
-    "q8_0": llama.GGML_TYPE_Q8_0,
-    "q4_0": llama.GGML_TYPE_Q4_0,
-    "q4_1": llama.GGML_TYPE_Q4_1,
-    "iq4_nl": llama.GGML_TYPE_IQ4_NL,
-    "q5_0": llama.GGML_TYPE_Q5_0,
-    "q5_1": llama.GGML_TYPE_Q5_1,
-}
-_FLASH_ATTN = {"off": 0, "on": 1, "auto": -1}
 _SUCCESS, _ABORTED = 0, 2
-_SEQUENCE = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """A tree whose nodes are in llama.cpp's cache and not in ``cached``."""
+
+    tokens: tuple[int, ...]
+    parents: tuple[int, ...]
+    branches: TreeBranches
 
 
 class LlamaTarget:
     """Implements :class:`speclsp.decoding.protocol.Target`; belongs to one thread.
 
-    Owns its context and its model.  ``cached`` and llama.cpp's KV cache always agree.
+    Owns its context and its model.  ``cached`` and llama.cpp's KV cache always agree, but for a
+    tree that :meth:`decode_tree` hung on it.
     """
 
     def __init__(self, model: LlamaModel, params: ContextParams) -> None:
@@ -57,10 +51,10 @@ class LlamaTarget:
         self._model = model
         self._n_vocab = model.n_vocab
         n_ctx = min(params.n_ctx or model.n_ctx_train, model.n_ctx_train)
-        self._context = _open_context(model, params, n_ctx)
+        self._context = open_context(model, params, n_ctx)
         self._free = weakref.finalize(self, llama.llama_free, self._context)
-        self._memory = llama.llama_get_memory(self._context)
-        if not self._memory:
+        memory = llama.llama_get_memory(self._context)
+        if not memory:
             self._free()
             raise ModelLoadError(
                 f"The model ({model.description}) keeps no context: it does not generate text.",
@@ -70,14 +64,18 @@ class LlamaTarget:
         self._n_ctx = min(n_ctx, int(llama.llama_n_ctx(self._context)))
         self._n_batch = min(int(llama.llama_n_batch(self._context)), self._n_ctx)
         self._n_ubatch = min(int(llama.llama_n_ubatch(self._context)), self._n_batch)
-        self._n_outputs = min(_MAX_OUTPUTS, self._n_batch)
+        self._n_outputs = min(MAX_OUTPUTS, self._n_batch)
         self._interrupt = DecodeInterrupt()
         self._interrupt.install(self._context)
         self._cached: list[int] = []
         self._n_evaluated = 0
         self._ns_native = 0
         self._supports_rollback = True
-        self._batch = DecodeBatch(self._n_batch, self._n_ctx)
+        n_branches = int(llama.llama_n_seq_max(self._context))
+        self._cache = BranchedCache(memory, n_branches)
+        self._n_branches = n_branches
+        self._tree: _Tree | None = None
+        self._batch = DecodeBatch(self._n_batch, self._n_ctx, n_branches)
 
     @property
     def n_ctx(self) -> int:
@@ -128,6 +126,19 @@ class LlamaTarget:
         return self._supports_rollback
 
     @property
+    def n_branches(self) -> int:
+        """Most leaves of a tree; 1 where the context or the model's memory allows none.
+
+        Known after :meth:`warm_up`.
+        """
+        return self._n_branches
+
+    @property
+    def supports_trees(self) -> bool:
+        """Whether :meth:`decode_tree` can be called.  Known after :meth:`warm_up`."""
+        return self._n_branches > 1
+
+    @property
     def layers(self) -> dict[str, int]:
         """Layers per device name; the output layer counts as one."""
         return dict(self._model.layers)
@@ -154,14 +165,15 @@ class LlamaTarget:
     def warm_up(self) -> None:
         """Decode two tokens and take one back, so that the first request is as fast as the rest.
 
-        Finds out whether the model supports that.  Empties the cache.
+        Finds out whether the model supports that, and trees.  Empties the cache.
         Raises :class:`DecodeError` where the model cannot decode at all.
         """
         self._clear()
         self.decode([0], 0)
         self.decode([0], 1)  # apart, since a batch may hold one token only
-        self._supports_rollback = self._remove_from(1)
+        self._supports_rollback = self._cache.remove_from(1)
         self._clear()
+        self._try_a_tree()
         self._n_evaluated = 0
 
     def truncate(self, n_tokens: int) -> None:
@@ -170,13 +182,14 @@ class LlamaTarget:
         Where the model cannot take back a part, the rest is decoded anew.
         Raises :class:`DecodeError` where that fails.
         """
+        self._forget_tree()
         if n_tokens >= len(self._cached):
             return
         if n_tokens <= 0:
             self._clear()
             return
         self._check_open()
-        if self._supports_rollback and self._remove_from(n_tokens):
+        if self._supports_rollback and self._cache.remove_from(n_tokens):
             del self._cached[n_tokens:]
             return
         kept = self._cached[:n_tokens]
@@ -193,6 +206,7 @@ class LlamaTarget:
         :class:`DecodeInterruptedError`, after which it is as before (empty where the model cannot
         take back a part); ValueError for more tokens than batch or context hold.
         """
+        self._forget_tree()
         n_tokens = len(tokens)
         n_cached = len(self._cached)
         if not 0 < n_tokens <= self._n_batch or n_cached + n_tokens > self._n_ctx:
@@ -206,14 +220,57 @@ class LlamaTarget:
             return self._decode_in_pieces(tokens, n_logits)
         self._check_open()
         self._batch.fill(tokens, n_cached, n_logits)
-        started = perf_counter_ns()
-        status = llama.llama_decode(self._context, self._batch.native)
-        self._ns_native += perf_counter_ns() - started
-        if status != _SUCCESS:
-            self._recover(status, n_cached, n_tokens)
-        self._cached.extend(self._batch.tokens())
-        self._n_evaluated += n_tokens
+        self._run(self._batch.native, n_tokens)
+        self._cached.extend(self._batch.tokens(n_tokens))
         return self._logits(n_logits)
+
+    def decode_tree(
+        self, pending: Sequence[int], tokens: Sequence[int], parents: Sequence[int]
+    ) -> Logits:
+        """Append ``pending`` to the cache and evaluate a tree behind it.
+
+        As :meth:`speclsp.decoding.protocol.TreeTarget.decode_tree` says; the result is a view of
+        llama.cpp's memory that is valid until the next decode.
+        Raises :class:`DecodeError`, :class:`DecodeInterruptedError` and ValueError as
+        :meth:`decode` does; ValueError for too many branches or rows of logits, too.
+        """
+        self._forget_tree()
+        n_pending, n_nodes, n_cached = len(pending), len(tokens), len(self._cached)
+        n_tokens = n_pending + n_nodes
+        if not n_pending > 0 or n_tokens > self._n_batch or n_cached + n_tokens > self._n_ctx:
+            raise ValueError(
+                f"{n_pending} tokens and a tree of {n_nodes} do not fit a batch of "
+                f"{self._n_batch}, or a context of {self._n_ctx} that holds {n_cached}"
+            )
+        if n_nodes != len(parents) or n_nodes >= self._n_outputs:
+            raise ValueError(
+                f"a tree of {n_nodes} tokens and {len(parents)} parents where "
+                f"{self._n_outputs - 1} are the most"
+            )
+        tree = tree_branches(parents, self._n_branches)
+        self._check_open()
+        self._cache.branch_off(tree.n_branches, n_cached)
+        self._batch.fill_tree(pending, tokens, tree, n_cached)
+        self._run(self._batch.native_tree, n_tokens)
+        ids = self._batch.tokens(n_tokens)
+        self._cached.extend(ids[:n_pending])
+        self._cache.extended(tree.n_branches, n_cached + n_pending)
+        self._tree = _Tree(tuple(ids[n_pending:]), tuple(parents), tree)
+        return self._logits(1 + n_nodes)
+
+    def keep_path(self, path: Sequence[int]) -> None:
+        """Append the nodes ``path`` of the last tree to the cache, and forget the rest of it.
+
+        Raises ValueError for what is no path down the last tree.
+        """
+        tree = self._tree
+        check_path(path, tree.parents if tree is not None else ())
+        if tree is None:
+            return
+        self._check_open()
+        self._tree = None
+        self._cache.keep_path(tree.branches, path, len(self._cached))
+        self._cached.extend(tree.tokens[node] for node in path)
 
     def close(self) -> None:
         """Free the context and the weights; again changes nothing."""
@@ -221,6 +278,31 @@ class LlamaTarget:
         self._free()
         self._model.close()
         self._cached.clear()
+
+    def _run(self, batch: Any, n_tokens: int) -> None:
+        started = perf_counter_ns()
+        status = llama.llama_decode(self._context, batch)
+        self._ns_native += perf_counter_ns() - started
+        if status != _SUCCESS:
+            self._recover(status, n_tokens)
+        self._n_evaluated += n_tokens
+
+    def _forget_tree(self) -> None:
+        if self._tree is not None:
+            self.keep_path(())
+
+    def _try_a_tree(self) -> None:
+        """Find out whether the model's memory holds branches; the cache is empty meanwhile."""
+        if not self._supports_rollback or self._n_batch < 3:
+            self._n_branches = 1
+        if self._n_branches == 1:
+            return
+        try:
+            self.decode_tree([0], [0, 1], [-1, -1])
+            self.keep_path([1])
+        except DecodeError:
+            self._n_branches = 1
+        self._clear()
 
     def _logits(self, n_rows: int) -> Logits:
         if n_rows == 0:
@@ -258,10 +340,11 @@ class LlamaTarget:
             raise
         return logits
 
-    def _recover(self, status: int, n_cached: int, n_tokens: int) -> None:
+    def _recover(self, status: int, n_tokens: int) -> None:
         """Put the cache in order after a failed decode, and raise."""
+        n_cached = len(self._cached)
         aborted = status == _ABORTED
-        if not (aborted and self._supports_rollback and self._remove_from(n_cached)):
+        if not (aborted and self._supports_rollback and self._cache.remove_from(n_cached)):
             self._clear()
         if aborted:
             raise DecodeInterruptedError("llama_decode was interrupted.")
@@ -273,41 +356,12 @@ class LlamaTarget:
             remedy="The log at debug level says more.",
         )
 
-    def _remove_from(self, position: int) -> bool:
-        return bool(llama.llama_memory_seq_rm(self._memory, _SEQUENCE, position, -1))
-
     def _clear(self) -> None:
         self._check_open()
-        llama.llama_memory_clear(self._memory, False)  # data: the values may stay, unreachable
+        self._cache.clear()
+        self._tree = None
         self._cached.clear()
 
     def _check_open(self) -> None:
         if not self._free.alive:
             raise EngineUnavailableError("The model was closed.")
-
-
-def _open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> int:
-    native = llama.llama_context_default_params()
-    native.n_ctx = n_ctx
-    native.n_batch = params.n_batch
-    native.n_ubatch = params.n_ubatch
-    native.n_seq_max = 1
-    native.n_outputs_max = min(_MAX_OUTPUTS, params.n_batch)
-    native.n_threads = params.n_threads
-    native.n_threads_batch = params.n_threads_batch
-    native.flash_attn_type = _FLASH_ATTN[params.flash_attn]
-    native.type_k = _CACHE_TYPES[params.type_k]
-    native.type_v = _CACHE_TYPES[params.type_v]
-    native.offload_kqv = params.kv_offload
-    # A sliding-window cache that forgets could not be taken back to an earlier position.
-    native.swa_full = True
-    with collected_lines() as lines:
-        context: int | None = llama.llama_init_from_model(model.pointer, native)
-    if not context:
-        errors = [line.split(": ", 1)[-1] for level, line in lines if level == "error"]
-        reason = "; ".join(errors).rstrip(". ") or "it gives no reason"
-        raise ModelLoadError(
-            f"llama.cpp cannot make a context of {n_ctx} positions: {reason}.",
-            remedy="Lower ctx_size, or change cache_type_k and cache_type_v.",
-        )
-    return context

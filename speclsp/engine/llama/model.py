@@ -62,6 +62,14 @@ class LlamaModel:
         )
 
     @property
+    def is_recurrent(self) -> bool:
+        """Whether some layers keep a state instead of all positions."""
+        return bool(
+            llama.llama_model_is_recurrent(self.pointer)
+            or llama.llama_model_is_hybrid(self.pointer)
+        )
+
+    @property
     def description(self) -> str:
         """llama.cpp's words for the model, for example ``qwen2 1.5B Q8_0``."""
         buffer = ctypes.create_string_buffer(256)

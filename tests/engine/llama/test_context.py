@@ -55,7 +55,7 @@ def tokens(vocabulary: LlamaVocabulary) -> list[int]:
 
 def held_positions(target: LlamaTarget) -> tuple[int, int]:
     """First and last position in llama.cpp's own cache; (-1, -1) for none."""
-    memory = target._memory
+    memory = llama.llama_get_memory(target._context)
     return (
         llama.llama_memory_seq_pos_min(memory, 0),
         llama.llama_memory_seq_pos_max(memory, 0),

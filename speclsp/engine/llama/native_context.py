@@ -1,0 +1,64 @@
+"""Makes llama.cpp's context from our parameters."""
+
+from __future__ import annotations
+
+from llama_cpp import llama_cpp as llama
+
+from speclsp.engine.llama.library import collected_lines
+from speclsp.engine.llama.model import LlamaModel
+from speclsp.engine.params import ContextParams
+from speclsp.errors import ModelLoadError
+
+MAX_OUTPUTS = 128
+"""Most rows of logits of one llama_decode.
+
+llama.cpp reserves memory for them on the device (n_vocab · 4 bytes each), so not as many as a
+batch has tokens.
+"""
+_CACHE_TYPES = {
+    "f32": llama.GGML_TYPE_F32,
+    "f16": llama.GGML_TYPE_F16,
+    "bf16": 30,  # GGML_TYPE_BF16, which llama_cpp does not name
+    "q8_0": llama.GGML_TYPE_Q8_0,
+    "q4_0": llama.GGML_TYPE_Q4_0,
+    "q4_1": llama.GGML_TYPE_Q4_1,
+    "iq4_nl": llama.GGML_TYPE_IQ4_NL,
+    "q5_0": llama.GGML_TYPE_Q5_0,
+    "q5_1": llama.GGML_TYPE_Q5_1,
+}
+_FLASH_ATTN = {"off": 0, "on": 1, "auto": -1}
+
+
+def open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> int:
+    """Make a context of ``n_ctx`` positions for ``model`` and return its address.
+
+    Raises :class:`~speclsp.errors.ModelLoadError` where llama.cpp cannot.
+    """
+    native = llama.llama_context_default_params()
+    native.n_ctx = n_ctx
+    native.n_batch = params.n_batch
+    native.n_ubatch = params.n_ubatch
+    native.n_outputs_max = min(MAX_OUTPUTS, params.n_batch)
+    # Recurrent layers keep a state per sequence, which costs memory and cannot branch.
+    # llama.cpp aborts where there are more sequences than rows of logits.
+    native.n_seq_max = 1 if model.is_recurrent else min(params.n_branches, native.n_outputs_max)
+    # Branches share the text's cells only in one common buffer.
+    native.kv_unified = native.n_seq_max > 1
+    native.n_threads = params.n_threads
+    native.n_threads_batch = params.n_threads_batch
+    native.flash_attn_type = _FLASH_ATTN[params.flash_attn]
+    native.type_k = _CACHE_TYPES[params.type_k]
+    native.type_v = _CACHE_TYPES[params.type_v]
+    native.offload_kqv = params.kv_offload
+    # A sliding-window cache that forgets could not be taken back to an earlier position.
+    native.swa_full = True
+    with collected_lines() as lines:
+        context: int | None = llama.llama_init_from_model(model.pointer, native)
+    if not context:
+        errors = [line.split(": ", 1)[-1] for level, line in lines if level == "error"]
+        reason = "; ".join(errors).rstrip(". ") or "it gives no reason"
+        raise ModelLoadError(
+            f"llama.cpp cannot make a context of {n_ctx} positions: {reason}.",
+            remedy="Lower ctx_size, or change cache_type_k and cache_type_v.",
+        )
+    return context
