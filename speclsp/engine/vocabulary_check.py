@@ -14,7 +14,10 @@ _MAX_SIZE_DIFFERENCE = 128
 _FIRST_TOKEN_COMPARED = 5
 """The first ids are special tokens that models of one family name differently."""
 
-_REMEDY = "Take a draft model of the target model's own family, or leave spec_draft_model empty."
+_REMEDY = (
+    "Take a draft model of the target model's own family, leave spec_draft_model empty, or set "
+    "spec_replace to draft through text."
+)
 
 
 @runtime_checkable
