@@ -1,73 +1,104 @@
-"""Many files' tokens, searched together: immutable segments, tombstones, merging.
+"""Many files' tokens, searched together: a snapshot of immutable segments.
 
-As in log-structured search engines, files are never changed in place.  A new or replaced file
-goes into a new segment, a removed one is only marked (a tombstone), and neighbouring segments are
-merged so that few remain.  :class:`CorpusBuilder` does that on one thread; what it publishes, a
-:class:`SegmentedCorpus`, never changes and may be searched from any other.
+As in log-structured search engines, files are never changed in place: a removed one is only left
+out of the search (a tombstone).  :class:`~speclsp.drafting.corpus_builder.CorpusBuilder` makes the
+segments; what it publishes never changes and may be searched from any thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from speclsp.drafting.gaps import Gaps
 from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
-from speclsp.drafting.segment import FileKey, Places, Query, Segment, Stretches
+from speclsp.drafting.segment import FileKey, Match, Query, Segment
 
-MAX_SEGMENTS: Final = 8
-"""Most segments of a corpus: a search costs time in each."""
-
-_SETTLED_SEGMENTS: Final = 4
-"""Segments in idle time: the others are room for files that change."""
-
-_FULL_SEGMENT: Final = 2_000_000
-"""Tokens of a segment that is merged no more: sorting takes memory and cannot be interrupted."""
-
-_MAX_CANDIDATES: Final = 16
+MAX_CANDIDATES: Final = 16
 """Most places of a match that are asked for what follows them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Continuations:
+    """What followed the longest match, for one or more of the places that have it."""
+
+    rows: Sequence[list[int]] = ()
+    """The tokens after each of the places looked at, the newest place first; none is empty."""
+    n_places: int = 0
+    """How many places there are, files that were removed included: ``rows`` may be a sample."""
+    n_matched: int = 0
+    """The match's length in tokens; 0 for no match."""
+
+
+NO_CONTINUATIONS: Final = Continuations()
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentView:
+    """A segment without the files that were removed from it."""
+
+    segment: Segment
+    removed: frozenset[FileKey]
+    gaps: Gaps | None
+    """Where the removed files lie; None for none."""
+    n_removed_tokens: int
+
+    @property
+    def n_files(self) -> int:
+        """Files that count."""
+        return len(self.segment.spans) - len(self.removed)
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens that count."""
+        return self.segment.n_tokens - self.n_removed_tokens
+
+    def hiding(self, keys: Collection[FileKey]) -> SegmentView:
+        """Return a view that leaves out more files, as far as they are there."""
+        spans = self.segment.spans
+        hidden = {key: spans[key] for key in keys if key in spans and key not in self.removed}
+        if not hidden:
+            return self
+        return SegmentView(
+            segment=self.segment,
+            removed=self.removed | hidden.keys(),
+            gaps=(self.gaps or Gaps()).widened(hidden.values()),
+            n_removed_tokens=self.n_removed_tokens
+            + sum(end - start for start, end in hidden.values()),
+        )
 
 
 class SegmentedCorpus:
     """A snapshot of a corpus.  Implements :class:`~speclsp.drafting.protocol.TokenCorpus`."""
 
-    __slots__ = ("_removed", "_views", "n_files", "n_tokens")
+    __slots__ = ("_searched", "_views", "n_files", "n_tokens")
 
-    def __init__(
-        self,
-        segments: Sequence[Segment],
-        removed: Sequence[Collection[FileKey]],
-        hidden: Collection[FileKey] = (),
-    ) -> None:
-        """Look at segments, the oldest first, without the files removed from each or hidden."""
-        self._removed = tuple(zip(segments, removed, strict=True))
-        views: list[tuple[Segment, Stretches | None]] = []
-        self.n_files = 0
-        self.n_tokens = 0
-        for segment, gone in self._removed:
-            left_out = {key for key in (*gone, *hidden) if key in segment.spans}
-            self.n_files += len(segment.spans) - len(left_out)
-            self.n_tokens += segment.n_tokens - _n_tokens(segment, left_out)
-            if len(left_out) < len(segment.spans):
-                views.append((segment, _stretches(segment, left_out)))
+    def __init__(self, views: Iterable[SegmentView] = ()) -> None:
+        """Look at segments, the oldest first."""
+        self._views = tuple(views)
+        self.n_files = sum(view.n_files for view in self._views)
+        self.n_tokens = sum(view.n_tokens for view in self._views)
         # The newest first: at equal merit the newer place wins.
-        self._views = tuple(reversed(views))
+        self._searched = [
+            (view.segment, view.gaps) for view in reversed(self._views) if view.n_files
+        ]
 
     def hiding(self, keys: Collection[FileKey]) -> SegmentedCorpus:
         """Return the same corpus without some files, for as long as these do not count."""
-        segments = [segment for segment, _ in self._removed]
-        return SegmentedCorpus(segments, [gone for _, gone in self._removed], keys)
+        return SegmentedCorpus(view.hiding(keys) for view in self._views)
 
     @property
     def n_segments(self) -> int:
         """Segments that a search looks into."""
-        return len(self._views)
+        return len(self._searched)
 
     @property
     def n_bytes(self) -> int:
         """Memory that the segments occupy."""
-        return sum(segment.n_bytes for segment, _ in self._removed)
+        return sum(view.segment.n_bytes for view in self._views)
 
     def continuation(
         self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
@@ -75,170 +106,58 @@ class SegmentedCorpus:
         """Find what followed the longest suffix of ``tail`` in any file.
 
         The match has at least ``n_min`` tokens and counts up to ``n_max``, at most
-        :data:`~speclsp.drafting.segment.DEPTH`.  Of several places with the longest match the
+        :data:`~speclsp.drafting.suffix_array.DEPTH`.  Of several places with the longest match the
         most frequent continuation wins, token by token, and of equal ones the newest.
         Returns at most ``n_tokens`` tokens and the match's length; (empty, 0) for no match.
+        """
+        found = self.continuations(tail, n_min, n_max, n_tokens)
+        if not found.n_matched:
+            return EMPTY_TOKENS, 0
+        return np.array(_favourite(found.rows, n_tokens), dtype=np.int32), found.n_matched
+
+    def continuations(
+        self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
+    ) -> Continuations:
+        """Find what followed the longest suffix of ``tail`` at each place that has it.
+
+        The match counts as in :meth:`continuation`.  At most :data:`MAX_CANDIDATES` places are
+        looked at, from each segment in proportion to how many it has.
         """
         query = Query(tail, n_max)
         n_matched = max(n_min, 1)
         if query.n_tokens < n_matched or n_tokens < 1:
-            return EMPTY_TOKENS, 0
-        found: list[tuple[Segment, Places]] = []
-        for segment, stretches in self._views:
-            places, n_shared = segment.longest_match(query, n_matched, stretches)
-            if n_shared > n_matched:
-                n_matched = n_shared
+            return NO_CONTINUATIONS
+        found: list[tuple[Segment, Gaps | None, Match]] = []
+        for segment, gaps in self._searched:
+            match = segment.longest_match(query, n_matched, gaps)
+            if match.n_tokens > n_matched:
+                n_matched = match.n_tokens
                 found.clear()
-            if n_shared:
-                found.append((segment, places))
+            if match.n_tokens:
+                found.append((segment, gaps, match))
         if not found:
-            return EMPTY_TOKENS, 0
-        return np.array(_favourite(found, n_tokens), dtype=np.int32), n_matched
+            return NO_CONTINUATIONS
+        n_places = sum(match.high - match.low for _, _, match in found)
+        rows: list[list[int]] = []
+        for segment, gaps, match in found:
+            n_rows = max(1, MAX_CANDIDATES * (match.high - match.low) // n_places)
+            places = segment.places(match, gaps, n_rows)
+            rows += [segment.continuation(place, n_tokens) for place in places]
+        return Continuations(rows, n_places, n_matched)
 
 
-class CorpusBuilder:
-    """Grows and shrinks a corpus.  Belongs to one thread; its snapshots to everybody."""
-
-    def __init__(self) -> None:
-        self._segments: list[Segment] = []
-        self._removed: list[set[FileKey]] = []
-        self._pending: dict[FileKey, TokenArray] = {}
-        self.n_pending_tokens = 0
-
-    def __contains__(self, key: FileKey) -> bool:
-        return key in self._pending or self._segment_of(key) is not None
-
-    @property
-    def n_indexed_tokens(self) -> int:
-        """Tokens in segments, removed ones included."""
-        return sum(segment.n_tokens for segment in self._segments)
-
-    def add(self, key: FileKey, tokens: TokenArray) -> None:
-        """Take in a file; it can be searched after the next :meth:`flush`.
-
-        A file that is there already stays as it is: the key stands for the content.
-        """
-        if key not in self and not self.revive(key):
-            self._pending[key] = tokens
-            self.n_pending_tokens += len(tokens)
-
-    def revive(self, key: FileKey) -> bool:
-        """Take back a removal, as after a branch was switched to and fro; False if too late."""
-        for segment, removed in zip(self._segments, self._removed, strict=True):
-            if key in removed and key in segment.spans:
-                removed.discard(key)
-                return True
-        return False
-
-    def remove(self, key: FileKey) -> None:
-        """Take out a file; without effect where it is not there."""
-        if key in self._pending:
-            self.n_pending_tokens -= len(self._pending.pop(key))
-        segment_idx = self._segment_of(key)
-        if segment_idx is not None:
-            self._removed[segment_idx].add(key)
-
-    def flush(self) -> None:
-        """Make everything that was added searchable, and tidy up.
-
-        Costs time in proportion to the tokens added, and now and then to those of small segments.
-        """
-        if self._pending:
-            self._append(list(self._pending.items()))
-            self._pending.clear()
-            self.n_pending_tokens = 0
-        self._compact()
-        self._merge_down_to(MAX_SEGMENTS)
-
-    def settle(self) -> None:
-        """Merge further, in idle time: searches get faster, and replacing files cheaper."""
-        self.flush()
-        self._merge_down_to(_SETTLED_SEGMENTS)
-
-    def snapshot(self) -> SegmentedCorpus:
-        """Return what can be searched now."""
-        return SegmentedCorpus(self._segments, [frozenset(gone) for gone in self._removed])
-
-    def _segment_of(self, key: FileKey) -> int | None:
-        for segment_idx, segment in enumerate(self._segments):
-            if key in segment.spans and key not in self._removed[segment_idx]:
-                return segment_idx
-        return None
-
-    def _append(self, files: list[tuple[FileKey, TokenArray]]) -> None:
-        self._segments.append(Segment(files))
-        self._removed.append(set())
-
-    def _living(self, segment_idx: int) -> list[tuple[FileKey, TokenArray]]:
-        segment, removed = self._segments[segment_idx], self._removed[segment_idx]
-        # Files lie in the reversed text from the newest to the oldest.
-        oldest_first = sorted(segment.spans, key=lambda key: -segment.spans[key][0])
-        return [(key, segment.file_tokens(key)) for key in oldest_first if key not in removed]
-
-    def _replace(self, low: int, high: int) -> None:
-        """Put one new segment with the living files in the place of segments low … high - 1."""
-        files = [file for idx in range(low, high) for file in self._living(idx)]
-        self._segments[low:high] = [Segment(files)] if files else []
-        self._removed[low:high] = [set()] if files else []
-
-    def _compact(self) -> None:
-        """Rebuild segments of which more than half is removed."""
-        for idx in reversed(range(len(self._segments))):
-            segment = self._segments[idx]
-            if 2 * _n_tokens(segment, self._removed[idx]) > segment.n_tokens or not segment.spans:
-                self._replace(idx, idx + 1)
-
-    def _merge_down_to(self, n_segments: int) -> None:
-        while len(self._segments) > n_segments:
-            self._replace(self._first_to_merge(), len(self._segments))
-
-    def _first_to_merge(self) -> int:
-        """Return the segment from which on all newer ones become one.
-
-        As few tokens as possible are merged such that the segment before has twice as many: sizes
-        then fall geometrically, and a token is merged a few times in its life however many files
-        are replaced.  Segments of the full size stay alone unless nothing else can be merged.
-        """
-        sizes = [segment.n_tokens for segment in self._segments]
-        full_size = max(_FULL_SEGMENT, sum(sizes) // 4)
-        first = len(sizes) - 1
-        n_merged = sizes[first]
-        while first > 0 and sizes[first - 1] < min(2 * n_merged, full_size):
-            first -= 1
-            n_merged += sizes[first]
-        return min(first, len(sizes) - 2)
-
-
-def _n_tokens(segment: Segment, keys: Iterable[FileKey]) -> int:
-    return sum(segment.spans[key][1] - segment.spans[key][0] for key in keys)
-
-
-def _stretches(segment: Segment, keys: Collection[FileKey]) -> Stretches | None:
-    if not keys:
-        return None
-    spans = np.array(sorted(segment.spans[key] for key in keys), dtype=np.int64)
-    return spans[:, 0], spans[:, 1]
-
-
-def _favourite(found: Sequence[tuple[Segment, Places]], n_tokens: int) -> list[int]:
-    """Return the continuation that the places agree on most, token by token.
-
-    ``found`` holds the newest segment first; of equals the newest wins.
-    """
-    rows: list[list[int]] = []
-    n_per_segment = max(1, _MAX_CANDIDATES // len(found))
-    for segment, places in found:
-        # Too many places are thinned out evenly: they are sorted by what stands further back,
-        # so that a run of them would be one-sided.
-        thinned = places[:: -(-len(places) // n_per_segment)].tolist()
-        rows += [segment.continuation(place, n_tokens) for place in sorted(thinned)]
+def _favourite(rows: Sequence[list[int]], n_tokens: int) -> list[int]:
+    """Return the continuation that most rows agree on, token by token; of equals the first."""
     for position in range(n_tokens):
-        if len(rows) == 1:
+        first = rows[0]
+        if rows.count(first) == len(rows):
             break
-        rows = [row for row in rows if len(row) > position] or rows[:1]
-        if len(rows) > 1:
-            following = [row[position] for row in rows]
+        following = [row[position] for row in rows if len(row) > position]
+        if not following:
+            break
+        token = following[0]
+        if 2 * following.count(token) < len(following):
             # Of equals max takes the first: the newest.
             token = max(following, key=following.count)
-            rows = [row for row in rows if row[position] == token]
+        rows = [row for row in rows if len(row) > position and row[position] == token]
     return rows[0]

@@ -2,47 +2,46 @@
 
 The files' tokens are laid end to end, separated so that no match crosses from one into another,
 and the whole text is turned round.  What stood *before* a position is then what *follows* it, so
-the contexts are suffixes of the reversed text.  Sorting them (a suffix array, Manber and Myers
-1993, by prefix doubling; groups that are already told apart are left alone as in Larsson and
-Sadakane 2007) brings equal contexts together.  The longest match of a query then lies beside the
-place where the query would be inserted, and all places that share it form one range.  Nothing is
+the contexts are suffixes of the reversed text, and :mod:`~speclsp.drafting.suffix_array` sorts
+them.  That brings equal contexts together: the longest match of a query lies beside the place
+where the query would be inserted, and all places that share it form one range.  Nothing is
 hashed: nothing needs verifying, and no candidate is missed.
 
-Memory per token: 4 bytes of text, 4 of suffix array, 8 of sorted keys of the first three tokens.
+Six tokens of each context are kept beside it as two sorted keys, so that a search compares
+numbers; only among contexts that agree in all six it reads the text.
+
+Memory per token: 4 bytes of text, 4 of suffix array, 16 of keys.
 """
 
 from __future__ import annotations
 
+import mmap
 import struct
-from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from speclsp.drafting.gaps import Gaps
 from speclsp.drafting.protocol import TokenArray
-
-DEPTH: Final = 48
-"""Tokens of context by which places are sorted: the longest match that is counted."""
+from speclsp.drafting.suffix_array import DEPTH, SEPARATOR, Places, sorted_places
 
 MAX_TOKEN: Final = 2**21 - 2
 """Largest token id that can be indexed: three of them, each plus one, share a key of 63 bits."""
 
 _KEY_TOKENS: Final = 3
 _KEY_BITS: Final = 21
-_SEPARATOR: Final = 0
 _TOKEN_BYTES: Final = 4
 
 FileKey: TypeAlias = bytes
 """What a file is known by: the hash of its content."""
 
-Places: TypeAlias = NDArray[np.int32]
-"""Where contexts begin in the reversed text.  A smaller place is later in the segment."""
-
-Stretches: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Stretches of the reversed text that do not count: their sorted starts, and their ends."""
+SortKeys: TypeAlias = NDArray[np.uint64]
+"""Three tokens each, the nearest to the place in the highest bits."""
 
 
 class Query:
@@ -51,7 +50,7 @@ class Query:
     It takes at most the last ``n_max`` tokens, and none before an id that no file can hold.
     """
 
-    __slots__ = ("key", "n_tokens", "text")
+    __slots__ = ("deeper_key", "key", "n_tokens", "text")
 
     def __init__(self, tail: TokenArray, n_max: int) -> None:
         values = [token + 1 for token in tail[-min(n_max, DEPTH) :][::-1].tolist()]
@@ -59,41 +58,59 @@ class Query:
             values = list(takewhile(lambda value: 0 < value <= MAX_TOKEN + 1, values))
         self.n_tokens = len(values)
         self.text = struct.pack(f">{len(values)}I", *values)
-        first, second, third = [*values, _SEPARATOR, _SEPARATOR, _SEPARATOR][:_KEY_TOKENS]
-        self.key = (first << 2 * _KEY_BITS) | (second << _KEY_BITS) | third
+        self.key = _packed(values[:_KEY_TOKENS])
+        self.deeper_key = _packed(values[_KEY_TOKENS : 2 * _KEY_TOKENS])
+
+
+class Match(NamedTuple):
+    """Where a segment holds the longest match; ``n_tokens`` is 0 where it holds none."""
+
+    n_tokens: int
+    low: int
+    high: int
+    """The ranks from low to high - 1 are the match's places, those in gaps included."""
+
+
+NO_MATCH: Final = Match(0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentParts:
+    """What a segment consists of, for example in a file."""
+
+    spans: Mapping[FileKey, tuple[int, int]]
+    """Where each file lies in the reversed text."""
+    text: bytes | mmap.mmap
+    """The reversed text, big-endian, so that comparing bytes compares tokens."""
+    order: Places
+    """Contexts in sorted order."""
+    keys: SortKeys
+    """The three nearest tokens of each context, in sorted order."""
+    deeper_keys: SortKeys
+    """The three tokens further back."""
 
 
 class Segment:
     """Several files' tokens with their index; never changes, so any thread may read it."""
 
-    __slots__ = (
-        "_keys",
-        "_order",
-        "_text",
-        "_view_of_keys",
-        "_view_of_order",
-        "n_tokens",
-        "spans",
-    )
+    __slots__ = ("_deeper_keys", "_keys", "_order", "_text", "n_tokens", "parts", "spans")
 
-    def __init__(self, files: Sequence[tuple[FileKey, TokenArray]]) -> None:
-        """Index files; the later ones are the newer ones.  Raises ValueError for a bad token."""
-        text, self.spans = _reversed_text(files)
-        self.n_tokens = sum(len(tokens) for _, tokens in files)
-        self._order, self._keys = _sorted_contexts(text)
-        # Big-endian, so that comparing bytes compares tokens.
-        self._text = text.astype(">u4").tobytes()
+    def __init__(self, parts: SegmentParts) -> None:
+        self.parts = parts
+        self.spans = parts.spans
+        self.n_tokens = sum(end - start for start, end in self.spans.values())
+        self._text = parts.text
         # Items of a memoryview are read several times faster than items of an array.
-        self._view_of_order = self._order.data
-        self._view_of_keys = self._keys.data
-
-    spans: Mapping[FileKey, tuple[int, int]]
-    """Where each file lies in the reversed text."""
+        self._order = parts.order.data
+        self._keys = parts.keys.data
+        self._deeper_keys = parts.deeper_keys.data
 
     @property
     def n_bytes(self) -> int:
         """Memory that the segment occupies, the table of files aside."""
-        return len(self._text) + self._order.nbytes + self._keys.nbytes
+        parts = self.parts
+        arrays = (parts.order, parts.keys, parts.deeper_keys)
+        return len(parts.text) + sum(array.nbytes for array in arrays)
 
     def file_tokens(self, key: FileKey) -> TokenArray:
         """Return a file's tokens.  Raises KeyError."""
@@ -106,48 +123,106 @@ class Segment:
         n_tokens = min(n_tokens, place)
         start = (place - n_tokens) * _TOKEN_BYTES
         values = struct.unpack_from(f">{n_tokens}I", self._text, start)[::-1]
-        if _SEPARATOR in values:
-            values = values[: values.index(_SEPARATOR)]
+        if SEPARATOR in values:
+            values = values[: values.index(SEPARATOR)]
         return [value - 1 for value in values]
 
-    def longest_match(
-        self, query: Query, n_min: int, hidden: Stretches | None
-    ) -> tuple[Places, int]:
-        """Find all places that share the most tokens with the query, ``n_min`` at least.
+    def longest_match(self, query: Query, n_min: int, gaps: Gaps | None) -> Match:
+        """Find the places that share the most tokens with the query, ``n_min`` at least.
 
-        Returns the places and the match's length; (empty, 0) for no match.
+        At least one of them is in no gap.
         """
-        keys = self._view_of_keys
-        group_low = bisect_left(keys, query.key)
-        if group_low < len(keys) and keys[group_low] == query.key:
-            group_high = bisect_right(keys, query.key, group_low)
-        elif n_min >= _KEY_TOKENS:
-            return self._order[:0], 0
-        else:
-            group_high = group_low
-        low = high = self._bisect(query.text, group_low, group_high)
-        left, right = self._n_shared(query, low - 1), self._n_shared(query, high)
-        while (n_shared := max(left, right)) >= n_min:
-            stem = query.text[: n_shared * _TOKEN_BYTES]
-            in_group = n_shared >= _KEY_TOKENS
-            if left == n_shared:
-                low = self._bisect(stem, group_low if in_group else 0, low)
-            if right == n_shared:
-                end = group_high if in_group else len(self._order)
-                high = self._bisect(stem + b"\xff", high, end)
-            places = self._order[low:high]
-            if hidden is not None:
-                places = places[~_inside(places, hidden)]
-            if len(places):
-                return places, n_shared
-            left, right = self._n_shared(query, low - 1), self._n_shared(query, high)
-        return self._order[:0], 0
+        low, high, n_shared = self._longest_range(query, n_min)
+        while n_shared >= n_min:
+            if gaps is None or self._is_one_outside(low, high, gaps):
+                return Match(n_shared, low, high)
+            # What shares less lies around them.
+            n_shared = max(self._n_shared(query, low - 1), self._n_shared(query, high))
+            if n_shared >= n_min:
+                low, high = self._range_around(query, n_shared, low, high)
+        return NO_MATCH
+
+    def places(self, match: Match, gaps: Gaps | None, n_places: int) -> list[int]:
+        """Return at most ``n_places`` places of a match that are in no gap, the newest first.
+
+        They are spread evenly over what stands further back: ranks are sorted by that, so that a
+        run of them would be one-sided.
+        """
+        _, low, high = match
+        step = -(-(high - low) // n_places)
+        places: list[int] = self._order[low:high:step].tolist()
+        if gaps is not None:
+            places = gaps.uncovered(places)
+            if not places:
+                rest = gaps.uncovered_places(self.parts.order[low:high])
+                places = rest[:: -(-len(rest) // n_places)].tolist()
+        # A smaller place is a newer one.
+        places.sort()
+        return places
+
+    def _is_one_outside(self, low: int, high: int, gaps: Gaps) -> bool:
+        """Whether one of a range of ranks is in no gap."""
+        if not gaps.cover(self._order[low]):
+            return True
+        return high - low > 1 and len(gaps.uncovered_places(self.parts.order[low:high])) > 0
+
+    def _longest_range(self, query: Query, n_min: int) -> tuple[int, int, int]:
+        """Return the ranks that share the most tokens with the query, and how many tokens.
+
+        Where they are fewer than ``n_min``, ranks and number may be any below.
+        """
+        n_left = query.n_tokens
+        low, high, n_shared = _narrowed(
+            self._keys, 0, len(self._order), query.key, min(_KEY_TOKENS, n_left), n_min
+        )
+        n_left -= _KEY_TOKENS
+        if n_shared < _KEY_TOKENS or n_left <= 0:
+            return low, high, n_shared
+        low, high, n_deeper = _narrowed(
+            self._deeper_keys,
+            low,
+            high,
+            query.deeper_key,
+            min(_KEY_TOKENS, n_left),
+            n_min - _KEY_TOKENS,
+        )
+        n_shared += n_deeper
+        n_left -= _KEY_TOKENS
+        if n_deeper < _KEY_TOKENS or n_left <= 0:
+            return low, high, n_shared
+        if high - low == 1:
+            return low, high, self._n_shared(query, low)
+        middle = self._bisect(query.text, low, high)
+        left = self._n_shared(query, middle - 1) if middle > low else 0
+        right = self._n_shared(query, middle) if middle < high else 0
+        n_shared = max(left, right)
+        if n_shared < n_min:
+            return low, high, n_shared
+        stem = query.text[: n_shared * _TOKEN_BYTES]
+        first = self._bisect(stem, low, middle) if left == n_shared else middle
+        last = self._bisect(stem + b"\xff", middle, high) if right == n_shared else middle
+        return first, last, n_shared
+
+    def _range_around(self, query: Query, n_shared: int, low: int, high: int) -> tuple[int, int]:
+        """Return the ranks that share ``n_shared`` tokens with the query.
+
+        Those from low to high - 1 are known to share at least as many.
+        """
+        group_low, group_high = _around(self._keys, 0, low, high, query.key, n_shared)
+        n_left = n_shared - _KEY_TOKENS
+        if n_left <= 0:
+            return group_low, group_high
+        group_low, group_high = _around(
+            self._deeper_keys[:group_high], group_low, low, high, query.deeper_key, n_left
+        )
+        if n_left <= _KEY_TOKENS:
+            return group_low, group_high
+        stem = query.text[: n_shared * _TOKEN_BYTES]
+        return self._bisect(stem, group_low, low), self._bisect(stem + b"\xff", high, group_high)
 
     def _bisect(self, stem: bytes, low: int, high: int) -> int:
         """First rank in [low, high) whose context, cut to the stem's length, is not below it."""
-        if low >= high:
-            return low
-        text, order, n_bytes = self._text, self._view_of_order, len(stem)
+        text, order, n_bytes = self._text, self._order, len(stem)
 
         def context(rank: int) -> bytes:
             start = order[rank] * _TOKEN_BYTES
@@ -159,11 +234,87 @@ class Segment:
         """How many tokens the context of a rank shares with the query; -1 outside the array."""
         if not 0 <= rank < len(self._order):
             return -1
-        start = self._view_of_order[rank] * _TOKEN_BYTES
+        start = self._order[rank] * _TOKEN_BYTES
         n_bytes = len(query.text)
         context = self._text[start : start + n_bytes]
         difference = int.from_bytes(context, "big") ^ int.from_bytes(query.text, "big")
         return (8 * n_bytes - difference.bit_length()) // (8 * _TOKEN_BYTES)
+
+
+def build_segment(
+    files: Sequence[tuple[FileKey, TokenArray]],
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Segment:
+    """Index files; the later ones are the newer ones.
+
+    Raises ValueError for a bad token, and
+    :class:`~speclsp.drafting.suffix_array.SortInterruptedError` where ``interrupted`` says so.
+    """
+    text, spans = _reversed_text(files)
+    order = sorted_places(text, interrupted)
+    triples = _triples(text)
+    return Segment(
+        SegmentParts(
+            spans=spans,
+            text=text.astype(">u4").tobytes(),
+            order=order,
+            keys=triples.take(order),
+            # Beyond a separator tokens sort as they come: no query looks there.
+            deeper_keys=triples.take(order.astype(np.int64) + _KEY_TOKENS),
+        )
+    )
+
+
+def _packed(values: Sequence[int]) -> int:
+    first, second, third = [*values, SEPARATOR, SEPARATOR, SEPARATOR][:_KEY_TOKENS]
+    return (first << 2 * _KEY_BITS) | (second << _KEY_BITS) | third
+
+
+def _triples(text: NDArray[np.uint32]) -> SortKeys:
+    """For each place its three nearest tokens as a key."""
+    triples = text.astype(np.uint64) << np.uint64(2 * _KEY_BITS)
+    triples[:-1] |= text[1:].astype(np.uint64) << np.uint64(_KEY_BITS)
+    triples[:-2] |= text[2:]
+    return triples
+
+
+def _narrowed(
+    keys: memoryview[int], low: int, high: int, key: int, n_tokens: int, n_min: int
+) -> tuple[int, int, int]:
+    """Return the part of [low, high) whose keys share the most of the first ``n_tokens`` tokens.
+
+    Returns also how many tokens that are; where none are shared, the part is the whole, and where
+    fewer than ``n_min``, it may be any.
+    """
+    shift = (_KEY_TOKENS - n_tokens) * _KEY_BITS
+    first = key >> shift << shift
+    beyond = first + (1 << shift)
+    middle = bisect_left(keys, first, low, high)
+    if middle < high and keys[middle] < beyond:
+        return middle, bisect_left(keys, beyond, middle, high), n_tokens
+    left = _n_shared_in_keys(keys[middle - 1], key) if middle > low else 0
+    right = _n_shared_in_keys(keys[middle], key) if middle < high else 0
+    n_shared = max(left, right)
+    if 0 < n_shared >= n_min:
+        shift = (_KEY_TOKENS - n_shared) * _KEY_BITS
+        first = key >> shift << shift
+        low = bisect_left(keys, first, low, middle) if left == n_shared else middle
+        beyond = first + (1 << shift)
+        high = bisect_left(keys, beyond, middle, high) if right == n_shared else middle
+    return low, high, n_shared
+
+
+def _around(
+    keys: memoryview[int], start: int, low: int, high: int, key: int, n_tokens: int
+) -> tuple[int, int]:
+    """Return the ranks from ``start`` on whose keys share ``n_tokens`` tokens, 3 at most."""
+    shift = max(0, _KEY_TOKENS - n_tokens) * _KEY_BITS
+    first = key >> shift << shift
+    return bisect_left(keys, first, start, low), bisect_left(keys, first + (1 << shift), high)
+
+
+def _n_shared_in_keys(a: int, b: int) -> int:
+    return (_KEY_TOKENS * _KEY_BITS - (a ^ b).bit_length()) // _KEY_BITS
 
 
 def _reversed_text(
@@ -187,62 +338,3 @@ def _reversed_text(
         spans[key] = (start, end)
         start = end + 1
     return text, spans
-
-
-def _sorted_contexts(text: NDArray[np.uint32]) -> tuple[Places, NDArray[np.uint64]]:
-    """Sort all places by DEPTH tokens of context, and give the first three as keys.
-
-    Leaves out places with no context in their file, and those with nothing to follow them.
-    """
-    n_places = len(text)
-    keys = text.astype(np.uint64) << np.uint64(2 * _KEY_BITS)
-    keys[:-1] |= text[1:].astype(np.uint64) << np.uint64(_KEY_BITS)
-    keys[:-2] |= text[2:]
-    order = np.argsort(keys).astype(np.int32)
-    keys = keys[order]
-    starts = _group_starts(keys)
-    rank = np.empty(n_places, dtype=np.uint32)
-    rank[order] = starts
-    n_sorted = _KEY_TOKENS
-    while n_sorted < DEPTH:
-        open_ranks = _ranks_in_groups(starts)
-        if not len(open_ranks):
-            break
-        # Contexts equal in n_sorted tokens are told apart by the rank of what comes after these.
-        places = order[open_ranks]
-        pairs = starts[open_ranks].astype(np.uint64) << np.uint64(32)
-        pairs |= rank[np.minimum(places + np.int32(n_sorted), np.int32(n_places - 1))]
-        within = np.argsort(pairs)
-        pairs = pairs[within]
-        places = places[within]
-        order[open_ranks] = places
-        starts[open_ranks] = open_ranks[_group_starts(pairs)]
-        rank[places] = starts[open_ranks]
-        n_sorted *= 2
-    kept = text[order] != _SEPARATOR
-    # Place 0 is a separator: what is not kept anyway may wrap round.
-    kept &= text[order - np.int32(1)] != _SEPARATOR
-    return order[kept], keys[kept]
-
-
-def _group_starts(values: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """For each item of a sorted array the index of the first equal one."""
-    starts = np.arange(len(values), dtype=np.uint32)
-    starts[1:][values[1:] == values[:-1]] = 0
-    np.maximum.accumulate(starts, out=starts)
-    return starts
-
-
-def _ranks_in_groups(starts: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Ranks that share their group with another rank."""
-    alone = np.ones(len(starts) + 1, dtype=np.bool_)
-    np.not_equal(starts[1:], starts[:-1], out=alone[1:-1])
-    return np.flatnonzero(~(alone[:-1] & alone[1:])).astype(np.uint32)
-
-
-def _inside(places: Places, stretches: Stretches) -> NDArray[np.bool_]:
-    """Which places lie in one of the stretches."""
-    starts, ends = stretches
-    stretch_idx = np.searchsorted(starts, places, side="right") - 1
-    result: NDArray[np.bool_] = (stretch_idx >= 0) & (places < ends[stretch_idx])
-    return result

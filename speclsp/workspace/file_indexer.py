@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from speclsp.drafting.corpus import CorpusBuilder, SegmentedCorpus
+from speclsp.drafting.corpus import SegmentedCorpus
+from speclsp.drafting.corpus_builder import CorpusBuilder
 from speclsp.drafting.protocol import TokenArray
 from speclsp.drafting.segment import MAX_TOKEN
 from speclsp.errors import SpecLspError, StoreError

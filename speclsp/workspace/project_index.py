@@ -79,7 +79,7 @@ class ProjectIndex:
         self._scan_numbers = itertools.count(1)
         self._open: frozenset[str] = frozenset()
         self._publishing = threading.Lock()
-        self._everything = SegmentedCorpus((), ())
+        self._everything = SegmentedCorpus()
         self._visible = self._everything
         self._thread = threading.Thread(target=self._run, name="speclsp-index", daemon=True)
         self._thread.start()
