@@ -252,6 +252,23 @@ class Settings:
     spec_ngram_mod_n_max: _NgramDraftSize = _setting(
         64, "speculation", "ngram-mod: most tokens of one draft.", scope="engine"
     )
+    spec_ngram_cache_n_max: _Positive = _setting(
+        8, "speculation", "ngram-cache: most tokens of one draft."
+    )
+    lookup_cache_static: list[str] = _setting(
+        [],
+        "speculation",
+        "ngram-cache: statistics files of n-grams of two tokens, which confirm or overrule drafts; "
+        "llama.cpp's or speclsp's own.",
+        short="-lcs",
+    )
+    lookup_cache_dynamic: list[str] = _setting(
+        [],
+        "speculation",
+        "ngram-cache: statistics files of n-grams of any length to draft from; llama.cpp's (1 to 4 "
+        "tokens) or speclsp's own.",
+        short="-lcd",
+    )
     spec_draft_n_max: _NonNegative = _setting(
         3,
         "speculation",

@@ -25,6 +25,7 @@ LAYERS = {
     "decoding": 1,
     "postprocess": 1,
     "index_store": 1,
+    "ngram_store": 1,
     "engine": 2,
     "workspace": 2,
     "completer": 3,

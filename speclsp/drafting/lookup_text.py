@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from speclsp.drafting.candidates import Candidate
 from speclsp.drafting.protocol import EMPTY_TOKENS, DraftContext, TokenArray
 
 _SEPARATOR = -1
@@ -98,6 +99,86 @@ class LookupText:
         if length < n_min:
             return NO_MATCH
         return self._at(places, length, n_wanted)
+
+    def followers(self, ngram: Sequence[int]) -> list[TokenArray]:
+        """Return what followed the ends of ``ngram``, at most ``n_max`` tokens.
+
+        Item k − 1 holds the token behind each place of its last k tokens.  There are no items from
+        the first k on that has no such place.
+        """
+        by_length: list[TokenArray] = []
+        if not ngram:
+            return by_length
+        places = np.flatnonzero(self._tokens[: self._n_tokens - 1] == ngram[-1])
+        for length in range(1, len(ngram) + 1):
+            places = places[self._tokens[places - (length - 1)] == ngram[-length]]
+            followers = self._tokens[places + 1]
+            followers = followers[followers != _SEPARATOR]
+            if not followers.size:
+                break
+            by_length.append(followers)
+        return by_length
+
+    def candidates(self, n_min: int, n_tokens: int, n_places: int) -> list[Candidate]:
+        """Return what follows the ``n_places`` best places, at most ``n_tokens`` tokens of each.
+
+        The longest matches come first, of at least ``n_min`` tokens, and of equal ones the latest.
+        """
+        tail = self.tail()
+        if tail.size < n_min or n_tokens < 1:
+            return []
+        places, n_known = self._promising_places(tail, n_min, n_places)
+        if not places.size:
+            return []
+        lengths = self._match_lengths(places, tail, n_known)
+        best = np.lexsort((-places, -lengths))[:n_places]
+        best = best[lengths[best] >= n_min]
+        places = places[best]
+        ends = np.append(self._ends, self._n_tokens)[np.searchsorted(self._ends, places)]
+        steps = np.arange(1, n_tokens + 1)
+        following = self._tokens[np.minimum(places[:, None] + steps, self._n_tokens - 1)].tolist()
+        room = (ends - places - 1).tolist()
+        is_open = (places < (self._ends[self._n_open - 1] if self._n_open else 0)).tolist()
+        return [
+            Candidate(row[:n], "open" if is_open_place else "buffer", length)
+            for row, n, is_open_place, length in zip(
+                following, room, is_open, lengths[best].tolist(), strict=True
+            )
+        ]
+
+    def _promising_places(
+        self, tail: TokenArray, n_min: int, n_places: int
+    ) -> tuple[NDArray[np.int64], int]:
+        """Return few places among which the best are, and how many tokens all of them match.
+
+        While enough places match one more token, the others are of no interest.
+        """
+        text = self._tokens[: self._n_tokens - 1]
+        places = np.flatnonzero(text == tail[-1])
+        places = places[self._tokens[places + 1] != _SEPARATOR]
+        length = 1
+        while length < tail.size and places.size:
+            is_longer = self._tokens[places - length] == tail[-1 - length]
+            longer = places[is_longer]
+            if length >= n_min and longer.size < n_places:
+                shorter = places[~is_longer][-n_places:]
+                return np.concatenate((shorter, longer)), length
+            places = longer
+            length += 1
+        return places[-n_places:], length
+
+    def _match_lengths(
+        self, places: NDArray[np.int64], tail: TokenArray, n_known: int
+    ) -> NDArray[np.int64]:
+        """Return how many tokens of context each place shares, ``n_known`` being known."""
+        n_more = tail.size - n_known
+        if n_more < 1:
+            return np.full(places.size, n_known)
+        steps = np.arange(n_known, tail.size)
+        same = np.ones((places.size, n_more + 1), dtype=np.bool_)
+        np.equal(self._tokens[places[:, None] - steps], tail[::-1][n_known:], out=same[:, :-1])
+        same[:, -1] = False
+        return n_known + same.argmin(axis=1)
 
     def _at(self, places: NDArray[np.int64], length: int, n_wanted: int) -> Match:
         sequences = np.searchsorted(self._ends, places)

@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
 from speclsp.drafting.verify_curve import VerifyCurve
 
 TokenArray: TypeAlias = NDArray[np.int32]
@@ -49,6 +50,8 @@ class DraftContext:
     """Other open buffers, the most recently used first."""
     corpora: tuple[TokenCorpus, ...] = ()
     """The project's files, what was accepted before, and the like."""
+    statistics: Statistics = NO_STATISTICS
+    """Counts of what followed n-grams elsewhere, from files and from what was accepted before."""
     verify_curve: VerifyCurve | None = None
     """What verifying a draft costs by its size; None where it was not measured."""
     tree_curve: VerifyCurve | None = None

@@ -1,0 +1,149 @@
+"""N-gram cache: draft the token that followed most often, token by token.
+
+Three sources are asked in turn, as in llama.cpp: the *context* (the buffer and what was generated),
+*dynamic* statistics (what this user wrote and accepted before) and *static* ones (from large
+texts).  In the first two the longest n-gram that is sure enough decides.  Among the tokens that
+followed it, the one with the highest score is taken,
+
+    score = count × (100 × static count, or 1 where static statistics do not have it),
+
+so that static statistics confirm or overrule what a few sightings suggest.  Sure enough means: the
+n-gram was seen often enough, and the token taken has a large enough share.  The context may be
+less sure than dynamic statistics, since it is nearer.
+
+Unlike llama.cpp's, the context is counted when it is asked for, from the text as it is: nothing
+has to be kept in step with edits, and no n-gram is lost between two updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from speclsp.drafting.lookup_text import LookupText
+from speclsp.drafting.ngram_statistics import (
+    NO_FOLLOWERS,
+    NO_STATISTICS,
+    Followers,
+    sum_of,
+)
+from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, TokenArray
+from speclsp.settings import Settings
+
+CONTEXT_ORDER: Final = 4
+"""Tokens of the longest n-grams of the context, and of those that have thresholds of their own."""
+STATIC_ORDER: Final = 2
+"""Tokens of the n-grams of static statistics that are used."""
+
+_NOTHING = DraftContext(prompt=())
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """When the followers of an n-gram are sure enough."""
+
+    n_seen: int
+    """Least sightings of the n-gram."""
+    percent: int
+    """Least share of the token taken."""
+
+
+LAX: Final = (Threshold(2, 66), Threshold(2, 50), Threshold(1, 50), Threshold(1, 50))
+"""llama.cpp's for the context, by order from 1 on; those of static statistics too."""
+STRICT: Final = (Threshold(4, 75), Threshold(3, 66), Threshold(2, 66), Threshold(2, 66))
+"""llama.cpp's for dynamic statistics; longer n-grams have the last one."""
+
+
+def best_token(followers: Followers, static: Followers, threshold: Threshold) -> int | None:
+    """Return the follower with the highest score, None where it is not sure enough.
+
+    Of equally good ones the first is taken.
+    """
+    if not followers.tokens.size:
+        return None
+    n_seen = int(followers.counts.sum())
+    n_needed = threshold.percent * n_seen
+    if n_seen < threshold.n_seen or 100 * int(followers.counts.max()) < n_needed:
+        return None
+    best = int(followers.counts.argmax())
+    if static.tokens.size:
+        _, here, there = np.intersect1d(
+            followers.tokens, static.tokens, assume_unique=True, return_indices=True
+        )
+        scores = followers.counts.astype(np.float64)
+        scores[here] *= 100.0 * static.counts[there]
+        best = int(scores.argmax())
+    if 100 * int(followers.counts[best]) < n_needed:
+        return None
+    return int(followers.tokens[best])
+
+
+class NgramCacheDrafter:
+    """Drafts at most ``n_draft`` tokens from the context and the request's statistics."""
+
+    name = "ngram-cache"
+
+    def __init__(self, *, n_draft: int) -> None:
+        self._n_draft = n_draft
+        self._statistics = NO_STATISTICS
+        self._max_order = CONTEXT_ORDER
+        self._n_generated = 0
+        self._text = LookupText(_NOTHING, CONTEXT_ORDER)
+
+    def begin(self, context: DraftContext) -> None:
+        """Take the request's buffer and statistics."""
+        self._statistics = context.statistics
+        orders = [source.max_order for source in context.statistics.dynamic]
+        self._max_order = max([CONTEXT_ORDER, *orders])
+        self._text = LookupText(replace(context, buffers=()), self._max_order)
+        self._n_generated = 0
+
+    def draft(self, generated: Sequence[int], n_max: int) -> Draft:
+        """Draft token by token, each behind the ones before, until none is sure enough."""
+        self._text.extend(generated[self._n_generated :])
+        self._n_generated = len(generated)
+        tail = self._text.tail().tolist()
+        first = NO_DRAFT
+        tokens: list[int] = []
+        while len(tokens) < min(n_max, self._n_draft):
+            step = self._step(tail)
+            if not step.tokens:
+                break
+            first = first if tokens else step
+            tokens += step.tokens
+            tail = [*tail, *step.tokens][-self._max_order :]
+        return replace(first, tokens=tuple(tokens))
+
+    def accept(self, n_accepted: int) -> None:
+        """Learn nothing: what was accepted is part of the text."""
+
+    def _step(self, tail: list[int]) -> Draft:
+        """Return the next token as a draft of one, or no draft."""
+        static = NO_FOLLOWERS
+        if len(tail) >= STATIC_ORDER:
+            static = sum_of(self._statistics.static, tuple(tail[-STATIC_ORDER:]))
+        by_order = self._text.followers(tail[-CONTEXT_ORDER:])
+        for order in range(len(by_order), 0, -1):
+            token = best_token(_counted(by_order[order - 1]), static, LAX[order - 1])
+            if token is not None:
+                return Draft((token,), "context", order)
+        if self._statistics.dynamic:
+            for order in range(len(tail), 0, -1):
+                followers = sum_of(self._statistics.dynamic, tuple(tail[-order:]))
+                token = best_token(followers, static, STRICT[min(order, len(STRICT)) - 1])
+                if token is not None:
+                    return Draft((token,), "dynamic", order)
+        token = best_token(static, NO_FOLLOWERS, LAX[STATIC_ORDER - 1])
+        return NO_DRAFT if token is None else Draft((token,), "static", STATIC_ORDER)
+
+
+def create(settings: Settings) -> NgramCacheDrafter:
+    """Make the drafter from the settings of the group speculation."""
+    return NgramCacheDrafter(n_draft=settings.spec_ngram_cache_n_max)
+
+
+def _counted(tokens: TokenArray) -> Followers:
+    return Followers(*np.unique(tokens, return_counts=True))

@@ -1,0 +1,133 @@
+"""Statistics files of either layout: opened for a purpose and a vocabulary, written in one go."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from speclsp.errors import StoreError
+from speclsp.ngram_store import llama_cpp_layout
+from speclsp.ngram_store.damage import OTHER_MODEL, damaged
+from speclsp.ngram_store.mapped_format import (
+    MappedFile,
+    is_mapped_format,
+    open_mapped,
+    write_mapped,
+)
+from speclsp.ngram_store.table import NgramTables
+
+Layout = Literal["llama.cpp", "speclsp"]
+Role = Literal["static", "dynamic"]
+"""As llama.cpp has it: static files hold n-grams of two tokens, dynamic ones of one to four."""
+
+
+class VocabularyIdentity(Protocol):
+    """What tells vocabularies apart."""
+
+    @property
+    def n_tokens(self) -> int:
+        """How many token ids there are."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash over all tokens."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StatisticsFile:
+    """An open file."""
+
+    path: Path
+    tables: NgramTables
+    mapped: MappedFile | None
+    """The file itself where it is of speclsp's layout."""
+
+    @property
+    def layout(self) -> Layout:
+        """How it is written."""
+        return "llama.cpp" if self.mapped is None else "speclsp"
+
+    @property
+    def role(self) -> Role:
+        """What it is fit for: static where it holds nothing but n-grams of two tokens."""
+        is_static = list(self.tables.by_order) == [llama_cpp_layout.STATIC_ORDER]
+        return "static" if is_static else "dynamic"
+
+
+def open_statistics(
+    path: Path, vocabulary: VocabularyIdentity | None, role: Role | None = None
+) -> StatisticsFile:
+    """Open a file; llama.cpp's layout is read as a whole, speclsp's is mapped.
+
+    ``vocabulary`` None takes any.  ``role`` None takes any orders.  Raises StoreError that names
+    file, offset and reason.
+    """
+    if not is_mapped_format(path):
+        orders = [2] if role == "static" else llama_cpp_layout.ALL_ORDERS
+        n_vocab = None if vocabulary is None else vocabulary.n_tokens
+        return StatisticsFile(path, llama_cpp_layout.read(path, n_vocab, orders), None)
+    mapped = open_mapped(path)
+    header = mapped.header
+    if vocabulary is not None and header.fingerprint != vocabulary.fingerprint:
+        raise damaged(
+            path,
+            0,
+            f"it belongs to another vocabulary ({header.n_vocab:,} tokens, fingerprint "
+            f"{header.fingerprint[:8]}…, not {vocabulary.n_tokens:,} and "
+            f"{vocabulary.fingerprint[:8]}…)",
+            OTHER_MODEL,
+        )
+    if role == "static" and llama_cpp_layout.STATIC_ORDER not in mapped.tables.by_order:
+        raise damaged(
+            path,
+            0,
+            "it has no n-grams of 2 tokens, which static statistics are",
+            "Name it in lookup_cache_dynamic instead.",
+        )
+    return StatisticsFile(path, mapped.tables, mapped)
+
+
+def write(
+    path: Path, tables: NgramTables, layout: Layout, vocabulary: VocabularyIdentity | None
+) -> None:
+    """Write canonical tables, replacing the file at once or not at all.
+
+    speclsp's layout needs a vocabulary.  Raises StoreError.
+    """
+    if layout == "llama.cpp":
+        llama_cpp_layout.check_orders(tables)
+    elif vocabulary is None:
+        raise StoreError(
+            "speclsp's layout notes the vocabulary, and llama.cpp's does not say it.",
+            remedy="Name the model with --model.",
+        )
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            if layout == "llama.cpp":
+                llama_cpp_layout.write(tables, stream)
+            elif vocabulary is not None:
+                write_mapped(tables, vocabulary.fingerprint, vocabulary.n_tokens, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(name).replace(path)
+    except BaseException as error:
+        with suppress(OSError):
+            Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _unwritable(path, error) from error
+        raise
+
+
+def _unwritable(path: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"{path} cannot be written: {error.strerror or error}.",
+        remedy="Check the disk's space and the folder's permissions.",
+    )

@@ -1,0 +1,147 @@
+"""The counts of one order, and of several: n-grams by the hash of their tokens.
+
+The rows of a table stand in the order of their n-grams' hashes, 64 bits long.  The leading bits say
+in which bucket of about a hundred rows an n-gram stands, the last 32 bits are its tag; a look-up
+compares the bucket's tags at once and then the tokens, so that equal hashes do no harm.  Filling
+buckets takes one pass, where sorting ten million keys would take seconds; and a look-up touches
+few pages of a mapped file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from speclsp.drafting.ngram_statistics import NO_FOLLOWERS, Followers
+from speclsp.drafting.protocol import TokenArray
+
+MAX_COUNT: Final = 2**31 - 1
+"""Counts stop here: llama.cpp's layout has no room for more."""
+
+_MASK: Final = 2**64 - 1
+_FACTOR: Final = 0x9E3779B97F4A7C15
+_MIX: Final = 0xD6E8FEB86659FD93
+_ROWS_PER_BUCKET: Final = 128
+_MAX_BUCKET_BITS: Final = 16
+_TAG_MASK: Final = 2**32 - 1
+
+Keys = NDArray[np.uint64]
+"""Hashes of n-grams."""
+
+
+def key_of(ngram: Sequence[int]) -> int:
+    """Return the hash of one n-gram: a polynomial of its tokens modulo 2^64, mixed."""
+    key = 0
+    for token in ngram:
+        key = (key * _FACTOR + token + 1) & _MASK
+    key = ((key ^ (key >> 32)) * _MIX) & _MASK
+    return key ^ (key >> 29)
+
+
+def keys_of(columns: Sequence[TokenArray]) -> Keys:
+    """Return the hashes of many n-grams: ``columns[i]`` holds their i-th tokens."""
+    keys = np.zeros(len(columns[0]), dtype=np.uint64)
+    for column in columns:
+        keys *= np.uint64(_FACTOR)
+        keys += column.astype(np.uint64)
+        keys += np.uint64(1)
+    keys ^= keys >> np.uint64(32)
+    keys *= np.uint64(_MIX)
+    keys ^= keys >> np.uint64(29)
+    return keys
+
+
+def bucket_bits(n_ngrams: int) -> int:
+    """Return how many leading bits of the hash choose the bucket in a table of so many n-grams."""
+    return min(max(n_ngrams // _ROWS_PER_BUCKET, 1).bit_length() - 1, _MAX_BUCKET_BITS)
+
+
+def buckets_of(keys: Keys, n_bits: int) -> NDArray[np.uint16]:
+    """Return the bucket of each hash."""
+    # Shifting by 63 and once more allows for no bits at all.
+    return ((keys >> np.uint64(63 - n_bits)) >> np.uint64(1)).astype(np.uint16)
+
+
+def bucket_starts(buckets: NDArray[np.uint16], n_bits: int) -> NDArray[np.int64]:
+    """Return where each bucket's rows begin, and where the last one's end."""
+    starts = np.zeros((1 << n_bits) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(buckets, minlength=1 << n_bits), out=starts[1:])
+    return starts
+
+
+def tags_of(keys: Keys) -> NDArray[np.uint32]:
+    """Return what tells the hashes of a bucket apart."""
+    return (keys & np.uint64(_TAG_MASK)).astype(np.uint32)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class NgramTable:
+    """What followed the n-grams of one order.  Rows are n-grams, m of them.
+
+    The arrays may lie in a mapped file and are never written to.
+    """
+
+    starts: NDArray[np.int64]
+    """Where the rows of each bucket begin; shape [buckets + 1]."""
+    tags: NDArray[np.uint32]
+    """The last bits of each row's hash; shape [m]."""
+    grams: TokenArray
+    """The n-grams; shape [m, order]."""
+    begins: NDArray[np.uint32]
+    """Where each row's followers begin in ``tokens`` and ``counts``; shape [m]."""
+    lengths: NDArray[np.uint32]
+    """How many different tokens followed; shape [m]."""
+    tokens: TokenArray
+    counts: NDArray[np.int32]
+    _starts: memoryview = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # Items of a memoryview are read several times faster than items of an array.
+        object.__setattr__(self, "_starts", self.starts.data)
+
+    def __len__(self) -> int:
+        return len(self.tags)
+
+    @property
+    def order(self) -> int:
+        """Tokens of each n-gram."""
+        return int(self.grams.shape[1])
+
+    @property
+    def n_followers(self) -> int:
+        """Pairs of an n-gram and a token that followed it."""
+        return int(self.lengths.sum(dtype=np.int64))
+
+    def followers(self, ngram: Sequence[int]) -> Followers:
+        """Return what followed an n-gram of this order."""
+        key = key_of(ngram)
+        bucket = key * (len(self._starts) - 1) >> 64
+        low, high = self._starts[bucket], self._starts[bucket + 1]
+        for place in (self.tags[low:high] == key & _TAG_MASK).nonzero()[0].tolist():
+            row = low + place
+            if self.grams[row].tolist() == list(ngram):
+                begin = int(self.begins[row])
+                end = begin + int(self.lengths[row])
+                return Followers(self.tokens[begin:end], self.counts[begin:end])
+        return NO_FOLLOWERS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NgramTables:
+    """Tables by their order; an ``NgramCounts`` of the drafters."""
+
+    by_order: Mapping[int, NgramTable]
+
+    @property
+    def max_order(self) -> int:
+        """Tokens of the longest n-grams; 0 where there are none."""
+        return max(self.by_order, default=0)
+
+    def followers(self, ngram: tuple[int, ...]) -> Followers:
+        """Return what followed an n-gram; nothing where it was never seen."""
+        table = self.by_order.get(len(ngram))
+        return NO_FOLLOWERS if table is None else table.followers(ngram)

@@ -1,0 +1,265 @@
+"""N-gram cache: which source decides, which order, and when nothing is sure enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llama_cpp_statistics import counted
+
+from speclsp.drafting.ngram_cache import (
+    LAX,
+    STRICT,
+    NgramCacheDrafter,
+    Threshold,
+    best_token,
+    create,
+)
+from speclsp.drafting.ngram_statistics import NO_FOLLOWERS, Followers, NgramCounts, Statistics
+from speclsp.drafting.protocol import Draft, DraftContext, TokenArray
+from speclsp.settings import Settings
+
+
+def ids(text: str) -> TokenArray:
+    """One token per character."""
+    return np.array([ord(c) for c in text], dtype=np.int32)
+
+
+class FixedCounts:
+    """Counts written down by hand: ``{"ab": "ccd"}`` is c twice and d once after ab."""
+
+    def __init__(self, counts: Mapping[str, str]) -> None:
+        self._counts = {tuple(map(ord, ngram)): after for ngram, after in counts.items()}
+        self.max_order = max(map(len, counts), default=0)
+
+    def followers(self, ngram: tuple[int, ...]) -> Followers:
+        assert ngram
+        tokens, counts = np.unique(ids(self._counts.get(ngram, "")), return_counts=True)
+        return Followers(tokens, counts)
+
+
+def drafted(
+    prefix: str,
+    suffix: str = "",
+    *,
+    static: Mapping[str, str] | None = None,
+    dynamic: Mapping[str, str] | None = None,
+    generated: str = "",
+    n_draft: int = 8,
+    n_max: int = 100,
+) -> tuple[str, str, int]:
+    drafter = NgramCacheDrafter(n_draft=n_draft)
+    drafter.begin(
+        DraftContext(
+            prompt=(0,),
+            prefix=ids(prefix),
+            suffix=ids(suffix),
+            statistics=Statistics(
+                static=(FixedCounts(static),) if static else (),
+                dynamic=(FixedCounts(dynamic),) if dynamic else (),
+            ),
+        )
+    )
+    draft = drafter.draft([ord(c) for c in generated], n_max)
+    return "".join(map(chr, draft.tokens)), draft.source, draft.match_length
+
+
+NOTHING = ("", "", 0)
+# The text before the cursor, behind it, what was generated, and the one token that is drafted.
+CONTEXT_CASES = {
+    "four tokens, seen once": ("abcdX!abcd", "", "", ("X", "context", 4)),
+    "three tokens, seen once": ("abcX_.abc", "", "", ("X", "context", 3)),
+    "two tokens, seen once, are too few": ("abX_.ab", "", "", NOTHING),
+    "two tokens, seen twice": ("abX,abX;ab", "", "", ("X", "context", 2)),
+    "half of two is enough": ("abY,abX;ab", "", "", ("X", "context", 2)),
+    "one token, seen once, is too little": ("1aX2a", "", "", NOTHING),
+    "one token, seen twice": ("1aX2aX3a", "", "", ("X", "context", 1)),
+    "one token, two thirds": ("1aX2aX3aY4a", "", "", ("X", "context", 1)),
+    "one token, half": ("1aX2aY3a", "", "", NOTHING),
+    "the longest that is sure": (
+        "abcdX,abcdY,abcdZ,1bcdW2bcdW3bcdW abcd", "", "", ("W", "context", 3),
+    ),
+    "behind the cursor": ("abcd", "..abcdX", "", ("X", "context", 4)),
+    "never across the cursor": ("bcdX!ab", "cd", "", NOTHING),
+    "with what was generated": ("abcdX!ab", "", "cd", ("X", "context", 4)),
+    "nothing before the cursor": ("", "abcd", "", NOTHING),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONTEXT_CASES)
+def test_context(name: str) -> None:
+    prefix, suffix, generated, expected = CONTEXT_CASES[name]
+    assert drafted(prefix, suffix, generated=generated, n_draft=1) == expected
+
+
+# Dynamic statistics, and the token that is drafted behind abcd, which stands nowhere else.
+DYNAMIC_CASES = {
+    "four tokens, seen once, are too few": ({"abcd": "X"}, NOTHING),
+    "four tokens, seen twice": ({"abcd": "XX"}, ("X", "dynamic", 4)),
+    "four tokens, two thirds": ({"abcd": "XXY"}, ("X", "dynamic", 4)),
+    "four tokens, half": ({"abcd": "XXYY"}, NOTHING),
+    "three tokens, seen twice": ({"bcd": "XX"}, ("X", "dynamic", 3)),
+    "two tokens, seen twice, are too few": ({"cd": "XX"}, NOTHING),
+    "two tokens, seen three times": ({"cd": "XXX"}, ("X", "dynamic", 2)),
+    "one token, seen three times, is too little": ({"d": "XXX"}, NOTHING),
+    "one token, seen four times": ({"d": "XXXX"}, ("X", "dynamic", 1)),
+    "one token, two thirds": ({"d": "XXXXYY"}, NOTHING),
+    "one token, three quarters": ({"d": "XXXY"}, ("X", "dynamic", 1)),
+    "the longest that is sure": ({"abcd": "X", "cd": "YYY"}, ("Y", "dynamic", 2)),
+}
+
+
+@pytest.mark.parametrize("name", DYNAMIC_CASES)
+def test_dynamic(name: str) -> None:
+    dynamic, expected = DYNAMIC_CASES[name]
+    assert drafted("abcd", dynamic=dynamic, n_draft=1) == expected
+
+
+def test_dynamic_statistics_of_longer_ngrams() -> None:
+    dynamic = {"zabcd": "XX", "abcd": "YYYY"}
+    assert drafted("zabcd", dynamic=dynamic, n_draft=1) == ("X", "dynamic", 5)
+
+
+def test_context_comes_first_then_dynamic_then_static() -> None:
+    dynamic, static = {"abcd": "YY"}, {"cd": "ZZ"}
+    both = {"dynamic": dynamic, "static": static}
+    assert drafted("abcdX!abcd", n_draft=1, **both) == ("X", "context", 4)
+    assert drafted("abcd", n_draft=1, **both) == ("Y", "dynamic", 4)
+    assert drafted("abcd", n_draft=1, static=static) == ("Z", "static", 2)
+
+
+STATIC_CASES = {
+    "seen once": ({"cd": "X"}, NOTHING),
+    "seen twice": ({"cd": "XX"}, ("X", "static", 2)),
+    "half": ({"cd": "YX"}, ("X", "static", 2)),
+    "a third": ({"cd": "XYZ"}, NOTHING),
+}
+
+
+@pytest.mark.parametrize("name", STATIC_CASES)
+def test_static_alone(name: str) -> None:
+    static, expected = STATIC_CASES[name]
+    assert drafted("abcd", static=static, n_draft=1) == expected
+
+
+def test_static_decides_between_what_the_context_has_seen() -> None:
+    text = "abcdX,abcdY;abcd"
+    assert drafted(text, n_draft=1) == ("X", "context", 4)
+    assert drafted(text, static={"cd": "Y"}, n_draft=1) == ("Y", "context", 4)
+
+
+def test_static_that_prefers_a_rare_token_leaves_nothing_sure() -> None:
+    text = "abcdX,abcdX,abcdY;abcd"
+    assert drafted(text, n_draft=1) == ("X", "context", 4)
+    assert drafted(text, static={"cd": "Y"}, n_draft=1) == NOTHING
+    assert drafted(text, static={"cd": "Z"}, n_draft=1) == ("X", "context", 4)
+
+
+def test_each_token_is_drafted_behind_the_ones_before() -> None:
+    assert drafted("abcdXYZ!abcd") == ("XYZ!abcd", "context", 4)
+    assert drafted("abcdXYZ!abcd", n_max=2) == ("XY", "context", 4)
+    assert drafted("abcdXYZ!abcd", n_draft=3) == ("XYZ", "context", 4)
+    assert drafted("abcd", dynamic={"abcd": "XX", "bcdX": "YY"}) == ("XY", "dynamic", 4)
+
+
+def test_ngrams_that_span_two_calls_are_counted() -> None:
+    drafter = NgramCacheDrafter(n_draft=8)
+    drafter.begin(DraftContext(prompt=(0,), prefix=ids("ab")))
+    generated: list[int] = []
+    for token in ids("cdX!abcd").tolist():
+        drafter.draft(generated, 8)
+        generated.append(token)
+    assert drafter.draft(generated, 1) == Draft((ord("X"),), "context", 4)
+
+
+def test_several_sources_count_as_their_sum() -> None:
+    drafter = NgramCacheDrafter(n_draft=1)
+    sources = (FixedCounts({"abcd": "XY"}), FixedCounts({"abcd": "XX"}), FixedCounts({}))
+    drafter.begin(
+        DraftContext(prompt=(0,), prefix=ids("abcd"), statistics=Statistics(dynamic=sources))
+    )
+    assert drafter.draft([], 8) == Draft((ord("X"),), "dynamic", 4)
+
+
+def test_the_setting_bounds_the_draft() -> None:
+    drafter = create(Settings(spec_ngram_cache_n_max=5))
+    drafter.begin(DraftContext(prompt=(0,), prefix=ids("abcd" * 4)))
+    assert len(drafter.draft([], 100).tokens) == 5
+
+
+def test_the_thresholds_are_llama_cpps() -> None:
+    assert [(t.n_seen, t.percent) for t in LAX] == [(2, 66), (2, 50), (1, 50), (1, 50)]
+    assert [(t.n_seen, t.percent) for t in STRICT] == [(4, 75), (3, 66), (2, 66), (2, 66)]
+
+
+def test_large_counts_do_not_overflow() -> None:
+    most = np.array([2**31 - 1, 2**31 - 1], np.int32)
+    followers = Followers(np.array([5, 6], np.int32), most)
+    static = Followers(np.array([6], np.int32), most[:1])
+    assert best_token(followers, NO_FOLLOWERS, Threshold(1, 50)) == 5
+    assert best_token(followers, static, Threshold(1, 50)) == 6
+
+
+Cache = dict[tuple[int, ...], dict[int, int]]
+
+
+def llama_cpp_step(tail: list[int], context: Cache, dynamic: Cache, static: Cache) -> int:
+    """``common_ngram_cache_draft`` for one token, as llama.cpp has it; -1 for none."""
+    part_static = static.get(tuple(tail[-2:]), {})
+    for cache, thresholds in ((context, LAX), (dynamic, STRICT)):
+        for order in (4, 3, 2, 1):
+            max_primary = max_static = total = 0
+            max_token = -1
+            for token, count in sorted(cache.get(tuple(tail[-order:]), {}).items()):
+                count_static = 100 * part_static[token] if token in part_static else 1
+                if count * count_static > max_primary * max_static:
+                    max_token, max_primary, max_static = token, count, count_static
+                total += count
+            limit = thresholds[order - 1]
+            if total >= limit.n_seen and 100 * max_primary >= limit.percent * total and total:
+                return max_token
+    total = sum(part_static.values())
+    best = max(sorted(part_static), key=part_static.__getitem__, default=-1)
+    if best < 0 or total < LAX[1].n_seen or 100 * part_static[best] < LAX[1].percent * total:
+        return -1
+    return best
+
+
+class DictCounts:
+    max_order = 4
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    def followers(self, ngram: tuple[int, ...]) -> Followers:
+        found = sorted(self._cache.get(ngram, {}).items())
+        tokens, counts = zip(*found, strict=True) if found else ((), ())
+        return Followers(np.array(tokens, np.int32), np.array(counts, np.int32))
+
+
+texts = st.lists(st.integers(0, 3), max_size=60)
+
+
+@given(st.lists(st.integers(0, 3), min_size=4, max_size=60), texts, texts)
+def test_drafts_are_llama_cpps(text: list[int], other: list[int], large: list[int]) -> None:
+    context, dynamic = counted(text, range(1, 5)), counted(other, range(1, 5))
+    static = counted(large, [2])
+    sources: tuple[NgramCounts, ...] = (DictCounts(dynamic),)
+    drafter = NgramCacheDrafter(n_draft=8)
+    drafter.begin(
+        DraftContext(
+            prompt=(0,),
+            prefix=np.array(text, np.int32),
+            statistics=Statistics(dynamic=sources, static=(DictCounts(static),)),
+        )
+    )
+    expected: list[int] = []
+    while len(expected) < 8:
+        token = llama_cpp_step([*text, *expected][-4:], context, dynamic, static)
+        if token < 0:
+            break
+        expected.append(token)
+    assert list(drafter.draft([], 100).tokens) == expected

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llama_cpp_statistics import as_counts, counted, record, saved
+
+from speclsp.errors import StoreError
+from speclsp.ngram_store import mapped_format
+from speclsp.ngram_store.checking import verify
+from speclsp.ngram_store.counting import count_tokens
+from speclsp.ngram_store.files import open_statistics, write
+from speclsp.ngram_store.table import NgramTables
+
+
+@dataclass(frozen=True)
+class Identity:
+    n_tokens: int = 100
+    fingerprint: str = "0123456789abcdef"
+
+
+VOCABULARY = Identity()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("statistics") / "f.ngrams"
+
+
+def tables_of(n_tokens: int, orders: range) -> NgramTables:
+    rng = np.random.default_rng(n_tokens)
+    return count_tokens([rng.integers(0, 100, n_tokens).astype(np.int32)], orders)
+
+
+@given(text=st.lists(st.integers(0, 9), max_size=60), max_order=st.integers(1, 6))
+def test_what_is_written_is_mapped(path: Path, text: list[int], max_order: int) -> None:
+    orders = range(1, max_order + 1)
+    write(path, count_tokens([np.array(text, np.int32)], orders), "speclsp", VOCABULARY)
+    file = open_statistics(path, VOCABULARY)
+    assert file.layout == "speclsp"
+    assert as_counts(file.tables) == counted(text, orders)
+    verify(file)
+
+
+def test_opening_reads_no_counts(path: Path) -> None:
+    write(path, tables_of(5000, range(1, 5)), "speclsp", VOCABULARY)
+    data = bytearray(path.read_bytes())
+    data[400:] = bytes(len(data) - 400)
+    path.write_bytes(data)
+    assert open_statistics(path, VOCABULARY).tables.max_order == 4
+
+
+def test_what_it_says_of_itself(path: Path) -> None:
+    write(path, count_tokens([np.arange(50, dtype=np.int32)], [1, 3]), "speclsp", VOCABULARY)
+    mapped = open_statistics(path, None).mapped
+    assert mapped is not None
+    assert (mapped.header.fingerprint, mapped.header.n_vocab) == (VOCABULARY.fingerprint, 100)
+    assert [(t.order, t.n_ngrams, t.n_followers) for t in mapped.header.tables] == [
+        (1, 49, 49),
+        (3, 47, 47),
+    ]
+
+
+Change = Callable[[bytearray], None]
+
+
+def cut(n_bytes: int) -> Change:
+    def change(data: bytearray) -> None:
+        del data[n_bytes:]
+
+    return change
+
+
+def flip(place: int) -> Change:
+    def change(data: bytearray) -> None:
+        data[place] ^= 1
+
+    return change
+
+
+# What is changed, where the damage is said to be, why, and whether opening already finds it.
+DAMAGED: dict[str, tuple[Change, str, str]] = {
+    "cut in the preamble": (cut(10), "byte 10", "truncated within its header"),
+    "cut in the header": (cut(100), "byte 100", "truncated within its header"),
+    "cut in the body": (cut(3000), "byte 3,000", "the file has 3,000 bytes instead of"),
+    "cut in the checksums": (cut(-3), "", "bytes instead of"),
+    "longer": (lambda data: data.extend(b"x"), "", "bytes instead of"),
+    "another version": (flip(8), "byte 8", "its version is 0, not 1"),
+    "the header": (flip(40), "byte 24", "the header's checksum is wrong"),
+    "the body": (flip(5000), "byte ", "the checksum of 1,048,576 bytes is wrong"),
+    "the checksums": (flip(-6), "byte ", "the table of checksums is damaged"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damage_is_named_with_file_and_offset(path: Path, name: str) -> None:
+    change, where, reason = DAMAGED[name]
+    write(path, tables_of(5000, range(1, 5)), "speclsp", VOCABULARY)
+    data = bytearray(path.read_bytes())
+    change(data)
+    path.write_bytes(data)
+    with pytest.raises(StoreError) as caught:
+        verify(open_statistics(path, VOCABULARY))
+    assert caught.value.message.startswith(f"{path}, byte ")
+    assert where in caught.value.message
+    assert reason in caught.value.message
+    assert caught.value.remedy
+
+
+def test_each_mib_has_its_checksum(path: Path) -> None:
+    write(path, tables_of(60_000, range(3, 5)), "speclsp", VOCABULARY)
+    data = bytearray(path.read_bytes())
+    assert len(data) > 2 * mapped_format.BLOCK_BYTES
+    shares: list[float] = []
+
+    def go_on(share: float) -> bool:
+        shares.append(share)
+        return True
+
+    file = open_statistics(path, VOCABULARY)
+    verify(file, go_on)
+    assert file.mapped is not None
+    assert len(shares) == -(-len(file.mapped.body) // mapped_format.BLOCK_BYTES)
+    assert shares[-1] == 1.0
+    start = file.mapped.body_offset + mapped_format.BLOCK_BYTES
+    data[mapped_format.BLOCK_BYTES + 5000] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(StoreError, match=f"byte {start:,}: the checksum"):
+        verify(open_statistics(path, VOCABULARY))
+
+
+def test_a_foreign_vocabulary(path: Path) -> None:
+    write(path, tables_of(100, range(1, 3)), "speclsp", VOCABULARY)
+    with pytest.raises(StoreError, match=r"f.ngrams, byte 0: it belongs to another vocabulary \("):
+        open_statistics(path, Identity(fingerprint="f" * 16))
+
+
+def test_static_needs_order_two(path: Path) -> None:
+    write(path, tables_of(100, range(3, 5)), "speclsp", VOCABULARY)
+    assert open_statistics(path, VOCABULARY, "dynamic").role == "dynamic"
+    with pytest.raises(StoreError, match="no n-grams of 2 tokens"):
+        open_statistics(path, VOCABULARY, "static")
+    write(path, tables_of(100, range(2, 3)), "speclsp", VOCABULARY)
+    assert open_statistics(path, VOCABULARY, "static").role == "static"
+
+
+# What a checksum cannot find: a writer's mistakes.  Each is made in the arrays, then written.
+MISTAKES: dict[str, tuple[str, int, int, str]] = {
+    "a token beyond the vocabulary": ("tokens", 5, 100, "token ids reach from 0 to 100"),
+    "a negative token": ("grams", 5, -3, "token ids reach from -3 to"),
+    "a count of zero": ("counts", 5, 0, "a count is 0"),
+    "a wrong tag": ("tags", 5, 5, "do not stand where they are looked up"),
+    "followers out of range": ("begins", 5, 2**31, "followers are not all there"),
+    "buckets out of order": ("starts", 1, 2**40, "the buckets do not cover"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_writers_mistakes_are_found_by_verify(path: Path, name: str) -> None:
+    field, place, value, reason = MISTAKES[name]
+    tables = tables_of(5000, range(2, 3))
+    getattr(tables.by_order[2], field).reshape(-1)[place] = value
+    write(path, tables, "speclsp", VOCABULARY)
+    with pytest.raises(StoreError, match=f"f.ngrams, n-grams of 2 tokens: .*{reason}"):
+        verify(open_statistics(path, VOCABULARY))
+
+
+def test_ngrams_that_stand_twice_in_llama_cpps_layout(path: Path) -> None:
+    path.write_bytes(record([1, 2], {3: 4}) * 2)
+    file = open_statistics(path, VOCABULARY)
+    assert file.tables.followers((1, 2)).counts.tolist() == [4]  # the first, as in llama.cpp
+    with pytest.raises(StoreError, match="1 n-grams stand in it twice"):
+        verify(file)
+
+
+def test_writing_replaces_the_file_or_leaves_it(path: Path) -> None:
+    old = saved({(1, 2): {3: 4}})
+    path.write_bytes(old)
+    with pytest.raises(StoreError, match="not for n-grams of 5"):
+        write(path, tables_of(100, range(5, 6)), "llama.cpp", None)
+    with pytest.raises(StoreError, match="--model"):
+        write(path, tables_of(100, range(1, 6)), "speclsp", None)
+    assert path.read_bytes() == old
+    assert sorted(path.parent.iterdir()) == [path]
+    with pytest.raises(StoreError, match=r"none/f\.bin cannot be written"):
+        write(path.parent / "none" / "f.bin", tables_of(9, range(1, 2)), "llama.cpp", None)
+
+
+def test_the_checksum_is_crc_32(path: Path) -> None:
+    write(path, tables_of(100, range(1, 3)), "speclsp", VOCABULARY)
+    mapped = open_statistics(path, VOCABULARY).mapped
+    assert mapped is not None
+    expected = zlib.crc32(bytes(mapped.body)).to_bytes(4, "little")
+    assert bytes(mapped.checksums[:4]) == expected
