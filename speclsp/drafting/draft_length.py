@@ -49,12 +49,13 @@ COST_PER_DRAFT_TOKEN: Final = 0.25
 BATCH_SHAPES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Draft lengths to choose from beside the longest one: backends reuse graphs of equal shape."""
 
-_N_BUCKETS: Final = 6
+N_BUCKETS: Final = 6
+"""Classes of match lengths."""
 
 
 def bucket(match_length: int) -> int:
     """Return the class of a match length: 1, 2–3, 4–7, 8–15, 16–31, 32 and more."""
-    return min(max(match_length, 1).bit_length(), _N_BUCKETS) - 1
+    return min(max(match_length, 1).bit_length(), N_BUCKETS) - 1
 
 
 def best_length(probabilities: Sequence[float], cost_per_token: float) -> int:
@@ -81,9 +82,9 @@ class AcceptanceEstimate:
     def __init__(self) -> None:
         self.cost_per_token = COST_PER_DRAFT_TOKEN
         """c; whoever knows the target's sets it."""
-        self._right = {source: [0.0] * _N_BUCKETS for source in PRIORS}
-        self._seen = {source: [0.0] * _N_BUCKETS for source in PRIORS}
-        self._n_declined = {source: [0] * _N_BUCKETS for source in PRIORS}
+        self._right = {source: [0.0] * N_BUCKETS for source in PRIORS}
+        self._seen = {source: [0.0] * N_BUCKETS for source in PRIORS}
+        self._n_declined = {source: [0] * N_BUCKETS for source in PRIORS}
 
     def probability(self, source: str, match_length: int) -> float:
         """Return the mean of the Beta posterior: the prior's mean, moved by what was seen."""
@@ -93,7 +94,7 @@ class AcceptanceEstimate:
 
     def draft_length(self, source: str, match_length: int, n_max: int) -> int:
         """Return how many of ``n_max`` tokens behind a match to draft."""
-        by_bucket = [self.probability(source, 1 << place) for place in range(_N_BUCKETS)]
+        by_bucket = [self.probability(source, 1 << place) for place in range(N_BUCKETS)]
         probabilities = [by_bucket[bucket(match_length + idx)] for idx in range(n_max)]
         length = best_length(probabilities, self.cost_per_token)
         if length == 0 and n_max > 0:

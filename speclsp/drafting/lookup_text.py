@@ -178,7 +178,8 @@ class LookupText:
         same = np.ones((places.size, n_more + 1), dtype=np.bool_)
         np.equal(self._tokens[places[:, None] - steps], tail[::-1][n_known:], out=same[:, :-1])
         same[:, -1] = False
-        return n_known + same.argmin(axis=1)
+        lengths: NDArray[np.int64] = n_known + same.argmin(axis=1)
+        return lengths
 
     def _at(self, places: NDArray[np.int64], length: int, n_wanted: int) -> Match:
         sequences = np.searchsorted(self._ends, places)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import index
 
+from speclsp.drafting.candidates import Candidate, TreeDrafter
 from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, Drafter
 from speclsp.errors import DrafterError
 from speclsp.request import DrafterStats
@@ -56,6 +57,25 @@ class MeasuredDrafter:
             draft = NO_DRAFT
         self._s_draft += clock() - started
         return draft
+
+    def candidates(
+        self, generated: Sequence[int], n_max: int, n_min_match: int, n_vocab: int, clock: Clock
+    ) -> list[Candidate]:
+        """Return the candidates of a drafter that gives several, usable as :meth:`draft`'s."""
+        if self.failure is not None or not isinstance(self.drafter, TreeDrafter):
+            return []
+        started = clock()
+        self._n_draft_calls += 1
+        try:
+            found = self.drafter.candidates(generated, n_max, n_min_match)
+            candidates = [
+                candidate for candidate in found if _is_usable(candidate.tokens, n_max, n_vocab)
+            ]
+        except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
+            self._drop("candidates", error)
+            candidates = []
+        self._s_draft += clock() - started
+        return candidates
 
     def accept(self, n_accepted: int, clock: Clock) -> None:
         """Tell the drafter that the first ``n_accepted`` tokens of its draft became output."""
@@ -112,6 +132,13 @@ class MeasuredDrafter:
         self.failure.__cause__ = error
 
 
+def _is_usable(tokens: Sequence[int], n_max: int, n_vocab: int) -> bool:
+    """Whether these are token ids, and not too many.  Raises TypeError for what is no integer."""
+    if not 0 < len(tokens) <= n_max:
+        return False
+    return min(tokens) >= 0 and (not n_vocab or max(tokens) < n_vocab)
+
+
 def usable(draft: Draft, n_max: int, n_vocab: int) -> Draft:
     """Return ``draft`` cut to ``n_max`` tokens and before the first that is no token id.
 
@@ -125,5 +152,10 @@ def usable(draft: Draft, n_max: int, n_vocab: int) -> Draft:
             break
     if not tokens:
         return NO_DRAFT
-    probabilities = draft.probabilities[: len(tokens)]
-    return Draft(tokens, draft.source, draft.match_length, probabilities)
+    return Draft(
+        tokens,
+        draft.source,
+        draft.match_length,
+        draft.probabilities[: len(tokens)],
+        draft.distributions[: len(tokens)],
+    )

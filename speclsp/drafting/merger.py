@@ -1,0 +1,216 @@
+"""All drafters' candidates in one tree, of which as much is verified as pays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, NamedTuple
+
+from speclsp.drafting.calibration import Calibration
+from speclsp.drafting.candidates import TreeDrafter, candidate_of
+from speclsp.drafting.draft_gain import DraftGain
+from speclsp.drafting.draft_length import COST_PER_DRAFT_TOKEN
+from speclsp.drafting.draft_size import best_size, least_path, least_useful_match
+from speclsp.drafting.measured import MeasuredDrafter
+from speclsp.drafting.pass_times import DraftRest, PassTimes
+from speclsp.drafting.proposer import node_depths
+from speclsp.drafting.protocol import NO_TREE, DraftContext, Drafter, DraftTree
+from speclsp.drafting.tree_building import CandidateTrie, Groups, grouped
+from speclsp.drafting.verify_curve import VerifyCurve, straight_curve
+from speclsp.errors import DrafterError
+from speclsp.request import DrafterStats
+
+MergeMode = Literal["auto", "tree", "chain"]
+
+_PROBE_EVERY: Final = 8
+"""Where short matches do not pay, one pass in so many looks at them all the same, to learn."""
+
+
+class _Plan(NamedTuple):
+    """A draft, what verifying it takes in units of T(1), and the tokens expected in that time."""
+
+    tree: DraftTree
+    ratio: float
+    rate: float
+
+
+def _no_clock() -> float:
+    return 0.0
+
+
+class DraftMerger:
+    """Implements :class:`~speclsp.drafting.proposer.Proposer`: what pays most of all candidates.
+
+    ``mode`` ``chain`` takes the best path only, ``tree`` a tree wherever the target verifies one,
+    and ``auto`` whichever promises more; it also rests where drafting as a whole has cost more
+    than it gained.  ``n_max`` is the most nodes of a draft.  A drafter that raises is left out
+    until the next request begins.  Names must differ, as the registry sees to.
+    """
+
+    def __init__(
+        self,
+        drafters: Sequence[Drafter],
+        calibration: Calibration,
+        *,
+        mode: MergeMode,
+        p_split: float,
+        n_max: int,
+    ) -> None:
+        self.clock: Callable[[], float] = _no_clock
+        """Returns seconds; the decoding loop lends its own, without one all times are 0."""
+        self._members = {drafter.name: MeasuredDrafter(drafter) for drafter in drafters}
+        self._branching = [
+            self._members[drafter.name] for drafter in drafters if isinstance(drafter, TreeDrafter)
+        ]
+        self._plain = [
+            (self._members[drafter.name], DraftGain())
+            for drafter in drafters
+            if not isinstance(drafter, TreeDrafter)
+        ]
+        self._calibration = calibration
+        self._mode = mode
+        self._p_split = p_split
+        self._n_max = n_max
+        self._times = PassTimes()
+        self._rest = DraftRest()
+        self._n_proposals = 0
+        self._take_costs(DraftContext(prompt=()))
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        self._n_generated = 0
+        self._trie: CandidateTrie | None = None
+        self._tree = NO_TREE
+        self._pass_cost = 1.0
+        self._last_size = 0
+
+    def _take_costs(self, context: DraftContext) -> None:
+        self._curve = context.verify_curve or straight_curve(COST_PER_DRAFT_TOKEN)
+        self._tree_curve = context.tree_curve or self._curve
+        self._n_vocab = context.n_vocab
+        self._n_branches = 1 if self._mode == "chain" else context.n_branches
+        self._least_path = least_path(self._curve, self._n_max)
+        self._least_tree_path = least_path(self._tree_curve, self._n_max)
+        self._n_min_match = least_useful_match(self._calibration, self._curve, self._n_max)
+        if self._n_branches > 1:
+            self._n_min_match = min(
+                self._n_min_match,
+                least_useful_match(self._calibration, self._tree_curve, self._n_max),
+            )
+
+    @property
+    def failures(self) -> tuple[DrafterError, ...]:
+        """What made drafters of this request drop out."""
+        members = self._members.values()
+        return tuple(member.failure for member in members if member.failure is not None)
+
+    def begin(self, context: DraftContext) -> None:
+        """Start a request: counts start at 0, and drafters that had failed get a new chance."""
+        self._start_anew()
+        self._take_costs(context)
+        self._times.begin()
+        for member in self._members.values():
+            member.begin(context, self.clock)
+
+    def propose(self, generated: Sequence[int], n_max: int) -> DraftTree:
+        """Return what is expected to emit most tokens per time; often that is nothing."""
+        started = self.clock()
+        self._times.ended(started)
+        self._learn(generated)
+        if self._mode == "auto" and self._rest.rests():
+            self._times.started(self.clock(), 1.0)
+            return NO_TREE
+        plan = self._best_plan(generated, min(n_max, self._n_max))
+        self._tree = plan.tree
+        ended = self.clock()
+        self._times.started(ended, plan.ratio)
+        single_s = self._times.single_s
+        self._pass_cost = plan.ratio + ((ended - started) / single_s if single_s > 0.0 else 0.0)
+        return plan.tree
+
+    def accept(self, path: Sequence[int]) -> None:
+        """Count what became output, and tell the drafters that it is credited to."""
+        self._times.ended(self.clock())
+        tree = self._tree
+        depths = node_depths(tree.parents)
+        accepted = set(path)
+        for name in dict.fromkeys(tree.sources):
+            nodes = [node for node, source in enumerate(tree.sources) if source == name]
+            right = [depths[node] for node in nodes if node in accepted]
+            member = self._members[name]
+            member.count([depths[node] for node in nodes], right)
+            member.accept(len(right), self.clock)
+
+    def stats(self) -> dict[str, DrafterStats]:
+        """Counts and times since the last :meth:`begin`, by drafter name."""
+        return {name: member.stats() for name, member in self._members.items()}
+
+    def _learn(self, generated: Sequence[int]) -> None:
+        """Learn from what was emitted since the last proposal."""
+        emitted = generated[self._n_generated :]
+        self._n_generated = len(generated)
+        if self._trie is None:
+            return
+        self._trie.learn(emitted)
+        self._trie = None
+        self._tree = NO_TREE
+        for _, gain in self._plain:
+            gain.learn(emitted)
+        self._rest.count(len(emitted), self._pass_cost)
+
+    def _best_plan(self, generated: Sequence[int], n_max: int) -> _Plan:
+        """Ask the cheap drafters, and those that cost time where they are worth it."""
+        groups = self._branching_groups(generated, n_max)
+        costly: list[tuple[MeasuredDrafter, DraftGain]] = []
+        for member, gain in self._plain:
+            if gain.is_cheap(self._times.single_s):
+                groups += self._plain_group(member, gain, generated, n_max)
+            else:
+                costly.append((member, gain))
+        plan = self._plan(groups, n_max)
+        for member, gain in costly:
+            if gain.pays(plan.rate, self._curve, self._times.single_s):
+                groups += self._plain_group(member, gain, generated, n_max)
+                plan = self._plan(groups, n_max)
+        self._last_size = len(plan.tree.tokens)
+        return plan
+
+    def _branching_groups(self, generated: Sequence[int], n_max: int) -> Groups:
+        self._n_proposals += 1
+        n_min = 1 if self._n_proposals % _PROBE_EVERY == 0 else self._n_min_match
+        groups: Groups = []
+        for member in self._branching:
+            found = member.candidates(generated, n_max, n_min, self._n_vocab, self.clock)
+            groups += grouped(member.name, found)
+        return groups
+
+    def _plain_group(
+        self, member: MeasuredDrafter, gain: DraftGain, generated: Sequence[int], n_max: int
+    ) -> Groups:
+        started = self.clock()
+        draft = member.draft(generated, n_max, self._n_vocab, self.clock)
+        gain.drafted(draft.tokens, self.clock() - started)
+        return grouped(member.name, (candidate_of(draft),)) if draft.tokens else []
+
+    def _plan(self, groups: Groups, n_max: int) -> _Plan:
+        """Grow chain and tree from the candidates, and return the better of both."""
+        trie = self._trie = CandidateTrie(groups, self._calibration)
+        plans: list[_Plan] = []
+        if self._n_branches == 1 or self._mode != "tree":
+            plans.append(self._grown(trie, n_max, 1, self._curve, self._least_path))
+        if self._n_branches > 1:
+            plans.append(
+                self._grown(trie, n_max, self._n_branches, self._tree_curve, self._least_tree_path)
+            )
+        return max(plans, key=lambda plan: plan.rate)
+
+    def _grown(
+        self,
+        trie: CandidateTrie,
+        n_max: int,
+        n_branches: int,
+        curve: VerifyCurve,
+        least_path: float,
+    ) -> _Plan:
+        grown = trie.grow(n_max, n_branches, self._p_split, least_path)
+        n_nodes, rate = best_size(grown.path_probabilities, curve, self._last_size)
+        return _Plan(grown.first(n_nodes), curve.ratio(n_nodes + 1), rate)

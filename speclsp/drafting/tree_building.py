@@ -1,0 +1,232 @@
+"""From candidates to a token tree: best-first growth by path probability.
+
+The candidates form a trie: at each place the tokens that continue some of them are the options,
+with a calibrated probability p̂ each.  A node's path probability is the product of p̂ from the root
+down, which is the chance that it becomes output, and growth always takes the most probable node
+next.  So the first k nodes are the best tree of k nodes, whatever k is.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final, NamedTuple, TypeAlias
+
+from speclsp.drafting.calibration import HIGHEST, Calibration, Evidence, evidence, own_evidence
+from speclsp.drafting.candidates import Candidate
+from speclsp.drafting.protocol import DraftTree
+
+Groups: TypeAlias = list[tuple[str, Sequence[Candidate]]]
+"""Candidates by source as the calibration knows it; of each source the longest match first."""
+
+LEAST_PATH: Final = 0.005
+"""A path less probable than this is not followed, even where verifying it costs nothing."""
+
+
+class Option(NamedTuple):
+    """A token that may follow at a place."""
+
+    token: int
+    probability: float
+    """p̂ given that the place is reached."""
+    source: str
+    """Which source gives it the highest p̂."""
+    cells: tuple[Evidence, ...]
+    joined: float
+    agreement: int
+
+
+class _Place:
+    """A place in the trie; its options are worked out when they are first wanted."""
+
+    __slots__ = ("_following", "_groups", "_options", "depth", "places")
+
+    def __init__(self, groups: Groups, depth: int) -> None:
+        self._groups = groups
+        self._options: list[Option] | None = None
+        self._following: dict[int, Groups] = {}
+        self.depth = depth
+        self.places: dict[int, _Place] = {}
+
+    @property
+    def known_options(self) -> Sequence[Option]:
+        """The options if they were wanted, else none."""
+        return self._options or ()
+
+    def options(self, calibration: Calibration) -> list[Option]:
+        """Return the options, the most probable first."""
+        if self._options is None:
+            self._options = _options(self._sort_in(), calibration)
+        return self._options
+
+    def place_after(self, token: int) -> _Place:
+        """Return the place behind an option."""
+        place = self.places.get(token)
+        if place is None:
+            place = self.places[token] = _Place(self._following.get(token, []), self.depth + 1)
+        return place
+
+    def _sort_in(self) -> dict[int, list[Evidence]]:
+        """Sort the candidates by their next token; return what each source says of it."""
+        found: dict[int, list[Evidence]] = {}
+        depth = self.depth
+        for source, candidates in self._groups:
+            # By token: the longest match that continues with it, and for how many places.
+            firsts: dict[int, tuple[int, float]] = {}
+            n_places_by_length: dict[int, float] = {}
+            following: dict[int, list[Candidate]] = {}
+            n_places = 0.0
+            for candidate in candidates:
+                tokens = candidate.tokens
+                if len(tokens) <= depth:
+                    continue
+                token, length = tokens[depth], candidate.match_length
+                n_places += candidate.n_places
+                n_places_by_length[length] = n_places
+                first = firsts.get(token)
+                if first is None:
+                    firsts[token] = (length, candidate.n_places)
+                    following[token] = [candidate]
+                else:
+                    if first[0] == length:
+                        firsts[token] = (length, first[1] + candidate.n_places)
+                    following[token].append(candidate)
+            longest = next(iter(n_places_by_length), 0)
+            for token, (match_length, n_with_token) in firsts.items():
+                own = following[token][0].probabilities
+                cell = (
+                    own_evidence(source, own[depth])
+                    if depth < len(own)
+                    else evidence(
+                        source,
+                        match_length + depth,
+                        n_with_token,
+                        n_places_by_length[match_length],
+                        match_length < longest,
+                    )
+                )
+                found.setdefault(token, []).append(cell)
+                self._following.setdefault(token, []).append((source, following[token]))
+        return found
+
+
+def _options(found: dict[int, list[Evidence]], calibration: Calibration) -> list[Option]:
+    judged: list[tuple[float, int, str, tuple[Evidence, ...]]] = []
+    total = 0.0
+    for token, cells in found.items():
+        best, source, wrong = -1.0, "", 1.0
+        for cell in cells:
+            probability = calibration.probability(cell)
+            wrong *= 1.0 - probability
+            if probability > best:
+                best, source = probability, cell.source
+        total += 1.0 - wrong
+        judged.append((1.0 - wrong, token, source, tuple(cells)))
+    scale = HIGHEST / total if total > HIGHEST else 1.0
+    # Sorting keeps equals in order, and the sources give the longest and latest first.
+    judged.sort(key=lambda item: -item[0])
+    options: list[Option] = []
+    for rank, (joined, token, source, evidences) in enumerate(judged):
+        agreement = (len(evidences) > 1) + 2 * (rank > 0)
+        probability = calibration.joint(joined * scale, agreement)
+        options.append(Option(token, probability, source, evidences, joined * scale, agreement))
+    return options
+
+
+@dataclass(slots=True)
+class GrownTree:
+    """A tree in the order of growth: parents first, the most probable paths first."""
+
+    tokens: list[int] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    probabilities: list[float] = field(default_factory=list)
+    path_probabilities: list[float] = field(default_factory=list)
+
+    def first(self, n_nodes: int) -> DraftTree:
+        """Return the best tree of ``n_nodes`` nodes, each credited to its source's drafter."""
+        return DraftTree(
+            tuple(self.tokens[:n_nodes]),
+            tuple(self.parents[:n_nodes]),
+            tuple(source.partition(":")[0] for source in self.sources[:n_nodes]),
+            tuple(self.probabilities[:n_nodes]),
+        )
+
+
+class CandidateTrie:
+    """All candidates of one pass."""
+
+    def __init__(self, groups: Groups, calibration: Calibration) -> None:
+        self._calibration = calibration
+        self._root = _Place(groups, 0)
+
+    def grow(self, n_max: int, n_branches: int, p_split: float, least_path: float) -> GrownTree:
+        """Grow a tree of at most ``n_max`` nodes and ``n_branches`` leaves.
+
+        A second and further child needs a p̂ of at least ``p_split``, and every node a path
+        probability of at least ``least_path``.
+        """
+        tree = GrownTree()
+        order = count()
+        heap: list[tuple[float, int, int, Option, _Place]] = []
+        least_path = max(least_path, LEAST_PATH)
+        has_child: set[int] = set()
+        n_leaves = 1
+
+        def offer(node: int, place: _Place, path_probability: float) -> None:
+            options = place.options(self._calibration)
+            for rank, option in enumerate(options if n_branches > 1 else options[:1]):
+                path = path_probability * option.probability
+                if path >= least_path and (rank == 0 or option.probability >= p_split):
+                    heapq.heappush(heap, (-path, next(order), node, option, place))
+
+        offer(-1, self._root, 1.0)
+        while heap and len(tree.tokens) < n_max:
+            path, _, parent, option, place = heapq.heappop(heap)
+            if parent in has_child:
+                if n_leaves >= n_branches:
+                    continue
+                n_leaves += 1
+            has_child.add(parent)
+            node = len(tree.tokens)
+            tree.tokens.append(option.token)
+            tree.parents.append(parent)
+            tree.sources.append(option.source)
+            tree.probabilities.append(option.probability)
+            tree.path_probabilities.append(-path)
+            if node + 1 < n_max:
+                offer(node, place.place_after(option.token), -path)
+        return tree
+
+    def observations(self, emitted: Sequence[int]) -> Iterator[tuple[Option, bool]]:
+        """Yield each option that was weighed along the emitted tokens, and if it was right."""
+        place: _Place | None = self._root
+        for token in emitted:
+            if place is None:
+                return
+            for option in place.known_options:
+                yield option, option.token == token
+            place = place.places.get(token)
+
+    def learn(self, emitted: Sequence[int]) -> None:
+        """Teach the calibration what followed."""
+        for option, right in self.observations(emitted):
+            self._calibration.observe(option.cells, option.joined, option.agreement, right)
+
+
+def grouped(drafter: str, candidates: Sequence[Candidate]) -> Groups:
+    """Sort a drafter's candidates by source, and of each source the longest match first."""
+    groups: dict[str, list[Candidate]] = {}
+    for candidate in candidates:
+        groups.setdefault(candidate.source, []).append(candidate)
+    for group in groups.values():
+        group.sort(key=_by_falling_length)
+    return [
+        (f"{drafter}:{source}" if source else drafter, group) for source, group in groups.items()
+    ]
+
+
+def _by_falling_length(candidate: Candidate) -> int:
+    return -candidate.match_length
