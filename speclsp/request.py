@@ -24,18 +24,24 @@ Multiline = Literal["auto", "always", "never"]
 EngineState = Literal["loading", "ready", "unloaded", "off", "failed"]
 """``unloaded``: the weights were freed after idle time and come back with the next request."""
 
+SettingValue = bool | int | float | str | list[str] | dict[str, dict[str, bool | int | float | str]]
+
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One open buffer, whole.  ``path`` is relative to its workspace folder, with slashes."""
+    """One open buffer, whole.  ``path`` is relative to its workspace folder, with slashes.
+
+    ``file`` is the absolute path of the buffer's file, "" where it has none.
+    """
 
     uri: str
     path: str
     language_id: str
     version: int
     text: str
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +67,8 @@ class CompletionRequest:
     prefix: str
     suffix: str
     language_id: str = ""
+    file: str = ""
+    """The absolute path of the buffer's file, "" where it has none."""
     single_line: bool | None = None
     max_lines: int | None = None
     n_predict: int | None = None
@@ -70,6 +78,9 @@ class CompletionRequest:
     min_p: float | None = None
     seed: int | None = None
     deadline_ms: int | None = None
+    overrides: dict[str, SettingValue] = field(default_factory=dict)
+    """Values of ``live`` settings that hold for this request, by canonical name: those of the
+    workspace folder that the document lies in.  The fields above come before them."""
     supersede: bool = True
     """False where requests of one document stand side by side (headless use)."""
     wait_for_model: bool = False
