@@ -22,7 +22,10 @@ CONTEXT_LINES = 2
 
 
 class AcceptedTexts:
-    """Accepted completions.  Everything slow is left to ``later``, which runs it when idle."""
+    """Accepted completions.  Everything slow is left to ``later``, which runs it when idle.
+
+    ``count`` gets each one too: the workspace, the text before it and the text.
+    """
 
     def __init__(
         self,
@@ -31,10 +34,12 @@ class AcceptedTexts:
         *,
         root_of: Callable[[str], str],
         later: Callable[[str, Callable[[], None]], None],
+        count: Callable[[str, str, str], None],
     ) -> None:
         self._events = events
         self._root_of = root_of
         self._later = later
+        self._count = count
         self._persist = settings.persist
         self._store: AcceptedStore | None = None
         self._words: Words | None = None
@@ -46,8 +51,9 @@ class AcceptedTexts:
         if not text.strip() or is_secret_path(request.path):
             return
         root = self._root_of(request.uri)
-        before = request.prefix.splitlines(keepends=True)[-CONTEXT_LINES:]
-        learned = "".join(before) + text
+        before = "".join(request.prefix.splitlines(keepends=True)[-CONTEXT_LINES:])
+        self._count(root, before, text)
+        learned = before + text
         self._later(f"accepted {id(learned)}", lambda: self._add(root, request.path, learned))
 
     # The engine thread runs what follows.

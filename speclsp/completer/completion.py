@@ -11,6 +11,7 @@ from speclsp.completer.buffers import OpenBuffers
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
 from speclsp.drafting.chain import DrafterChain
+from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
 from speclsp.drafting.protocol import DraftContext, TokenArray, TokenCorpus
 from speclsp.engine.models import Weights, Words
 from speclsp.fim.prompt import FimPrompt, PromptBudget, PromptWindow, build_prompt
@@ -33,6 +34,17 @@ class Workbench:
     buffers: OpenBuffers
     windows: dict[str, PromptWindow]
     """Each document's prompt window, so that it moves rarely and the KV cache is reused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftSources:
+    """What a request's drafts may come from beside the open buffers."""
+
+    corpora: tuple[TokenCorpus, ...] = ()
+    """The project's files."""
+    accepted: tuple[TokenArray, ...] = ()
+    """What was accepted before."""
+    statistics: Statistics = NO_STATISTICS
 
 
 def prompt_budget(settings: Settings, weights: Weights, n_predict: int) -> PromptBudget:
@@ -76,15 +88,13 @@ def run_completion(
     completion_id: str,
     settings: Settings,
     bench: Workbench,
-    corpora: tuple[TokenCorpus, ...],
-    extra: tuple[TokenArray, ...],
+    sources: DraftSources,
     interrupted: Callable[[], FinishReason | None],
     clock: Callable[[], float],
 ) -> CompletionResult:
     """Complete one request on the engine thread.
 
-    ``extra`` are token sequences to draft from beside the open buffers.  ``clock`` is in seconds.
-    Raises :class:`~speclsp.errors.DecodeError`.
+    ``clock`` is in seconds.  Raises :class:`~speclsp.errors.DecodeError`.
     """
     started = clock()
     settings = settings.for_language(request.language_id)
@@ -94,7 +104,7 @@ def run_completion(
         )
     n_predict = _or(request.n_predict, settings.n_predict)
     prompt = _prompt(request, settings, bench, n_predict)
-    context = _draft_context(request, prompt, bench, corpora, extra)
+    context = _draft_context(request, prompt, bench, sources)
     text = CompletionText(
         bench.words.vocabulary,
         stop_rules(settings, request),
@@ -152,8 +162,7 @@ def _draft_context(
     request: CompletionRequest,
     prompt: FimPrompt,
     bench: Workbench,
-    corpora: tuple[TokenCorpus, ...],
-    extra: tuple[TokenArray, ...],
+    sources: DraftSources,
 ) -> DraftContext:
     if bench.drafters is None:
         return DraftContext(prompt=prompt.tokens)
@@ -165,8 +174,9 @@ def _draft_context(
         prompt=prompt.tokens,
         prefix=before,
         suffix=after,
-        buffers=(*bench.buffers.others(request.uri, tokenize), *extra),
-        corpora=corpora,
+        buffers=(*bench.buffers.others(request.uri, tokenize), *sources.accepted),
+        corpora=sources.corpora,
+        statistics=sources.statistics,
         verify_curve=cost.curve if cost is not None else None,
         tree_curve=cost.tree_curve if cost is not None else None,
     )

@@ -12,11 +12,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from speclsp.completer.buffers import OpenBuffers
-from speclsp.completer.completion import Workbench, run_completion
+from speclsp.completer.completion import DraftSources, Workbench, run_completion
 from speclsp.completer.events import EventQueue, ProgressReport
 from speclsp.completer.jobs import CompletionJob, ControlJob
 from speclsp.drafting.chain import DrafterChain
-from speclsp.drafting.protocol import TokenArray, TokenCorpus
 from speclsp.drafting.registry import load_drafters
 from speclsp.engine.models import Loader, Weights, Words
 from speclsp.engine.scheduler import FairQueue
@@ -26,8 +25,8 @@ from speclsp.request import CompletionRequest, CompletionResult, EngineState, St
 from speclsp.settings import Settings
 
 Clock = Callable[[], float]
-Sources = Callable[[CompletionRequest], tuple[tuple[TokenCorpus, ...], tuple[TokenArray, ...]]]
-"""Given a request: corpora to draft from, and further token sequences."""
+Sources = Callable[[CompletionRequest], DraftSources]
+"""What a request's drafts may come from."""
 
 
 class Loaded(Protocol):
@@ -219,7 +218,6 @@ class EngineThread:
         started = self._clock()
         assert self._words is not None
         assert self._weights is not None
-        corpora, extra = self._sources(job.request)
         result = run_completion(
             job.request,
             job.completion_id,
@@ -231,8 +229,7 @@ class EngineThread:
                 buffers=self._buffers,
                 windows=self._windows,
             ),
-            corpora,
-            extra,
+            self._sources(job.request),
             lambda: job.interrupted(self._clock()),
             self._clock,
         )

@@ -14,12 +14,13 @@ from speclsp import settings as settings_table
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.accepted import AcceptedTexts
 from speclsp.completer.buffers import OpenBuffers
+from speclsp.completer.completion import DraftSources
 from speclsp.completer.engine_thread import EngineThread
 from speclsp.completer.events import EventQueue
 from speclsp.completer.jobs import CompletionJob
 from speclsp.completer.project import Project
+from speclsp.completer.statistics import StatisticsSource
 from speclsp.decoding.session import SessionRecorder
-from speclsp.drafting.protocol import TokenArray, TokenCorpus
 from speclsp.engine.models import LlamaLoader, Loader, Words
 from speclsp.request import (
     CompletionRequest,
@@ -72,8 +73,13 @@ class LocalCompleter:
             clock=clock,
         )
         self._project = Project(settings, self._events, busy=lambda: self._engine.busy)
+        self._statistics = StatisticsSource(settings, self._events)
         self._accepted = AcceptedTexts(
-            settings, self._events, root_of=self._project.root_of, later=self._engine.run_idle
+            settings,
+            self._events,
+            root_of=self._project.root_of,
+            later=self._engine.run_idle,
+            count=self._statistics.learn,
         )
 
     # --- life -----------------------------------------------------------------------------------
@@ -87,6 +93,7 @@ class LocalCompleter:
         self._engine.close(CLOSE_TIMEOUT_S)
         self._project.close()
         self._accepted.close()
+        self._statistics.close()
         self._events.close()
 
     def state(self) -> EngineState:
@@ -105,6 +112,7 @@ class LocalCompleter:
         if changed:
             self._engine.apply_settings(settings, reload="engine" in scopes.values())
             self._project.apply_settings(settings)
+            self._statistics.apply_settings(settings)
         return tuple(name for name, scope in scopes.items() if scope == "restart")
 
     # --- folders and documents --------------------------------------------------------------------
@@ -209,11 +217,14 @@ class LocalCompleter:
     def _take_words(self, words: Words) -> None:
         self._project.take_words(words)
         self._accepted.take_words(words)
+        self._statistics.take_words(words)
 
-    def _sources(
-        self, request: CompletionRequest
-    ) -> tuple[tuple[TokenCorpus, ...], tuple[TokenArray, ...]]:
-        return self._project.corpora(), self._accepted.tokens(request)
+    def _sources(self, request: CompletionRequest) -> DraftSources:
+        return DraftSources(
+            corpora=self._project.corpora(),
+            accepted=self._accepted.tokens(request),
+            statistics=self._statistics.current(self._project.root_of(request.uri)),
+        )
 
     def _loaded(self, *, model: str, draft_model: str, layers: dict[str, int], n_ctx: int) -> None:
         with self._recorder_lock:

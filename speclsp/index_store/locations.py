@@ -32,9 +32,19 @@ def token_store_path() -> Path:
     return cache_dir() / "tokens.sqlite3"
 
 
+def segment_store_path() -> Path:
+    """The folder of index segments."""
+    return cache_dir() / "index"
+
+
 def accepted_store_path() -> Path:
     """The database of accepted completions."""
     return state_dir() / "accepted.sqlite3"
+
+
+def learned_store_path() -> Path:
+    """The database of the n-grams that were accepted."""
+    return state_dir() / "learned.sqlite3"
 
 
 def workspace_id(root: str) -> bytes:
