@@ -25,6 +25,8 @@ Scope = Literal["live", "engine", "restart"]
 KvCacheType = Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"]
 FlashAttn = Literal["on", "off", "auto"]
 Multiline = Literal["auto", "always", "never"]
+DraftMode = Literal["auto", "tree", "chain", "first"]
+DraftSamplingMode = Literal["argmax", "sampled"]
 SplitMode = Literal["none", "layer", "row", "tensor"]
 LoadMode = Literal["auto", "none", "mmap", "mlock", "mmap+mlock", "dio"]
 GpuLayers = int | Literal["auto", "all"]
@@ -185,6 +187,21 @@ class Settings:
         scope="engine",
         aliases=("spec_type",),
     )
+    mode: DraftMode = _setting(
+        "auto",
+        "speculation",
+        "How drafts are joined: all drafters in one `tree` or one best `chain`, `auto` for what "
+        "measures faster, or `first` for the first drafter that drafts, as llama.cpp does.",
+    )
+    p_split: _Probability = _setting(
+        0.02,
+        "speculation",
+        "tree: least probability of a second branch.",
+        aliases=("spec_draft_p_split", "draft_p_split"),
+    )
+    max_draft: _Positive = _setting(
+        31, "speculation", "chain and tree: most draft tokens that one pass verifies."
+    )
     max_ngram_size: _Positive = _setting(
         16,
         "speculation",
@@ -268,6 +285,14 @@ class Settings:
         "ngram-cache: statistics files of n-grams of any length to draft from; llama.cpp's (1 to 4 "
         "tokens) or speclsp's own.",
         short="-lcd",
+    )
+    draft_sampling: DraftSamplingMode = _setting(
+        "argmax",
+        "speculation",
+        "How the draft model chooses where the temperature is above 0: the most probable token, so "
+        "that a seeded completion is the same as without drafts, or a drawn one, which the target "
+        "accepts more often (the same distribution, by other random numbers).",
+        scope="engine",
     )
     spec_draft_n_max: _NonNegative = _setting(
         3,
@@ -557,6 +582,11 @@ class Settings:
     )
     max_file_size: _Positive = _setting(
         524288, "project", "Files larger than this many bytes are not indexed."
+    )
+    max_index_tokens: _Positive = _setting(
+        20_000_000,
+        "project",
+        "Most tokens in the project index, which takes 24 bytes of memory for each.",
     )
     max_files: _Positive = _setting(
         20000, "project", "Most files that are indexed per workspace folder."

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from speclsp.decoding.protocol import Logits, Target, TreeTarget
-from speclsp.decoding.sampling import Sampler
-from speclsp.decoding.verify import NO_NODE, draft_limit, verify_chain, verify_tree
+from speclsp.decoding.sampling import RandomSampler, Sampler
+from speclsp.decoding.verify import (
+    NO_NODE,
+    draft_limit,
+    verify_chain,
+    verify_sampled,
+    verify_tree,
+)
 from speclsp.drafting.proposer import Proposer, is_chain, node_depths
 from speclsp.drafting.protocol import NO_TREE, DraftContext, DraftTree
 from speclsp.errors import EngineError
@@ -66,7 +72,15 @@ class Passes:
         started = self.clock()
         self.proposer.clock = self.clock
         n_branches = self.trees.n_branches if self.trees is not None else 1
-        self.proposer.begin(replace(context, n_vocab=self.target.n_vocab, n_branches=n_branches))
+        sampling = self.sampler.drafts() if isinstance(self.sampler, RandomSampler) else None
+        self.proposer.begin(
+            replace(
+                context,
+                n_vocab=self.target.n_vocab,
+                n_branches=n_branches,
+                sampling=sampling,
+            )
+        )
         self.counts.s_draft += self.clock() - started
 
     def draft(self, n_pending: int) -> DraftTree:
@@ -104,12 +118,7 @@ class Passes:
     def accept(self, logits: Logits, tree: DraftTree) -> FinishReason | None:
         """Emit what the pass over ``tree`` yields, and roll the rest of the tree back."""
         n_before = len(self.emitted)
-        if is_chain(tree):
-            verified = verify_chain(logits, tree.tokens, self.sampler)
-            depth = len(tree.tokens)
-        else:
-            verified = verify_tree(logits, tree.tokens, tree.parents, self.sampler)
-            depth = max(node_depths(tree.parents)) + 1
+        verified, depth = self._verified(logits, tree)
         path: list[int] = []
         finish: FinishReason | None = None
         for token, node in verified:
@@ -136,6 +145,16 @@ class Passes:
         if finish is None and len(self.emitted) >= self.n_predict:
             finish = "length"
         return finish
+
+    def _verified(self, logits: Logits, tree: DraftTree) -> tuple[Iterator[tuple[int, int]], int]:
+        """Return the tokens of the pass with their nodes, and the tree's depth."""
+        tokens, drawn_from = tree.tokens, tree.distributions
+        if not is_chain(tree):
+            depth = max(node_depths(tree.parents)) + 1
+            return verify_tree(logits, tokens, tree.parents, self.sampler), depth
+        if len(drawn_from) == len(tokens) > 0 and isinstance(self.sampler, RandomSampler):
+            return verify_sampled(logits, tokens, drawn_from, self.sampler), len(tokens)
+        return verify_chain(logits, tokens, self.sampler), len(tokens)
 
     def step(self) -> FinishReason | None:
         """Make one pass after the prefill."""

@@ -60,7 +60,9 @@ def chain_tree(draft: Draft, source: str) -> DraftTree:
     if not n_nodes:
         return NO_TREE
     parents = _CHAIN[:n_nodes] if n_nodes <= len(_CHAIN) else tuple(range(-1, n_nodes - 1))
-    return DraftTree(draft.tokens, parents, (source,) * n_nodes, draft.probabilities)
+    return DraftTree(
+        draft.tokens, parents, (source,) * n_nodes, draft.probabilities, draft.distributions
+    )
 
 
 def usable_tree(tree: DraftTree, n_max: int, n_vocab: int, n_branches: int) -> DraftTree:

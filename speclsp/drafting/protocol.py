@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from speclsp.drafting.distribution import Distribution, DraftSampling
 from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
 from speclsp.drafting.verify_curve import VerifyCurve
 
@@ -61,6 +62,9 @@ class DraftContext:
     n_branches: int = 1
     """Most leaves of a tree; 1 where the target can verify drafts without branches only.  The
     decoding loop fills it in."""
+    sampling: DraftSampling | None = None
+    """Draws as the request's sampling asks; None where it takes the most probable token.  The
+    decoding loop fills it in."""
 
     @property
     def verify_cost(self) -> float | None:
@@ -79,6 +83,12 @@ class Draft:
     """Tokens of context that matched; 0 where that has no meaning."""
     probabilities: tuple[float, ...] = ()
     """For each token, the chance that it is right if those before it are; empty if not known."""
+    distributions: tuple[Distribution, ...] = ()
+    """For each token, what it was drawn from at random; empty where nothing was drawn.
+
+    What is drafted and how much of it must then not depend on what was drawn, else the output's
+    law would: a token that came up may not be left out because it is improbable.
+    """
 
 
 NO_DRAFT = Draft()
@@ -98,6 +108,8 @@ class DraftTree:
     """The name of the drafter that each node is credited to."""
     probabilities: tuple[float, ...] = ()
     """For each node, the chance that it is right if its parent is; empty if not known."""
+    distributions: tuple[Distribution, ...] = ()
+    """For each node of a tree without branches, what it was drawn from; empty as for drafts."""
 
 
 NO_TREE = DraftTree()

@@ -10,6 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from speclsp.decoding.protocol import Logits, Target
+from speclsp.decoding.sampling import LogitRow
+from speclsp.drafting.distribution import Distribution, DraftSampling
 from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext
 from speclsp.engine.draft_translation import TranslatingDrafter, replacement_pairs
 from speclsp.engine.params import draft_params
@@ -17,7 +19,7 @@ from speclsp.engine.vocabulary_check import SpelledVocabulary, check_vocabularie
 from speclsp.errors import DecodeError, ModelLoadError, SettingsError, VocabularyMismatchError
 from speclsp.fim.protocol import Vocabulary
 from speclsp.request import LogLevel
-from speclsp.settings import Settings
+from speclsp.settings import DraftSamplingMode, Settings
 
 Log = Callable[[LogLevel, str], None]
 
@@ -40,7 +42,11 @@ class DraftTarget(Target, Protocol):
 
 
 class DraftModelDrafter:
-    """Implements :class:`speclsp.drafting.protocol.Drafter`: greedy drafts of a small model.
+    """Implements :class:`speclsp.drafting.protocol.Drafter`: drafts of a small model.
+
+    With ``sampling`` ``argmax`` it drafts what it finds most probable; with ``sampled`` it draws,
+    where the request does, and its drafts say from what.  Then nothing that was drawn is left out
+    for what it is, since that would change the output's law: ``n_min`` counts no drawn tokens.
 
     Its KV cache follows the request: what it shares with the last one, and the draft tokens that
     were accepted, are never evaluated again.
@@ -57,9 +63,12 @@ class DraftModelDrafter:
         p_min: float,
         n_target_vocab: int,
         end_tokens: frozenset[int] = frozenset(),
+        sampling: DraftSamplingMode = "argmax",
         log: Log | None = None,
     ) -> None:
         self._model = model
+        self._draws = sampling == "sampled"
+        self._sampling: DraftSampling | None = None
         self._n_max = n_max
         self._n_min = n_min
         self._p_min = p_min
@@ -89,11 +98,12 @@ class DraftModelDrafter:
     def begin(self, context: DraftContext) -> None:
         """A request starts.  Nothing is evaluated before the first draft is wanted."""
         self._text = list(context.prompt)
+        self._sampling = context.sampling if self._draws else None
         self._n_prompt = len(self._text)
         self._n_in_step = 0
 
     def draft(self, generated: Sequence[int], n_max: int) -> Draft:
-        """Propose what the draft model finds most probable, greedily.
+        """Propose what the draft model finds most probable, or what it draws.
 
         Nothing where the text does not fit its context, holds ids that it does not know, or
         where it was interrupted.
@@ -106,15 +116,15 @@ class DraftModelDrafter:
         if n_tokens <= 0 or n_tokens < self._n_min or not text:
             return NO_DRAFT
         try:
-            tokens = self._propose(text, n_tokens)
+            draft = self._propose(text, n_tokens)
         except DecodeError as error:  # an interrupt, or a failure that the target need not share
             self._n_in_step = 0
             if self._log is not None and not self._interrupted():
                 self._log("warning", f"the draft model drafted nothing: {error}")
             return NO_DRAFT
-        if len(tokens) < max(1, self._n_min):
+        if len(draft.tokens) < self._n_min and not draft.distributions:
             return NO_DRAFT
-        return Draft(tuple(tokens), source="draft")
+        return draft
 
     def accept(self, n_accepted: int) -> None:
         """Of the last draft ``n_accepted`` tokens became output.
@@ -126,18 +136,25 @@ class DraftModelDrafter:
         """Free the draft model."""
         self._model.close()
 
-    def _propose(self, text: list[int], n_tokens: int) -> list[int]:
+    def _propose(self, text: list[int], n_tokens: int) -> Draft:
         logits = self._catch_up(text)
         tokens: list[int] = []
+        distributions: list[Distribution] = []
         while logits is not None:
-            token = self._pick(logits)
+            row = logits[-1, : self._n_ids]
+            token = self._pick(row)
             if token is None:
                 break
+            if self._sampling is not None:
+                token, distribution = self._sampling.draw(row)
+                distributions.append(distribution)
             tokens.append(token)
             if len(tokens) == n_tokens or token in self._end_tokens or self._interrupted():
                 break
             logits = self._model.decode([token], 1)
-        return tokens
+        if not tokens:
+            return NO_DRAFT
+        return Draft(tuple(tokens), source="draft", distributions=tuple(distributions))
 
     def _catch_up(self, text: list[int]) -> Logits | None:
         """Bring the cache to ``text`` and return its last row of logits; None if interrupted."""
@@ -163,9 +180,8 @@ class DraftModelDrafter:
             self._n_in_step = n_done
         return logits
 
-    def _pick(self, logits: Logits) -> int | None:
+    def _pick(self, row: LogitRow) -> int | None:
         """Return the most probable token; None where it is less probable than ``p_min``."""
-        row = logits[-1, : self._n_ids]
         token = int(row.argmax())
         if self._p_min > 0.0:
             n_best = min(_N_CANDIDATES, len(row))
@@ -220,6 +236,7 @@ def load_draft_model(
         p_min=settings.spec_draft_p_min,
         n_target_vocab=model.n_vocab if translated_for else vocabulary.n_tokens,
         end_tokens=own_vocabulary.end_tokens if translated_for else vocabulary.end_tokens,
+        sampling=settings.draft_sampling,
         log=log,
     )
     if translated_for is None:

@@ -278,3 +278,41 @@ def test_margins_are_not_needlessly_small():
         ]
         nearest.append(min(flips, default=8.0))
     assert np.median(margins) > 0.25 * np.median(nearest)
+
+
+@pytest.mark.parametrize(
+    "p",
+    [params(0.8), params(0.8, top_k=5), params(1.3, top_p=0.8), params(0.5, 20, 0.9, 0.05)],
+)
+def test_the_distribution_is_what_is_drawn_from(p: SamplingParams):
+    logits = np.random.default_rng(3).normal(size=50).astype(np.float32) * 2.0
+    sampler = SeededSampler(p)
+    distribution = sampler.distribution(logits)
+    expected = naive_distribution(logits, p)
+    assert distribution.token_ids.tolist() == sorted(expected)
+    for token, probability in expected.items():
+        assert distribution.of(token) == pytest.approx(probability)
+    drawn = [sampler.draw_from(distribution) for _ in range(4000)]
+    assert set(drawn) <= set(expected)
+    best = int(np.argmax(logits))
+    deviation = math.sqrt(expected[best] * (1.0 - expected[best]) / 4000)
+    assert drawn.count(best) / 4000 == pytest.approx(expected[best], abs=4.0 * deviation + 1e-9)
+
+
+def test_drafts_are_drawn_by_numbers_of_their_own():
+    logits = np.zeros(1000, dtype=np.float32)
+    sampler, alone = SeededSampler(params(seed=9)), SeededSampler(params(seed=9))
+    drafts = sampler.drafts()
+    drawn = [drafts.draw(logits)[0] for _ in range(50)]
+    own = [sampler.sample(logits) for _ in range(50)]
+    assert own == [alone.sample(logits) for _ in range(50)]
+    assert sum(a == b for a, b in zip(drawn, own, strict=True)) <= 2
+    again = SeededSampler(params(seed=9)).drafts()
+    assert [again.draw(logits)[0] for _ in range(50)] == drawn
+
+
+def test_uniform_numbers_lie_inside_the_unit_interval():
+    sampler = SeededSampler(params(seed=5))
+    numbers = [sampler.uniform() for _ in range(2000)]
+    assert 0.0 < min(numbers) < 0.01
+    assert 0.99 < max(numbers) < 1.0

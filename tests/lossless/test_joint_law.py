@@ -1,0 +1,390 @@
+"""Speculation leaves the joint law of the output as it is: G-tests against exact enumeration.
+
+A tiny vocabulary has a second-order Markov chain for its target, so that the probability of each
+triple of tokens is known.  The real verification runs over drafts and trees of all kinds a million
+times each, and the counts of all 64 triples are compared with what they have to be.  Verifiers that
+are wrong in a known way show that the test would notice.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, product
+from typing import Any
+
+import numpy as np
+import pytest
+from scripted_proposers import TreeProposer, random_tree
+
+from speclsp.decoding.sampling import DraftSampler, SamplingParams, SeededSampler
+from speclsp.decoding.speculate import generate
+from speclsp.decoding.verify import verify_chain, verify_sampled, verify_tree
+from speclsp.drafting.distribution import Distribution, residual
+from speclsp.drafting.proposer import is_chain, usable_tree
+from speclsp.drafting.protocol import Draft, DraftContext, DraftTree
+from speclsp.engine.scripted import ScriptedTarget
+
+N_VOCAB = 4
+N_TRIPLES = N_VOCAB**3
+N_RUNS = 1_000_000
+N_TREES = 64
+ALARM = 1e-4
+"""p-value below which the law is taken to be wrong; the runs are seeded, so this is no lottery."""
+
+Context = tuple[int, int]
+START: Context = (0, 1)
+_TABLE = np.random.default_rng(11).dirichlet([0.7] * N_VOCAB, size=(N_VOCAB, N_VOCAB))
+_DRAFT_TABLE = 0.5 * _TABLE + 0.5 * np.random.default_rng(12).dirichlet(
+    [0.7] * N_VOCAB, size=(N_VOCAB, N_VOCAB)
+)
+
+
+def exact_law() -> np.ndarray:
+    """The probability of each triple, in the order of their ids."""
+    law = []
+    for a, b, c in product(range(N_VOCAB), repeat=3):
+        law.append(_TABLE[START][a] * _TABLE[START[1], a][b] * _TABLE[a, b][c])
+    return np.array(law)
+
+
+def p_value(counts: np.ndarray) -> float:
+    """The G-test's p-value of ``counts`` against the exact law.
+
+    The χ² distribution's tail is Wilson and Hilferty's normal approximation, which is good to three
+    digits at 63 degrees of freedom.
+    """
+    expected = exact_law() * counts.sum()
+    seen = counts > 0
+    g = 2.0 * float((counts[seen] * np.log(counts[seen] / expected[seen])).sum())
+    df = N_TRIPLES - 1
+    z = ((g / df) ** (1.0 / 3.0) - (1.0 - 2.0 / (9.0 * df))) / math.sqrt(2.0 / (9.0 * df))
+    return 0.5 * math.erfc(z / math.sqrt(2.0))
+
+
+class InverseSampler:
+    """Draws from rows that are cumulative distributions: exact, and fast for tiny ones."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed).random
+
+    def sample(self, row: Sequence[float]) -> int:
+        return bisect_right(row, self._random())
+
+
+CUMULATIVE = {
+    (a, b): [*list(accumulate(_TABLE[a, b].tolist()))[:-1], 1.0]
+    for a, b in product(range(N_VOCAB), repeat=2)
+}
+
+
+def rows_of(context: Context, tree: DraftTree) -> list[list[float]]:
+    """What the target predicts behind the context and behind each node."""
+    contexts = [context]
+    for token, parent in zip(tree.tokens, tree.parents, strict=True):
+        contexts.append((contexts[parent + 1][1], token))
+    return [CUMULATIVE[c] for c in contexts]
+
+
+Verify = Callable[[Any, DraftTree, Any], Iterator[tuple[int, int]]]
+
+
+def verify(rows: Any, tree: DraftTree, sampler: Any) -> Iterator[tuple[int, int]]:
+    """As the loop chooses."""
+    if is_chain(tree):
+        return verify_chain(rows, tree.tokens, sampler)
+    return verify_tree(rows, tree.tokens, tree.parents, sampler)
+
+
+def count_triples(
+    trees: dict[Context, list[DraftTree]], seed: int, how: Verify, n_runs: int = N_RUNS
+) -> np.ndarray:
+    """Run passes until three tokens are out, ``n_runs`` times; trees are picked at random."""
+    prepared = {
+        context: [(rows_of(context, tree), tree) for tree in some]
+        for context, some in trees.items()
+    }
+    sampler = InverseSampler(seed)
+    pick = random.Random(seed + 1).random
+    counts = [0] * N_TRIPLES
+    for _ in range(n_runs):
+        context, n_out, triple = START, 0, 0
+        while n_out < 3:
+            some = prepared[context]
+            rows, tree = some[int(pick() * len(some))]
+            for token, _node in how(rows, tree, sampler):
+                context = (context[1], token)
+                triple = triple * N_VOCAB + token
+                n_out += 1
+                if n_out == 3:
+                    break
+        counts[triple] += 1
+    return np.array(counts)
+
+
+def likely_tree(context: Context, n_children: int, depth: int) -> DraftTree:
+    """The most probable tokens behind each node: many children, and most of the mass."""
+    edges: list[tuple[int, int]] = []
+    level = [(-1, context)]
+    for _ in range(depth):
+        following = []
+        for parent, (a, b) in level:
+            for token in np.argsort(-_TABLE[a, b])[:n_children].tolist():
+                edges.append((parent, token))
+                following.append((len(edges) - 1, (b, token)))
+        level = following
+    return DraftTree(tuple(t for _, t in edges), tuple(p for p, _ in edges))
+
+
+def unlikely_chain(context: Context) -> DraftTree:
+    """The least probable token behind each one before it."""
+    tokens = []
+    a, b = context
+    for _ in range(3):
+        token = int(np.argmin(_TABLE[a, b]))
+        tokens.append(token)
+        a, b = b, token
+    return DraftTree(tuple(tokens), (-1, 0, 1))
+
+
+def trees_of(kind: str) -> dict[Context, list[DraftTree]]:
+    generator = np.random.default_rng(len(kind))
+    trees: dict[Context, list[DraftTree]] = {}
+    for context in CUMULATIVE:
+        if kind == "nothing":
+            trees[context] = [DraftTree()]
+        elif kind == "likely trees":
+            trees[context] = [likely_tree(context, 2, 3), likely_tree(context, 3, 2)]
+        elif kind == "all children":
+            trees[context] = [likely_tree(context, N_VOCAB, 1)]
+        elif kind == "unlikely chains":
+            trees[context] = [unlikely_chain(context)]
+        else:
+            depth_bias = {"random chains": 1.0, "deep trees": 0.8, "wide trees": 0.1}[kind]
+            trees[context] = [
+                usable_tree(
+                    random_tree(generator, n_nodes, N_VOCAB, depth_bias=depth_bias), 12, N_VOCAB, 9
+                )
+                for n_nodes in generator.integers(0, 13, N_TREES).tolist()
+            ]
+    return trees
+
+
+KINDS = (
+    "likely trees",
+    "wide trees",
+    "deep trees",
+    "all children",
+    "unlikely chains",
+    "random chains",
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_million_triples_have_the_targets_law(kind: str, capsys: pytest.CaptureFixture[str]):
+    trees = trees_of(kind)
+    n_branching = sum(not is_chain(tree) for some in trees.values() for tree in some)
+    assert (n_branching > 0) == (kind not in ("unlikely chains", "random chains"))
+    counts = count_triples(trees, seed=KINDS.index(kind), how=verify)
+    assert counts.sum() == N_RUNS
+    p = p_value(counts)
+    with capsys.disabled():
+        print(f"\njoint law, {kind}: {N_RUNS} triples, G-test p = {p:.3f}")  # noqa: T201
+    assert p > ALARM
+
+
+def verify_too_kindly(rows: Any, tree: DraftTree, sampler: Any) -> Iterator[tuple[int, int]]:
+    """Like the right one, but draws once more where no child fits: a second chance for drafts."""
+    node = -1
+    while True:
+        children = [i for i, parent in enumerate(tree.parents) if parent == node]
+        token = sampler.sample(rows[node + 1])
+        if children and all(tree.tokens[i] != token for i in children) and token == 0:
+            token = sampler.sample(rows[node + 1])
+        node = next((i for i in children if tree.tokens[i] == token), -1)
+        yield token, node
+        if node == -1:
+            return
+
+
+def verify_in_a_wrong_row(rows: Any, tree: DraftTree, sampler: Any) -> Iterator[tuple[int, int]]:
+    """Takes the row of the node before the right one now and then."""
+    for place, (token, node) in enumerate(verify_tree(rows, tree.tokens, tree.parents, sampler)):
+        if place == 1 and node == -1:
+            token = sampler.sample(rows[0])  # noqa: PLW2901
+        yield token, node
+
+
+@pytest.mark.parametrize("wrong", [verify_too_kindly, verify_in_a_wrong_row])
+def test_a_wrong_verifier_is_noticed(wrong: Verify):
+    assert p_value(count_triples(trees_of("likely trees"), 1, wrong, 50_000)) < 1e-6
+
+
+# --- drafts that are drawn themselves ---------------------------------------------------------
+
+
+def of_table(table: np.ndarray) -> dict[Context, Distribution]:
+    return {context: Distribution(np.arange(N_VOCAB), table[context]) for context in CUMULATIVE}
+
+
+TARGETS = of_table(_TABLE)
+DRAFTS = of_table(_DRAFT_TABLE)
+
+
+class SmallDistribution:
+    """A :class:`Distribution` of all tokens, looked up without NumPy."""
+
+    def __init__(self, probabilities: list[float]) -> None:
+        self.values = probabilities
+
+    def of(self, token: int) -> float:
+        return self.values[token]
+
+
+def cumulative(distribution: Distribution) -> list[float]:
+    """The same as a row for :class:`InverseSampler`."""
+    return [*list(accumulate(distribution.probabilities.tolist()))[:-1], 1.0]
+
+
+class SamplerInSteps(InverseSampler):
+    """Samples and draws for :func:`verify_sampled`, whose rows are contexts here."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.uniform = self._random
+
+    def distribution(self, row: Context) -> SmallDistribution:
+        return SMALL_TARGETS[row]
+
+    def sample(self, row: Context) -> int:  # type: ignore[override]
+        return bisect_right(CUMULATIVE[row], self._random())
+
+    def draw_from(self, row: list[float]) -> int:
+        return bisect_right(row, self._random())
+
+
+SMALL_TARGETS = {c: SmallDistribution(d.probabilities.tolist()) for c, d in TARGETS.items()}
+SMALL_DRAFTS = {c: SmallDistribution(d.probabilities.tolist()) for c, d in DRAFTS.items()}
+
+
+def test_a_million_sampled_drafts_have_the_targets_law(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """The acceptance with min(1, p/q) and the residual, over drafts of one to three tokens."""
+    # The real residual, once for each context, since it is a function of p and q alone.
+    residuals = {
+        (id(SMALL_TARGETS[c]), id(SMALL_DRAFTS[c])): cumulative(residual(TARGETS[c], DRAFTS[c]))
+        for c in CUMULATIVE
+    }
+    monkeypatch.setattr("speclsp.decoding.verify.residual", lambda p, q: residuals[id(p), id(q)])
+    draft_rows = {context: cumulative(d) for context, d in DRAFTS.items()}
+    sampler: Any = SamplerInSteps(5)
+    draw = random.Random(6).random
+    counts = [0] * N_TRIPLES
+    n_drafts = n_accepted = 0
+    for _ in range(N_RUNS):
+        context, n_out, triple = START, 0, 0
+        while n_out < 3:
+            rows: Any = [context]
+            tokens = []
+            for _ in range(1 + int(draw() * 3)):
+                token = bisect_right(draft_rows[rows[-1]], draw())
+                tokens.append(token)
+                rows.append((rows[-1][1], token))
+            drawn_from: Any = [SMALL_DRAFTS[c] for c in rows[:-1]]
+            n_drafts += 1
+            for token, node in verify_sampled(rows, tokens, drawn_from, sampler):
+                n_accepted += node == 0
+                context = (context[1], token)
+                triple = triple * N_VOCAB + token
+                n_out += 1
+                if n_out == 3:
+                    break
+        counts[triple] += 1
+    p = p_value(np.array(counts))
+    with capsys.disabled():
+        print(  # noqa: T201
+            f"\njoint law, sampled drafts: {N_RUNS} triples, G-test p = {p:.3f}, "
+            f"{n_accepted / n_drafts:.3f} of the first tokens accepted"
+        )
+    assert p > ALARM
+
+
+# --- the whole loop with its own sampler ------------------------------------------------------
+
+
+def scripted_target() -> ScriptedTarget:
+    logs = np.log(_TABLE)
+    return ScriptedTarget(lambda cached: logs[cached[-2], cached[-1]], N_VOCAB, n_ctx=16)
+
+
+class DrawnDrafter:
+    """Draws its drafts, as a draft model does that samples."""
+
+    name = "drawn"
+
+    def __init__(self, sampler: DraftSampler) -> None:
+        self._sampler = sampler
+        self._logs = np.log(_DRAFT_TABLE).astype(np.float32)
+
+    def begin(self, context: DraftContext) -> None:
+        self._text = list(context.prompt)
+
+    def draft(self, generated: Sequence[int], n_max: int) -> Draft:
+        text = [*self._text, *generated]
+        tokens: list[int] = []
+        drawn_from: list[Distribution] = []
+        for _ in range(min(2, n_max)):
+            token, distribution = self._sampler.draw(self._logs[text[-2], text[-1]])
+            tokens.append(token)
+            drawn_from.append(distribution)
+            text.append(token)
+        return Draft(tuple(tokens), distributions=tuple(drawn_from))
+
+    def accept(self, n_accepted: int) -> None:
+        pass
+
+
+@pytest.mark.parametrize("kind", ["trees", "drawn"])
+def test_the_loop_with_its_sampler_has_the_targets_law(
+    kind: str, capsys: pytest.CaptureFixture[str]
+):
+    n_runs = 15_000
+    params = SamplingParams(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, seed=21)
+    sampler = SeededSampler(params)
+    target = scripted_target()
+    generator = np.random.default_rng(4)
+    trees = [
+        random_tree(generator, n_nodes, N_VOCAB, depth_bias=0.5)
+        for n_nodes in generator.integers(1, 10, 200).tolist()
+    ]
+    drafter: Any = TreeProposer(lambda generated: trees[int(generator.integers(len(trees)))])
+    if kind == "drawn":
+        drafter = DrawnDrafter(sampler.drafts())
+    counts = np.zeros(N_TRIPLES)
+    n_accepted = 0
+    for _ in range(n_runs):
+        generation = generate(
+            target,
+            DraftContext(prompt=START),
+            drafter=drafter,
+            sampler=sampler,
+            n_predict=3,
+            stop=lambda token: False,
+            interrupted=lambda: None,
+            clock=lambda: 0.0,
+        )
+        a, b, c = generation.tokens
+        counts[(a * N_VOCAB + b) * N_VOCAB + c] += 1
+        n_accepted += generation.stats.n_accepted
+        assert generation.drafter_failures == ()
+    p = p_value(counts)
+    with capsys.disabled():
+        print(  # noqa: T201
+            f"\njoint law, the loop with {kind}: {n_runs} triples, G-test p = {p:.3f}, "
+            f"{n_accepted / n_runs:.2f} draft tokens accepted per triple"
+        )
+    assert n_accepted > n_runs / 4
+    assert p > ALARM
