@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from speclsp.completer.buffers import OpenBuffers
-from speclsp.decoding.sampling import SamplingParams, make_sampler
+from speclsp.decoding.sampling import Sampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
 from speclsp.drafting.chain import DrafterChain
 from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
 from speclsp.drafting.protocol import DraftContext, TokenArray, TokenCorpus
 from speclsp.engine.models import Weights, Words
+from speclsp.fim.healing import HealingSampler, held_back
 from speclsp.fim.prompt import FimPrompt, PromptBudget, PromptWindow, build_prompt
 from speclsp.postprocess.rules import stop_rules
 from speclsp.postprocess.scope import cursor_scope
@@ -103,12 +104,13 @@ def run_completion(
             completion_id=completion_id, text="", finish_reason="stop", stats=RequestStats()
         )
     n_predict = _or(request.n_predict, settings.n_predict)
-    prompt = _prompt(request, settings, bench, n_predict)
-    context = _draft_context(request, prompt, bench, sources)
+    rules = stop_rules(settings, request)
+    typed = held_back(bench.words.vocabulary, rules.line_before)
+    prefix = request.prefix.removesuffix(typed)
+    prompt = _prompt(request, prefix, settings, bench, n_predict)
+    context = _draft_context(request, len(prefix), prompt, bench, sources)
     text = CompletionText(
-        bench.words.vocabulary,
-        stop_rules(settings, request),
-        end_tokens=bench.words.family.end_tokens,
+        bench.words.vocabulary, rules, end_tokens=bench.words.family.end_tokens, typed=typed
     )
     tokenized = clock()
     bench.weights.set_interrupt(lambda: interrupted() is not None)
@@ -117,7 +119,7 @@ def run_completion(
             bench.weights.target,
             context,
             drafter=bench.drafters,
-            sampler=make_sampler(sampling_params(settings, request)),
+            sampler=_sampler(request, settings, bench.words, typed),
             n_predict=n_predict,
             stop=text.feed,
             interrupted=interrupted,
@@ -141,15 +143,22 @@ def run_completion(
     )
 
 
+def _sampler(request: CompletionRequest, settings: Settings, words: Words, typed: str) -> Sampler:
+    sampler = make_sampler(sampling_params(settings, request))
+    if not typed:
+        return sampler
+    return HealingSampler(sampler, words.prefixes, words.vocabulary, typed)
+
+
 def _prompt(
-    request: CompletionRequest, settings: Settings, bench: Workbench, n_predict: int
+    request: CompletionRequest, prefix: str, settings: Settings, bench: Workbench, n_predict: int
 ) -> FimPrompt:
     prompt = build_prompt(
         bench.words.family,
         bench.words.vocabulary,
         repo_name=request.repo_name,
         path=request.path,
-        prefix=request.prefix,
+        prefix=prefix,
         suffix=request.suffix,
         budget=prompt_budget(settings, bench.weights, n_predict),
         window=bench.windows.get(request.uri),
@@ -160,6 +169,7 @@ def _prompt(
 
 def _draft_context(
     request: CompletionRequest,
+    n_prefix: int,
     prompt: FimPrompt,
     bench: Workbench,
     sources: DraftSources,
@@ -168,7 +178,9 @@ def _draft_context(
         return DraftContext(prompt=prompt.tokens)
     tokenize = bench.words.vocabulary.tokenize
     buffer = bench.buffers.tokens_of_request(request.uri, request.prefix + request.suffix, tokenize)
-    before, after = buffer.split(len(request.prefix))
+    # What the model says first is the text between the two places once more.
+    before, _ = buffer.split(n_prefix)
+    _, after = buffer.split(len(request.prefix))
     cost = bench.weights.verify_cost
     return DraftContext(
         prompt=prompt.tokens,

@@ -22,6 +22,8 @@ Tokenize: TypeAlias = Callable[[str], TokenArray]
 
 BLOCK_LINES = 24
 """Lines per block: small, since the block at the cursor is tokenised at every new line."""
+N_KEPT_PIECES = 4
+"""Parts of blocks whose tokens are kept: those around two places of one buffer."""
 MAX_BLOCK_CHARS = 8192
 """A longer block is cut inside a line (minified files)."""
 
@@ -91,21 +93,24 @@ class BufferTokens:
         for block_idx, block in enumerate(self._blocks):
             end = start + len(block.text)
             if offset < end:
-                before, after = block.text[: offset - start], block.text[offset - start :]
-                self._pieces = {piece: self._piece(piece) for piece in (before, after)}
+                before = self._piece(block.text[: offset - start])
+                after = self._piece(block.text[offset - start :])
                 return (
-                    _joined([b.tokens for b in self._blocks[:block_idx]] + [self._pieces[before]]),
-                    _joined(
-                        [self._pieces[after]] + [b.tokens for b in self._blocks[block_idx + 1 :]]
-                    ),
+                    _joined([b.tokens for b in self._blocks[:block_idx]] + [before]),
+                    _joined([after] + [b.tokens for b in self._blocks[block_idx + 1 :]]),
                 )
             start = end
         return self.tokens(), EMPTY_TOKENS
 
     def _piece(self, text: str) -> TokenArray:
-        """Tokens of part of a block; those of the last split are kept."""
-        known = self._pieces.get(text)
-        return self._frozen(text) if known is None else known
+        """Tokens of part of a block; those of the last splits are kept."""
+        tokens = self._pieces.pop(text, None)
+        if tokens is None:
+            tokens = self._frozen(text)
+        self._pieces[text] = tokens
+        while len(self._pieces) > N_KEPT_PIECES:
+            del self._pieces[next(iter(self._pieces))]
+        return tokens
 
     def _frozen(self, text: str) -> TokenArray:
         return self._tokenize(text) if text else EMPTY_TOKENS

@@ -19,6 +19,7 @@ from speclsp.decoding.verify_cost import VerifyCost, measure_verify_cost
 from speclsp.drafting.protocol import Drafter
 from speclsp.errors import ModelError, SpecLspError
 from speclsp.fim.families import FimFamily, family_for
+from speclsp.fim.healing import TokenPrefixes
 from speclsp.fim.protocol import Vocabulary
 from speclsp.request import LogLevel
 from speclsp.settings import Settings
@@ -68,6 +69,7 @@ class Words:
 
     vocabulary: Vocabulary
     family: FimFamily
+    prefixes: TokenPrefixes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +142,11 @@ class LlamaLoader:
 
         route_log(lambda level, line: self._log("debug", f"llama.cpp: {level}: {line}"))
         vocabulary = load_vocabulary(model_files(settings).target)
-        return Words(vocabulary=vocabulary, family=family_for(vocabulary, settings.fim_template))
+        return Words(
+            vocabulary=vocabulary,
+            family=family_for(vocabulary, settings.fim_template),
+            prefixes=TokenPrefixes(vocabulary),
+        )
 
     def weights(self, settings: Settings, words: Words, progress: Progress, log: Log) -> Weights:
         """Load target and draft model; a draft model that fails is a problem, not the end."""

@@ -49,12 +49,17 @@ class CompletionText:
         rules: StopRules,
         *,
         end_tokens: frozenset[int] = frozenset(),
+        typed: str = "",
     ) -> None:
-        """``end_tokens`` end the text beside the vocabulary's own: those of the FIM family."""
+        """``end_tokens`` end the text beside the vocabulary's own: those of the FIM family.
+
+        ``typed`` is what stands before the cursor already and comes again first, byte by byte.
+        """
         self._piece = vocabulary.piece
         self._end_tokens = vocabulary.end_tokens | end_tokens
         self._rules = rules
         self._detokenizer = Utf8Detokenizer()
+        self._n_typed_bytes = len(typed.encode("utf-8", "replace"))
         self._text = ""
         self._line_start = 0
         self._lines: list[str] = []
@@ -69,7 +74,10 @@ class CompletionText:
         if token in self._end_tokens:
             self._stopped_by = "end"
             return True
-        characters = self._detokenizer.feed(self._piece(token)).replace("\r", "")
+        piece = self._piece(token)
+        n_typed = min(self._n_typed_bytes, len(piece))
+        self._n_typed_bytes -= n_typed
+        characters = self._detokenizer.feed(piece[n_typed:]).replace("\r", "")
         self._grow(characters)
         if self._detokenizer.is_broken and not self._is_stopped():
             self._stopped_by = "bytes"

@@ -62,7 +62,7 @@ def ready(completer: LocalCompleter) -> LocalCompleter:
     return completer
 
 
-def request(uri: str = "file:///p/a.py", prefix: str = "def f():\n    ", **fields):
+def request(uri: str = "file:///p/a.py", prefix: str = "def f():\n", **fields):
     return CompletionRequest(
         uri=uri,
         path="a.py",
@@ -96,10 +96,17 @@ def test_a_request_gets_the_models_text(make):
 def test_the_next_keystroke_evaluates_only_what_changed(make):
     completer = ready(make(ScriptedLoader("return 1")))
     first = ask(completer).result(WAIT_S)
-    second = ask(completer, prefix="def f():\n    r").result(WAIT_S)
-    assert second.text == "eturn 1"
-    assert second.stats.n_prompt == first.stats.n_prompt + 1
+    second = ask(completer, prefix="def f():\nre").result(WAIT_S)
+    assert second.text == "turn 1"
+    assert second.stats.n_prompt == first.stats.n_prompt + 1  # "e" is held back
     assert second.stats.n_prompt_evaluated <= 1
+
+
+def test_what_was_typed_last_is_said_again_and_not_shown(make):
+    completer = ready(make(ScriptedLoader("return 1")))
+    for typed in ("    ", "  ", "    return", "    re", "    return 1"):
+        result = ask(completer, prefix=f"def f():\n{typed}").result(WAIT_S)
+        assert typed.strip(" ") + result.text == "return 1"
 
 
 def test_loading_is_told_and_answered_at_once(make):

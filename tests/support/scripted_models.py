@@ -12,6 +12,7 @@ from speclsp.engine.models import Log, Progress, Weights, Words
 from speclsp.engine.scripted import ScriptedTarget
 from speclsp.errors import SpecLspError
 from speclsp.fim.families import family_for
+from speclsp.fim.healing import TokenPrefixes
 from speclsp.fim.protocol import FimTokenIds
 from speclsp.settings import Settings
 
@@ -111,7 +112,11 @@ class ScriptedLoader:
 
     def words(self, settings: Settings) -> Words:
         vocabulary = ByteVocabulary(self.fingerprint)
-        return Words(vocabulary=vocabulary, family=family_for(vocabulary, settings.fim_template))
+        return Words(
+            vocabulary=vocabulary,
+            family=family_for(vocabulary, settings.fim_template),
+            prefixes=TokenPrefixes(vocabulary),
+        )
 
     def weights(self, settings: Settings, words: Words, progress: Progress, log: Log) -> Weights:
         assert self.gate.wait(30)

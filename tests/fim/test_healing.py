@@ -1,0 +1,125 @@
+"""Token healing: the model is held to what was typed, byte by byte, and chooses freely after."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scripted_models import ByteVocabulary
+
+from speclsp.decoding.sampling import GreedySampler, SamplingParams, make_sampler
+from speclsp.fim.healing import HealingSampler, TokenPrefixes, held_back
+
+
+class PieceVocabulary(ByteVocabulary):
+    """All single bytes, and some longer tokens; the longest match tokenises."""
+
+    def __init__(self, *pieces: str) -> None:
+        super().__init__()
+        self.pieces = [piece.encode() for piece in pieces]
+        self.n_tokens = 262 + len(pieces)
+
+    def piece(self, token: int) -> bytes:
+        return self.pieces[token - 262] if token >= 262 else super().piece(token)
+
+    def tokenize(self, text: str) -> np.ndarray:
+        data, tokens = text.encode("utf-8", "replace"), []
+        while data:
+            fitting = [i for i, piece in enumerate(self.pieces) if data.startswith(piece)]
+            best = max(fitting, key=lambda i: len(self.pieces[i]), default=None)
+            tokens.append(data[0] if best is None else 262 + best)
+            data = data[len(self.piece(tokens[-1])) :]
+        return np.array(tokens, dtype=np.int32)
+
+
+WORDS = PieceVocabulary("Fran", "con", "ia", "France", " ", "    ", "   ", " return", "é", "🙂")
+
+
+@pytest.mark.parametrize(
+    ("line_before", "typed"),
+    [
+        ("", ""),
+        ("        ", "        "),
+        ("\t", "\t"),
+        ("x = Fran", "Fran"),
+        ("x = ", " "),
+        ("x\t return", " return"),
+        ("x = é", "é"),
+        ("x = 🙂", "🙂"),
+        ("x", ""),
+    ],
+)
+def test_the_last_token_of_the_line_is_held_back(line_before, typed):
+    assert held_back(WORDS, line_before) == typed
+
+
+def test_a_character_split_over_tokens_is_held_back_whole():
+    assert held_back(ByteVocabulary(), "x = é🙂") == "🙂"
+
+
+def sampled(vocabulary: PieceVocabulary, typed: str, logits: dict[str, float]) -> list[bytes]:
+    row = np.full(vocabulary.n_tokens, -5.0, dtype=np.float32)
+    for piece, logit in logits.items():
+        (token,) = vocabulary.tokenize(piece).tolist()
+        row[token] = logit
+    sampler = HealingSampler(GreedySampler(), TokenPrefixes(vocabulary), vocabulary, typed)
+    said: list[bytes] = []
+    while sum(map(len, said)) <= len(typed.encode()):
+        said.append(vocabulary.piece(sampler.sample(row)))
+    return said
+
+
+def test_a_broken_word_is_said_by_the_token_that_the_whole_word_has():
+    assert sampled(WORDS, "Fran", {"ia": 9.0, "France": 5.0, "Fran": 4.0}) == [b"France"]
+    assert sampled(WORDS, "Fran", {"con": 9.0, "Fran": 4.0})[:2] == [b"Fran", b"con"]
+
+
+def test_indentation_runs_into_the_word_behind_it():
+    said = sampled(WORDS, "    ", {"x": 9.0, "   ": 8.0, " return": 9.0, "    ": 4.0})
+    assert said == [b"   ", b" return"]
+
+
+@given(st.text(alphabet="Francoi e\tét🙂 ", max_size=12), st.integers(0, 2**32 - 1))
+def test_whatever_the_logits_the_typed_text_comes_first(typed, seed):
+    generator = np.random.default_rng(seed)
+    sampling = SamplingParams(temperature=1.0, top_k=40, top_p=0.9, min_p=0.05, seed=seed)
+    sampler = HealingSampler(make_sampler(sampling), TokenPrefixes(WORDS), WORDS, typed)
+    said = b""
+    for _ in range(len(typed.encode()) + 1):
+        row = generator.standard_normal(WORDS.n_tokens).astype(np.float32) * 4
+        said += WORDS.piece(sampler.sample(row))
+        if len(said) >= len(typed.encode()):
+            break
+    assert said.startswith(typed.encode())
+
+
+@given(st.binary(min_size=1, max_size=6))
+def test_the_index_equals_a_search_through_all_tokens(data):
+    found = set(TokenPrefixes(WORDS).going_along_with(data).tolist())
+    assert found == {
+        token
+        for token in range(WORDS.n_tokens)
+        if (piece := WORDS.piece(token))
+        and token not in WORDS.end_tokens
+        and (piece.startswith(data) or data.startswith(piece))
+    }
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("line_before", "typed"),
+    [("        ", "        "), ("        return", " return"), ("    x = ", " "), ("é", "")],
+)
+def test_the_embedded_vocabulary_is_healed_at_its_own_tokens(vocabulary, line_before, typed):
+    assert held_back(vocabulary, line_before) == typed
+
+
+@pytest.mark.real
+def test_every_split_of_a_line_is_a_prefix_and_what_is_held_back(vocabulary):
+    line = "    def größe(self, name: str) -> dict[str, Any]:  # 🙂 fertig"
+    prefixes = TokenPrefixes(vocabulary)
+    for end in range(len(line) + 1):
+        typed = held_back(vocabulary, line[:end])
+        assert line[:end].endswith(typed)
+        assert typed == "" or prefixes.going_along_with(typed.encode()).size > 0
