@@ -78,7 +78,17 @@ class HeadlessSession:
     # --- the reading side -----------------------------------------------------------------------
 
     def receive(self, body: bytes) -> bool:
-        """Take one message; returns False after ``shutdown``, when no more is to be read."""
+        """Take one message; returns False after ``shutdown``, when no more is to be read.
+
+        Whatever the message is, and whatever is wrong with this program, it does not raise.
+        """
+        try:
+            return self._receive(body)
+        except Exception as error:  # noqa: BLE001  # a bug of ours: reported, and the rest goes on
+            self._write(json_rpc.error_object(None, self._internal_error(error)))
+            return True
+
+    def _receive(self, body: bytes) -> bool:
         try:
             value = json_rpc.parse(body)
         except RpcError as error:
@@ -119,6 +129,8 @@ class HeadlessSession:
             self._accept_call(call, id_, reply)
         except RpcError as error:
             reply(json_rpc.error_object(id_, error))
+        except Exception as error:  # noqa: BLE001  # a bug of ours: the others go on
+            reply(json_rpc.error_object(id_, self._internal_error(error)))
 
     def _accept_call(self, call: Call, id_: CallId | None, answer: Answer) -> None:
         params_type = METHODS.get(call.method)
@@ -174,11 +186,14 @@ class HeadlessSession:
         except SpecLspError as error:
             return json_rpc.error_object(job.id, json_rpc.engine_error(error))
         except Exception as error:  # noqa: BLE001  # a bug of ours: reported, and the rest goes on
-            self._report(error)
-            text = f"Internal error: {type(error).__name__}: {error}."
-            return json_rpc.error_object(job.id, RpcError(json_rpc.INTERNAL_ERROR, text))
+            return json_rpc.error_object(job.id, self._internal_error(error))
         finally:
             self._forget(job)
+
+    def _internal_error(self, error: Exception) -> RpcError:
+        self._report(error)
+        text = f"Internal error: {type(error).__name__}: {error}."
+        return RpcError(json_rpc.INTERNAL_ERROR, text)
 
     def _result(self, job: _Job) -> Any:
         if job.method == "complete":

@@ -26,6 +26,11 @@ Params = TypeVar("Params")
 
 _PLACE = re.compile(r" - at `\$(?P<place>[^`]*)`")
 _FIELD = re.compile(r"field `(?P<field>[^`]*)`")
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair of surrogates
+    rb"|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    rb"|\\."
+)
 
 
 class RpcError(Exception):
@@ -48,11 +53,26 @@ class Call(msgspec.Struct, frozen=True):
 
 
 def parse(body: bytes) -> Any:
-    """Return the JSON value of a message.  Raises :class:`RpcError` with PARSE_ERROR."""
+    """Return the JSON value of a message.  Raises :class:`RpcError` with PARSE_ERROR.
+
+    A lone surrogate, which JavaScript's JSON.stringify writes as an escape, becomes U+FFFD: UTF-8
+    has no form for it.
+    """
+    try:
+        return _decoded(body)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        # What is not UTF-8 is a ValueError, which msgspec passes on as it is.
+        raise RpcError(PARSE_ERROR, f"Parse error: {error}.") from error
+
+
+def _decoded(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise RpcError(PARSE_ERROR, f"Parse error: {error}.") from error
+    except msgspec.DecodeError:
+        mended = _ESCAPE.sub(lambda m: rb"\ufffd" if m["lone"] else m[0], body)
+        if mended == body:
+            raise
+    return msgspec.json.decode(mended)
 
 
 def read_call(value: Any) -> Call:

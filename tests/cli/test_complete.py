@@ -142,6 +142,14 @@ def test_content_length_frames_and_broken_messages() -> None:
     assert by_id[3]["error"]["data"] == {"field": "$.params.nPredict"}
 
 
+def test_bytes_that_are_no_utf8_are_answered_and_the_rest_goes_on() -> None:
+    broken = b'{"jsonrpc":"2.0","id":1,"method":"complete","params":{"prefix":"\xff"}}\n'
+    found = answers(complete(broken + lines({"jsonrpc": "2.0", "id": 2, "method": "statistics"})))
+    assert [answer["id"] for answer in found] == [None, 2]
+    assert found[0]["error"]["code"] == -32700
+    assert found[1]["result"]["nRequests"] == 0
+
+
 def test_settings_and_drafters_by_option() -> None:
     data = lines(request(1, PREFIXES[2]), {"jsonrpc": "2.0", "id": 2, "method": "statistics"})
     found = answers(complete(data, "--drafters", "prompt-lookup", "--log-level", "error"))

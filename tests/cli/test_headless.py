@@ -121,11 +121,8 @@ def test_ids_come_back_as_they_are(pipe: Pipe, id_: Any) -> None:
         (b"hello", -32700, None),
         (b"\xff\xfe", -32700, None),
         (b"[" * 100_000, -32700, None),
-        (
-            b'{"jsonrpc":"2.0","id":1,"method":"complete","params":{"prefix":"\\ud800"}}',
-            -32700,
-            None,
-        ),
+        (b'{"jsonrpc":"2.0","id":1,"method":"complete","params":{"prefix":"\xff"}}', -32700, None),
+        (b'{"jsonrpc":"2.0","id":1,"method":"statistics\\ud8', -32700, None),
         (b"1", -32600, None),
         (b"null", -32600, None),
         (b"[]", -32600, None),
@@ -149,6 +146,43 @@ def test_broken_messages(pipe: Pipe, raw: bytes, code: int, id_: Any) -> None:
     assert broken["id"] == id_
     assert "result" not in broken
     assert good["result"]["text"] == "<x>"
+
+
+@pytest.mark.parametrize(
+    ("written", "prefix"),
+    [
+        (r"a\ud800b", "a\ufffdb"),
+        (r"\uDFFF", "\ufffd"),
+        (r"\ude00\ud83d", "\ufffd\ufffd"),
+        (r"\ud83d\ud83d\ude00", "\ufffd😀"),
+        (r"\ud83d\ude00", "😀"),
+        (r"\\ud800\ud800", r"\ud800" + "\ufffd"),
+        (r"\"\\\ud800\n", '"\\\ufffd\n'),
+    ],
+)
+def test_lone_surrogates_are_replaced(pipe: Pipe, written: str, prefix: str) -> None:
+    body = f'{{"jsonrpc":"2.0","id":1,"method":"complete","params":{{"prefix":"{written}"}}}}'
+    (answer,) = pipe.run(body.encode())
+    assert answer["id"] == 1
+    assert answer["result"]["text"] == f"<{prefix}>"
+
+
+@pytest.mark.parametrize(
+    ("broken", "id_"), [("parse", None), ("read_call", None), ("read_params", 1)]
+)
+def test_a_bug_of_ours_ends_nothing(
+    pipe: Pipe, broken: str, id_: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError("oh")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"speclsp.cli.json_rpc.{broken}", fail)
+        assert pipe.send(completing(1))
+    first, second = pipe.run(completing(2))
+    assert (first["id"], first["error"]["code"]) == (id_, -32603)
+    assert [type(bug) for bug in pipe.bugs] == [ZeroDivisionError]
+    assert second["result"]["text"] == "<x>"
 
 
 @pytest.mark.parametrize(
