@@ -12,6 +12,7 @@ from speclsp.completer.events import EventQueue
 from speclsp.drafting.protocol import TokenCorpus
 from speclsp.engine.models import Words
 from speclsp.errors import StoreError
+from speclsp.index_store.segment_store import SegmentStore
 from speclsp.index_store.token_store import TokenStore
 from speclsp.request import Document, IndexStats, WorkspaceFolder
 from speclsp.settings import Settings
@@ -131,6 +132,7 @@ class Project:
             settings=settings,
             emit=self._events.emit,
             token_store=self._store,
+            segment_store=SegmentStore.open(self._report) if settings.persist else None,
             busy=self._busy,
         )
         index.set_open(self._open)

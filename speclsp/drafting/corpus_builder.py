@@ -59,6 +59,11 @@ class CorpusBuilder:
         return sum(slot.segment.n_tokens for slot in self._slots)
 
     @property
+    def n_living_tokens(self) -> int:
+        """Tokens in segments, removed ones left out."""
+        return sum(slot.n_living_tokens for slot in self._slots)
+
+    @property
     def segments(self) -> list[Segment]:
         """All segments, the oldest first."""
         return [slot.segment for slot in self._slots]

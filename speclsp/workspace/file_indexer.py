@@ -1,26 +1,33 @@
-"""Turns files into tokens and tokens into a corpus; knows no threads, and no folders' rules."""
+"""Turns files into tokens and tokens into corpora; knows no threads, and no folders' rules.
+
+Each workspace folder has a corpus of its own, so that it can be kept, forgotten and closed by
+itself.  A content that several folders hold is in one of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Final
 
 from speclsp.drafting.corpus import SegmentedCorpus
-from speclsp.drafting.corpus_builder import CorpusBuilder
+from speclsp.drafting.corpus_builder import MAX_SEGMENTS, CorpusBuilder
 from speclsp.drafting.protocol import TokenArray
 from speclsp.drafting.segment import MAX_TOKEN
+from speclsp.drafting.suffix_array import SortInterruptedError
 from speclsp.errors import SpecLspError, StoreError
+from speclsp.index_store.segment_store import SegmentStore
 from speclsp.index_store.token_store import TokenStore
 from speclsp.request import LogLevel
+from speclsp.settings import Settings
 from speclsp.workspace.file_table import FileRecord, FileTable
+from speclsp.workspace.kept_folders import KeptFolders
 from speclsp.workspace.scan import FoundFile
 from speclsp.workspace.source_text import SourceText, read_source
 
-MAX_TOKENS: Final = 20_000_000
-"""Tokens in the index, which takes 16 bytes of memory for each."""
-
 _FIRST_FLUSH: Final = 8_192
 _LARGEST_FLUSH: Final = 1_000_000
+_LEAST_SEGMENTS: Final = 2
 
 
 class FileIndexer:
@@ -31,28 +38,61 @@ class FileIndexer:
         tokenize: Callable[[str], TokenArray],
         fingerprint: str,
         token_store: TokenStore | None,
+        segment_store: SegmentStore | None,
         log: Callable[[LogLevel, str], None],
+        closing: Callable[[], bool],
     ) -> None:
+        """``closing`` says whether what takes long is not worth its while any more."""
         self.table = FileTable()
-        self._builder = CorpusBuilder()
+        self._builders: dict[str, CorpusBuilder] = {}
         self._tokenize = tokenize
         self._fingerprint = fingerprint
         self._token_store = token_store
+        self._kept = KeptFolders(segment_store, fingerprint, log)
         self._log = log
+        self._closing = closing
         self._is_full = False
+        self._n_searchable_tokens = 0
         self._orphans: set[bytes] = set()
+
+    def open_folder(self, root: str, max_index_tokens: int) -> None:
+        """Before a folder is scanned: bring back what was kept of it in the last session.
+
+        Nothing of that is found before :meth:`index` has seen its file again.
+        """
+        self.table.forget_skipped(root)
+        self._kept.open(root, self._builder(root), max_index_tokens - self._n_tokens)
+
+    def folder_is_scanned(self, root: str) -> None:
+        """After a folder was scanned: what was not seen again is gone."""
+        self._kept.is_scanned(root)
+        self._builder(root).release()
+
+    def close_folder(self, root: str) -> None:
+        """Take all files of a folder out."""
+        self.forget(root, self.table.paths(root))
+        self._kept.forget(root)
+        if root in self._builders:
+            self._builders[root].release()
+            self.flush()
+
+    def keep(self, root: str) -> None:
+        """Keep a folder's index for the next session."""
+        self._kept.save(root, self._builder(root), self.table.records(root))
 
     def is_news(self, root: str, file: FoundFile) -> bool:
         """Whether a file is new or differs from when it was last read."""
         record = self.table.record(root, file.path)
         return record is None or record.signature != file.signature
 
-    def index(self, root: str, file: FoundFile, max_file_size: int) -> None:
-        """Read a file and take its tokens in; they can be searched after a flush."""
-        source = read_source(file.path, max_file_size)
-        content = None
-        if isinstance(source, SourceText) and self._take_in(root, source, file.path):
-            content = source.content
+    def index(self, root: str, file: FoundFile, settings: Settings) -> None:
+        """Take a file in, reading it where need be; it can be searched after a flush."""
+        content = self._kept.content(root, file)
+        if content is None or not self._has(content):
+            content = None
+            source = read_source(file.path, settings.max_file_size)
+            if isinstance(source, SourceText):
+                content = self._take_in(root, source, file.path, settings.max_index_tokens)
         self._orphaned(self.table.put(root, file.path, FileRecord(file.signature, content)))
 
     def forget(self, root: str, paths: Iterable[str]) -> None:
@@ -62,15 +102,24 @@ class FileIndexer:
 
     def flush_when_due(self) -> bool:
         """Make files searchable when enough are waiting; returns whether it did."""
-        due = max(_FIRST_FLUSH, min(_LARGEST_FLUSH, self._builder.n_indexed_tokens // 3))
-        if self._builder.n_pending_tokens < due:
+        n_pending = sum(builder.n_pending_tokens for builder in self._builders.values())
+        n_waiting = self._n_living_tokens + n_pending - self._n_searchable_tokens
+        due = max(_FIRST_FLUSH, min(_LARGEST_FLUSH, self._n_searchable_tokens // 3))
+        if n_waiting < due:
             return False
         self.flush()
         return True
 
     def flush(self) -> None:
         """Make all files searchable, and keep their tokens."""
-        self._builder.flush()
+        with suppress(SortInterruptedError):
+            for builder in self._builders.values():
+                builder.flush(self._closing)
+        for root in list(self._builders):
+            if not self._builders[root].n_indexed_tokens and not self.table.paths(root):
+                del self._builders[root]
+        self._share_segments()
+        self._n_searchable_tokens = self._n_living_tokens
         if self._token_store is not None:
             try:
                 self._token_store.flush()
@@ -80,16 +129,23 @@ class FileIndexer:
     def snapshot(self) -> SegmentedCorpus:
         """Return what can be searched now."""
         self._orphans.clear()
-        return self._builder.snapshot()
+        return SegmentedCorpus(
+            view for builder in self._builders.values() for view in builder.views()
+        )
 
     @property
     def orphans(self) -> frozenset[bytes]:
         """Contents that no file holds any more, but that the last snapshot still has."""
         return frozenset(self._orphans)
 
-    def settle(self) -> None:
-        """Tidy up in idle time."""
-        self._builder.settle()
+    def settle(self, interrupted: Callable[[], bool]) -> bool:
+        """Tidy up in idle time; False when interrupted."""
+        try:
+            for builder in self._builders.values():
+                builder.settle(interrupted)
+        except SortInterruptedError:
+            return False
+        return True
 
     def note_use(self, root: str) -> None:
         """Tell the store which tokens a folder uses, so that it keeps them."""
@@ -100,22 +156,57 @@ class FileIndexer:
         except StoreError as error:
             self._give_store_up(error)
 
-    def _take_in(self, root: str, source: SourceText, path: str) -> bool:
-        """Whether the file's content is in the index now."""
+    @property
+    def _n_tokens(self) -> int:
+        """Tokens that are indexed or wait to be, removed ones included."""
+        return sum(
+            builder.n_indexed_tokens + builder.n_pending_tokens
+            for builder in self._builders.values()
+        )
+
+    @property
+    def _n_living_tokens(self) -> int:
+        return sum(builder.n_living_tokens for builder in self._builders.values())
+
+    def _builder(self, root: str) -> CorpusBuilder:
+        if root not in self._builders:
+            self._builders[root] = CorpusBuilder()
+            self._share_segments()
+        return self._builders[root]
+
+    def _share_segments(self) -> None:
+        """Let the folders that hold something have about as many segments together as one has."""
+        for builder in self._builders.values():
+            builder.max_segments = max(_LEAST_SEGMENTS, MAX_SEGMENTS // len(self._builders))
+
+    def _has(self, content: bytes) -> bool:
+        """Whether a content is in the index, after its removal was taken back if need be."""
+        builders = self._builders.values()
+        return any(content in builder for builder in builders) or any(
+            builder.revive(content) for builder in builders
+        )
+
+    def _take_in(
+        self, root: str, source: SourceText, path: str, max_index_tokens: int
+    ) -> bytes | None:
+        """Return the content of a file, if it is in the index now."""
         content = source.content
-        if content in self._builder or self._builder.revive(content):
-            return True
-        n_tokens = self._builder.n_indexed_tokens + self._builder.n_pending_tokens
-        if n_tokens >= MAX_TOKENS:
+        if self._has(content):
+            return content
+        n_tokens = self._n_tokens
+        if n_tokens >= max_index_tokens:
             if not self._is_full:
                 self._is_full = True
-                self._log("warning", f"the project index is full at {n_tokens:,} tokens")
-            return False
+                self._log(
+                    "warning",
+                    f"the project index is full at {n_tokens:,} tokens (max_index_tokens)",
+                )
+            return None
         tokens = self._tokens(root, source, path)
         if tokens is None:
-            return False
-        self._builder.add(content, tokens)
-        return True
+            return None
+        self._builder(root).add(content, tokens)
+        return content
 
     def _tokens(self, root: str, source: SourceText, path: str) -> TokenArray | None:
         stored = self._stored(source.content)
@@ -152,4 +243,5 @@ class FileIndexer:
     def _orphaned(self, content: bytes | None) -> None:
         if content is not None:
             self._orphans.add(content)
-            self._builder.remove(content)
+            for builder in self._builders.values():
+                builder.remove(content)

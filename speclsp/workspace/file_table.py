@@ -72,6 +72,17 @@ class FileTable:
                 if all(path in paths for _, path in self._holders[content])
             }
 
+    def forget_skipped(self, root: str) -> None:
+        """Forget the files of a folder that were read and are not indexed."""
+        with self._lock:
+            records = self._records.get(root, {})
+            for path in [path for path, record in records.items() if record.content is None]:
+                del records[path]
+
+    def records(self, root: str) -> Iterator[tuple[str, FileRecord]]:
+        """Iterate over a folder's files."""
+        yield from list(self._records.get(root, {}).items())
+
     def contents(self, root: str) -> Iterator[bytes]:
         """Iterate over the contents of a folder's files."""
         for record in list(self._records.get(root, {}).values()):

@@ -55,6 +55,8 @@ def scan_folder(
     progress: ScanProgress,
 ) -> bool:
     """Scan a whole folder; False when interrupted.  What was done until then counts."""
+    if not folder.is_scanned:
+        indexer.open_folder(folder.root, settings.max_index_tokens)
     folder.rules = IgnoreRules(Path(folder.root), settings.exclude)
     tally = ScanTally()
     found = _found(folder, settings, around, tally, start="")
@@ -72,7 +74,7 @@ def scan_folder(
         around.make_way()
         if around.interrupted():
             break
-        indexer.index(folder.root, file, settings.max_file_size)
+        indexer.index(folder.root, file, settings)
         if indexer.flush_when_due():
             around.publish()
         progress.report(n_done)
@@ -81,6 +83,7 @@ def scan_folder(
     if around.interrupted():
         return False
     folder.is_scanned = True
+    indexer.folder_is_scanned(folder.root)
     indexer.note_use(folder.root)
     return True
 
@@ -120,7 +123,7 @@ def apply_changes(
             continue
         n_room -= is_new
         around.make_way()
-        indexer.index(folder.root, file, settings.max_file_size)
+        indexer.index(folder.root, file, settings)
     indexer.flush()
     around.publish()
     return True

@@ -8,6 +8,7 @@ completion that is being computed, and for a change of mind.
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import threading
 import time
@@ -18,6 +19,7 @@ from typing import Final
 from speclsp.drafting.corpus import SegmentedCorpus
 from speclsp.drafting.protocol import TokenArray, TokenCorpus
 from speclsp.errors import SpecLspError
+from speclsp.index_store.segment_store import SegmentStore
 from speclsp.index_store.token_store import TokenStore
 from speclsp.request import Event, IndexStats, LogLevel, LogLine, Problem, WorkspaceFolder
 from speclsp.settings import Settings
@@ -37,10 +39,19 @@ _PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 0.25
 """A busy engine holds indexing up this long at most; it then works as long before it waits."""
 
+_SETTLE_AFTER_S: Final = 30.0
+"""Seconds after which changes are merged with what was there, and kept for the next session."""
+
 _JOIN_S: Final = 5.0
 _MAX_FAILURES: Final = 3
 
-_INDEX_SETTINGS: Final = ("index_project", "max_file_size", "max_files", "exclude")
+_INDEX_SETTINGS: Final = (
+    "index_project",
+    "max_file_size",
+    "max_files",
+    "exclude",
+    "max_index_tokens",
+)
 
 
 class ProjectIndex:
@@ -59,12 +70,15 @@ class ProjectIndex:
         settings: Settings,
         emit: Callable[[Event], None],
         token_store: TokenStore | None,
+        segment_store: SegmentStore | None = None,
         busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self._emit = emit
         self._busy = busy
         self._settings = settings
-        self._indexer = FileIndexer(tokenize, fingerprint, token_store, self._log)
+        self._indexer = FileIndexer(
+            tokenize, fingerprint, token_store, segment_store, self._log, lambda: self._closing
+        )
         self._wake = threading.Condition()
         self._folders: dict[str, Folder] = {}
         self._to_scan: dict[str, None] = {}
@@ -72,7 +86,7 @@ class ProjectIndex:
         self._changes = ChangeBatch()
         self._closing = False
         self._scanning = False
-        self._unsettled = False
+        self._settle_at_s = math.inf
         self._working_until_s = 0.0
         self._sweep_at_s = time.monotonic() + _SWEEP_S
         self._watcher: Watcher | None = Watcher(self.changed)
@@ -157,9 +171,14 @@ class ProjectIndex:
 
     def _run(self) -> None:
         n_failures = 0
-        while not self._closing and n_failures < _MAX_FAILURES:
+        is_closed = False
+        while not is_closed and n_failures < _MAX_FAILURES:
             try:
-                self._next_work()
+                is_closed = self._closing
+                if is_closed:
+                    self._keep()
+                else:
+                    self._next_work()
             except Exception as error:  # noqa: BLE001  nothing may end the thread unsaid
                 n_failures += 1
                 self._emit(
@@ -195,22 +214,21 @@ class ProjectIndex:
             self._scan(folder)
         elif changes:
             self._apply(changes)
-        elif not self._closing:
+        elif not self._closing and time.monotonic() >= self._settle_at_s:
             self._settle()
 
     def _is_work_due(self) -> bool:
         if self._to_scan or self._to_forget:
             return True
-        ready_s = self._changes.ready_s
-        return (self._unsettled and ready_s is None) or self._seconds_to_work() == 0
+        return self._seconds_to_work() == 0
 
     def _seconds_to_work(self) -> float:
         ready_s = self._changes.ready_s
-        until_s = self._sweep_at_s if ready_s is None else min(self._sweep_at_s, ready_s)
-        return max(0.0, until_s - time.monotonic())
+        until_s = self._settle_at_s if ready_s is None else ready_s
+        return max(0.0, min(until_s, self._sweep_at_s) - time.monotonic())
 
     def _forget(self, root: str) -> None:
-        self._indexer.forget(root, self._indexer.table.paths(root))
+        self._indexer.close_folder(root)
         self._watch()
         self._publish()
 
@@ -218,6 +236,7 @@ class ProjectIndex:
         settings = self._settings
         if not settings.index_project:
             folder.walked = {}
+            folder.is_scanned = False
             self._forget(folder.root)
             return
         token = f"speclsp/index/{os.getpid()}/{next(self._scan_numbers)}"
@@ -227,7 +246,7 @@ class ProjectIndex:
         around = self._surroundings(folder, settings)
         with progress:
             is_finished = scan_folder(folder, self._indexer, settings, around, progress)
-        self._unsettled = True
+        self._settle_soon(0.0)
         if not is_finished:
             self._scan_again(folder)
 
@@ -242,12 +261,28 @@ class ProjectIndex:
             around = self._surroundings(folder, settings)
             if inside and not apply_changes(folder, self._indexer, settings, around, inside):
                 self._scan_again(folder)
+        self._settle_soon(_SETTLE_AFTER_S)
 
     def _settle(self) -> None:
-        self._unsettled = False
         self._make_way()
-        self._indexer.settle()
+        if not self._indexer.settle(lambda: self._closing or self._is_hurried()):
+            # What came between comes first.
+            return
+        self._settle_at_s = math.inf
         self._publish()
+        self._keep()
+
+    def _settle_soon(self, wait_s: float) -> None:
+        self._settle_at_s = min(self._settle_at_s, time.monotonic() + wait_s)
+
+    def _is_hurried(self) -> bool:
+        """Whether work is waiting that users notice."""
+        return bool(self._to_scan or self._to_forget or self._changes.ready_s is not None)
+
+    def _keep(self) -> None:
+        for root, folder in list(self._folders.items()):
+            if folder.is_scanned:
+                self._indexer.keep(root)
 
     def _scan_again(self, folder: Folder) -> None:
         with self._wake:

@@ -22,12 +22,17 @@ class Signature:
 
     n_bytes: int
     mtime_ns: int
+    ctime_ns: int
     inode: int
 
     @classmethod
     def of(cls, status: os.stat_result) -> Signature:
         """Take it from a file's status."""
-        return cls(status.st_size, status.st_mtime_ns, status.st_ino)
+        return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+    def as_tuple(self) -> tuple[int, ...]:
+        """Return it as plain numbers."""
+        return (self.n_bytes, self.mtime_ns, self.ctime_ns, self.inode)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from speclsp.drafting.protocol import TokenArray
+from speclsp.index_store.segment_store import SegmentStore
 from speclsp.index_store.token_store import TokenStore
 from speclsp.request import Event, WorkspaceFolder
 from speclsp.settings import Settings
@@ -49,8 +50,10 @@ class IndexUnderTest:
         root: Path,
         *,
         token_store: TokenStore | None = None,
+        segment_store: SegmentStore | None = None,
         tokenize: WordTokenizer | None = None,
         busy: Callable[[], bool] = lambda: False,
+        fingerprint: str = "words",
         **settings: Any,
     ) -> None:
         self.root = root
@@ -58,10 +61,11 @@ class IndexUnderTest:
         self.tokenize = tokenize or WordTokenizer()
         self.index = ProjectIndex(
             self.tokenize,
-            "words",
+            fingerprint,
             settings=Settings(**settings),
             emit=self.events.append,
             token_store=token_store,
+            segment_store=segment_store,
             busy=busy,
         )
 

@@ -3,7 +3,7 @@ from speclsp.workspace.scan import Signature
 
 
 def record(content: bytes | None, n_bytes: int = 1) -> FileRecord:
-    return FileRecord(Signature(n_bytes, 1, 1), content)
+    return FileRecord(Signature(n_bytes, 1, 1, 1), content)
 
 
 def test_content_is_orphaned_with_its_last_file() -> None:
