@@ -64,11 +64,22 @@ class TextBuffer:
         self._text = None
 
     def replace(self, start: Cursor, end: Cursor, text: str) -> None:
-        """Put ``text`` in place of what lies between two cursors.
-
-        One line on each side is split anew with it: an edit may join a CR and an LF.
-        """
+        """Put ``text`` in place of what lies between two cursors."""
         start, end = min(start, end), max(start, end)
+        self._text = None
+        if start.line == end.line and "\n" not in text and "\r" not in text:
+            line = self._lines[start.line]
+            edited = line[: start.column] + well_formed(text) + line[end.column :]
+            if not edited.startswith("\n"):  # which may join a CR before it
+                self._lines[start.line] = edited
+                return
+        self._split_anew(start, end, text)
+
+    def _split_anew(self, start: Cursor, end: Cursor, text: str) -> None:
+        """Replace, and find the lines of what changed.
+
+        One line on each side is split with it: an edit may join a CR and an LF.
+        """
         first = max(start.line - 1, 0)
         last = min(end.line + 1, len(self._lines) - 1)
         before = "".join(self._lines[first : start.line]) + self._lines[start.line][: start.column]
@@ -77,7 +88,6 @@ class TextBuffer:
         if last < len(self._lines) - 1:
             lines.pop()  # the region ends with a line end, after which the next line stands
         self._lines[first : last + 1] = lines
-        self._text = None
 
     def cursor_at(self, line_idx: int, character: int, encoding: PositionEncoding) -> Cursor:
         """Return the cursor at a position of the wire, moved into the text where it is outside."""
@@ -113,11 +123,15 @@ def code_points(text: str, n_units: int, encoding: PositionEncoding) -> int:
 
     A count beyond the end gives the length of ``text``; a count inside a character leaves it out.
     """
+    text = text[:n_units]  # no character is shorter than one unit
     if encoding == "utf-32" or text.isascii():
-        return min(n_units, len(text))
+        return len(text)
     if encoding == "utf-8":
         return len(text.encode("utf-8")[:n_units].decode("utf-8", "ignore"))
-    return len(text.encode("utf-16-le")[: 2 * n_units].decode("utf-16-le", "ignore"))
+    units = text.encode("utf-16-le")
+    if len(units) == 2 * len(text):
+        return len(text)
+    return len(units[: 2 * n_units].decode("utf-16-le", "ignore"))
 
 
 def well_formed(text: str) -> str:

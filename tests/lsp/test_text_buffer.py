@@ -47,6 +47,40 @@ def test_edits_agree_with_the_plain_string(
         assert edited.n_lines == len(split_lines(text))
 
 
+@pytest.mark.parametrize(
+    ("text", "span", "inserted", "n_splits"),
+    [
+        ("a long line", (0, 2, 0, 6), "x", 0),
+        ("a\r\nlong\nline", (1, 0, 1, 4), "", 0),
+        ("a\rb\nc", (1, 0, 1, 1), "é", 0),
+        ("a\rb\nc", (1, 0, 1, 1), "", 1),  # which joins the CR and the LF
+        ("a\nb", (0, 0, 0, 0), "x\ry", 1),
+        ("a\nb", (0, 1, 1, 0), "x", 1),
+    ],
+)
+def test_only_edits_of_line_ends_look_for_lines(
+    text: str,
+    span: tuple[int, int, int, int],
+    inserted: str,
+    n_splits: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    edited = buffer(text)
+    start, end = Cursor(*span[:2]), Cursor(*span[2:])
+    expected = text[: offset(text, start)] + inserted + text[offset(text, end) :]
+    split: list[str] = []
+
+    def counted(part: str) -> list[str]:
+        split.append(part)
+        return split_lines(part)
+
+    monkeypatch.setattr("speclsp.lsp.text_buffer.split_lines", counted)
+    edited.replace(start, end, inserted)
+    assert len(split) == n_splits
+    assert edited.text == with_line_feeds(expected)
+    assert edited.n_lines == len(split_lines(expected))
+
+
 def offset(text: str, cursor: Cursor) -> int:
     lines = split_lines(text)
     return sum(len(line) for line in lines[: cursor.line]) + cursor.column
