@@ -70,7 +70,8 @@ class TextBuffer:
         if start.line == end.line and "\n" not in text and "\r" not in text:
             line = self._lines[start.line]
             edited = line[: start.column] + well_formed(text) + line[end.column :]
-            if not edited.startswith("\n"):  # which may join a CR before it
+            line_before = self._lines[start.line - 1] if start.line else ""
+            if not (line_before.endswith("\r") and edited.startswith("\n")):  # which would join
                 self._lines[start.line] = edited
                 return
         self._split_anew(start, end, text)
