@@ -1,0 +1,90 @@
+"""Counts without a model: what a human wrote stands for what the target would choose.
+
+A proposer drafts, the draft is compared with the human's text, and what agrees is accepted along
+with one token more, as in a target pass.  A fixed number of draft tokens is verified per pass and
+costs nothing, so that the figures tell what the drafters know and nothing about a machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from speclsp.drafting.proposer import Proposer
+from speclsp.drafting.protocol import DraftContext, DraftTree
+from speclsp.drafting.verify_curve import VerifyCurve
+
+FREE_CURVE: Final = VerifyCurve((1, 2), (1.0, 1.0))
+"""All passes take the same time."""
+
+
+@dataclass(slots=True)
+class ReplayCounts:
+    """Sums over replayed cursors."""
+
+    n_tokens: int = 0
+    n_passes: int = 0
+    n_draft_passes: int = 0
+    n_drafted: int = 0
+    n_accepted: int = 0
+    n_by_source: dict[str, int] = field(default_factory=dict)
+    """Accepted tokens by the drafter that they are credited to."""
+
+    @property
+    def tokens_per_pass(self) -> float:
+        """Tokens that a pass emits on average."""
+        return self.n_tokens / self.n_passes if self.n_passes else 0.0
+
+    @property
+    def acceptance(self) -> float:
+        """Accepted of the drafted tokens."""
+        return self.n_accepted / self.n_drafted if self.n_drafted else 0.0
+
+    @property
+    def mean_acceptance_length(self) -> float:
+        """Tokens that a pass with a draft emits on average."""
+        return 1.0 + self.n_accepted / self.n_draft_passes if self.n_draft_passes else 1.0
+
+
+def replay(
+    proposer: Proposer,
+    context: DraftContext,
+    truth: Sequence[int],
+    n_draft: int,
+    counts: ReplayCounts,
+) -> None:
+    """Replay one cursor with at most ``n_draft`` draft tokens per pass; adds to ``counts``."""
+    proposer.begin(context)
+    emitted: list[int] = []
+    while len(emitted) < len(truth):
+        n_max = min(n_draft, len(truth) - len(emitted) - 1)
+        tree = proposer.propose(emitted, n_max) if n_max > 0 else DraftTree()
+        path = list(accepted_path(tree, truth[len(emitted) :]))
+        counts.n_passes += 1
+        emitted += truth[len(emitted) : len(emitted) + len(path) + 1]
+        if not tree.tokens:
+            continue
+        counts.n_draft_passes += 1
+        counts.n_drafted += len(tree.tokens)
+        counts.n_accepted += len(path)
+        for node in path:
+            source = tree.sources[node]
+            counts.n_by_source[source] = counts.n_by_source.get(source, 0) + 1
+        proposer.accept(path)
+    counts.n_tokens += len(truth)
+
+
+def accepted_path(tree: DraftTree, truth: Sequence[int]) -> Iterator[int]:
+    """Yield the nodes that agree with ``truth`` but its last token, from the root down."""
+    children = {
+        (parent, token): node
+        for node, (parent, token) in enumerate(zip(tree.parents, tree.tokens, strict=True))
+    }
+    node = -1
+    for token in truth[:-1]:
+        child = children.get((node, token))
+        if child is None:
+            return
+        node = child
+        yield node
