@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from speclsp.drafting.draft_length import N_BUCKETS, PRIORS, bucket
 
@@ -41,162 +41,168 @@ _OTHER_SOURCE: Final = "open"
 """The source whose prior those get that have none."""
 
 _N_DECILES: Final = 10
+_OWN_PROBABILITY: Final = 1000
+"""Frequency classes from here on are deciles of a source's own probability."""
+
 _LOWEST_LOGIT: Final = -6.5
 _LOGIT_STEP: Final = 0.75
 _N_LOGITS: Final = 19
+_N_AGREEMENTS: Final = 4
+_VERDICT: Final = "="
+"""What stands for the second table among the names of cells."""
 
 
-class Evidence(NamedTuple):
-    """What one source says of a token: a cell of the first table."""
-
-    source: str
-    length_bucket: int
-    frequency: int
-    """0 … 6 from frequent to rare, 7 more where a longer match says otherwise; or, where the
-    source gives probabilities of its own, its decile of 1000 on."""
-
-
-class _Verdict(NamedTuple):
-    """A cell of the second table."""
-
-    agreement: int
-    """0 for one source, 1 for several; 2 more for a token that is not the place's best."""
-    logit: int
-
-
-_OWN_PROBABILITY: Final = 1000
-
-
-def evidence(
-    source: str, match_length: int, n_places: float, n_places_in_all: float, shadowed: bool
-) -> Evidence:
-    """Return the cell for a token that ``n_places`` of ``n_places_in_all`` continue with."""
-    share = n_places / n_places_in_all
-    if share > 0.999:
-        frequency = _SOLE if n_places < 1.5 else _FEW if n_places < 4 else _MANY
-    elif share >= 0.2:
-        frequency = _MOST if share >= 0.5 else _SOME
-    else:
-        frequency = _RARE if share >= 0.05 else _RAREST
-    return Evidence(source, bucket(match_length), frequency + N_FREQUENCIES * shadowed)
-
-
-def own_evidence(source: str, probability: float) -> Evidence:
-    """Return the cell for a token whose source gives its own probability, as a draft model does."""
-    decile = min(int(probability * _N_DECILES), _N_DECILES - 1)
-    return Evidence(source, 0, _OWN_PROBABILITY + decile)
+Cell: TypeAlias = list[float]
+"""How often what belongs to a cell was right, and how often it was seen."""
 
 
 class Calibration:
     """Both tables.  Belongs to the engine thread."""
 
     def __init__(self) -> None:
-        self._cells: dict[Evidence | _Verdict, list[float]] = {}
-        self._changed: set[Evidence | _Verdict] = set()
+        self._cells: dict[tuple[str, int, int], Cell] = {}
         self._sources: set[str] = set()
+        self._verdicts = [
+            [_new_cell(_probability(_LOWEST_LOGIT + _LOGIT_STEP * idx)) for idx in range(_N_LOGITS)]
+            for _ in range(_N_AGREEMENTS)
+        ]
 
-    def probability(self, cell: Evidence) -> float:
-        """Return how often a token with this evidence is right: the mean of the posterior."""
-        right, seen = self._cells.get(cell) or self._new_cell(cell)
-        return right / seen
+    def cell(
+        self,
+        source: str,
+        match_length: int,
+        n_places: float,
+        n_places_in_all: float,
+        *,
+        shadowed: bool,
+    ) -> Cell:
+        """Return the cell of a token that ``n_places`` of ``n_places_in_all`` continue with.
+
+        ``shadowed`` says that a longer match of the source continues otherwise.
+        """
+        share = n_places / n_places_in_all
+        if share > 0.999:
+            frequency = _SOLE if n_places < 1.5 else _FEW if n_places < 4 else _MANY
+        elif share >= 0.2:
+            frequency = _MOST if share >= 0.5 else _SOME
+        else:
+            frequency = _RARE if share >= 0.05 else _RAREST
+        if shadowed:
+            frequency += N_FREQUENCIES
+        key = (source, bucket(match_length), frequency)
+        return self._cells.get(key) or self._make(key)
+
+    def own_cell(self, source: str, probability: float) -> Cell:
+        """Return the cell of a token whose source gives a probability, as a draft model does."""
+        decile = min(int(probability * _N_DECILES), _N_DECILES - 1)
+        key = (source, 0, _OWN_PROBABILITY + decile)
+        return self._cells.get(key) or self._make(key)
 
     def best_probability(self, length_bucket: int) -> float:
         """Return the highest p̂ of any source for matches of a length whose places all agree.
 
         1 as long as no source is known.
         """
-        cells = [
-            Evidence(source, length_bucket, frequency)
+        keys = [
+            (source, length_bucket, frequency)
             for source in self._sources
             for frequency in (_SOLE, _FEW, _MANY)
         ]
-        return max(map(self.probability, cells), default=1.0)
+        cells = [self._cells.get(key) or self._make(key) for key in keys]
+        return max((right / seen for right, seen in cells), default=1.0)
 
     def joint(self, probability: float, agreement: int) -> float:
-        """Return how often tokens are right whose joined p̂ is ``probability``."""
-        place = _logit_place(probability)
-        low = int(place)
-        share = place - low
-        return (1.0 - share) * self._mean(agreement, low) + share * self._mean(agreement, low + 1)
+        """Return how often tokens are right whose joined p̂ is ``probability``.
+
+        ``agreement`` is 0 for one source, 1 for several, and 2 more for a token that is not the
+        best of its place.
+        """
+        verdicts = self._verdicts[agreement]
+        low, share = _logit_place(probability)
+        left, right = verdicts[low], verdicts[low + 1]
+        return (1.0 - share) * left[0] / left[1] + share * right[0] / right[1]
 
     def observe(
-        self, cells: Iterable[Evidence], probability: float, agreement: int, right: bool
+        self, cells: Iterable[Cell], probability: float, agreement: int, right: bool
     ) -> None:
-        """Learn that a token with this evidence and joined p̂ was right or not."""
+        """Learn that a token of these cells and with this joined p̂ was right or not."""
         for cell in cells:
-            self._add(cell, right, 1.0)
-        place = _logit_place(probability)
-        low = int(place)
-        self._add(_Verdict(agreement, low), right, 1.0 - (place - low))
-        self._add(_Verdict(agreement, low + 1), right, place - low)
+            _add(cell, right, 1.0)
+        low, share = _logit_place(probability)
+        verdicts = self._verdicts[agreement]
+        _add(verdicts[low], right, 1.0 - share)
+        _add(verdicts[low + 1], right, share)
+
+    def cells(self) -> dict[str, tuple[float, float]]:
+        """Return all that was learned, by names that :meth:`take` knows."""
+        named = {
+            f"{source}/{length_bucket}/{frequency}": (right, seen)
+            for (source, length_bucket, frequency), (right, seen) in self._cells.items()
+        }
+        for agreement, verdicts in enumerate(self._verdicts):
+            for idx, (right, seen) in enumerate(verdicts):
+                named[f"{_VERDICT}/{agreement}/{idx}"] = (right, seen)
+        return named
 
     def take(self, cells: Mapping[str, tuple[float, float]]) -> None:
-        """Take over cells that were learned before; names that are none are passed over."""
+        """Take over what was learned before; what can be no cell is passed over."""
         for name, (right, seen) in cells.items():
-            cell = _cell_of(name)
+            cell = self._cell_named(name)
             if cell is not None and 0.0 < right <= seen < math.inf:
-                self._new_cell(cell)[:] = right, seen
+                cell[:] = right, seen
 
-    def changes(self) -> dict[str, tuple[float, float]]:
-        """Return the cells that changed since the last call, by name."""
-        changed = {_name_of(cell): _pair(self._cells[cell]) for cell in self._changed}
-        self._changed.clear()
-        return changed
+    def _cell_named(self, name: str) -> Cell | None:
+        source, _, numbers = name.rpartition("/")
+        source, _, first_number = source.rpartition("/")
+        if not source or not (first_number.isdecimal() and numbers.isdecimal()):
+            return None
+        first, second = int(first_number), int(numbers)
+        if source == _VERDICT:
+            is_one = first < _N_AGREEMENTS and second < _N_LOGITS
+            return self._verdicts[first][second] if is_one else None
+        is_share = second < 2 * N_FREQUENCIES
+        is_decile = 0 <= second - _OWN_PROBABILITY < _N_DECILES
+        is_one = first < N_BUCKETS and (is_share or is_decile)
+        return self._make((source, first, second)) if is_one else None
 
-    def _mean(self, agreement: int, logit: int) -> float:
-        cell = _Verdict(agreement, logit)
-        right, seen = self._cells.get(cell) or self._new_cell(cell)
-        return right / seen
-
-    def _add(self, cell: Evidence | _Verdict, right: bool, weight: float) -> None:
-        counts = self._cells.get(cell) or self._new_cell(cell)
-        keep = 1.0 - weight / MEMORY
-        counts[0] = counts[0] * keep + (weight if right else 0.0)
-        counts[1] = counts[1] * keep + weight
-        self._changed.add(cell)
-
-    def _new_cell(self, cell: Evidence | _Verdict) -> list[float]:
-        counts = [PRIOR_WEIGHT * _prior(cell), PRIOR_WEIGHT]
-        self._cells[cell] = counts
-        if isinstance(cell, Evidence):
-            self._sources.add(cell.source)
-        return counts
+    def _make(self, key: tuple[str, int, int]) -> Cell:
+        self._sources.add(key[0])
+        cell = self._cells[key] = _new_cell(_prior(*key))
+        return cell
 
 
-def _prior(cell: Evidence | _Verdict) -> float:
-    if isinstance(cell, _Verdict):
-        return 1.0 / (1.0 + math.exp(-(_LOWEST_LOGIT + _LOGIT_STEP * cell.logit)))
-    if cell.frequency >= _OWN_PROBABILITY:
-        return (cell.frequency - _OWN_PROBABILITY + 0.5) / _N_DECILES
-    by_length = _PRIORS.get(cell.source.rpartition(":")[2]) or _PRIORS[_OTHER_SOURCE]
+def _new_cell(prior: float) -> Cell:
+    return [PRIOR_WEIGHT * prior, PRIOR_WEIGHT]
+
+
+def _add(cell: Cell, right: bool, weight: float) -> None:
+    keep = 1.0 - weight / MEMORY
+    cell[0] = cell[0] * keep + (weight if right else 0.0)
+    cell[1] = cell[1] * keep + weight
+
+
+def _prior(source: str, length_bucket: int, frequency: int) -> float:
+    if frequency >= _OWN_PROBABILITY:
+        return (frequency - _OWN_PROBABILITY + 0.5) / _N_DECILES
+    by_length = _PRIORS.get(source.rpartition(":")[2]) or _PRIORS[_OTHER_SOURCE]
     factors = (*_BY_FREQUENCY, *_BY_FREQUENCY_SHADOWED)
-    return min(by_length[cell.length_bucket] * factors[cell.frequency], HIGHEST)
+    return min(by_length[length_bucket] * factors[frequency], HIGHEST)
 
 
-def _logit_place(probability: float) -> float:
-    """Return where a probability lies between the second table's cells."""
-    clipped = min(max(probability, 1e-9), 1.0 - 1e-9)
-    logit = math.log(clipped / (1.0 - clipped))
-    return min(max((logit - _LOWEST_LOGIT) / _LOGIT_STEP, 0.0), _N_LOGITS - 1.001)
+def _probability(logit: float) -> float:
+    return 1.0 / (1.0 + math.exp(-logit))
 
 
-def _pair(counts: list[float]) -> tuple[float, float]:
-    return counts[0], counts[1]
+def _logit_place(probability: float) -> tuple[int, float]:
+    """Return the second table's cell below a probability, and the share of the one above it."""
+    if probability < _LEAST:
+        return 0, 0.0
+    if probability > _MOST_PROBABLE:
+        return _N_LOGITS - 2, 1.0
+    place = (math.log(probability / (1.0 - probability)) - _LOWEST_LOGIT) / _LOGIT_STEP
+    low = int(place)
+    return low, place - low
 
 
-def _name_of(cell: Evidence | _Verdict) -> str:
-    return "/".join(map(str, cell))
-
-
-def _cell_of(name: str) -> Evidence | _Verdict | None:
-    parts = name.split("/")
-    numbers = [part for part in parts[-2:] if part.isdecimal()]
-    if len(numbers) != 2:
-        return None
-    first, second = int(numbers[0]), int(numbers[1])
-    if len(parts) == 2:
-        return _Verdict(first, second) if first < 4 and second < _N_LOGITS else None
-    is_share = second < 2 * N_FREQUENCIES
-    is_decile = _OWN_PROBABILITY <= second < _OWN_PROBABILITY + _N_DECILES
-    is_known = first < N_BUCKETS and (is_share or is_decile)
-    return Evidence("/".join(parts[:-2]), first, second) if is_known else None
+_LEAST: Final = _probability(_LOWEST_LOGIT)
+_MOST_PROBABLE: Final = _probability(_LOWEST_LOGIT + _LOGIT_STEP * (_N_LOGITS - 1.001))

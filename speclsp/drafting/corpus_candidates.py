@@ -6,7 +6,7 @@ until enough places are known; of many, some stand for all.
 
 from __future__ import annotations
 
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol, TypeGuard
 
 from speclsp.drafting.candidates import Candidate
 from speclsp.drafting.corpus import Continuations
@@ -20,7 +20,6 @@ _ENOUGH_PLACES: Final = 16
 """So many places need no shorter match beside them."""
 
 
-@runtime_checkable
 class CandidateCorpus(TokenCorpus, Protocol):
     """A corpus that gives alternatives, as :class:`~speclsp.drafting.corpus.SegmentedCorpus`."""
 
@@ -30,6 +29,11 @@ class CandidateCorpus(TokenCorpus, Protocol):
         """Find what followed the longest suffix of ``tail`` at each place that has it."""
 
 
+def gives_candidates(corpus: TokenCorpus) -> TypeGuard[CandidateCorpus]:
+    """Whether a corpus gives alternatives.  Asking a protocol would take as long as a search."""
+    return hasattr(corpus, "continuations")
+
+
 def corpus_candidates(
     corpus: TokenCorpus, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
 ) -> list[Candidate]:
@@ -37,7 +41,7 @@ def corpus_candidates(
 
     At most ``n_tokens`` tokens of each place.  A corpus that gives no alternatives gives one.
     """
-    if not isinstance(corpus, CandidateCorpus):
+    if not gives_candidates(corpus):
         tokens, length = corpus.continuation(tail, n_min, n_max, n_tokens)
         return [Candidate(tokens.tolist(), SOURCE, length)] if tokens.size else []
     candidates: list[Candidate] = []

@@ -22,6 +22,7 @@ class MeasuredDrafter:
 
     def __init__(self, drafter: Drafter) -> None:
         self.drafter = drafter
+        self._branching = drafter if isinstance(drafter, TreeDrafter) else None
         self.name = drafter.name
         self._reset()
 
@@ -62,12 +63,12 @@ class MeasuredDrafter:
         self, generated: Sequence[int], n_max: int, n_min_match: int, n_vocab: int, clock: Clock
     ) -> list[Candidate]:
         """Return the candidates of a drafter that gives several, usable as :meth:`draft`'s."""
-        if self.failure is not None or not isinstance(self.drafter, TreeDrafter):
+        if self.failure is not None or self._branching is None:
             return []
         started = clock()
         self._n_draft_calls += 1
         try:
-            found = self.drafter.candidates(generated, n_max, n_min_match)
+            found = self._branching.candidates(generated, n_max, n_min_match)
             candidates = [
                 candidate for candidate in found if _is_usable(candidate.tokens, n_max, n_vocab)
             ]

@@ -35,18 +35,17 @@ _NOTHING: Final = DraftContext(prompt=())
 class SuffixDrafter:
     """Implements :class:`~speclsp.drafting.candidates.TreeDrafter`.
 
-    ``n_draft`` is the most tokens of one draft.
+    ``n_draft`` is the most tokens of one draft.  ``calibration`` serves drafts without a merger.
     """
 
     name = NAME
 
-    def __init__(self, *, n_draft: int) -> None:
+    def __init__(self, *, n_draft: int, calibration: Calibration | None = None) -> None:
         self._n_draft = n_draft
         self._text = LookupText(_NOTHING, DEPTH)
         self._corpora: tuple[TokenCorpus, ...] = ()
         self._n_generated = 0
-        # What follows serves drafts without a merger.
-        self._calibration = Calibration()
+        self._calibration = calibration or Calibration()
         self._curve = straight_curve(COST_PER_DRAFT_TOKEN)
         self._trie: CandidateTrie | None = None
         self._n_before = 0

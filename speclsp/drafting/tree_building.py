@@ -14,13 +14,18 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, NamedTuple, TypeAlias
 
-from speclsp.drafting.calibration import HIGHEST, Calibration, Evidence, evidence, own_evidence
+from speclsp.drafting.calibration import HIGHEST, Calibration, Cell
 from speclsp.drafting.candidates import Candidate
 from speclsp.drafting.protocol import DraftTree
 
 Groups: TypeAlias = list[tuple[str, Sequence[Candidate]]]
 """Candidates by source as the calibration knows it; of each source the longest match first."""
 
+_Opinions: TypeAlias = dict[int, list[tuple[str, Cell]]]
+"""By token: each source that gives it, and the cell that it is calibrated by."""
+
+_N_OPTIONS: Final = 8
+"""Most options of a place; further ones were next to never right."""
 LEAST_PATH: Final = 0.005
 """A path less probable than this is not followed, even where verifying it costs nothing."""
 
@@ -33,9 +38,12 @@ class Option(NamedTuple):
     """p̂ given that the place is reached."""
     source: str
     """Which source gives it the highest p̂."""
-    cells: tuple[Evidence, ...]
+    cells: tuple[Cell, ...]
+    """What each source that gives it is calibrated by."""
     joined: float
+    """What the sources together make of it, not calibrated yet."""
     agreement: int
+    """As :meth:`~speclsp.drafting.calibration.Calibration.joint` takes it."""
 
 
 class _Place:
@@ -58,7 +66,7 @@ class _Place:
     def options(self, calibration: Calibration) -> list[Option]:
         """Return the options, the most probable first."""
         if self._options is None:
-            self._options = _options(self._sort_in(), calibration)
+            self._options = _options(self._sort_in(calibration), calibration)
         return self._options
 
     def place_after(self, token: int) -> _Place:
@@ -68,10 +76,12 @@ class _Place:
             place = self.places[token] = _Place(self._following.get(token, []), self.depth + 1)
         return place
 
-    def _sort_in(self) -> dict[int, list[Evidence]]:
-        """Sort the candidates by their next token; return what each source says of it."""
-        found: dict[int, list[Evidence]] = {}
+    def _sort_in(self, calibration: Calibration) -> _Opinions:
+        """Sort the candidates by their next token, and note what each source says of it."""
+        opinions: _Opinions = {}
         depth = self.depth
+        if len(self._groups) == 1 and len(self._groups[0][1]) == 1:
+            return self._sole_opinion(calibration)
         for source, candidates in self._groups:
             # By token: the longest match that continues with it, and for how many places.
             firsts: dict[int, tuple[int, float]] = {}
@@ -79,10 +89,9 @@ class _Place:
             following: dict[int, list[Candidate]] = {}
             n_places = 0.0
             for candidate in candidates:
-                tokens = candidate.tokens
-                if len(tokens) <= depth:
+                if len(candidate.tokens) <= depth:
                     continue
-                token, length = tokens[depth], candidate.match_length
+                token, length = candidate.tokens[depth], candidate.match_length
                 n_places += candidate.n_places
                 n_places_by_length[length] = n_places
                 first = firsts.get(token)
@@ -94,45 +103,73 @@ class _Place:
                         firsts[token] = (length, first[1] + candidate.n_places)
                     following[token].append(candidate)
             longest = next(iter(n_places_by_length), 0)
-            for token, (match_length, n_with_token) in firsts.items():
+            for token, (length, n_with_token) in firsts.items():
                 own = following[token][0].probabilities
                 cell = (
-                    own_evidence(source, own[depth])
+                    calibration.own_cell(source, own[depth])
                     if depth < len(own)
-                    else evidence(
+                    else calibration.cell(
                         source,
-                        match_length + depth,
+                        length + depth,
                         n_with_token,
-                        n_places_by_length[match_length],
-                        match_length < longest,
+                        n_places_by_length[length],
+                        shadowed=length < longest,
                     )
                 )
-                found.setdefault(token, []).append(cell)
+                opinions.setdefault(token, []).append((source, cell))
                 self._following.setdefault(token, []).append((source, following[token]))
-        return found
+        return opinions
+
+    def _sole_opinion(self, calibration: Calibration) -> _Opinions:
+        """Do the same for a single candidate: most places far from the root have no more."""
+        ((source, candidates),) = self._groups
+        candidate, depth = candidates[0], self.depth
+        if len(candidate.tokens) <= depth:
+            return {}
+        token = candidate.tokens[depth]
+        self._following[token] = self._groups
+        own, n_places = candidate.probabilities, candidate.n_places
+        cell = (
+            calibration.own_cell(source, own[depth])
+            if depth < len(own)
+            else calibration.cell(
+                source, candidate.match_length + depth, n_places, n_places, shadowed=False
+            )
+        )
+        return {token: [(source, cell)]}
 
 
-def _options(found: dict[int, list[Evidence]], calibration: Calibration) -> list[Option]:
-    judged: list[tuple[float, int, str, tuple[Evidence, ...]]] = []
+def _options(opinions: _Opinions, calibration: Calibration) -> list[Option]:
+    judged: list[tuple[float, int, list[tuple[str, Cell]]]] = []
     total = 0.0
-    for token, cells in found.items():
-        best, source, wrong = -1.0, "", 1.0
-        for cell in cells:
-            probability = calibration.probability(cell)
-            wrong *= 1.0 - probability
-            if probability > best:
-                best, source = probability, cell.source
+    for token, sources in opinions.items():
+        wrong = 1.0
+        for _, (right, seen) in sources:
+            wrong *= 1.0 - right / seen
         total += 1.0 - wrong
-        judged.append((1.0 - wrong, token, source, tuple(cells)))
+        judged.append((1.0 - wrong, token, sources))
     scale = HIGHEST / total if total > HIGHEST else 1.0
     # Sorting keeps equals in order, and the sources give the longest and latest first.
-    judged.sort(key=lambda item: -item[0])
+    judged.sort(key=_first_of, reverse=True)
     options: list[Option] = []
-    for rank, (joined, token, source, evidences) in enumerate(judged):
-        agreement = (len(evidences) > 1) + 2 * (rank > 0)
+    for joined, token, sources in judged[:_N_OPTIONS]:
+        best = sources[0]
+        agreement = 2 if options else 0
+        if len(sources) > 1:
+            agreement += 1
+            best = max(sources, key=_mean_of)
         probability = calibration.joint(joined * scale, agreement)
-        options.append(Option(token, probability, source, evidences, joined * scale, agreement))
+        cells = tuple([cell for _, cell in sources])
+        options.append(Option(token, probability, best[0], cells, joined * scale, agreement))
     return options
+
+
+def _first_of(item: tuple[float, int, object]) -> float:
+    return item[0]
+
+
+def _mean_of(opinion: tuple[str, Cell]) -> float:
+    return opinion[1][0] / opinion[1][1]
 
 
 @dataclass(slots=True)
