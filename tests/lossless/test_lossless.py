@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from real_prompts import RealPrompt
 from scripted_drafters import AdversarialDrafter, EmptyDrafter, OracleDrafter, RandomDrafter
+from scripted_proposers import adversarial_trees, oracle_trees, random_trees
 
 from speclsp.decoding.margins import draw_margin, greedy_margin
 from speclsp.decoding.protocol import Target
@@ -28,6 +29,7 @@ from speclsp.decoding.sampling import (
     make_sampler,
 )
 from speclsp.decoding.speculate import Generation, generate
+from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import DraftContext, Drafter
 from speclsp.drafting.registry import load_drafter
 from speclsp.engine.draft_model import DraftModelDrafter
@@ -42,6 +44,10 @@ instruction sets.  Measured on x86-64 with AVX-512: 0.0073 and 0 with one thread
 with two.  The last test holds it on the machine at hand."""
 MOST_TOLERATED = {"f16": 0.001, "q8_0": 0.003}
 """Share of the tokens that may differ."""
+MOST_TOLERATED_BEHIND_TREES = {"f16": 0.001, "q8_0": 0.01}
+"""The same for trees.  What a rejected branch leaves free in the cache is filled by later tokens,
+so that attention adds up the same terms in another order; Q8_0 makes more of the last bits, by
+rounding activations to eight bits, than F16.  Measured: 0 with F16, 0.5 % with Q8_0."""
 
 N_PREDICT = 40
 MODES = ("greedy", "seeded")
@@ -82,7 +88,7 @@ class Reference:
 def run(
     target: Target,
     context: DraftContext,
-    drafter: Drafter | None,
+    drafter: Drafter | Proposer | None,
     sampler: GreedySampler | SeededSampler | RecordingSampler,
     n_predict: int,
 ) -> Generation:
@@ -127,7 +133,7 @@ class Outcome:
 def compare(
     target: LlamaTarget,
     reference: Reference,
-    make_drafter: Callable[[Sequence[int]], Drafter],
+    make_drafter: Callable[[Sequence[int]], Drafter | Proposer],
     epsilon: float,
     outcome: Outcome,
 ) -> None:
@@ -171,7 +177,8 @@ LOOKUPS = {
 }
 """Drafters that need no model, some with shorter matches than usual, so that they draft often."""
 
-DRAFTERS = ("oracle", "random", "adversarial", "empty", "draft", *LOOKUPS)
+TREES = ("oracle-tree", "random-tree", "adversarial-tree")
+DRAFTERS = ("oracle", "random", "adversarial", "empty", "draft", *TREES, *LOOKUPS)
 
 
 @pytest.fixture(scope="module")
@@ -185,12 +192,17 @@ def outcomes(
 
     A prompt's runs follow one another, so that all but the reference's reuse the KV cache.
     """
-    makers: dict[str, Callable[[Sequence[int]], Drafter]] = {
+    assert target.supports_trees
+    n_vocab = target.n_vocab
+    makers: dict[str, Callable[[Sequence[int]], Drafter | Proposer]] = {
         "oracle": OracleDrafter,
         "random": lambda rest: RandomDrafter(target.n_vocab, seed=len(rest)),
         "adversarial": lambda rest: AdversarialDrafter(rest, target.n_vocab),
         "empty": lambda rest: EmptyDrafter(),
         "draft": lambda rest: draft_model,
+        "oracle-tree": lambda rest: oracle_trees(rest, n_vocab, seed=len(rest), n_nodes=7),
+        "random-tree": lambda rest: random_trees(n_vocab, seed=len(rest), n_nodes=3),
+        "adversarial-tree": lambda rest: adversarial_trees(rest, n_vocab, n_branches=3),
     }
     for name, settings in LOOKUPS.items():
         lookup = load_drafter(name, settings)
@@ -223,7 +235,8 @@ def test_speculation_gives_the_targets_own_tokens(
         )
     assert (outcome.n_drafted > 0) == (name != "empty")
     assert outcome.not_nearly_even == []
-    assert outcome.n_mismatches <= MOST_TOLERATED[quantisation] * outcome.n_tokens
+    most = MOST_TOLERATED_BEHIND_TREES if name in TREES else MOST_TOLERATED
+    assert outcome.n_mismatches <= most[quantisation] * outcome.n_tokens
 
 
 def test_epsilon_is_above_the_difference_between_batch_shapes(
