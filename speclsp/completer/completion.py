@@ -10,17 +10,18 @@ from typing import TypeVar
 from speclsp.completer.buffers import OpenBuffers
 from speclsp.decoding.sampling import Sampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
-from speclsp.drafting.chain import DrafterChain
 from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
+from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import DraftContext, TokenArray, TokenCorpus
 from speclsp.engine.models import Weights, Words
+from speclsp.errors import SpecLspError
 from speclsp.fim.healing import HealingSampler, held_back
 from speclsp.fim.prompt import FimPrompt, PromptBudget, PromptWindow, build_prompt
 from speclsp.postprocess.rules import stop_rules
 from speclsp.postprocess.scope import cursor_scope
 from speclsp.postprocess.stopping import CompletionText
 from speclsp.request import CompletionRequest, CompletionResult, FinishReason, RequestStats
-from speclsp.settings import Settings
+from speclsp.settings import Settings, resolve
 
 _T = TypeVar("_T")
 
@@ -31,10 +32,12 @@ class Workbench:
 
     words: Words
     weights: Weights
-    drafters: DrafterChain | None
+    proposer: Proposer | None
     buffers: OpenBuffers
     windows: dict[str, PromptWindow]
     """Each document's prompt window, so that it moves rarely and the KV cache is reused."""
+    report: Callable[[SpecLspError], None]
+    """Takes what went wrong without stopping the completion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,13 @@ class DraftSources:
     accepted: tuple[TokenArray, ...] = ()
     """What was accepted before."""
     statistics: Statistics = NO_STATISTICS
+
+
+def settings_of(settings: Settings, request: CompletionRequest) -> Settings:
+    """Return the settings that hold for a request: its folder's over ours, and its language's."""
+    if request.overrides:
+        settings = resolve([request.overrides], base=settings).settings
+    return settings.for_language(request.language_id)
 
 
 def prompt_budget(settings: Settings, weights: Weights, n_predict: int) -> PromptBudget:
@@ -98,7 +108,7 @@ def run_completion(
     ``clock`` is in seconds.  Raises :class:`~speclsp.errors.DecodeError`.
     """
     started = clock()
-    settings = settings.for_language(request.language_id)
+    settings = settings_of(settings, request)
     if not settings.enabled or not may_complete_here(settings, request):
         return CompletionResult(
             completion_id=completion_id, text="", finish_reason="stop", stats=RequestStats()
@@ -108,7 +118,7 @@ def run_completion(
     typed = held_back(bench.words.vocabulary, rules.line_before)
     prefix = request.prefix.removesuffix(typed)
     prompt = _prompt(request, prefix, settings, bench, n_predict)
-    context = _draft_context(request, len(prefix), prompt, bench, sources)
+    context = _draft_context(request, len(typed), prompt, bench, sources)
     text = CompletionText(
         bench.words.vocabulary, rules, end_tokens=bench.words.family.end_tokens, typed=typed
     )
@@ -118,7 +128,7 @@ def run_completion(
         generation = generate(
             bench.weights.target,
             context,
-            drafter=bench.drafters,
+            drafter=bench.proposer,
             sampler=_sampler(request, settings, bench.words, typed),
             n_predict=n_predict,
             stop=text.feed,
@@ -128,10 +138,12 @@ def run_completion(
         )
     finally:
         bench.weights.set_interrupt(None)
+    for failure in generation.drafter_failures:
+        bench.report(failure)
     done = text.finish()
     stats = dataclasses.replace(
         generation.stats,
-        drafters=bench.drafters.stats() if bench.drafters is not None else {},
+        drafters=bench.proposer.stats() if bench.proposer is not None else {},
         ms_tokenize=1000 * (tokenized - started),
     )
     return CompletionResult(
@@ -161,7 +173,7 @@ def _prompt(
         prefix=prefix,
         suffix=request.suffix,
         budget=prompt_budget(settings, bench.weights, n_predict),
-        window=bench.windows.get(request.uri),
+        window=bench.windows.pop(request.uri, None),
     )
     bench.windows[request.uri] = prompt.window
     return prompt
@@ -169,18 +181,17 @@ def _prompt(
 
 def _draft_context(
     request: CompletionRequest,
-    n_prefix: int,
+    n_held_back: int,
     prompt: FimPrompt,
     bench: Workbench,
     sources: DraftSources,
 ) -> DraftContext:
-    if bench.drafters is None:
+    if bench.proposer is None:
         return DraftContext(prompt=prompt.tokens)
     tokenize = bench.words.vocabulary.tokenize
-    buffer = bench.buffers.tokens_of_request(request.uri, request.prefix + request.suffix, tokenize)
-    # What the model says first is the text between the two places once more.
-    before, _ = buffer.split(n_prefix)
-    _, after = buffer.split(len(request.prefix))
+    before, after = bench.buffers.around(
+        request.uri, request.prefix, request.suffix, n_held_back, tokenize
+    )
     cost = bench.weights.verify_cost
     return DraftContext(
         prompt=prompt.tokens,

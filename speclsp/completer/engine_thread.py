@@ -15,8 +15,8 @@ from speclsp.completer.buffers import OpenBuffers
 from speclsp.completer.completion import DraftSources, Workbench, run_completion
 from speclsp.completer.events import EventQueue, ProgressReport
 from speclsp.completer.jobs import CompletionJob, ControlJob
-from speclsp.drafting.chain import DrafterChain
-from speclsp.drafting.registry import load_drafters
+from speclsp.completer.proposing import Proposing
+from speclsp.drafting.proposer import Proposer
 from speclsp.engine.models import Loader, Weights, Words
 from speclsp.engine.scheduler import FairQueue
 from speclsp.errors import EngineError, EngineUnavailableError, SpecLspError
@@ -79,9 +79,11 @@ class EngineThread:
         # Only the engine thread reads and writes what follows.
         self._words: Words | None = None
         self._weights: Weights | None = None
-        self._drafters: DrafterChain | None = None
+        self._proposer: Proposer | None = None
+        self._proposing = Proposing(events, persist=settings.persist)
         self._windows: OrderedDict[str, PromptWindow] = OrderedDict()
         self._n_failures = 0
+        self._reported: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="speclsp-engine", daemon=True)
 
     # --- called from any thread ---------------------------------------------------------------
@@ -169,6 +171,7 @@ class EngineThread:
         self._abandon(EngineUnavailableError("the server is shutting down."))
         for job in self._queue.take_idle():
             self._control(job)
+        self._proposing.close()
         self._free_weights("off", "closed")
 
     def _idle_timeout(self) -> float | None:
@@ -202,6 +205,8 @@ class EngineThread:
             self._failed(job, EngineError(f"the engine had an internal error: {error!r}."))
         else:
             job.answer(result)
+            if self._proposing.completed():
+                self.run_idle("calibration", self._proposing.save)
         finally:
             self._running = None
 
@@ -225,9 +230,10 @@ class EngineThread:
             Workbench(
                 words=self._words,
                 weights=self._weights,
-                drafters=self._drafters,
+                proposer=self._proposer,
                 buffers=self._buffers,
                 windows=self._windows,
+                report=self._report_once,
             ),
             self._sources(job.request),
             lambda: job.interrupted(self._clock()),
@@ -239,6 +245,11 @@ class EngineThread:
             ms_queue=1000 * (started - job.submitted),
             ms_total=1000 * (self._clock() - job.submitted),
         )
+
+    def _report_once(self, problem: SpecLspError) -> None:
+        if problem.message not in self._reported:
+            self._reported.add(problem.message)
+            self._events.problem(problem.message, problem.remedy)
 
     def _failed(self, job: CompletionJob, error: SpecLspError) -> None:
         self._request_failed()
@@ -263,7 +274,7 @@ class EngineThread:
         elif reload or not was_enabled:
             self._reload()
         else:
-            self._make_drafters()
+            self._make_proposer()
 
     def _reload(self) -> None:
         self._free_weights("loading", "to load it anew")
@@ -303,7 +314,7 @@ class EngineThread:
         weights = self._loader.weights(self._settings, words, progress, self._events.log)
         self._weights = weights
         self._windows.clear()
-        self._make_drafters()
+        self._make_proposer()
         for problem in weights.problems:
             self._events.problem(problem.message, problem.remedy)
         self._loaded(
@@ -333,25 +344,15 @@ class EngineThread:
             self._buffers.forget_tokens()
             self._on_words(words)
 
-    def _make_drafters(self) -> None:
-        """Make the drafter chain anew from the settings; without weights there is none."""
-        self._drafters = None
-        weights, settings = self._weights, self._settings
-        if weights is None or not settings.speculation:
-            return
-        if not weights.supports_rollback:
-            self._events.log(
-                "warning", "speculation is off: this model's memory cannot be rolled back."
-            )
-            return
-        drafters, problems = load_drafters(settings, draft_model=weights.draft)
-        for problem in problems:
-            self._events.problem(problem.message, problem.remedy)
-        self._drafters = DrafterChain(drafters) if drafters else None
+    def _make_proposer(self) -> None:
+        """Make what drafts anew from the settings; without weights there is nothing."""
+        self._proposer = None
+        if self._weights is not None and self._words is not None:
+            self._proposer = self._proposing.make(self._settings, self._words, self._weights)
 
     def _close_weights(self, why: str) -> None:
         weights, self._weights = self._weights, None
-        self._drafters = None
+        self._proposer = None
         if weights is not None:
             weights.close()
             self._events.log("info", f"freed the model's memory ({why}).")

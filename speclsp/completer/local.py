@@ -14,7 +14,7 @@ from speclsp import settings as settings_table
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.accepted import AcceptedTexts
 from speclsp.completer.buffers import OpenBuffers
-from speclsp.completer.completion import DraftSources
+from speclsp.completer.completion import DraftSources, settings_of
 from speclsp.completer.engine_thread import EngineThread
 from speclsp.completer.events import EventQueue
 from speclsp.completer.jobs import CompletionJob
@@ -90,6 +90,7 @@ class LocalCompleter:
 
     def close(self) -> None:
         """Stop all threads and free the models."""
+        self._accepted.flush()
         self._engine.close(CLOSE_TIMEOUT_S)
         self._project.close()
         self._accepted.close()
@@ -140,23 +141,28 @@ class LocalCompleter:
 
     def save_document(self, uri: str) -> None:
         """Note that a buffer's file was written."""
-        self._project.saved(uri)
+        document = self._buffers.get(uri)
+        if document is not None:
+            self._project.saved(document.file)
 
     def close_document(self, uri: str) -> None:
         """Forget a buffer."""
-        self._buffers.remove(uri)
+        document = self._buffers.remove(uri)
         self._project.set_open(self._buffers.documents())
-        self._project.saved(uri)
+        if document is not None:
+            self._project.saved(document.file)
 
     def _take(self, document: Document) -> None:
         self._buffers.put(document)
         self._engine.run_idle(document.uri, lambda: self._warm(document.uri))
 
     def _warm(self, uri: str) -> None:
-        """Tokenise a buffer on the engine thread before the first request needs it."""
+        """Tokenise a piece of a buffer on the engine thread before the first request needs it."""
         words = self._project.words
-        if words is not None and not self._engine.closing:
-            self._buffers.warm(uri, words.vocabulary.tokenize)
+        if words is None or self._engine.closing:
+            return
+        if not self._buffers.warm(uri, words.vocabulary.tokenize):
+            self._engine.run_idle(uri, lambda: self._warm(uri))
 
     # --- completions ------------------------------------------------------------------------------
 
@@ -167,7 +173,7 @@ class LocalCompleter:
         now = self._clock()
         deadline_ms = request.deadline_ms
         if deadline_ms is None:
-            deadline_ms = self._settings.for_language(request.language_id).deadline_ms
+            deadline_ms = settings_of(self._settings, request).deadline_ms
         job = CompletionJob(
             request=request,
             completion_id=uuid.uuid4().hex,
@@ -199,9 +205,12 @@ class LocalCompleter:
             remembered = self._remembered.get(completion_id)
             if remembered is None:
                 return
-            n_taken = len(remembered.text) if n_chars is None else n_chars
-            self._recorder.accepted(completion_id, n_taken, len(remembered.text))
-        self._accepted.learn(remembered.request, remembered.text[:n_taken])
+            text = remembered.text if n_chars is None else remembered.text[:n_chars]
+            self._recorder.accepted(completion_id, len(text), len(remembered.text))
+        if len(text) == len(remembered.text):
+            self._accepted.take(completion_id, remembered.request, text)
+        else:
+            self._accepted.take_part(completion_id, remembered.request, text)
 
     def statistics(self) -> SessionStats:
         """Return the session's sums."""
@@ -223,7 +232,7 @@ class LocalCompleter:
         return DraftSources(
             corpora=self._project.corpora(),
             accepted=self._accepted.tokens(request),
-            statistics=self._statistics.current(self._project.root_of(request.uri)),
+            statistics=self._statistics.current(self._project.root_of(request.file)),
         )
 
     def _loaded(self, *, model: str, draft_model: str, layers: dict[str, int], n_ctx: int) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from urllib.parse import urlparse
-from urllib.request import url2pathname
 
 from speclsp.completer.events import EventQueue
 from speclsp.drafting.protocol import TokenCorpus
@@ -17,14 +15,6 @@ from speclsp.index_store.token_store import TokenStore
 from speclsp.request import Document, IndexStats, WorkspaceFolder
 from speclsp.settings import Settings
 from speclsp.workspace.project_index import ProjectIndex
-
-
-def path_of(uri: str) -> Path | None:
-    """Return the file that a URI names; None for untitled and other buffers without a file."""
-    parsed = urlparse(uri)
-    if parsed.scheme != "file":
-        return None
-    return Path(url2pathname(parsed.path))
 
 
 class Project:
@@ -86,24 +76,21 @@ class Project:
 
     def set_open(self, documents: Sequence[Document]) -> None:
         """Say which buffers are open: their files' text on disk does not count."""
-        paths = (path_of(document.uri) for document in documents)
         with self._lock:
-            self._open = frozenset(str(path) for path in paths if path is not None)
+            self._open = frozenset(document.file for document in documents if document.file)
             if self._index is not None:
                 self._index.set_open(self._open)
 
-    def saved(self, uri: str) -> None:
-        """Read a file again that a buffer was written to."""
-        path = path_of(uri)
+    def saved(self, file: str) -> None:
+        """Read a file again that a buffer was written to; "" for none."""
         with self._lock:
-            if path is not None and self._index is not None:
-                self._index.changed(str(path))
+            if file and self._index is not None:
+                self._index.changed(file)
 
-    def root_of(self, uri: str) -> str:
-        """Return the innermost folder that a URI lies in, or "" for none."""
-        path = path_of(uri)
+    def root_of(self, file: str) -> str:
+        """Return the innermost folder that a file lies in, or "" for none."""
         with self._lock:
-            roots = [r for r in self._folders if path is not None and Path(r) in path.parents]
+            roots = [r for r in self._folders if file and Path(r) in Path(file).parents]
         return max(roots, key=len, default="")
 
     def corpora(self) -> tuple[TokenCorpus, ...]:

@@ -64,22 +64,35 @@ class BufferTokens:
         self._whole: TokenArray | None = None
         self._pieces: dict[str, TokenArray] = {}
 
-    def update(self, text: str) -> None:
-        """Take the buffer's new text; tokenises only the blocks that changed."""
+    @property
+    def n_chars(self) -> int:
+        """Characters from the text's start that there are tokens of."""
+        return sum(len(block.text) for block in self._blocks)
+
+    def update(self, text: str, n_chars_max: int | None = None) -> bool:
+        """Take the buffer's new text; tokenises only the blocks that changed.
+
+        Where about ``n_chars_max`` characters were tokenised and more have changed, the rest of
+        the text is left out until the next call.  Returns whether all of it is there.
+        """
         blocks = self._blocks
         n_head, head_end = _matching_head(blocks, text)
         n_tail, tail_start = _matching_tail(blocks[n_head:], text, head_end)
         middle = text[head_end:tail_start]
         if n_head + n_tail == len(blocks) and not middle:
-            return
+            return True
         if middle and n_tail and not middle.endswith("\n"):
             # The change joined a line with the block after it: cut both anew.
             n_tail -= 1
             tail_start += len(blocks[len(blocks) - n_tail - 1].text)
             middle = text[head_end:tail_start]
-        cut = [_Block(piece, self._frozen(piece)) for piece in cut_blocks(middle)]
-        self._blocks = blocks[:n_head] + cut + blocks[len(blocks) - n_tail :]
+        pieces = cut_blocks(middle)
+        n_pieces = _n_within(pieces, n_chars_max)
+        cut = [_Block(piece, self._frozen(piece)) for piece in pieces[:n_pieces]]
+        is_all = n_pieces == len(pieces)
+        self._blocks = blocks[:n_head] + cut + (blocks[len(blocks) - n_tail :] if is_all else [])
         self._whole = None
+        return is_all
 
     def tokens(self) -> TokenArray:
         """Return the tokens of the whole text."""
@@ -114,6 +127,18 @@ class BufferTokens:
 
     def _frozen(self, text: str) -> TokenArray:
         return self._tokenize(text) if text else EMPTY_TOKENS
+
+
+def _n_within(pieces: list[str], n_chars_max: int | None) -> int:
+    """Return how many pieces to take for ``n_chars_max`` characters, at least one."""
+    if n_chars_max is None:
+        return len(pieces)
+    n_chars = 0
+    for n_pieces, piece in enumerate(pieces):
+        if n_chars >= n_chars_max:
+            return n_pieces
+        n_chars += len(piece)
+    return len(pieces)
 
 
 def _matching_head(blocks: list[_Block], text: str) -> tuple[int, int]:

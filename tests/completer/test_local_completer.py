@@ -40,7 +40,9 @@ def make() -> Iterator[Callable[..., LocalCompleter]]:
     made: list[LocalCompleter] = []
 
     def make_completer(loader: object, settings: Settings | None = None, **more) -> LocalCompleter:
-        completer = LocalCompleter(settings or Settings(persist=False), loader=loader, **more)
+        completer = LocalCompleter(
+            settings or Settings(mode="chain", persist=False), loader=loader, **more
+        )
         made.append(completer)
         completer.start()
         return completer
@@ -65,6 +67,7 @@ def ready(completer: LocalCompleter) -> LocalCompleter:
 def request(uri: str = "file:///p/a.py", prefix: str = "def f():\n", **fields):
     return CompletionRequest(
         uri=uri,
+        file=uri.removeprefix("file://") if uri.startswith("file://") else "",
         path="a.py",
         repo_name="p",
         prefix=prefix,
@@ -138,7 +141,7 @@ def test_a_model_that_cannot_be_loaded_is_one_problem_with_its_remedy(make):
     problems = [e for e in events(completer) if isinstance(e, Problem)]
     assert problems == [Problem(message="no model at /x.gguf.", remedy="Give --model a path.")]
     loader.error = None
-    completer.apply_settings(Settings(persist=False, model="/y.gguf"))
+    completer.apply_settings(Settings(mode="chain", persist=False, model="/y.gguf"))
     assert ask(ready(completer)).result(WAIT_S).text == "return 1"
 
 
@@ -259,7 +262,7 @@ def test_an_engine_that_goes_on_failing_is_loaded_anew_and_told_once(make):
 
 def test_idle_time_frees_the_weights_and_a_request_brings_them_back(make):
     loader = ScriptedLoader("return 1")
-    completer = ready(make(loader, Settings(persist=False, sleep_idle_seconds=1)))
+    completer = ready(make(loader, Settings(mode="chain", persist=False, sleep_idle_seconds=1)))
     until(lambda: completer.state() == "unloaded")
     assert loader.targets[0].closed
     with pytest.raises(EngineUnavailableError):
@@ -271,29 +274,33 @@ def test_idle_time_frees_the_weights_and_a_request_brings_them_back(make):
 def test_switching_off_frees_the_weights_and_on_loads_them(make):
     loader = ScriptedLoader("return 1")
     completer = ready(make(loader))
-    completer.apply_settings(Settings(persist=False, enabled=False))
+    completer.apply_settings(Settings(mode="chain", persist=False, enabled=False))
     until(lambda: completer.state() == "off")
     assert loader.targets[0].closed
     with pytest.raises(EngineUnavailableError, match="switched off"):
         ask(completer).result(WAIT_S)
-    completer.apply_settings(Settings(persist=False))
+    completer.apply_settings(Settings(mode="chain", persist=False))
     assert ask(ready(completer)).result(WAIT_S).text == "return 1"
 
 
 def test_settings_take_effect_as_their_scope_says(make):
     loader = ScriptedLoader("return 1")
     completer = ready(make(loader))
-    assert completer.apply_settings(Settings(persist=False, n_predict=3)) == ()
+    assert completer.apply_settings(Settings(mode="chain", persist=False, n_predict=3)) == ()
     assert ask(completer).result(WAIT_S).text == "ret"
     assert len(loader.targets) == 1
-    assert completer.apply_settings(Settings(persist=False, ctx_size=512)) == ()
+    assert completer.apply_settings(Settings(mode="chain", persist=False, ctx_size=512)) == ()
     until(lambda: len(loader.targets) == 2)
-    assert completer.apply_settings(Settings(persist=True, ctx_size=512)) == ("persist",)
+    assert completer.apply_settings(Settings(mode="chain", persist=True, ctx_size=512)) == (
+        "persist",
+    )
 
 
 def test_a_language_may_be_switched_off_or_kept_short(make):
     languages = {"python": {"enabled": False}}
-    completer = ready(make(ScriptedLoader(), Settings(persist=False, languages=languages)))
+    completer = ready(
+        make(ScriptedLoader(), Settings(mode="chain", persist=False, languages=languages))
+    )
     assert ask(completer).result(WAIT_S).text == ""
 
 
@@ -327,7 +334,8 @@ def test_statistics_add_up(make):
 
 def test_what_was_accepted_is_drafted_next_time(make, tmp_path):
     loader = ScriptedLoader("return self.total_amount_of_everything")
-    settings = Settings(persist=True)
+    # In mode auto drafting would rest, since a scripted model takes no time.
+    settings = Settings(persist=True, mode="chain")
     completer = ready(make(loader, settings))
     root = tmp_path / "project"
     root.mkdir()
@@ -371,7 +379,7 @@ def test_other_buffers_and_project_files_are_drafted_from(make, tmp_path):
 
 def test_a_secret_buffer_is_not_drafted_from_and_what_is_accepted_there_not_kept(make, tmp_path):
     text = "return self.total_amount_of_everything"
-    completer = ready(make(ScriptedLoader(text), Settings(persist=True)))
+    completer = ready(make(ScriptedLoader(text), Settings(mode="chain", persist=True)))
     secret = Document(
         uri="file:///p/.env", path=".env", language_id="", version=1, text=f"def g():\n    {text}\n"
     )
@@ -397,6 +405,6 @@ def test_nothing_is_written_where_persist_is_off(make, tmp_path):
 
 def test_log_lines_name_what_was_freed(make):
     completer = ready(make(ScriptedLoader()))
-    completer.apply_settings(Settings(persist=False, enabled=False))
+    completer.apply_settings(Settings(mode="chain", persist=False, enabled=False))
     until(lambda: completer.state() == "off")
     assert any(isinstance(e, LogLine) and "freed" in e.message for e in events(completer))

@@ -1,0 +1,103 @@
+"""What drafts for the loaded models: made from the settings, with what it learned before."""
+
+from __future__ import annotations
+
+from speclsp.completer.events import EventQueue
+from speclsp.drafting.calibration import Calibration
+from speclsp.drafting.chain import DrafterChain
+from speclsp.drafting.merger import DraftMerger
+from speclsp.drafting.proposer import Proposer
+from speclsp.drafting.registry import load_drafters
+from speclsp.engine.models import Weights, Words
+from speclsp.errors import StoreError
+from speclsp.index_store.calibration_store import CalibrationStore
+from speclsp.settings import Settings
+
+SAVE_EVERY = 32
+"""Completions between two times that the calibration is saved."""
+
+
+class Proposing:
+    """Makes proposers, and keeps their calibration.  Belongs to the engine thread."""
+
+    def __init__(self, events: EventQueue, *, persist: bool) -> None:
+        self._events = events
+        self._persist = persist
+        self._store: CalibrationStore | None = None
+        self._model = ""
+        self._calibration = Calibration()
+        self._n_unsaved = 0
+
+    def make(self, settings: Settings, words: Words, weights: Weights) -> Proposer | None:
+        """Return what drafts by these settings; None for nothing.  Problems are reported."""
+        if not settings.speculation:
+            return None
+        if not weights.supports_rollback:
+            self._events.log(
+                "warning", "speculation is off: this model's memory cannot be rolled back."
+            )
+            return None
+        drafters, problems = load_drafters(settings, draft_model=weights.draft)
+        for problem in problems:
+            self._events.problem(problem.message, problem.remedy)
+        if not drafters:
+            return None
+        if settings.mode == "first":
+            return DrafterChain(drafters)
+        self._take_model(f"{weights.description} {words.vocabulary.fingerprint}")
+        return DraftMerger(
+            drafters,
+            self._calibration,
+            mode=settings.mode,
+            p_split=settings.p_split,
+            n_max=settings.max_draft,
+        )
+
+    def completed(self) -> bool:
+        """Note that a completion was made; returns whether it is time to save what was learned."""
+        self._n_unsaved += 1
+        return self._n_unsaved >= SAVE_EVERY
+
+    def save(self) -> None:
+        """Save what was learned since the last time."""
+        if not self._persist or not self._model or not self._n_unsaved:
+            return
+        self._n_unsaved = 0
+        try:
+            self._opened().save(self._model, self._calibration.cells())
+        except StoreError as error:
+            self._give_up(error)
+
+    def close(self) -> None:
+        """Save and close."""
+        self.save()
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _take_model(self, model: str) -> None:
+        if model == self._model:
+            return
+        self.save()
+        self._model = model
+        self._n_unsaved = 0
+        self._calibration = Calibration()
+        if not self._persist:
+            return
+        try:
+            self._calibration.take(self._opened().load(model))
+        except StoreError as error:
+            self._give_up(error)
+
+    def _opened(self) -> CalibrationStore:
+        if self._store is None:
+            self._store = CalibrationStore.open(report=self._report)
+        return self._store
+
+    def _report(self, error: StoreError) -> None:
+        self._events.log("warning", str(error))
+
+    def _give_up(self, error: StoreError) -> None:
+        self._persist = False
+        self._store = None
+        self._events.log("warning", f"how often drafts are right is not kept: {error}")
