@@ -15,7 +15,7 @@ from speclsp.decoding.verify import (
     verify_sampled,
     verify_tree,
 )
-from speclsp.drafting.proposer import Proposer, is_chain, node_depths
+from speclsp.drafting.proposer import Proposer, depth_first, is_chain, node_depths
 from speclsp.drafting.protocol import NO_TREE, DraftContext, DraftTree
 from speclsp.errors import EngineError
 from speclsp.request import FinishReason
@@ -64,6 +64,8 @@ class Passes:
     n_cached: int = 0
     emitted: list[int] = field(default_factory=list)
     counts: PassCounts = field(default_factory=PassCounts)
+    _order: list[int] | None = None
+    """Where the nodes of the tree at hand stand in the proposer's; None for the same places."""
 
     def begin(self, context: DraftContext) -> None:
         """Tell the drafters that the request starts."""
@@ -98,6 +100,12 @@ class Passes:
             return NO_TREE
         started = self.clock()
         tree = self.proposer.propose(self.emitted, n_max)
+        self._order = None
+        if not is_chain(tree):
+            # So the first child's path lies in the cache without gaps, which later tokens would
+            # fill: attention then adds up its terms in the order of the positions, as it does
+            # without trees.
+            tree, self._order = depth_first(tree)
         self.counts.s_draft += self.clock() - started
         return tree
 
@@ -140,7 +148,8 @@ class Passes:
             self.counts.n_drafted += len(tree.tokens)
             self.counts.n_accepted += len(path)
             started = self.clock()
-            self.proposer.accept(path)
+            order = self._order
+            self.proposer.accept(path if order is None else [order[node] for node in path])
             self.counts.s_draft += self.clock() - started
         if finish is None and len(self.emitted) >= self.n_predict:
             finish = "length"

@@ -108,6 +108,31 @@ def usable_tree(tree: DraftTree, n_max: int, n_vocab: int, n_branches: int) -> D
     )
 
 
+def depth_first(tree: DraftTree) -> tuple[DraftTree, list[int]]:
+    """Return the same tree depth first, and where each of its nodes was before.
+
+    A node's descendants follow it before anything else does; siblings keep their order.
+    """
+    children: dict[int, list[int]] = {}
+    for node, parent in enumerate(tree.parents):
+        children.setdefault(parent, []).append(node)
+    order: list[int] = []
+    places = {-1: -1}
+    waiting = children.get(-1, [])[::-1]
+    while waiting:
+        node = waiting.pop()
+        places[node] = len(order)
+        order.append(node)
+        waiting.extend(children.get(node, [])[::-1])
+    reordered = DraftTree(
+        tuple(tree.tokens[node] for node in order),
+        tuple(places[tree.parents[node]] for node in order),
+        tuple(tree.sources[node] for node in order) if tree.sources else (),
+        tuple(tree.probabilities[node] for node in order) if tree.probabilities else (),
+    )
+    return reordered, order
+
+
 def n_leaves(tree: DraftTree) -> int:
     """Return how many nodes have no child."""
     return len(tree.tokens) - len(set(tree.parents) - {-1})

@@ -229,6 +229,19 @@ def test_a_tree_is_walked_down_the_branch_that_the_target_takes():
     assert [context.n_branches for context in proposer.contexts] == [16]
 
 
+def test_paths_are_told_in_the_proposers_own_numbers():
+    output = run(target()).tokens
+    a, b, c = output[:3]
+    wrong = (a + 1) % N_VOCAB
+    # Breadth first: decoded depth first, the right path is nodes 3, 4 and 5.
+    tree = tree_of([(-1, wrong), (-1, a), (0, b), (1, b), (2, c), (3, c)])
+    trees = iter([tree])
+    proposer = TreeProposer(lambda generated: next(trees, tree_of([])))
+    generation = run(target(), proposer)
+    assert generation.tokens == output
+    assert proposer.paths == [(1, 3, 5)]
+
+
 def test_a_stop_inside_a_tree_keeps_what_was_emitted():
     output = run(target()).tokens
     tree = tree_of([(-1, (output[0] + 1) % N_VOCAB), (-1, output[0]), (1, output[1])])

@@ -11,6 +11,7 @@ from speclsp.drafting.chain import DrafterChain
 from speclsp.drafting.proposer import (
     Proposer,
     chain_tree,
+    depth_first,
     is_chain,
     n_leaves,
     node_depths,
@@ -96,6 +97,35 @@ def test_whatever_comes_a_usable_tree_is_left(edges, n_max: int, n_branches: int
     assert len(set(pairs)) == len(pairs)
     assert all(0 <= token < 4 for token in cut.tokens)
     assert usable_tree(cut, n_max, 4, n_branches) == cut
+
+
+@given(
+    edges=st.lists(st.tuples(st.integers(-1, 9), st.integers(0, 3)), max_size=10),
+)
+def test_depth_first_is_the_same_tree(edges):
+    tree = DraftTree(
+        tuple(t for _, t in edges),
+        tuple(p for p, _ in edges),
+        tuple(f"s{node}" for node in range(len(edges))),
+        tuple(float(node) for node in range(len(edges))),
+    )
+    tree = usable_tree(tree, 99, 4, 99)
+    ordered, order = depth_first(tree)
+    assert sorted(order) == list(range(len(tree.tokens)))
+    assert ordered.tokens == tuple(tree.tokens[node] for node in order)
+    assert ordered.sources == tuple(tree.sources[node] for node in order)
+    assert ordered.probabilities == tuple(tree.probabilities[node] for node in order)
+    back = [-1, *order]
+    assert [back[parent + 1] for parent in ordered.parents] == [
+        tree.parents[node] for node in order
+    ]
+    # Each node continues the one before it, or one of that one's ancestors.
+    for node, parent in enumerate(ordered.parents):
+        above = node - 1
+        while above > parent:
+            above = ordered.parents[above]
+        assert above == parent
+    assert depth_first(ordered)[1] == list(range(len(order)))
 
 
 def test_foreign_integers_become_plain_ones():
