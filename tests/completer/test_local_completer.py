@@ -408,3 +408,54 @@ def test_log_lines_name_what_was_freed(make):
     completer.apply_settings(Settings(mode="chain", persist=False, enabled=False))
     until(lambda: completer.state() == "off")
     assert any(isinstance(e, LogLine) and "freed" in e.message for e in events(completer))
+
+
+def test_an_acceptance_in_parts_is_learned_once_and_whole(make, tmp_path):
+    text = "return self.total_amount_of_everything"
+    completer = ready(make(ScriptedLoader(text), Settings(persist=True)))
+    first = ask(completer).result(WAIT_S)
+    completer.accepted(first.completion_id, 6)
+    completer.accepted(first.completion_id, 11)
+    completer.accepted(first.completion_id)
+    completer.accepted(first.completion_id)
+    second = ask(completer).result(WAIT_S)
+    completer.accepted(second.completion_id, 6)  # nothing more comes: learned when closing
+    completer.close()
+    again = ready(make(ScriptedLoader(text), Settings(persist=True)))
+    ask(again).result(WAIT_S)
+    assert again._accepted._texts[""] == ["def f():\n" + text, "def f():\n" + text[:6]]
+
+
+def test_a_folders_settings_hold_for_its_requests(make):
+    languages = {"python": {"max_lines": 1}}
+    completer = ready(make(ScriptedLoader("return 1"), Settings(persist=False)))
+    assert ask(completer, overrides={"n_predict": 3}).result(WAIT_S).text == "ret"
+    assert ask(completer, overrides={"enabled": False}).result(WAIT_S).text == ""
+    overrides = {"languages": languages, "n_predict": 4}
+    assert ask(completer, overrides=overrides).result(WAIT_S).text == "retu"
+
+
+class RaisingDrafter:
+    name = "raising"
+
+    def begin(self, context) -> None:
+        pass
+
+    def draft(self, generated, n_max):
+        raise ZeroDivisionError
+
+    def accept(self, n_accepted) -> None:
+        pass
+
+
+@pytest.mark.parametrize("mode", ["first", "chain"])
+def test_a_drafter_that_raises_is_reported_once_and_the_rest_goes_on(make, monkeypatch, mode):
+    monkeypatch.setattr("speclsp.drafting.registry.load_drafter", lambda *_: RaisingDrafter())
+    settings = Settings(persist=False, mode=mode, drafters="raising")
+    completer = ready(make(ScriptedLoader("return 1"), settings))
+    for _ in range(3):
+        assert ask(completer).result(WAIT_S).text == "return 1"
+    (problem,) = [e for e in events(completer) if isinstance(e, Problem)]
+    assert "raising" in problem.message
+    assert "ZeroDivisionError" in problem.message
+    assert problem.remedy
