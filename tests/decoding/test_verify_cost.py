@@ -68,8 +68,9 @@ def test_a_slow_model_is_measured_with_few_decodes():
     chains.n_branches = 1
     for target in (slow, fast, chains):
         measure_verify_cost(target, target.clock)
-    # The text, and then one decode at two sizes, or five at nine sizes and five of a tree.
-    assert (slow.n_decodes, fast.n_decodes, chains.n_decodes) == (3, 51, 46)
+    # 64 tokens of text and one decode at two sizes, or 512 tokens in four pieces, five decodes at
+    # nine sizes, and five of a tree.
+    assert (slow.n_decodes, fast.n_decodes, chains.n_decodes) == (3, 54, 49)
 
 
 @pytest.mark.parametrize("sizes", [{"n_batch": 1}, {"n_ctx": 8}, {"n_batch": 4, "n_ubatch": 2}])
