@@ -18,11 +18,15 @@ from typing import Protocol
 
 import numpy as np
 
-from speclsp.decoding.protocol import Logits, Target
+from speclsp.decoding.protocol import Logits, TreeTarget
 from speclsp.decoding.sampling import Sampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
+from speclsp.drafting.calibration import Calibration
+from speclsp.drafting.merger import DraftMerger, MergeMode
 from speclsp.drafting.prompt_lookup import create as create_prompt_lookup
+from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import DraftContext, Drafter
+from speclsp.drafting.suffix import create as create_suffix
 from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.engine.params import target_params
@@ -39,7 +43,7 @@ _N_PROFILE_LINES = 12
 _N_COPIES = 8
 
 
-class MeasuredTarget(Target, Protocol):
+class MeasuredTarget(TreeTarget, Protocol):
     """A target that knows how long it was inside llama.cpp."""
 
     @property
@@ -103,13 +107,31 @@ class _StepClock:
         self.marks.append((perf_counter_ns(), self.target.ns_native))
         return logits
 
+    @property
+    def supports_trees(self) -> bool:
+        return self.target.supports_trees
+
+    @property
+    def n_branches(self) -> int:
+        return self.target.n_branches
+
+    def decode_tree(
+        self, pending: Sequence[int], tokens: Sequence[int], parents: Sequence[int]
+    ) -> Logits:
+        logits = self.target.decode_tree(pending, tokens, parents)
+        self.marks.append((perf_counter_ns(), self.target.ns_native))
+        return logits
+
+    def keep_path(self, path: Sequence[int]) -> None:
+        self.target.keep_path(path)
+
 
 def measure_host_overhead(
     target: MeasuredTarget,
     context: DraftContext,
     *,
     scenario: str,
-    drafter: Drafter | None,
+    drafter: Drafter | Proposer | None,
     new_sampler: Callable[[], Sampler],
     n_predict: int,
     n_runs: int,
@@ -162,7 +184,7 @@ def measure_host_overhead(
 def host_benchmark(
     path: Path, settings: Settings, n_predict: int = _N_PREDICT, n_runs: int = _N_RUNS
 ) -> tuple[HostOverhead, ...]:
-    """Load a model and measure it: without drafts, with prompt look-up, and with sampling.
+    """Load a model and measure it: without drafts, with look-up and trees, and with sampling.
 
     Raises :class:`~speclsp.errors.ModelError` where the model cannot be used.
     """
@@ -201,13 +223,27 @@ def host_benchmark(
             for scenario, drafter, params in (
                 ("greedy, no drafts", None, greedy),
                 ("greedy, prompt-lookup", create_prompt_lookup(settings), greedy),
+                ("greedy, suffix chain", _merger(settings, "chain"), greedy),
+                ("greedy, suffix tree", _merger(settings, "tree"), greedy),
                 ("sampled, no drafts", None, sampling),
                 ("sampled, prompt-lookup", create_prompt_lookup(settings), sampling),
+                ("sampled, suffix tree", _merger(settings, "tree"), sampling),
             )
         )
     finally:
         target.close()
         vocabulary.close()
+
+
+def _merger(settings: Settings, mode: MergeMode) -> DraftMerger:
+    """Return what drafts chains or trees from text that continues as the text at the cursor."""
+    return DraftMerger(
+        [create_suffix(settings)],
+        Calibration(),
+        mode=mode,
+        p_split=settings.p_split,
+        n_max=settings.max_draft,
+    )
 
 
 def render_rows(overheads: Sequence[HostOverhead]) -> list[tuple[str, ...]]:
