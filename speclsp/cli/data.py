@@ -16,8 +16,10 @@ from rich.table import Table
 from speclsp.errors import StoreError
 from speclsp.index_store.accepted_store import AcceptedStore, AcceptedUse
 from speclsp.index_store.database import aside_files_of, files_of
+from speclsp.index_store.learned_store import LearnedStore, LearnedUse
 from speclsp.index_store.locations import (
     accepted_store_path,
+    learned_store_path,
     segment_store_path,
     token_store_path,
     workspace_id,
@@ -32,8 +34,19 @@ class Stores:
 
     tokens: TokenStore | None
     accepted: AcceptedStore | None
+    learned: LearnedStore | None
     segments: SegmentStore
     """Needs no opening: nothing is made by looking."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """How much was removed of what the stores keep."""
+
+    n_files: int
+    n_texts: int
+    n_ngrams: int
+    n_indexes: int
 
 
 @click.group()
@@ -41,7 +54,8 @@ def data() -> None:
     """Show or remove what is kept on disk between sessions.
 
     Kept are the project files' tokens and their index, so that a restart builds neither again,
-    and the completions that you accepted. Workspace folders are known by a hash of their path.
+    the completions that you accepted, and the n-grams counted in them. Workspace folders are known
+    by a hash of their path.
     """
 
 
@@ -52,10 +66,11 @@ def list_data() -> None:
     with _stores() as stores:
         token_uses = stores.tokens.uses() if stores.tokens else []
         accepted_uses = stores.accepted.uses() if stores.accepted else []
+        learned_uses = stores.learned.uses() if stores.learned else []
         index_uses = stores.segments.uses()
     console.print(_file_table())
-    if token_uses or accepted_uses or index_uses:
-        console.print(_workspace_table(token_uses, accepted_uses, index_uses))
+    if token_uses or accepted_uses or learned_uses or index_uses:
+        console.print(_workspace_table(token_uses, accepted_uses, learned_uses, index_uses))
     else:
         console.print("Nothing is kept.")
 
@@ -73,31 +88,37 @@ def forget(workspace: str | None, *, everything: bool) -> None:
     if (workspace is None) == (not everything):
         raise click.UsageError("Say what to remove: --workspace DIR, or --all.")
     if workspace is None:
-        n_files, n_texts, n_indexes = _forget_all()
+        removed = _forget_all()
     else:
         with _stores() as stores:
             chosen = _chosen(workspace, stores)
-            n_files = stores.tokens.forget(chosen) if stores.tokens else 0
-            n_texts = stores.accepted.forget(chosen) if stores.accepted else 0
-            n_indexes = stores.segments.forget(chosen)
+            removed = Removed(
+                n_files=stores.tokens.forget(chosen) if stores.tokens else 0,
+                n_texts=stores.accepted.forget(chosen) if stores.accepted else 0,
+                n_ngrams=stores.learned.forget(chosen) if stores.learned else 0,
+                n_indexes=stores.segments.forget(chosen),
+            )
     click.echo(
-        f"Removed the tokens of {n_files} files and {n_texts} accepted completions, "
-        f"and {n_indexes} project indexes."
+        f"Removed the tokens of {removed.n_files} files and {removed.n_texts} accepted "
+        f"completions, {removed.n_ngrams} n-grams, and {removed.n_indexes} project indexes."
     )
 
 
-def _forget_all() -> tuple[int, int, int]:
+def _forget_all() -> Removed:
     with _stores() as stores:
-        n_files = stores.tokens.forget_all() if stores.tokens else 0
-        n_texts = stores.accepted.forget_all() if stores.accepted else 0
-        n_indexes = stores.segments.forget_all()
-    for path in (token_store_path(), accepted_store_path()):
+        removed = Removed(
+            n_files=stores.tokens.forget_all() if stores.tokens else 0,
+            n_texts=stores.accepted.forget_all() if stores.accepted else 0,
+            n_ngrams=stores.learned.forget_all() if stores.learned else 0,
+            n_indexes=stores.segments.forget_all(),
+        )
+    for path in (token_store_path(), accepted_store_path(), learned_store_path()):
         for file in aside_files_of(path):
             try:
                 file.unlink(missing_ok=True)
             except OSError as error:
                 raise StoreError(f"{file} cannot be removed: {error}.") from error
-    return n_files, n_texts, n_indexes
+    return removed
 
 
 @contextmanager
@@ -108,14 +129,17 @@ def _stores() -> Iterator[Stores]:
         click.echo(str(error), err=True)
 
     with ExitStack() as stack:
-        tokens = accepted = None
+        tokens = accepted = learned = None
         if token_store_path().exists():
             tokens = TokenStore.open(report)
             stack.callback(tokens.close)
         if accepted_store_path().exists():
             accepted = AcceptedStore.open(report)
             stack.callback(accepted.close)
-        yield Stores(tokens, accepted, SegmentStore.open(report))
+        if learned_store_path().exists():
+            learned = LearnedStore.open(report)
+            stack.callback(learned.close)
+        yield Stores(tokens, accepted, learned, SegmentStore.open(report))
 
 
 def _chosen(text: str, stores: Stores) -> bytes:
@@ -126,6 +150,7 @@ def _chosen(text: str, stores: Stores) -> bytes:
         for use in (stores.tokens.uses() if stores.tokens else ())
         if use.workspace is not None
     }
+    known |= {use.workspace for use in (stores.learned.uses() if stores.learned else ())}
     known |= {use.workspace for use in stores.segments.uses()}
     by_path = workspace_id(text)
     if by_path in known:
@@ -144,6 +169,7 @@ def _file_table() -> Table:
     for name, path in (
         ("project files' tokens", token_store_path()),
         ("accepted completions", accepted_store_path()),
+        ("accepted n-grams", learned_store_path()),
     ):
         table.add_row(name, _short(path), _size(files_of(path)))
         aside = aside_files_of(path)
@@ -156,32 +182,39 @@ def _file_table() -> Table:
 
 
 def _workspace_table(
-    token_uses: list[TokenUse], accepted_uses: list[AcceptedUse], index_uses: list[IndexUse]
+    token_uses: list[TokenUse],
+    accepted_uses: list[AcceptedUse],
+    learned_uses: list[LearnedUse],
+    index_uses: list[IndexUse],
 ) -> Table:
     """Folders are known by hashes: only those that the user stands in can be named."""
     places = (Path.cwd(), *Path.cwd().parents)
     here: dict[bytes | None, str] = {workspace_id(str(place)): str(place) for place in places}
     tokens = {use.workspace: use for use in token_uses}
     accepted: dict[bytes | None, AcceptedUse] = {use.workspace: use for use in accepted_uses}
+    learned: dict[bytes | None, LearnedUse] = {use.workspace: use for use in learned_uses}
     indexes: dict[bytes | None, IndexUse] = {use.workspace: use for use in index_uses}
     table = Table(title="By workspace folder", title_justify="left", box=SIMPLE_HEAD)
     table.add_column("workspace", no_wrap=True)
-    for header in ("files", "tokens", "accepted", "indexed", "size"):
+    for header in ("files", "tokens", "accepted", "n-grams", "indexed", "size"):
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("folder", overflow="fold")
-    for workspace in dict.fromkeys([*tokens, *accepted, *indexes]):
+    for workspace in dict.fromkeys([*tokens, *accepted, *learned, *indexes]):
         token_use = tokens.get(workspace, TokenUse(workspace, 0, 0, 0))
         accepted_use = accepted.get(workspace)
+        learned_use = learned.get(workspace)
         index_use = indexes.get(workspace)
         table.add_row(
             "(none any more)" if workspace is None else workspace.hex()[:12],
             f"{token_use.n_files:,}",
             f"{token_use.n_tokens:,}",
             f"{accepted_use.n_texts if accepted_use else 0:,}",
+            f"{learned_use.n_ngrams if learned_use else 0:,}",
             f"{index_use.n_tokens if index_use else 0:,}",
             decimal(
                 token_use.n_bytes
                 + (accepted_use.n_bytes if accepted_use else 0)
+                + (learned_use.n_bytes if learned_use else 0)
                 + (index_use.n_bytes if index_use else 0)
             ),
             here.get(workspace, "(elsewhere)"),

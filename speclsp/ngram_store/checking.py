@@ -22,7 +22,7 @@ def verify(file: StatisticsFile, go_on: Callable[[float], bool] = lambda _share:
     if file.mapped is not None:
         file.mapped.verify(go_on)
     for order, table in sorted(file.tables.by_order.items()):
-        for reason in _flaws(table, None if file.mapped is None else file.mapped.header.n_vocab):
+        for reason in _flaws(table, None if file.mapped is None else file.mapped.header.n_tokens):
             raise _flawed(file.path, order, reason)
 
 

@@ -6,7 +6,7 @@ come by.  Rows stand in the order of their hashes, followers in the order of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,15 +73,23 @@ def observed(text: TokenArray, order: int, n_skipped: int = 0) -> Observations:
 
 def merge(parts: Sequence[NgramTables]) -> NgramTables:
     """Add up the counts of several statistics; the result is canonical."""
-    orders = sorted({order for part in parts for order in part.by_order})
+    return summed(list(map(rows_by_order, parts)))
+
+
+def summed(parts: Sequence[Mapping[int, Observations]]) -> NgramTables:
+    """Add up observations by their order."""
+    orders = sorted({order for part in parts for order in part})
     return NgramTables(
         {
-            order: table_of(
-                _joined([rows_of(p.by_order[order]) for p in parts if order in p.by_order])
-            )
+            order: table_of(_joined([part[order] for part in parts if order in part]))
             for order in orders
         }
     )
+
+
+def rows_by_order(tables: NgramTables) -> dict[int, Observations]:
+    """Return one observation for each n-gram and follower, by order."""
+    return {order: rows_of(table) for order, table in tables.by_order.items()}
 
 
 def rows_of(table: NgramTable) -> Observations:

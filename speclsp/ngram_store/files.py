@@ -76,7 +76,7 @@ def open_statistics(
         raise damaged(
             path,
             0,
-            f"it belongs to another vocabulary ({header.n_vocab:,} tokens, fingerprint "
+            f"it belongs to another vocabulary ({header.n_tokens:,} tokens, fingerprint "
             f"{header.fingerprint[:8]}…, not {vocabulary.n_tokens:,} and "
             f"{vocabulary.fingerprint[:8]}…)",
             OTHER_MODEL,

@@ -62,7 +62,8 @@ class FileHeader(msgspec.Struct, frozen=True):
 
     fingerprint: str
     """The vocabulary's; see :class:`speclsp.fim.protocol.Vocabulary`."""
-    n_vocab: int
+    n_tokens: int
+    """Tokens of the vocabulary."""
     tables: tuple[TableHeader, ...]
 
 
@@ -130,11 +131,11 @@ def open_mapped(path: Path) -> MappedFile:
     return MappedFile(path, header, NgramTables(tables), body, checksums, body_offset)
 
 
-def write_mapped(tables: NgramTables, fingerprint: str, n_vocab: int, stream: BinaryIO) -> None:
+def write_mapped(tables: NgramTables, fingerprint: str, n_tokens: int, stream: BinaryIO) -> None:
     """Write canonical tables."""
     header = FileHeader(
         fingerprint,
-        n_vocab,
+        n_tokens,
         tuple(
             TableHeader(order, len(table.starts) - 1, len(table), table.n_followers)
             for order, table in sorted(tables.by_order.items())

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 from speclsp.cli.data import data
 from speclsp.drafting.segment import build_segment
 from speclsp.index_store.accepted_store import AcceptedStore
+from speclsp.index_store.learned_store import LearnedStore, Sighting
 from speclsp.index_store.locations import (
     accepted_store_path,
     segment_store_path,
@@ -43,6 +44,9 @@ def keep_something(here: str, there: str) -> None:
     accepted.append(here, "a.py", "x")
     accepted.append(there, "a.py", "y")
     accepted.close()
+    learned = LearnedStore.open()
+    learned.add(here, "f", [Sighting((1, 2), token, 1) for token in range(7)])
+    learned.close()
     segment = build_segment([(bytes(16), np.zeros(300, np.int32))])
     SegmentStore.open().save(here, "f", [segment], {})
 
@@ -62,16 +66,16 @@ def test_list_shows_what_is_kept_by_workspace(tmp_path: Path) -> None:
     lines = run("list").output.splitlines()
     (here,) = [line for line in lines if workspace_id(str(tmp_path / "here")).hex()[:12] in line]
     (there,) = [line for line in lines if workspace_id("/there").hex()[:12] in line]
-    assert here.split()[1:5] == ["2", "200", "1", "300"]
+    assert here.split()[1:6] == ["2", "200", "1", "7", "300"]
     assert here.rstrip().endswith(str(tmp_path / "here"))
-    assert there.split()[1:5] == ["1", "100", "1", "0"]
+    assert there.split()[1:6] == ["1", "100", "1", "0", "0"]
     assert there.rstrip().endswith("(elsewhere)")
 
 
 def test_forget_a_workspace_by_folder_and_by_id(tmp_path: Path) -> None:
     keep_something(str(tmp_path / "here"), "/there")
     output = run("forget", "--workspace", ".").output
-    assert "2 files and 1 accepted completions, and 1 project indexes" in output
+    assert "2 files and 1 accepted completions, 7 n-grams, and 1 project indexes" in output
     assert "1 files and 1 accepted" in run(
         "forget", "--workspace", workspace_id("/there").hex()[:12]
     ).output  # fmt: skip
@@ -81,7 +85,7 @@ def test_forget_a_workspace_by_folder_and_by_id(tmp_path: Path) -> None:
 def test_forget_all(tmp_path: Path) -> None:
     keep_something(str(tmp_path / "here"), "/there")
     output = run("forget", "--all").output
-    assert "3 files and 2 accepted completions, and 1 project indexes" in output
+    assert "3 files and 2 accepted completions, 7 n-grams, and 1 project indexes" in output
     assert not segment_store_path().exists()
     assert "Nothing is kept." in run("list").output
 

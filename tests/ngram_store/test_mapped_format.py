@@ -60,7 +60,7 @@ def test_what_it_says_of_itself(path: Path) -> None:
     write(path, count_tokens([np.arange(50, dtype=np.int32)], [1, 3]), "speclsp", VOCABULARY)
     mapped = open_statistics(path, None).mapped
     assert mapped is not None
-    assert (mapped.header.fingerprint, mapped.header.n_vocab) == (VOCABULARY.fingerprint, 100)
+    assert (mapped.header.fingerprint, mapped.header.n_tokens) == (VOCABULARY.fingerprint, 100)
     assert [(t.order, t.n_ngrams, t.n_followers) for t in mapped.header.tables] == [
         (1, 49, 49),
         (3, 47, 47),

@@ -1,0 +1,201 @@
+"""``speclsp ngram``: from source files to statistics files and back, with the real vocabulary."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from llama_cpp_statistics import as_counts, counted, loaded, record
+
+from speclsp.cli import ngram_build
+from speclsp.cli.main import cli
+from speclsp.engine.llama.vocabulary import LlamaVocabulary
+from speclsp.errors import SpecLspError
+from speclsp.ngram_store.files import open_statistics
+
+WORDS = ("def", "return", "self", "value", "index", "for", "in", "range", "(", ")", ":", "=", "+")
+
+
+def source(seed: int, n_lines: int) -> str:
+    choose = random.Random(seed)
+    return "".join(" ".join(choose.choices(WORDS, k=6)) + "\n" for _ in range(n_lines))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "deep").mkdir(parents=True)
+    for number in range(6):
+        (folder / "deep" / f"m{number}.py").write_text(source(number, 20))
+    (folder / "ignored.py").write_text(source(50, 20))
+    (folder / ".gitignore").write_text("ignored.py\n")
+    (folder / ".env").write_text("PASSWORD=hunter2\n")
+    (folder / "image.py").write_bytes(b"\0\1\2")
+    (folder / "empty.py").write_text("")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ngram_build, "_SHARD_BYTES", 1000)
+    monkeypatch.setattr(ngram_build, "_MERGE_ROWS", 1000)
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["ngram", *map(str, arguments)], catch_exceptions=False)
+
+
+def expected_counts(
+    project: Path, vocabulary: LlamaVocabulary, orders: Sequence[int]
+) -> dict[tuple[int, ...], dict[int, int]]:
+    total: dict[tuple[int, ...], dict[int, int]] = {}
+    for path in [*sorted((project / "deep").iterdir()), project / ".gitignore"]:
+        tokens = vocabulary.tokenize(path.read_text()).tolist()
+        for ngram, followers in counted(tokens, orders).items():
+            into = total.setdefault(ngram, {})
+            for token, count in followers.items():
+                into[token] = into.get(token, 0) + count
+    return total
+
+
+def test_build_counts_what_may_be_indexed(
+    project: Path, tmp_path: Path, vocabulary: LlamaVocabulary
+) -> None:
+    output = tmp_path / "f.ngrams"
+    result = run("build", project, "-o", output, "--processes", "1")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("7 files, ")
+    assert f"{output}: " in result.stdout
+    found = as_counts(open_statistics(output, vocabulary).tables)
+    assert found == expected_counts(project, vocabulary, range(1, 5))
+
+
+def test_several_processes_write_the_same_file(project: Path, tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    run("build", project, "-o", one, "--processes", "1")
+    run("build", project, "-o", two, "--processes", "2")
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_parts_merge_to_the_file_of_one_run(project: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "a.py").write_text(source(7, 30))
+    for layout in ("speclsp", "llama.cpp"):
+        more = ("--processes", "1", "--format", layout)
+        run("build", project, "-o", tmp_path / "a", *more)
+        run("build", other, "-o", tmp_path / "b", *more)
+        run("build", other, project, project, "-o", tmp_path / "both", *more)
+        result = run("merge", tmp_path / "b", tmp_path / "a", "-o", tmp_path / "merged")
+        assert result.exit_code == 0
+        assert (tmp_path / "merged").read_bytes() == (tmp_path / "both").read_bytes()
+
+
+@pytest.mark.parametrize(("order", "orders"), [(1, [1]), (2, [2]), (3, [1, 2, 3])])
+def test_llama_cpps_format(
+    project: Path, tmp_path: Path, vocabulary: LlamaVocabulary, order: int, orders: list[int]
+) -> None:
+    output = tmp_path / "f.bin"
+    more = ("--order", str(order), "--format", "llama.cpp", "--processes", "1")
+    result = run("build", project, "-o", output, *more)
+    assert loaded(output.read_bytes()) == expected_counts(project, vocabulary, orders)
+    assert ("static" if order == 2 else "dynamic") in result.stdout
+
+
+def test_longer_ngrams_in_ours_only(project: Path, tmp_path: Path) -> None:
+    output = tmp_path / "f"
+    refused = run("build", project, "-o", output, "--order", "5", "--format", "llama.cpp")
+    assert refused.exit_code == 2
+    assert "room for n-grams of 4 tokens" in refused.stderr
+    run("build", project, "-o", output, "--order", "6", "--processes", "1")
+    assert open_statistics(output, None).tables.max_order == 6
+    with pytest.raises(SpecLspError, match="not for n-grams of 6"):
+        run("convert", output, "-o", tmp_path / "g", "--format", "llama.cpp")
+    short = ("--format", "llama.cpp", "--order")
+    run("convert", output, "-o", tmp_path / "g", *short, "4")
+    run("build", project, "-o", tmp_path / "h", *short, "4", "--processes", "1")
+    assert (tmp_path / "g").read_bytes() == (tmp_path / "h").read_bytes()
+
+
+def test_convert_there_and_back(project: Path, tmp_path: Path) -> None:
+    one, two, three = tmp_path / "one", tmp_path / "two", tmp_path / "three"
+    run("build", project, "-o", one, "--processes", "1")
+    run("convert", one, "-o", two, "--format", "llama.cpp")
+    with pytest.raises(SpecLspError, match="--model"):
+        run("convert", two, "-o", three, "--format", "speclsp")
+    assert not three.exists()
+    run("convert", two, "-o", three, "--format", "speclsp", "--model", "embedded")
+    assert three.read_bytes() == one.read_bytes()
+    run("convert", one, "-o", three, "--format", "llama.cpp", "--order", "2")
+    assert open_statistics(three, None, "static").role == "static"
+
+
+def test_files_of_two_vocabularies_do_not_merge(
+    project: Path, tmp_path: Path, model_folder: Path
+) -> None:
+    (tmp_path / "big.bin").write_bytes(record([1, 5_000_000], {2: 1}))
+    run("build", project, "-o", tmp_path / "a", "--processes", "1")
+    with pytest.raises(SpecLspError, match="byte 4: token 5000000 is not in a vocabulary of 4,0"):
+        run("merge", tmp_path / "big.bin", tmp_path / "a", "-o", tmp_path / "b")
+
+
+def test_info(project: Path, tmp_path: Path) -> None:
+    run("build", project, "-o", tmp_path / "a", "--processes", "1")
+    (tmp_path / "b").write_bytes(record([1, 2], {3: 4, 5: 6}) + record([7, 8], {3: 1}))
+    result = run("info", tmp_path / "a", tmp_path / "b")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert any(line.startswith(str(tmp_path / "a")) and "of 4,096 tokens" in line for line in lines)
+    assert f"{tmp_path / 'b'}: 64 bytes, llama.cpp's format, static, vocabulary not said" in lines
+    assert lines[-2].split() == ["2", "2", "3", "11"]
+
+
+def test_verify_names_what_is_wrong(project: Path, tmp_path: Path) -> None:
+    good, bad, worse = tmp_path / "good", tmp_path / "bad", tmp_path / "worse"
+    run("build", project, "-o", good, "--processes", "1")
+    data = bytearray(good.read_bytes())
+    data[-100] ^= 1
+    bad.write_bytes(data)
+    worse.write_bytes(record([1, 2], {3: 4})[:-2])
+    result = run("verify", bad, good, worse)
+    assert result.exit_code == 1
+    assert result.stdout == f"{good}: fine.\n"
+    assert f"Problem: {bad}, byte " in result.stderr
+    assert f"Problem: {worse}, byte 0: the file is truncated" in result.stderr
+    assert run("verify", good, "--model", "embedded").exit_code == 0
+
+
+def test_evaluate_shows_what_the_file_adds(project: Path, tmp_path: Path) -> None:
+    held_out = tmp_path / "held_out"
+    held_out.mkdir()
+    text = (project / "deep" / "m1.py").read_text()
+    (held_out / "new.py").write_text("import this\n" + text)
+    run("build", project, "-o", tmp_path / "f", "--processes", "1")
+    result = run("evaluate", tmp_path / "f", held_out, "--tokens", "400")
+    assert result.exit_code == 0
+    rows = [line.split() for line in result.stdout.splitlines() if "the text so far" in line]
+    (without,) = rows
+    (with_file,) = [line.split() for line in result.stdout.splitlines() if "dynamic" in line]
+    n_tokens, per_pass = without[4], float(without[5])
+    assert with_file[4] == n_tokens
+    assert float(with_file[5]) > per_pass >= 1.0
+
+
+def test_nothing_to_count(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SpecLspError, match="nothing to count"):
+        run("build", tmp_path / "empty", "-o", tmp_path / "f")
+    assert not (tmp_path / "f").exists()
+    (tmp_path / "s").write_bytes(record([1, 2], {3: 4}))
+    with pytest.raises(SpecLspError, match="has no source files"):
+        run("evaluate", tmp_path / "s", tmp_path / "empty")
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(SpecLspError, match=r"none\.bin cannot be read"):
+        run("info", tmp_path / "none.bin")
+    assert not list(tmp_path.iterdir())
