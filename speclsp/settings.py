@@ -181,9 +181,9 @@ class Settings:
         True, "speculation", "Draft tokens and verify them; off decodes one token at a time."
     )
     drafters: str = _setting(
-        "prompt-lookup,draft",
+        "suffix,draft",
         "speculation",
-        "Drafters in order of precedence, separated by commas; the first that drafts wins.",
+        "Drafters, separated by commas; with `mode` first in order of precedence.",
         scope="engine",
         aliases=("spec_type",),
     )
@@ -200,7 +200,7 @@ class Settings:
         aliases=("spec_draft_p_split", "draft_p_split"),
     )
     max_draft: _Positive = _setting(
-        31, "speculation", "chain and tree: most draft tokens that one pass verifies."
+        15, "speculation", "chain and tree: most draft tokens that one pass verifies."
     )
     max_ngram_size: _Positive = _setting(
         16,

@@ -47,6 +47,11 @@ def learned_store_path() -> Path:
     return state_dir() / "learned.sqlite3"
 
 
+def calibration_store_path() -> Path:
+    """The database of how often drafts were right."""
+    return state_dir() / "calibration.sqlite3"
+
+
 def workspace_id(root: str) -> bytes:
     """Return what a workspace folder is known by on disk: a hash of its path without links."""
     path = os.path.realpath(root)

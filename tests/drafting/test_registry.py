@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from scripted_drafters import EmptyDrafter
 
-from speclsp.drafting.prompt_lookup import PromptLookupDrafter
 from speclsp.drafting.registry import drafter_names, known_names, load_drafter, load_drafters
+from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.errors import DrafterError
 from speclsp.settings import Settings
 
@@ -44,11 +44,11 @@ def describe(folder: Path, package: str, drafters: dict[str, str]) -> None:
     (info / "entry_points.txt").write_text(f"[speclsp.drafters]\n{lines}", encoding="utf-8")
 
 
-def test_the_default_is_prompt_lookup_then_the_draft_model():
+def test_the_default_is_suffix_matching_and_the_draft_model():
     model = DraftModel()
     drafters, problems = load_drafters(Settings(), draft_model=model)
     assert problems == []
-    assert isinstance(drafters[0], PromptLookupDrafter)
+    assert isinstance(drafters[0], SuffixDrafter)
     assert drafters[1:] == [model]
 
 
