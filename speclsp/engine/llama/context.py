@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -17,7 +14,7 @@ from speclsp.engine.llama.batch import DecodeBatch
 from speclsp.engine.llama.branches import BranchedCache
 from speclsp.engine.llama.interrupt import DecodeInterrupt
 from speclsp.engine.llama.model import LlamaModel
-from speclsp.engine.llama.native_context import MAX_OUTPUTS, open_context
+from speclsp.engine.llama.native_context import MAX_OUTPUTS, NativeContext
 from speclsp.engine.params import ContextParams
 from speclsp.engine.tree_branches import TreeBranches, check_path, tree_branches
 from speclsp.errors import (
@@ -51,27 +48,26 @@ class LlamaTarget:
         self._model = model
         self._n_vocab = model.n_vocab
         n_ctx = min(params.n_ctx or model.n_ctx_train, model.n_ctx_train)
-        self._context = open_context(model, params, n_ctx)
-        self._free = weakref.finalize(self, llama.llama_free, self._context)
-        memory = llama.llama_get_memory(self._context)
+        self._native = NativeContext(model, params, n_ctx)
+        context = self._native.pointer
+        memory = llama.llama_get_memory(context)
         if not memory:
-            self._free()
+            self._native.close()
             raise ModelLoadError(
                 f"The model ({model.description}) keeps no context: it does not generate text.",
                 remedy="Take a decoder-only code model with fill-in-the-middle tokens.",
             )
         # llama.cpp rounds the context up; positions beyond the trained context stay unused.
-        self._n_ctx = min(n_ctx, int(llama.llama_n_ctx(self._context)))
-        self._n_batch = min(int(llama.llama_n_batch(self._context)), self._n_ctx)
-        self._n_ubatch = min(int(llama.llama_n_ubatch(self._context)), self._n_batch)
+        self._n_ctx = min(n_ctx, int(llama.llama_n_ctx(context)))
+        self._n_batch = min(int(llama.llama_n_batch(context)), self._n_ctx)
+        self._n_ubatch = min(int(llama.llama_n_ubatch(context)), self._n_batch)
         self._n_outputs = min(MAX_OUTPUTS, self._n_batch)
         self._interrupt = DecodeInterrupt()
-        self._interrupt.install(self._context)
+        self._interrupt.install(context)
         self._cached: list[int] = []
         self._n_evaluated = 0
-        self._ns_native = 0
         self._supports_rollback = True
-        n_branches = int(llama.llama_n_seq_max(self._context))
+        n_branches = int(llama.llama_n_seq_max(context))
         self._cache = BranchedCache(memory, n_branches)
         self._n_branches = n_branches
         self._tree: _Tree | None = None
@@ -115,7 +111,7 @@ class LlamaTarget:
     @property
     def ns_native(self) -> int:
         """Nanoseconds inside llama.cpp's decode and the wait for its logits since the start."""
-        return self._ns_native
+        return self._native.ns_native
 
     @property
     def supports_rollback(self) -> bool:
@@ -275,14 +271,12 @@ class LlamaTarget:
     def close(self) -> None:
         """Free the context and the weights; again changes nothing."""
         self._interrupt.close()
-        self._free()
+        self._native.close()
         self._model.close()
         self._cached.clear()
 
     def _run(self, batch: Any, n_tokens: int) -> None:
-        started = perf_counter_ns()
-        status = llama.llama_decode(self._context, batch)
-        self._ns_native += perf_counter_ns() - started
+        status = self._native.decode(batch)
         if status != _SUCCESS:
             self._recover(status, n_tokens)
         self._n_evaluated += n_tokens
@@ -305,22 +299,10 @@ class LlamaTarget:
         self._clear()
 
     def _logits(self, n_rows: int) -> Logits:
-        if n_rows == 0:
-            # A GPU may still be computing; whoever asks for no logits wants to check the time.
-            started = perf_counter_ns()
-            llama.llama_synchronize(self._context)
-            self._ns_native += perf_counter_ns() - started
-            return np.empty((0, self._n_vocab), dtype=np.float32)
-        started = perf_counter_ns()
-        rows = llama.llama_get_logits(self._context)  # waits for a GPU
-        self._ns_native += perf_counter_ns() - started
-        address = ctypes.cast(rows, ctypes.c_void_p).value
-        if address is None:
+        logits = self._native.logits(n_rows)
+        if logits is None:
             self._clear()
             raise DecodeError("llama.cpp computed no logits: this is no text generation model.")
-        n_values = n_rows * self._n_vocab
-        memory: Any = (ctypes.c_float * n_values).from_address(address)
-        logits: Logits = np.frombuffer(memory, dtype=np.float32).reshape(n_rows, self._n_vocab)
         return logits
 
     def _decode_in_pieces(self, tokens: Sequence[int], n_logits: int) -> Logits:
@@ -363,5 +345,5 @@ class LlamaTarget:
         self._cached.clear()
 
     def _check_open(self) -> None:
-        if not self._free.alive:
+        if not self._native.is_open:
             raise EngineUnavailableError("The model was closed.")

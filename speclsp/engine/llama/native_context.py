@@ -1,9 +1,16 @@
-"""Makes llama.cpp's context from our parameters."""
+"""Owns llama.cpp's context: made from our parameters, run, read, and timed."""
 
 from __future__ import annotations
 
+import ctypes
+import weakref
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
 from llama_cpp import llama_cpp as llama
 
+from speclsp.decoding.protocol import Logits
 from speclsp.engine.llama.library import collected_lines
 from speclsp.engine.llama.model import LlamaModel
 from speclsp.engine.params import ContextParams
@@ -29,7 +36,59 @@ _CACHE_TYPES = {
 _FLASH_ATTN = {"off": 0, "on": 1, "auto": -1}
 
 
-def open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> int:
+class NativeContext:
+    """A ``llama_context``; :meth:`close` frees it, or the garbage collector does."""
+
+    def __init__(self, model: LlamaModel, params: ContextParams, n_ctx: int) -> None:
+        """Make one of ``n_ctx`` positions.
+
+        Raises :class:`~speclsp.errors.ModelLoadError` where llama.cpp cannot.
+        """
+        self.pointer = _open_context(model, params, n_ctx)
+        self.ns_native = 0
+        """Nanoseconds inside llama.cpp's decode and the wait for its logits."""
+        self._n_vocab = model.n_vocab
+        self._free = weakref.finalize(self, llama.llama_free, self.pointer)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not closed yet."""
+        return self._free.alive
+
+    def close(self) -> None:
+        """Free the context; again changes nothing."""
+        self._free()
+
+    def decode(self, batch: Any) -> int:
+        """Evaluate a ``llama_batch`` and return llama.cpp's status."""
+        started = perf_counter_ns()
+        status = int(llama.llama_decode(self.pointer, batch))
+        self.ns_native += perf_counter_ns() - started
+        return status
+
+    def logits(self, n_rows: int) -> Logits | None:
+        """Wait for the last decode, and return its ``n_rows`` rows; None where there are none.
+
+        Shape [n_rows, n_vocab], a view of llama.cpp's memory that is valid until the next decode.
+        """
+        started = perf_counter_ns()
+        if n_rows == 0:
+            # A GPU may still be computing; whoever asks for no logits wants to check the time.
+            llama.llama_synchronize(self.pointer)
+            self.ns_native += perf_counter_ns() - started
+            return np.empty((0, self._n_vocab), dtype=np.float32)
+        rows = llama.llama_get_logits(self.pointer)  # waits for a GPU
+        self.ns_native += perf_counter_ns() - started
+        address = ctypes.cast(rows, ctypes.c_void_p).value
+        if address is None:
+            return None
+        n_values = n_rows * self._n_vocab
+        memory: Any = (ctypes.c_float * n_values).from_address(address)
+        logits: Logits = np.frombuffer(memory, dtype=np.float32).reshape(n_rows, self._n_vocab)
+        return logits
+
+
+def _open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> int:
     """Make a context of ``n_ctx`` positions for ``model`` and return its address.
 
     Raises :class:`~speclsp.errors.ModelLoadError` where llama.cpp cannot.
