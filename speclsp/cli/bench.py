@@ -10,7 +10,18 @@ from rich.table import Table
 
 from speclsp import settings
 from speclsp.bench.host_overhead import HEADER, host_benchmark, render_rows
+from speclsp.bench.index_bench import measure_index
+from speclsp.bench.index_tables import (
+    aims_table,
+    corpus_line,
+    growth_table,
+    look_up_table,
+    remarks,
+    size_marks,
+)
+from speclsp.bench.source_corpus import source_corpus
 from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.engine.models import model_files
 
 
@@ -32,3 +43,30 @@ def host(**options: Any) -> None:
     for overhead in overheads:
         for line in overhead.profile:
             console.print(line, markup=False, highlight=False)
+
+
+@bench.command(cls=SettingsCommand)
+@click.option(
+    "--tokens",
+    "n_tokens",
+    type=click.IntRange(min=10_000),
+    default=10_000_000,
+    show_default=True,
+    help="Size of the index.",
+)
+def index(n_tokens: int, **options: Any) -> None:
+    """Measure the project index: build, memory, look-up, replacing files, opening."""
+    resolved = settings.resolve([given_options(options)]).settings
+    vocabulary = load_vocabulary(model_files(resolved).target)
+    console = Console()
+    try:
+        with console.status("tokenising") as status:
+            corpus = source_corpus(vocabulary.tokenize, n_tokens)
+            report = measure_index(corpus, size_marks(n_tokens), status.update)
+    finally:
+        vocabulary.close()
+    console.print(corpus_line(corpus), highlight=False)
+    for table in (growth_table(report), look_up_table(report), aims_table(report)):
+        console.print(table)
+    for remark in remarks(report):
+        console.print(remark, highlight=False)

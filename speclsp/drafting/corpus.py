@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -81,10 +82,13 @@ class SegmentedCorpus:
         self._views = tuple(views)
         self.n_files = sum(view.n_files for view in self._views)
         self.n_tokens = sum(view.n_tokens for view in self._views)
-        # The newest first: at equal merit the newer place wins.
-        self._searched = [
-            (view.segment, view.gaps) for view in reversed(self._views) if view.n_files
+        searched = [
+            (age, view.segment, view.gaps)
+            for age, view in enumerate(reversed(self._views))
+            if view.n_files
         ]
+        # What is found in a large segment makes the search of the others short.
+        self._searched = sorted(searched, key=lambda each: -each[1].n_tokens)
 
     def hiding(self, keys: Collection[FileKey]) -> SegmentedCorpus:
         """Return the same corpus without some files, for as long as these do not count."""
@@ -127,37 +131,45 @@ class SegmentedCorpus:
         n_matched = max(n_min, 1)
         if query.n_tokens < n_matched or n_tokens < 1:
             return NO_CONTINUATIONS
-        found: list[tuple[Segment, Gaps | None, Match]] = []
-        for segment, gaps in self._searched:
+        found: list[tuple[int, Segment, Gaps | None, Match]] = []
+        for age, segment, gaps in self._searched:
             match = segment.longest_match(query, n_matched, gaps)
             if match.n_tokens > n_matched:
                 n_matched = match.n_tokens
                 found.clear()
             if match.n_tokens:
-                found.append((segment, gaps, match))
+                found.append((age, segment, gaps, match))
         if not found:
             return NO_CONTINUATIONS
-        n_places = sum(match.high - match.low for _, _, match in found)
+        if len(found) > 1:
+            # The newest first: at equal merit the newer place wins.
+            found.sort(key=_age)
+        n_places = sum(match.high - match.low for _, _, _, match in found)
         rows: list[list[int]] = []
-        for segment, gaps, match in found:
+        for _, segment, gaps, match in found:
             n_rows = max(1, MAX_CANDIDATES * (match.high - match.low) // n_places)
-            places = segment.places(match, gaps, n_rows)
-            rows += [segment.continuation(place, n_tokens) for place in places]
+            rows += segment.continuations(segment.places(match, gaps, n_rows), n_tokens)
         return Continuations(rows, n_places, n_matched)
+
+
+_age = itemgetter(0)
 
 
 def _favourite(rows: Sequence[list[int]], n_tokens: int) -> list[int]:
     """Return the continuation that most rows agree on, token by token; of equals the first."""
+    shortest = min(map(len, rows))
     for position in range(n_tokens):
-        first = rows[0]
-        if rows.count(first) == len(rows):
+        if rows.count(rows[0]) == len(rows):
             break
-        following = [row[position] for row in rows if len(row) > position]
-        if not following:
-            break
+        if position >= shortest:
+            longer = [row for row in rows if len(row) > position]
+            if not longer:
+                break
+            rows = longer
+        following = [row[position] for row in rows]
         token = following[0]
         if 2 * following.count(token) < len(following):
             # Of equals max takes the first: the newest.
             token = max(following, key=following.count)
-        rows = [row for row in rows if len(row) > position and row[position] == token]
+        rows = [row for row in rows if row[position] == token]
     return rows[0]

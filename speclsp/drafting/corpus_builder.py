@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Final
 
 from speclsp.drafting.corpus import SegmentedCorpus, SegmentView
@@ -15,6 +16,10 @@ MAX_SEGMENTS: Final = 8
 
 _SETTLED_RATIO: Final = 4
 """In idle time a segment gets this much larger than all newer ones together."""
+_LARGE_SHARE: Final = 16
+"""Segments with at least one part in so many of all tokens are large."""
+_LARGE_SEGMENTS: Final = 3
+"""Large segments in idle time: the others are room for files that change."""
 
 _FULL_SEGMENT: Final = 2_000_000
 """Tokens of a segment that is merged only where nothing smaller can be: it takes a second."""
@@ -25,6 +30,9 @@ _EAGERNESS: Final = 2.5
 Found by simulation: of 1 to 3, this rewrites a token least often while files are replaced.
 """
 
+_FIRST_FLUSH: Final = 8_192
+_LARGEST_FLUSH: Final = 3_000_000
+
 Interrupted = Callable[[], bool]
 """Whether to give up what takes long."""
 
@@ -32,6 +40,14 @@ Interrupted = Callable[[], bool]
 def never() -> bool:
     """Nothing interrupts."""
     return False
+
+
+def tokens_to_flush(n_searchable: int) -> int:
+    """Return how many tokens to let wait while many files come, so that merging stays cheap.
+
+    ``n_searchable`` is how many tokens are searchable already.
+    """
+    return max(_FIRST_FLUSH, min(_LARGEST_FLUSH, n_searchable // 2))
 
 
 class CorpusBuilder:
@@ -118,12 +134,15 @@ class CorpusBuilder:
         """Merge further, in idle time: searches get faster, and replacing files cheaper.
 
         Of the newest segments those become one of which none is much larger than all newer ones
-        together, so that what was merged lately is not merged again for a few files.
+        together, so that what was merged lately is not merged again for a few files.  Then of the
+        large ones those become one that are smallest, until few are left.
         """
         self.flush(interrupted)
         first = self._first_to_settle()
         if first < len(self._slots) - 1:
             self._replace(first, len(self._slots), interrupted)
+        while (run := self._large_run()) is not None:
+            self._replace(*run, interrupted)
 
     def snapshot(self) -> SegmentedCorpus:
         """Return what can be searched now."""
@@ -181,6 +200,15 @@ class CorpusBuilder:
             if is_small:
                 best = first
         return best
+
+    def _large_run(self) -> tuple[int, int] | None:
+        """Return the cheapest two neighbours of the large segments; None where these are few."""
+        sizes = [slot.n_living_tokens for slot in self._slots]
+        large = [idx for idx, size in enumerate(sizes) if size * _LARGE_SHARE >= sum(sizes)]
+        if len(large) <= _LARGE_SEGMENTS or any(slot.is_held for slot in self._slots):
+            return None
+        runs = [(low, high + 1) for low, high in pairwise(large)]
+        return min(runs, key=lambda run: sum(sizes[slice(*run)]))
 
     def _best_run(self) -> tuple[int, int] | None:
         """Return the neighbouring segments that it is best to merge: from the first to the second.

@@ -59,5 +59,6 @@ class Gaps:
 
     def uncovered_places(self, places: Places) -> Places:
         """Return those of many places that count."""
-        starts, ends = np.array(self._starts), np.array([0, *self._ends])
+        starts = np.array(self._starts, dtype=np.int32)
+        ends = np.array([0, *self._ends], dtype=np.int32)
         return places[places >= ends[np.searchsorted(starts, places, side="right")]]

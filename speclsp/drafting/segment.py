@@ -20,6 +20,7 @@ import struct
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import takewhile
 from typing import Final, NamedTuple, TypeAlias
 
@@ -37,6 +38,12 @@ _KEY_TOKENS: Final = 3
 _KEY_BITS: Final = 21
 _TOKEN_BYTES: Final = 4
 
+_NO_KEYS: Final = [SEPARATOR] * (2 * _KEY_TOKENS)
+_N_PROBED: Final = 4
+"""Places that are looked at one by one for whether a match counts, before all are."""
+_N_NEAR: Final = 64
+"""A range's other end is looked for so near to the one before it is looked for anywhere."""
+
 FileKey: TypeAlias = bytes
 """What a file is known by: the hash of its content."""
 
@@ -47,19 +54,34 @@ SortKeys: TypeAlias = NDArray[np.uint64]
 class Query:
     """The end of a token sequence, prepared for searching segments.
 
-    It takes at most the last ``n_max`` tokens, and none before an id that no file can hold.
+    It takes at most the last ``n_max`` tokens.  Nothing matches an id that no file can hold.
     """
 
-    __slots__ = ("deeper_key", "key", "n_tokens", "text")
+    __slots__ = ("_tail", "_text", "deeper_key", "key", "n_tokens")
 
     def __init__(self, tail: TokenArray, n_max: int) -> None:
-        values = [token + 1 for token in tail[-min(n_max, DEPTH) :][::-1].tolist()]
-        if values and not 0 < min(values) <= max(values) <= MAX_TOKEN + 1:
-            values = list(takewhile(lambda value: 0 < value <= MAX_TOKEN + 1, values))
-        self.n_tokens = len(values)
-        self.text = struct.pack(f">{len(values)}I", *values)
-        self.key = _packed(values[:_KEY_TOKENS])
-        self.deeper_key = _packed(values[_KEY_TOKENS : 2 * _KEY_TOKENS])
+        self._tail = tail[-min(n_max, DEPTH) :][::-1]
+        self.n_tokens = len(self._tail)
+        nearest = self._tail[: 2 * _KEY_TOKENS].tolist()
+        if nearest and not 0 <= min(nearest) <= max(nearest) <= MAX_TOKEN:
+            # In keys there is no number left for such an id.
+            nearest = list(takewhile(lambda token: 0 <= token <= MAX_TOKEN, nearest))
+            self.n_tokens = len(nearest)
+        first, second, third, *deeper = [token + 1 for token in nearest] + _NO_KEYS[len(nearest) :]
+        self.key = (first << 2 * _KEY_BITS) | (second << _KEY_BITS) | third
+        first, second, third = deeper
+        self.deeper_key = (first << 2 * _KEY_BITS) | (second << _KEY_BITS) | third
+        self._text: bytes | None = None
+
+    @property
+    def text(self) -> bytes:
+        """The tokens, the last one first, as segments hold them."""
+        if self._text is None:
+            tokens = self._tail[: self.n_tokens].astype(np.uint32)
+            # A negative id is a very large one now.
+            tokens[tokens > MAX_TOKEN] = np.iinfo(np.uint32).max - 1
+            self._text = (tokens + np.uint32(1)).astype(">u4").tobytes()
+        return self._text
 
 
 class Match(NamedTuple):
@@ -118,14 +140,17 @@ class Segment:
         part = self._text[start * _TOKEN_BYTES : end * _TOKEN_BYTES]
         return np.frombuffer(part, dtype=">u4")[::-1].astype(np.int32) - np.int32(1)
 
-    def continuation(self, place: int, n_tokens: int) -> list[int]:
-        """Return the ``n_tokens`` tokens that follow a place in its file, or fewer."""
-        n_tokens = min(n_tokens, place)
-        start = (place - n_tokens) * _TOKEN_BYTES
-        values = struct.unpack_from(f">{n_tokens}I", self._text, start)[::-1]
-        if SEPARATOR in values:
-            values = values[: values.index(SEPARATOR)]
-        return [value - 1 for value in values]
+    def continuations(self, places: Sequence[int], n_tokens: int) -> list[list[int]]:
+        """Return for each place the ``n_tokens`` tokens that follow it in its file, or fewer."""
+        rows: list[list[int]] = []
+        for place in places:
+            n_values = min(n_tokens, place)
+            start = (place - n_values) * _TOKEN_BYTES
+            values = _unpacker(n_values)(self._text, start)[::-1]
+            if SEPARATOR in values:
+                values = values[: values.index(SEPARATOR)]
+            rows.append([value - 1 for value in values])
+        return rows
 
     def longest_match(self, query: Query, n_min: int, gaps: Gaps | None) -> Match:
         """Find the places that share the most tokens with the query, ``n_min`` at least.
@@ -134,7 +159,11 @@ class Segment:
         """
         low, high, n_shared = self._longest_range(query, n_min)
         while n_shared >= n_min:
-            if gaps is None or self._is_one_outside(low, high, gaps):
+            if (
+                gaps is None
+                or not gaps.cover(self._order[low])
+                or self._is_one_outside(low + 1, high, gaps)
+            ):
                 return Match(n_shared, low, high)
             # What shares less lies around them.
             n_shared = max(self._n_shared(query, low - 1), self._n_shared(query, high))
@@ -162,9 +191,10 @@ class Segment:
 
     def _is_one_outside(self, low: int, high: int, gaps: Gaps) -> bool:
         """Whether one of a range of ranks is in no gap."""
-        if not gaps.cover(self._order[low]):
+        if gaps.uncovered(self._order[low : min(high, low + _N_PROBED)].tolist()):
             return True
-        return high - low > 1 and len(gaps.uncovered_places(self.parts.order[low:high])) > 0
+        rest = self.parts.order[low + _N_PROBED : high]
+        return len(rest) > 0 and len(gaps.uncovered_places(rest)) > 0
 
     def _longest_range(self, query: Query, n_min: int) -> tuple[int, int, int]:
         """Return the ranks that share the most tokens with the query, and how many tokens.
@@ -172,9 +202,18 @@ class Segment:
         Where they are fewer than ``n_min``, ranks and number may be any below.
         """
         n_left = query.n_tokens
-        low, high, n_shared = _narrowed(
-            self._keys, 0, len(self._order), query.key, min(_KEY_TOKENS, n_left), n_min
-        )
+        n_shared = _KEY_TOKENS
+        keys, high = self._keys, len(self._order)
+        if n_min >= _KEY_TOKENS:
+            # So it mostly is, since another segment holds something.
+            low = bisect_left(keys, query.key)
+            if low == high or keys[low] != query.key:
+                return 0, 0, 0
+            high = _end_of_range(keys, query.key + 1, low, high)
+        else:
+            low, high, n_shared = _narrowed(
+                keys, 0, high, query.key, min(_KEY_TOKENS, n_left), n_min
+            )
         n_left -= _KEY_TOKENS
         if n_shared < _KEY_TOKENS or n_left <= 0:
             return low, high, n_shared
@@ -265,9 +304,10 @@ def build_segment(
     )
 
 
-def _packed(values: Sequence[int]) -> int:
-    first, second, third = [*values, SEPARATOR, SEPARATOR, SEPARATOR][:_KEY_TOKENS]
-    return (first << 2 * _KEY_BITS) | (second << _KEY_BITS) | third
+@cache
+def _unpacker(n_tokens: int) -> Callable[[bytes | mmap.mmap, int], tuple[int, ...]]:
+    """Return what reads so many tokens from a text."""
+    return struct.Struct(f">{n_tokens}I").unpack_from
 
 
 def _triples(text: NDArray[np.uint32]) -> SortKeys:
@@ -291,17 +331,33 @@ def _narrowed(
     beyond = first + (1 << shift)
     middle = bisect_left(keys, first, low, high)
     if middle < high and keys[middle] < beyond:
-        return middle, bisect_left(keys, beyond, middle, high), n_tokens
+        return middle, _end_of_range(keys, beyond, middle, high), n_tokens
+    if n_min >= n_tokens:
+        return low, high, 0
     left = _n_shared_in_keys(keys[middle - 1], key) if middle > low else 0
     right = _n_shared_in_keys(keys[middle], key) if middle < high else 0
     n_shared = max(left, right)
     if 0 < n_shared >= n_min:
         shift = (_KEY_TOKENS - n_shared) * _KEY_BITS
         first = key >> shift << shift
-        low = bisect_left(keys, first, low, middle) if left == n_shared else middle
+        if left < n_shared:
+            low = middle
+        else:
+            near = middle - _N_NEAR
+            if near > low and keys[near] < first:
+                low = near
+            low = bisect_left(keys, first, low, middle)
         beyond = first + (1 << shift)
-        high = bisect_left(keys, beyond, middle, high) if right == n_shared else middle
+        high = _end_of_range(keys, beyond, middle, high) if right == n_shared else middle
     return low, high, n_shared
+
+
+def _end_of_range(keys: memoryview[int], beyond: int, low: int, high: int) -> int:
+    """First index from ``low`` on whose key is not below ``beyond``; ``high`` where none is."""
+    near = low + _N_NEAR
+    if near < high and keys[near] >= beyond:
+        high = near
+    return bisect_left(keys, beyond, low, high)
 
 
 def _around(

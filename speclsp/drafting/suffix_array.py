@@ -38,24 +38,28 @@ def sorted_places(
     text begins with a separator and ends with DEPTH of them.
     Raises :class:`SortInterruptedError`, within a round, where ``interrupted`` says so.
     """
-    n_places = len(text)
-    order, starts, n_sorted = _sorted_by_first_tokens(text)
-    rank = np.empty(n_places, dtype=np.uint32)
+    order, is_first, n_sorted = _sorted_by_first_tokens(text)
+    starts = _last_true(is_first)
+    rank = np.empty(len(text), dtype=np.uint32)
     rank[order] = starts
-    while n_sorted < DEPTH:
+    # What is not yet told apart from its neighbours: ranks, what stands there, and for each the
+    # first rank of its group.
+    is_open = _is_shared(is_first)
+    open_ranks = np.flatnonzero(is_open)
+    places = order.take(open_ranks)
+    groups = starts.take(open_ranks)
+    while n_sorted < DEPTH and len(open_ranks):
         if interrupted():
             raise SortInterruptedError
-        open_ranks = _ranks_in_groups(starts)
-        if not len(open_ranks):
-            break
         # Contexts equal in n_sorted tokens are told apart by the rank of what comes after these.
-        places = order[open_ranks]
-        following = rank.take(places.astype(np.int64) + n_sorted, mode="clip")
-        within, is_first = _sorted_in_groups(starts[open_ranks], following)
+        following = rank.take(places + np.int32(n_sorted), mode="clip")
+        within, is_first = _sorted_in_groups(groups, following)
         places = places.take(within)
+        groups = open_ranks.take(_last_true(is_first))
         order[open_ranks] = places
-        starts[open_ranks] = open_ranks[_last_true(is_first)]
-        rank[places] = starts[open_ranks]
+        rank[places] = groups
+        is_open = _is_shared(is_first)
+        open_ranks, places, groups = open_ranks[is_open], places[is_open], groups[is_open]
         n_sorted *= 2
     kept = text.take(order) != SEPARATOR
     # Place 0 is a separator: what is not kept anyway may wrap round.
@@ -66,10 +70,10 @@ def sorted_places(
 
 def _sorted_by_first_tokens(
     text: NDArray[np.uint32],
-) -> tuple[Places, NDArray[np.uint32], int]:
+) -> tuple[Places, NDArray[np.bool_], int]:
     """Sort by as many tokens as fit into a number beside the place.
 
-    Returns the places, for each of them the index of the first equal one, and the tokens sorted by.
+    Returns the places, whether each differs from the one before, and the tokens sorted by.
     """
     dense, n_token_bits = _renumbered(text)
     n_place_bits = (len(text) - 1).bit_length()
@@ -83,8 +87,7 @@ def _sorted_by_first_tokens(
     packed.sort()
     order = (packed & np.uint64((1 << n_place_bits) - 1)).astype(np.int32)
     packed >>= np.uint64(n_place_bits)
-    starts = _last_true(_differs_from_former(packed)).astype(np.uint32)
-    return order, starts, n_tokens
+    return order, _differs_from_former(packed), n_tokens
 
 
 def _renumbered(text: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], int]:
@@ -96,7 +99,7 @@ def _renumbered(text: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], int]:
 
 
 def _sorted_in_groups(
-    groups: NDArray[np.uint32], values: NDArray[np.uint32]
+    groups: NDArray[np.int64], values: NDArray[np.uint32]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Sort values within groups, which are ascending numbers.
 
@@ -120,7 +123,7 @@ def _sorted_in_groups(
     return within, _differs_from_former(packed)
 
 
-def _differs_from_former(values: NDArray[np.uint64] | NDArray[np.uint32]) -> NDArray[np.bool_]:
+def _differs_from_former(values: NDArray[np.uint64] | NDArray[np.int64]) -> NDArray[np.bool_]:
     differs = np.ones(len(values), dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=differs[1:])
     return differs
@@ -131,8 +134,9 @@ def _last_true(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.flatnonzero(flags).take(np.cumsum(flags, dtype=np.int64) - 1)
 
 
-def _ranks_in_groups(starts: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Ranks that share their group with another rank."""
-    alone = np.ones(len(starts) + 1, dtype=np.bool_)
-    np.not_equal(starts[1:], starts[:-1], out=alone[1:-1])
-    return np.flatnonzero(~(alone[:-1] & alone[1:])).astype(np.uint32)
+def _is_shared(is_first: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which items of a sorted array are in one group with another, by the groups' first items."""
+    is_last = np.ones(len(is_first), dtype=np.bool_)
+    is_last[:-1] = is_first[1:]
+    is_last &= is_first
+    return ~is_last

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from speclsp.drafting.corpus import SegmentedCorpus
-from speclsp.drafting.corpus_builder import MAX_SEGMENTS, CorpusBuilder
+from speclsp.drafting.corpus_builder import MAX_SEGMENTS, CorpusBuilder, tokens_to_flush
 from speclsp.drafting.protocol import TokenArray
 from speclsp.drafting.segment import MAX_TOKEN
 from speclsp.drafting.suffix_array import SortInterruptedError
@@ -25,8 +25,6 @@ from speclsp.workspace.kept_folders import KeptFolders
 from speclsp.workspace.scan import FoundFile
 from speclsp.workspace.source_text import SourceText, read_source
 
-_FIRST_FLUSH: Final = 8_192
-_LARGEST_FLUSH: Final = 1_000_000
 _LEAST_SEGMENTS: Final = 2
 
 
@@ -104,8 +102,7 @@ class FileIndexer:
         """Make files searchable when enough are waiting; returns whether it did."""
         n_pending = sum(builder.n_pending_tokens for builder in self._builders.values())
         n_waiting = self._n_living_tokens + n_pending - self._n_searchable_tokens
-        due = max(_FIRST_FLUSH, min(_LARGEST_FLUSH, self._n_searchable_tokens // 3))
-        if n_waiting < due:
+        if n_waiting < tokens_to_flush(self._n_searchable_tokens):
             return False
         self.flush()
         return True
