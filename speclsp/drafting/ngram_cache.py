@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -57,7 +57,15 @@ STRICT: Final = (Threshold(4, 75), Threshold(3, 66), Threshold(2, 66), Threshold
 """llama.cpp's for dynamic statistics; longer n-grams have the last one."""
 
 
-def best_token(followers: Followers, static: Followers, threshold: Threshold) -> int | None:
+class Choice(NamedTuple):
+    """A token that is sure enough."""
+
+    token: int
+    probability: float
+    """Its share of the sightings, with one more for what was never seen here."""
+
+
+def best_token(followers: Followers, static: Followers, threshold: Threshold) -> Choice | None:
     """Return the follower with the highest score, None where it is not sure enough.
 
     Of equally good ones the first is taken.
@@ -76,9 +84,10 @@ def best_token(followers: Followers, static: Followers, threshold: Threshold) ->
         scores = followers.counts.astype(np.float64)
         scores[here] *= 100.0 * static.counts[there]
         best = int(scores.argmax())
-    if 100 * int(followers.counts[best]) < n_needed:
+    n_right = int(followers.counts[best])
+    if 100 * n_right < n_needed:
         return None
-    return int(followers.tokens[best])
+    return Choice(int(followers.tokens[best]), n_right / (n_seen + 1))
 
 
 class NgramCacheDrafter:
@@ -108,14 +117,16 @@ class NgramCacheDrafter:
         tail = self._text.tail().tolist()
         first = NO_DRAFT
         tokens: list[int] = []
+        probabilities: list[float] = []
         while len(tokens) < min(n_max, self._n_draft):
             step = self._step(tail)
             if not step.tokens:
                 break
             first = first if tokens else step
             tokens += step.tokens
+            probabilities += step.probabilities
             tail = [*tail, *step.tokens][-self._max_order :]
-        return replace(first, tokens=tuple(tokens))
+        return replace(first, tokens=tuple(tokens), probabilities=tuple(probabilities))
 
     def accept(self, n_accepted: int) -> None:
         """Learn nothing: what was accepted is part of the text."""
@@ -127,22 +138,26 @@ class NgramCacheDrafter:
             static = sum_of(self._statistics.static, tuple(tail[-STATIC_ORDER:]))
         by_order = self._text.followers(tail[-CONTEXT_ORDER:])
         for order in range(len(by_order), 0, -1):
-            token = best_token(_counted(by_order[order - 1]), static, LAX[order - 1])
-            if token is not None:
-                return Draft((token,), "context", order)
+            choice = best_token(_counted(by_order[order - 1]), static, LAX[order - 1])
+            if choice is not None:
+                return _draft_of(choice, "context", order)
         if self._statistics.dynamic:
             for order in range(len(tail), 0, -1):
                 followers = sum_of(self._statistics.dynamic, tuple(tail[-order:]))
-                token = best_token(followers, static, STRICT[min(order, len(STRICT)) - 1])
-                if token is not None:
-                    return Draft((token,), "dynamic", order)
-        token = best_token(static, NO_FOLLOWERS, LAX[STATIC_ORDER - 1])
-        return NO_DRAFT if token is None else Draft((token,), "static", STATIC_ORDER)
+                choice = best_token(followers, static, STRICT[min(order, len(STRICT)) - 1])
+                if choice is not None:
+                    return _draft_of(choice, "dynamic", order)
+        choice = best_token(static, NO_FOLLOWERS, LAX[STATIC_ORDER - 1])
+        return NO_DRAFT if choice is None else _draft_of(choice, "static", STATIC_ORDER)
 
 
 def create(settings: Settings) -> NgramCacheDrafter:
     """Make the drafter from the settings of the group speculation."""
     return NgramCacheDrafter(n_draft=settings.spec_ngram_cache_n_max)
+
+
+def _draft_of(choice: Choice, source: str, order: int) -> Draft:
+    return Draft((choice.token,), source, order, (choice.probability,))
 
 
 def _counted(tokens: TokenArray) -> Followers:

@@ -172,7 +172,7 @@ def test_ngrams_that_span_two_calls_are_counted() -> None:
     for token in ids("cdX!abcd").tolist():
         drafter.draft(generated, 8)
         generated.append(token)
-    assert drafter.draft(generated, 1) == Draft((ord("X"),), "context", 4)
+    assert drafter.draft(generated, 1) == Draft((ord("X"),), "context", 4, (0.5,))
 
 
 def test_several_sources_count_as_their_sum() -> None:
@@ -181,13 +181,14 @@ def test_several_sources_count_as_their_sum() -> None:
     drafter.begin(
         DraftContext(prompt=(0,), prefix=ids("abcd"), statistics=Statistics(dynamic=sources))
     )
-    assert drafter.draft([], 8) == Draft((ord("X"),), "dynamic", 4)
+    assert drafter.draft([], 8) == Draft((ord("X"),), "dynamic", 4, (0.6,))
 
 
 def test_the_setting_bounds_the_draft() -> None:
     drafter = create(Settings(spec_ngram_cache_n_max=5))
     drafter.begin(DraftContext(prompt=(0,), prefix=ids("abcd" * 4)))
-    assert len(drafter.draft([], 100).tokens) == 5
+    draft = drafter.draft([], 100)
+    assert len(draft.tokens) == len(draft.probabilities) == 5
 
 
 def test_the_thresholds_are_llama_cpps() -> None:
@@ -199,8 +200,11 @@ def test_large_counts_do_not_overflow() -> None:
     most = np.array([2**31 - 1, 2**31 - 1], np.int32)
     followers = Followers(np.array([5, 6], np.int32), most)
     static = Followers(np.array([6], np.int32), most[:1])
-    assert best_token(followers, NO_FOLLOWERS, Threshold(1, 50)) == 5
-    assert best_token(followers, static, Threshold(1, 50)) == 6
+    alone = best_token(followers, NO_FOLLOWERS, Threshold(1, 50))
+    confirmed = best_token(followers, static, Threshold(1, 50))
+    assert alone is not None
+    assert confirmed is not None
+    assert (alone.token, confirmed.token) == (5, 6)
 
 
 Cache = dict[tuple[int, ...], dict[int, int]]

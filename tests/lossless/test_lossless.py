@@ -174,6 +174,7 @@ LOOKUPS = {
     "ngram-map-k": Settings(spec_ngram_map_k_size_n=4, spec_ngram_map_k_size_m=12),
     "ngram-map-k4v": Settings(spec_ngram_map_k4v_size_n=4, spec_ngram_map_k4v_size_m=8),
     "ngram-mod": Settings(spec_ngram_mod_n_match=6, spec_ngram_mod_n_min=2),
+    "ngram-cache": Settings(),
 }
 """Drafters that need no model, some with shorter matches than usual, so that they draft often."""
 
