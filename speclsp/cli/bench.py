@@ -20,6 +20,7 @@ from speclsp.bench.index_tables import (
     size_marks,
 )
 from speclsp.bench.source_corpus import source_corpus
+from speclsp.cli.bench_drafters import calibration, drafters
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.engine.models import model_files
@@ -28,6 +29,10 @@ from speclsp.engine.models import model_files
 @click.group()
 def bench() -> None:
     """Measure."""
+
+
+bench.add_command(drafters)
+bench.add_command(calibration)
 
 
 @bench.command(cls=SettingsCommand)

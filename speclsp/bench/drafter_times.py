@@ -1,0 +1,209 @@
+"""Every drafter with the real model: what a completion takes, against no speculation.
+
+All of them complete the same places in the same rounds, one after another in an order that
+changes, so that whatever else the machine does hits all alike.  The prompt is in the KV cache
+beforehand, as it is while someone types.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from speclsp.bench.drafter_choices import OFF, DrafterChoice, merged_choice, single_choices
+from speclsp.bench.replay_project import ReplayCursor, ReplayProject
+from speclsp.decoding.sampling import SamplingParams, make_sampler
+from speclsp.decoding.speculate import Generation, generate
+from speclsp.drafting.proposer import Proposer
+from speclsp.drafting.protocol import DraftContext
+from speclsp.engine.models import Weights, Words
+from speclsp.fim.prompt import PromptBudget, build_prompt
+from speclsp.postprocess.repetition import repeated_characters, repeated_lines
+from speclsp.settings import Settings
+
+
+@dataclass(slots=True)
+class DrafterTimes:
+    """One drafter's completions with the real model."""
+
+    drafter: str
+    ms_by_round: list[list[float]] = field(default_factory=list)
+    """For each round the milliseconds of each place's completion."""
+    n_tokens: int = 0
+    n_passes: int = 0
+    n_drafted: int = 0
+    n_accepted: int = 0
+    n_draft_passes: int = 0
+
+    @property
+    def tokens_per_pass(self) -> float:
+        """Tokens that a pass emitted on average."""
+        return self.n_tokens / self.n_passes if self.n_passes else 0.0
+
+    @property
+    def acceptance(self) -> float:
+        """Accepted of the drafted tokens."""
+        return self.n_accepted / self.n_drafted if self.n_drafted else 0.0
+
+    @property
+    def mean_acceptance_length(self) -> float:
+        """Tokens that a pass with a draft emitted on average."""
+        return 1.0 + self.n_accepted / self.n_draft_passes if self.n_draft_passes else 1.0
+
+    def percentile(self, share: float) -> float:
+        """Return the milliseconds that a share of the completions stays within."""
+        times = sorted(ms for ms_of_round in self.ms_by_round for ms in ms_of_round)
+        return times[min(int(share * len(times)), len(times) - 1)] if times else 0.0
+
+    def speedups(self, off: DrafterTimes) -> list[float]:
+        """Return for each round the median over the places of time without / time with it."""
+        return [
+            statistics.median(
+                plain / ms for plain, ms in zip(plain_round, ms_round, strict=True) if ms > 0.0
+            )
+            for plain_round, ms_round in zip(off.ms_by_round, self.ms_by_round, strict=True)
+        ]
+
+
+@dataclass(slots=True)
+class TimedRun:
+    """What the model did."""
+
+    drafters: list[DrafterTimes]
+    loop_share: float
+    """Share of the completions that ended in a loop."""
+    single_pass_ms: float
+    """T(1), by the passes without speculation."""
+
+    @property
+    def off(self) -> DrafterTimes:
+        """The baseline."""
+        return self.drafters[0]
+
+
+def time_drafters(
+    project: ReplayProject,
+    settings: Settings,
+    words: Words,
+    weights: Weights,
+    *,
+    n_cursors: int,
+    n_rounds: int,
+    n_predict: int,
+    seed: int,
+    progress: Callable[[str], None],
+) -> TimedRun:
+    """Complete places of a project with the real model, with each drafter and with none.
+
+    Raises :class:`~speclsp.errors.DecodeError`.
+    """
+    choices = [
+        DrafterChoice(OFF, settings),
+        *single_choices(settings),
+        merged_choice(settings, "chain"),
+        merged_choice(settings, "auto"),
+    ]
+    times = [DrafterTimes(choice.name) for choice in choices]
+    kept = [choice.proposer(weights.draft) if choice.keeps_no_text else None for choice in choices]
+    contexts = [
+        _context(project, cursor, settings, words, weights, n_predict)
+        for cursor in project.gaps(n_cursors, seed)
+    ]
+    n_loops = 0
+    s_single, n_single = 0.0, 0
+    for round_idx in range(n_rounds):
+        for drafter in times:
+            drafter.ms_by_round.append([])
+        for place, context in enumerate(contexts):
+            progress(f"round {round_idx + 1} of {n_rounds}, completion {place + 1}")
+            warm = _complete(None, context, weights, words, n_predict)
+            n_loops += _ends_in_loop(warm, words)
+            s_single += warm.stats.ms_single_passes
+            n_single += warm.stats.n_single_passes
+            for idx in _rotated(len(choices), round_idx + place):
+                proposer = kept[idx] or choices[idx].proposer(weights.draft)
+                generation = _complete(proposer, context, weights, words, n_predict)
+                _count(times[idx], generation)
+    return TimedRun(
+        drafters=times,
+        loop_share=n_loops / max(1, n_rounds * len(contexts)),
+        single_pass_ms=s_single / max(1, n_single),
+    )
+
+
+def _context(
+    project: ReplayProject,
+    cursor: ReplayCursor,
+    settings: Settings,
+    words: Words,
+    weights: Weights,
+    n_predict: int,
+) -> DraftContext:
+    n_prompt = min(weights.max_prompt, weights.target.n_ctx - n_predict)
+    prompt = build_prompt(
+        words.family,
+        words.vocabulary,
+        repo_name=project.name,
+        path=cursor.path,
+        prefix=cursor.prefix,
+        suffix=cursor.suffix,
+        budget=PromptBudget(
+            n_prompt=n_prompt, n_prefix=settings.n_prefix, n_suffix=settings.n_suffix
+        ),
+        window=None,
+    )
+    cost = weights.verify_cost
+    return DraftContext(
+        prompt=prompt.tokens,
+        prefix=words.vocabulary.tokenize(cursor.prefix),
+        suffix=words.vocabulary.tokenize(cursor.suffix),
+        corpora=(project.corpus_without(cursor),),
+        verify_curve=cost.curve if cost is not None else None,
+        tree_curve=cost.tree_curve if cost is not None else None,
+    )
+
+
+def _complete(
+    proposer: Proposer | None,
+    context: DraftContext,
+    weights: Weights,
+    words: Words,
+    n_predict: int,
+) -> Generation:
+    return generate(
+        weights.target,
+        context,
+        drafter=proposer,
+        sampler=make_sampler(
+            SamplingParams(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, seed=0)
+        ),
+        n_predict=n_predict,
+        stop=lambda token: token in words.family.end_tokens,
+        interrupted=lambda: None,
+        clock=perf_counter,
+    )
+
+
+def _count(times: DrafterTimes, generation: Generation) -> None:
+    stats = generation.stats
+    times.ms_by_round[-1].append(stats.ms_total)
+    times.n_tokens += stats.n_predicted
+    times.n_passes += stats.n_target_passes
+    times.n_drafted += stats.n_drafted
+    times.n_accepted += stats.n_accepted
+    times.n_draft_passes += stats.n_draft_passes
+
+
+def _ends_in_loop(generation: Generation, words: Words) -> bool:
+    pieces = b"".join(words.vocabulary.piece(token) for token in generation.tokens)
+    lines = pieces.decode("utf-8", errors="replace").split("\n")
+    return (
+        any(repeated_lines(lines[:end]) is not None for end in range(1, len(lines) + 1))
+        or repeated_characters(lines[-1]) is not None
+    )
+
+
+def _rotated(n_items: int, shift: int) -> Sequence[int]:
+    return [(idx + shift) % n_items for idx in range(n_items)]
