@@ -306,6 +306,47 @@ def test_no_token_of_a_real_generation_is_evaluated_twice(
     assert complete(target_f16, prompt, None).tokens == with_drafts.tokens
 
 
+def test_drawn_drafts_of_a_real_model_are_accepted_more_often(
+    target_f16: LlamaTarget,
+    draft_q8: DraftModelDrafter,
+    vocabulary: LlamaVocabulary,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tokens = vocabulary.tokenize(SOURCE).tolist()
+    rates = {}
+    for mode in ("argmax", "sampled"):
+        n_drafted = n_accepted = 0
+        for seed in range(12):
+            drafter = DraftModelDrafter(
+                draft_q8.model,
+                n_max=3,
+                n_min=0,
+                p_min=0.0,
+                n_target_vocab=vocabulary.n_tokens,
+                sampling=mode,  # type: ignore[arg-type]
+            )
+            params = SamplingParams(temperature=1.2, top_k=40, top_p=1.0, min_p=0.0, seed=seed)
+            prompt = tokens[seed * 20 : seed * 20 + 200]
+            generation = generate(
+                target_f16,
+                DraftContext(prompt=prompt),
+                drafter=drafter,
+                sampler=SeededSampler(params),
+                n_predict=60,
+                stop=lambda token: False,
+                interrupted=lambda: None,
+                clock=perf_counter,
+            )
+            assert generation.drafter_failures == ()
+            assert list(target_f16.cached) == [*prompt, *generation.tokens][:-1]
+            n_drafted += generation.stats.n_tried
+            n_accepted += generation.stats.n_accepted
+        rates[mode] = n_accepted / n_drafted
+    with capsys.disabled():
+        print(f"\ndraft tokens accepted of those tried: {rates}")  # noqa: T201
+    assert rates["sampled"] > rates["argmax"]
+
+
 def test_a_full_draft_context_drafts_nothing_and_the_target_goes_on(
     target_q8: LlamaTarget, vocabulary: LlamaVocabulary, model_folder: Path
 ) -> None:
