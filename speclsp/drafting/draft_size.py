@@ -69,10 +69,13 @@ def least_path(curve: VerifyCurve, n_max: int) -> float:
     return max(0.0, min(slopes, default=0.0))
 
 
-def least_useful_match(calibration: Calibration, curve: VerifyCurve, n_max: int) -> int:
+def least_useful_match(
+    calibration: Calibration, curve: VerifyCurve, n_max: int, overhead: float
+) -> int:
     """Return the least match length that may be worth a draft on this curve.
 
-    A shorter one is not, even where all places agree.  Where no match is, this is more than any.
+    A shorter one is not, even where all places agree.  ``overhead`` is what drafting itself takes,
+    in units of T(1).  Where no match pays, the length is more than any.
     """
     best_by_bucket = [calibration.best_probability(idx) for idx in range(N_BUCKETS)]
     for length_bucket in range(N_BUCKETS):
@@ -80,6 +83,7 @@ def least_useful_match(calibration: Calibration, curve: VerifyCurve, n_max: int)
         paths = accumulate(
             (best_by_bucket[bucket(length + depth)] for depth in range(n_max)), operator.mul
         )
-        if best_size(tuple(paths), curve, 0).n_nodes:
+        size, rate = best_size(tuple(paths), curve, 0)
+        if size and rate * curve.ratio(size + 1) > curve.ratio(size + 1) + overhead:
             return length
     return MORE_THAN_ANY

@@ -21,7 +21,7 @@ from speclsp.request import DrafterStats
 
 MergeMode = Literal["auto", "tree", "chain"]
 
-_PROBE_EVERY: Final = 8
+_PROBE_EVERY: Final = 16
 """Where short matches do not pay, one pass in so many looks at them all the same, to learn."""
 
 
@@ -31,6 +31,9 @@ class _Plan(NamedTuple):
     tree: DraftTree
     ratio: float
     rate: float
+
+
+_NO_PLAN: Final = _Plan(NO_TREE, 1.0, 1.0)
 
 
 def _no_clock() -> float:
@@ -80,7 +83,7 @@ class DraftMerger:
         self._n_generated = 0
         self._trie: CandidateTrie | None = None
         self._tree = NO_TREE
-        self._pass_cost = 1.0
+        self._pass_cost: float | None = None
         self._last_size = 0
 
     def _take_costs(self, context: DraftContext) -> None:
@@ -90,12 +93,11 @@ class DraftMerger:
         self._n_branches = 1 if self._mode == "chain" else context.n_branches
         self._least_path = least_path(self._curve, self._n_max)
         self._least_tree_path = least_path(self._tree_curve, self._n_max)
-        self._n_min_match = least_useful_match(self._calibration, self._curve, self._n_max)
-        if self._n_branches > 1:
-            self._n_min_match = min(
-                self._n_min_match,
-                least_useful_match(self._calibration, self._tree_curve, self._n_max),
-            )
+        curves = [self._curve, self._tree_curve] if self._n_branches > 1 else [self._curve]
+        overhead = self._times.overhead if self._mode == "auto" else 0.0
+        self._n_min_match = min(
+            least_useful_match(self._calibration, curve, self._n_max, overhead) for curve in curves
+        )
 
     @property
     def failures(self) -> tuple[DrafterError, ...]:
@@ -123,8 +125,9 @@ class DraftMerger:
         self._tree = plan.tree
         ended = self.clock()
         self._times.started(ended, plan.ratio)
-        single_s = self._times.single_s
-        self._pass_cost = plan.ratio + ((ended - started) / single_s if single_s > 0.0 else 0.0)
+        if self._trie is not None:
+            self._times.drafted(ended - started)
+        self._pass_cost = plan.ratio + self._times.in_passes(ended - started)
         return plan.tree
 
     def accept(self, path: Sequence[int]) -> None:
@@ -148,14 +151,15 @@ class DraftMerger:
         """Learn from what was emitted since the last proposal."""
         emitted = generated[self._n_generated :]
         self._n_generated = len(generated)
-        if self._trie is None:
-            return
-        self._trie.learn(emitted)
-        self._trie = None
         self._tree = NO_TREE
-        for _, gain in self._plain:
-            gain.learn(emitted)
-        self._rest.count(len(emitted), self._pass_cost)
+        if self._pass_cost is not None:
+            self._rest.count(len(emitted), self._pass_cost)
+            self._pass_cost = None
+        if self._trie is not None:
+            self._trie.learn(emitted)
+            self._trie = None
+            for _, gain in self._plain:
+                gain.learn(emitted)
 
     def _best_plan(self, generated: Sequence[int], n_max: int) -> _Plan:
         """Ask the cheap drafters, and those that cost time where they are worth it."""
@@ -193,6 +197,8 @@ class DraftMerger:
 
     def _plan(self, groups: Groups, n_max: int) -> _Plan:
         """Grow chain and tree from the candidates, and return the better of both."""
+        if not groups:
+            return _NO_PLAN
         trie = self._trie = CandidateTrie(groups, self._calibration)
         plans: list[_Plan] = []
         if self._n_branches == 1 or self._mode != "tree":

@@ -14,11 +14,12 @@ _LONGEST_REST: Final = 512
 
 
 class PassTimes:
-    """Estimates T(1) from passes of all sizes, the drafters' time left out."""
+    """Estimates T(1) from passes of all sizes, and what drafting takes beside it."""
 
     def __init__(self) -> None:
         self.single_s = 0.0
         """T(1) in seconds; 0 where no pass was timed."""
+        self._draft_s = 0.0
         self._ratio = 1.0
         self._started: float | None = None
 
@@ -43,6 +44,19 @@ class PassTimes:
             # A pause of the machine must not pass for a slow model.
             single_s = min(single_s, 4.0 * self.single_s)
             self.single_s += (single_s - self.single_s) / _MEMORY
+
+    def drafted(self, seconds: float) -> None:
+        """Note what it took to find candidates and to choose from them."""
+        self._draft_s += (seconds - self._draft_s) / (_MEMORY if self._draft_s else 1.0)
+
+    @property
+    def overhead(self) -> float:
+        """What a draft takes to make, in units of T(1)."""
+        return self.in_passes(self._draft_s)
+
+    def in_passes(self, seconds: float) -> float:
+        """Return a time in units of T(1), 0 as long as that is not known."""
+        return seconds / self.single_s if self.single_s > 0.0 else 0.0
 
 
 class DraftRest:
