@@ -131,7 +131,8 @@ def installed_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_example_package_installs_and_drafts(installed_example: Path):
     """A real completion of the embedded model, with the example's drafts and without any."""
     prefix = "import os\n\ndef read_text(path):\n    with open(path) as handle:\n"
-    prefix += "        return handle.read()\n\ndef write_text(path, text):\n    with open("
+    # None of the choices here is nearly even: the two best logits differ by 0.27 or more.
+    prefix += "        return handle.read()\n\ndef read_lines(path):\n    with open("
     params = {"path": "pkg/mod.py", "prefix": prefix, "suffix": "\n", "nPredict": 32}
     request = {"jsonrpc": "2.0", "id": 1, "method": "complete", "params": params}
 
