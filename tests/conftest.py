@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from speclsp.engine.draft_model import DraftModelDrafter, load_draft_model
 from speclsp.engine.llama.context import LlamaTarget
@@ -17,6 +18,10 @@ from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.engine.params import target_params
 from speclsp.settings import Settings
+
+# Tests never judge by time: a busy machine is no defect.
+settings.register_profile("speclsp", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("speclsp")
 
 MODELS = Path(__file__).parent.parent / "fixtures" / "models"
 
