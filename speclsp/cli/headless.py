@@ -6,6 +6,7 @@ the same output.  ``cancel`` alone is answered at once.
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -222,6 +223,7 @@ class HeadlessSession:
             overrides["deadline_ms"] = self._options.deadline_ms
         return CompletionRequest(
             uri=self._uri(params.path),
+            file=self._file(params.path),
             path=params.path,
             repo_name=self._options.repo_name if params.repo_name is None else params.repo_name,
             prefix=params.prefix,
@@ -237,6 +239,12 @@ class HeadlessSession:
             return f"headless:{path}"
         return (self._options.project / path).absolute().as_uri()
 
+    def _file(self, path: str) -> str:
+        """Return the absolute path of the file that a request is about, empty where it has none."""
+        if self._options.project is None or not path or "\0" in path:
+            return ""
+        return os.path.abspath(self._options.project / path)  # noqa: PTH100  .. goes, links stay
+
     def _show_document(self, request: CompletionRequest) -> None:
         """Let the request's text stand for the file, which may already hold the answer."""
         version = self._open_documents.pop(request.uri, 0) + 1
@@ -244,6 +252,7 @@ class HeadlessSession:
         document = Document(
             uri=request.uri,
             path=request.path,
+            file=request.file,
             language_id=request.language_id,
             version=version,
             text=request.prefix + request.suffix,

@@ -10,7 +10,6 @@ from speclsp.lsp.execute_command import ACCEPTED
 from speclsp.lsp.suggestion import (
     Query,
     Suggestion,
-    request_fields,
     request_for,
     suggestion_from,
 )
@@ -38,10 +37,9 @@ async def ask(session: Session, buffer: TextBuffer, query: Query, method: str) -
     """
     location = session.location(buffer)
     folder_uri = location.folder.uri if location.folder is not None else None
-    settings = session.settings.for_folder(folder_uri).for_language(buffer.language_id)
-    if not settings.enabled:
+    settings = session.settings.for_folder(folder_uri)
+    if not settings.for_language(buffer.language_id).enabled:
         return None
-    everywhere = session.settings.current.for_language(buffer.language_id)
     request = CompletionRequest(
         uri=buffer.uri,
         path=location.path,
@@ -49,7 +47,8 @@ async def ask(session: Session, buffer: TextBuffer, query: Query, method: str) -
         prefix="",
         suffix="",
         language_id=buffer.language_id,
-        **request_fields(settings, everywhere),  # type: ignore[arg-type]  # by field name
+        file=location.file,
+        overrides=session.settings.overrides(folder_uri),
     )
     around = session.documents.around_cell(buffer.uri)
     with session.requests.newest(method, buffer.uri):

@@ -6,12 +6,27 @@ settings, those pulled for one workspace folder, and what a command switched.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from speclsp.settings import SettingProblem, Settings, canonical_name, resolve
+from speclsp.request import SettingValue
+from speclsp.settings import (
+    FIELDS,
+    SettingProblem,
+    Settings,
+    canonical_name,
+    changed,
+    info,
+    resolve,
+)
 
 _SECTION = "speclsp"
+_FOLDER_GROUPS = frozenset({"completion", "sampling", "prompt"})
+FOLDER_SETTINGS = tuple(
+    n for n in FIELDS if info(n).scope == "live" and info(n).group in _FOLDER_GROUPS
+)
+"""Settings that a single request can carry, so that they may differ by workspace folder."""
 
 
 class ClientSettings:
@@ -60,6 +75,21 @@ class ClientSettings:
         """Return the settings that hold in a folder, or outside of all."""
         return self._by_folder.get(folder_uri or "", self.current)
 
+    @property
+    def for_completer(self) -> Settings:
+        """The settings that hold where no folder has others; on where a folder alone is on."""
+        settings = (self.current, *self._by_folder.values())
+        return dataclasses.replace(self.current, enabled=any(s.enabled for s in settings))
+
+    def overrides(self, folder_uri: str | None) -> dict[str, SettingValue]:
+        """Return what requests from a folder must carry: its values that the completer lacks."""
+        in_folder, everywhere = self.for_folder(folder_uri), self.for_completer
+        return {
+            name: getattr(in_folder, name)
+            for name in FOLDER_SETTINGS
+            if getattr(in_folder, name) != getattr(everywhere, name)
+        }
+
     def new_problems(self) -> tuple[SettingProblem, ...]:
         """Return the wrong values that were not returned before and are still there."""
         found = dict.fromkeys((*self._shape_problems.values(), *self._problems))
@@ -77,31 +107,45 @@ class ClientSettings:
             in_folder = resolve([*below, layer, self._switched])
             self._by_folder[uri] = in_folder.settings
             problems += in_folder.problems
+            ignored = sorted(set(changed(self.current, in_folder.settings)) - {*FOLDER_SETTINGS})
+            if ignored:
+                problems.append(_not_by_folder(uri, ignored))
         self._problems = tuple(problems)
 
     def _wire_options(self, source: str, value: object) -> dict[str, Any]:
         self._shape_problems.pop(source, None)
+        where = source
+        if isinstance(value, Mapping) and _SECTION in value:
+            where, value = f"{source}: {_SECTION}", value[_SECTION]
+            if isinstance(value, Mapping):
+                return dict(value)
         if value is None:
             return {}
         if not isinstance(value, Mapping):
-            message = f"{source}: expected an object of settings, got {value!r:.80}."
+            message = f"{where}: expected an object of settings, got {value!r:.80}."
             self._shape_problems[source] = SettingProblem(source, message)
             return {}
-        return wire_options(value)
+        return flat_options(value)
 
 
-def wire_options(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings in an object from the wire.
+def flat_options(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings in an object from the wire that has no section ``speclsp``.
 
-    They stand under ``speclsp``, or flat, or flat with ``speclsp.`` before each name.
-    A flat object of nothing but other objects, none of them a setting, is the sections of others.
+    They stand there by their names, or with ``speclsp.`` before each.
+    An object of nothing but other objects, none of them a setting, is the sections of others.
     """
-    if _SECTION in value:
-        section = value[_SECTION]
-        return dict(section) if isinstance(section, Mapping) else {}
     own = {k.removeprefix(f"{_SECTION}."): v for k, v in value.items() if isinstance(k, str)}
     dotted = any(k.startswith(f"{_SECTION}.") for k in value)
     if dotted:
         return {k: v for k, v in own.items() if f"{_SECTION}.{k}" in value}
     ours = any(canonical_name(k) or not isinstance(v, Mapping) for k, v in own.items())
     return own if ours else {}
+
+
+def _not_by_folder(uri: str, names: Sequence[str]) -> SettingProblem:
+    those = ", ".join(names)
+    return SettingProblem(
+        uri,
+        f"{those}: cannot differ by workspace folder, so what {uri} sets is ignored. "
+        "Set it for the whole workspace.",
+    )

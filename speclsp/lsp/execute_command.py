@@ -57,7 +57,7 @@ def toggle(session: Session, arguments: Sequence[Any]) -> dict[str, bool]:
     """Switch completion on or off, to the one given or to the other: ``[]`` or ``[enabled]``."""
     if len(arguments) > 1 or not all(isinstance(a, bool) for a in arguments):
         raise _wrong(f"{TOGGLE} takes true, false or nothing")
-    enabled = arguments[0] if arguments else not session.settings.current.enabled
+    enabled = arguments[0] if arguments else not session.settings.for_completer.enabled
     session.settings.switch("enabled", enabled)
     session.apply_settings()
     return {"enabled": enabled}

@@ -6,6 +6,7 @@ to case, and so are all paths on systems whose file names ignore it.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ _SUFFIX_OF_LANGUAGE = {
 }
 _NO_REPOSITORY = "untitled"
 _IGNORES_CASE = sys.platform in {"darwin", "win32"}
+_HAS_HOSTS = sys.platform == "win32"
+"""Whether a path of this system can name another host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,16 @@ class Place:
         return f"//{self.host}{self.path}" if self.host else self.path
 
     @property
+    def local_file(self) -> str:
+        """The absolute path on this system, empty where the URI cannot mean one.
+
+        A path with a drive letter is none on a system without drives, for example.
+        """
+        path = self.file_path
+        possible = os.path.isabs(path) and "\0" not in path  # noqa: PTH117  text, no file
+        return path if possible and (not self.host or _HAS_HOSTS) else ""
+
+    @property
     def name(self) -> str:
         """The last component of the path."""
         return self.path.rpartition("/")[2]
@@ -87,11 +100,15 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a document stands: ``path`` relative to its folder, with slashes."""
+    """Where a document stands: ``path`` relative to its folder, with slashes.
+
+    ``file`` is the absolute path of its file, empty where it has none on this system.
+    """
 
     folder: Folder | None
     path: str
     repo_name: str
+    file: str = ""
 
 
 def place_of(uri: str) -> Place:
@@ -133,6 +150,7 @@ def locate(uri: str, language_id: str, folders: Sequence[Folder]) -> Location:
     file belongs to the first folder and gets the suffix of its language.
     """
     place = place_of(uri)
+    file = place.local_file
     if place.scheme == "untitled" and place.path.startswith("/"):
         place = Place("file", "", place.path)  # where VS Code is going to save it
     if place.scheme == "untitled" or not place.path.strip("/"):
@@ -143,9 +161,9 @@ def locate(uri: str, language_id: str, folders: Sequence[Folder]) -> Location:
     if holding:
         folder = max(holding, key=lambda f: len(f.place.path))
         relative = place.path[len(folder.place.path) :].lstrip("/")
-        return Location(folder, relative or place.name, folder.name)
+        return Location(folder, relative or place.name, folder.name, file)
     parent = place.path.rpartition("/")[0].rpartition("/")[2]
-    return Location(None, place.name, parent or _NO_REPOSITORY)
+    return Location(None, place.name, parent or _NO_REPOSITORY, file)
 
 
 def cell_path(notebook_path: str, language_id: str) -> str:

@@ -7,6 +7,7 @@ Everything here runs on the event loop and returns at once; what may take long r
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -68,7 +69,7 @@ class Session:
         """Whether the client has ever said what it shows; until then, sent counts as shown."""
         self.completer: Completer | None = None
         self._completer_factory = completer_factory
-        self._applied = self.settings.current
+        self._applied = self.settings.for_completer
         self._pump: EventPump | None = None
         self._progress = ProgressReporter(self.editor, time.monotonic)
         self._shown_problems: set[str] = set()
@@ -139,7 +140,7 @@ class Session:
         async with self._start_lock:
             if self.completer is not None or self._closing is not None:
                 return
-            settings = self.settings.current
+            settings = self.settings.for_completer
             try:
                 completer = await asyncio.to_thread(self._completer_factory, settings)
             except Exception as error:
@@ -215,7 +216,7 @@ class Session:
         """Put the resolved settings into effect and say what that means."""
         for problem in self.settings.new_problems():
             self.editor.show("warning", f"speclsp: {problem.message}")
-        new = self.settings.current
+        new = self.settings.for_completer
         self.editor.log_level = new.log_level
         changed = settings_table.changed(self._applied, new)
         if not changed:
@@ -238,14 +239,15 @@ class Session:
         found = locate(notebook or buffer.uri, buffer.language_id, self.folders.all_folders)
         if notebook is None:
             return found
-        path = cell_path(found.path, buffer.language_id)
-        return Location(found.folder, path, found.repo_name)
+        return dataclasses.replace(found, path=cell_path(found.path, buffer.language_id))
 
     def document(self, buffer: TextBuffer) -> Document:
         """Return a buffer as the completer takes it."""
+        location = self.location(buffer)
         return Document(
             uri=buffer.uri,
-            path=self.location(buffer).path,
+            path=location.path,
+            file=location.file,
             language_id=buffer.language_id,
             version=buffer.version,
             text=buffer.text,

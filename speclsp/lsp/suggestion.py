@@ -12,22 +12,9 @@ from dataclasses import dataclass
 
 from speclsp.lsp.text_buffer import Cursor, PositionEncoding, TextBuffer, code_points
 from speclsp.request import CompletionRequest, CompletionResult
-from speclsp.settings import Settings
 
 _WORD_BEFORE = re.compile(r"\w+\Z")
 _MAX_REMEMBERED = 256
-
-_REQUEST_FIELDS = (
-    "n_predict",
-    "max_lines",
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "seed",
-    "deadline_ms",
-)
-"""Settings that a single request can carry, so that they may differ by workspace folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +78,6 @@ def query_selected(buffer: TextBuffer, start: Cursor, end: Cursor, text: str) ->
         end=end,
         selected=text,
     )
-
-
-def request_fields(settings: Settings, everywhere: Settings) -> dict[str, int | float | bool]:
-    """Return what a request must carry because ``settings`` differ from those of the completer."""
-    fields: dict[str, int | float | bool] = {
-        name: getattr(settings, name)
-        for name in _REQUEST_FIELDS
-        if getattr(settings, name) != getattr(everywhere, name)
-    }
-    if settings.multiline not in {everywhere.multiline, "auto"}:
-        fields["single_line"] = settings.multiline == "never"
-    return fields
 
 
 def request_for(

@@ -377,6 +377,26 @@ def test_a_projects_file_is_hidden_behind_the_requests_text(
     assert {request.repo_name for request in fake_completer.requests} == {"repo"}
 
 
+@pytest.mark.parametrize(
+    ("path", "file"),
+    [("pkg/m.py", "pkg/m.py"), ("./a/../m.py", "m.py"), ("", None), ("a\0b", None)],
+)
+def test_file_of_a_request_in_a_project(
+    fake_completer: Any, tmp_path: Path, path: str, file: str | None
+) -> None:
+    Pipe(fake_completer, HeadlessOptions(project=tmp_path)).run(completing(1, path=path))
+    (request,) = fake_completer.requests
+    ((_, opened),) = fake_completer.documents
+    expected = "" if file is None else str(tmp_path / file)
+    assert (request.file, opened.file) == (expected, expected)
+
+
+def test_without_a_project_there_is_no_file(pipe: Pipe) -> None:
+    pipe.run(completing(1, path="/etc/passwd"))
+    (request,) = pipe.completer.requests
+    assert request.file == ""
+
+
 def test_uris_differ_by_path_without_a_project(pipe: Pipe) -> None:
     pipe.run(completing(1, path="a.py"), completing(2, path="b.py"))
     assert len({request.uri for request in pipe.completer.requests}) == 2

@@ -65,6 +65,19 @@ async def test_options_that_are_no_object(options: Any, connect: Callable[..., L
     assert "initializationOptions" in message
 
 
+@pytest.mark.parametrize("section", [5, "x", [], True])
+async def test_a_section_that_is_no_object_is_reported(section: Any, wire: LspWire) -> None:
+    push(wire, {"speclsp": section})
+    await wire.until(lambda: wire.shown)
+    (message,) = wire.shown
+    assert "didChangeConfiguration" in message
+    assert repr(section) in message
+    push(wire, {"speclsp": section})
+    push(wire, {"speclsp": {"max_lines": 3}})
+    await wire.until(lambda: wire.completer.applied)
+    assert len(wire.shown) == 1
+
+
 async def test_settings_are_pulled_before_the_completer_is_made(
     connect: Callable[..., LspWire],
 ) -> None:
@@ -160,8 +173,77 @@ async def test_folders_can_differ(connect: Callable[..., LspWire]) -> None:
     await wire.ghost(0, 1, uri=f"{OTHER}/a.py")
     await wire.ghost(0, 1, uri="file:///elsewhere/a.py")
     first, second = (a.request for a in wire.completer.asked)
-    assert (first.uri, first.n_predict, first.single_line) == (URI, 7, True)
-    assert (second.n_predict, second.single_line) == (None, None)
+    assert (first.uri, first.overrides) == (URI, {"n_predict": 7, "multiline": "never"})
+    assert (first.n_predict, first.single_line) == (None, None)
+    assert (second.uri, second.overrides) == ("file:///elsewhere/a.py", {})
+    assert wire.shown == []
+
+
+async def in_two_folders(
+    connect: Callable[..., LspWire], everywhere: Any, in_first: Any, in_second: Any = None
+) -> LspWire:
+    scoped = {None: everywhere, FOLDER: in_first, OTHER: in_second}
+    wire = connect()
+    wire.answers["workspace/configuration"] = lambda params: [
+        scoped[i.get("scopeUri")] for i in params["items"]
+    ]
+    await wire.initialize(CONFIGURABLE, folders=(FOLDER, OTHER))
+    wire.open("x")
+    return wire
+
+
+@pytest.mark.parametrize(
+    ("name", "everywhere", "in_folder"),
+    [
+        ("multiline", "never", "auto"),
+        ("multiline", "never", "always"),
+        ("complete_comments", True, False),
+        ("complete_strings", False, True),
+        ("n_prefix", 0, 40),
+        ("n_suffix", 30, 0),
+        ("n_prompt", 0, 500),
+        ("max_lines", 20, 1),
+        ("deadline_ms", 3000, 70),
+        ("temperature", 0.5, 0.0),
+        ("seed", -1, 4),
+        ("languages", {"python": {"max_lines": 3}}, {"python": {"max_lines": 4}}),
+    ],
+)
+async def test_what_can_differ_by_folder_travels_with_the_request(
+    name: str, everywhere: Any, in_folder: Any, connect: Callable[..., LspWire]
+) -> None:
+    wire = await in_two_folders(connect, {name: everywhere}, {name: in_folder})
+    await wire.ghost(0, 1)
+    (request,) = (a.request for a in wire.completer.asked)
+    assert request.overrides == {name: in_folder}
+    assert getattr(wire.completer.settings, name) == everywhere
+    assert wire.shown == []
+
+
+async def test_what_cannot_differ_by_folder_is_said_once(connect: Callable[..., LspWire]) -> None:
+    ours = {"model": "other.gguf", "drafters": "prompt-lookup", "speculation": False, "top_k": 3}
+    wire = await in_two_folders(connect, {"n_predict": 9}, ours)
+    (message,) = wire.shown
+    assert "drafters, model, speculation: cannot differ by workspace folder" in message
+    assert FOLDER in message
+    assert wire.completer.settings.model == ""
+    await wire.ghost(0, 1)
+    assert wire.completer.asked[-1].request.overrides == {"top_k": 3}
+    push(wire, {"speclsp": {"max_lines": 3}})
+    await wire.until(lambda: wire.completer.applied)
+    assert len(wire.shown) == 1
+
+
+async def test_one_folder_alone_can_be_on(connect: Callable[..., LspWire]) -> None:
+    wire = await in_two_folders(connect, {"enabled": False}, {"enabled": True})
+    wire.open("x", uri=f"{OTHER}/a.py")
+    assert wire.completer.settings.enabled
+    assert await wire.ghost(0, 1, uri=f"{OTHER}/a.py") == []
+    assert len(await wire.ghost(0, 1)) == 1
+    toggle = {"command": "speclsp.toggle", "arguments": []}
+    assert await wire.ask("workspace/executeCommand", toggle) == {"enabled": False}
+    assert not wire.completer.settings.enabled
+    assert await wire.ghost(0, 1) == []
 
 
 async def test_log_level_decides_what_is_logged(connect: Callable[..., LspWire]) -> None:

@@ -350,3 +350,11 @@ async def test_cancel_of_unknown_and_answered_requests_is_harmless(wire: LspWire
     wire.notify("$/cancelRequest", {"id": msg_id})
     assert len(await wire.ghost(0, 1)) == 1
     assert len(wire.answers_to(msg_id)) == 1
+
+
+async def test_documents_and_requests_name_their_file(wire: LspWire) -> None:
+    for uri, file in ((URI, "/home/user/project/pkg/mod.py"), ("http://[::1", "")):
+        wire.open("x", uri=uri)
+        assert len(await wire.ghost(0, 1, uri=uri)) == 1
+        assert wire.completer.documents[uri].file == file
+        assert wire.completer.asked[-1].request.file == file

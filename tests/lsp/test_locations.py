@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from speclsp.lsp.locations import cell_path, document_key, folder_at, locate, place_of
@@ -68,6 +70,33 @@ def test_deepest_folder_holds_a_document() -> None:
 )
 def test_path_in_the_file_system(uri: str, path: str) -> None:
     assert place_of(uri).file_path == path
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="drives and hosts are local there")
+@pytest.mark.parametrize(
+    ("uri", "file"),
+    [
+        (f"{PROJECT}/pkg/a%20b.py", "/home/user/project/pkg/a b.py"),
+        ("file:///elsewhere/%C3%A9.py", "/elsewhere/é.py"),
+        ("file://localhost/home/a.py", "/home/a.py"),
+        ("untitled:Untitled-1", ""),
+        ("untitled:/home/user/project/new.py", ""),
+        ("vscode-vfs://github/home/user/project/a.rs", ""),
+        ("git:/home/user/project/a.py", ""),
+        # Of other systems.
+        ("file:///C%3A/a.py", ""),
+        ("file://server/share/a.py", ""),
+        # What is no URI, or no path.
+        ("http://[::1", ""),
+        ("file://[::1/a.py", ""),
+        ("file:///a%00b.py", ""),
+        ("file:a.py", ""),
+        ("file:", ""),
+        ("", ""),
+    ],
+)
+def test_file_of_a_document(uri: str, file: str) -> None:
+    assert locate(uri, "python", [folder_at(PROJECT)]).file == file
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,8 @@ async def test_cells_above_are_prefix_and_cells_below_suffix(wire: LspWire) -> N
     assert await around(wire, "b", 4) == ("import os\nx = 1\ny = ", "\nprint(y)")
     request = wire.completer.asked[-1].request
     assert (request.path, request.repo_name) == ("nb/study.py", "project")
+    assert request.file == "/home/user/project/nb/study.ipynb"
+    assert wire.completer.documents[cell_uri("b")].file == request.file
     assert request.uri == cell_uri("b")
 
 
