@@ -12,48 +12,30 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter, perf_counter_ns
-from typing import Final, NamedTuple
+from time import perf_counter
+from typing import Final
 
 import numpy as np
 
+from speclsp.bench.look_up_times import Quantiles, look_up_ns, measure_look_up, typed_tails
 from speclsp.bench.resident_memory import drop_from_page_cache, resident_bytes
 from speclsp.bench.source_corpus import IndexedFile, SourceCorpus, varied
 from speclsp.drafting.corpus import SegmentedCorpus
 from speclsp.drafting.corpus_builder import CorpusBuilder, tokens_to_flush
 from speclsp.drafting.protocol import TokenArray
-from speclsp.drafting.segment import FileKey, build_segment
-from speclsp.drafting.suffix_array import DEPTH
-from speclsp.index_store.segment_store import KeptFile, SegmentStore, path_id
+from speclsp.drafting.segment import FileKey
+from speclsp.drafting.segment_building import build_segment
+from speclsp.index_store.index_contents import KeptFile, path_id
+from speclsp.index_store.segment_store import SegmentStore
 
 Tell = Callable[[str], None]
 
 _SEED: Final = 7
-_N_LOOKUPS: Final = 4_000
-_N_WARM_UP: Final = 200
-_N_DRAFTED: Final = 15
-_TAIL_TOKENS: Final = 64
-_TYPED_TOKENS: Final = 8
 _REPLACED_SHARE: Final = 0.1
 _LARGEST_REPLACED: Final = 20_000
 _MERGED_TOKENS: Final = 2_000_000
 _FINGERPRINT: Final = "benchmark"
 _ROOT: Final = "/benchmark"
-
-
-class Quantiles(NamedTuple):
-    """Microseconds."""
-
-    p50: float
-    p95: float
-    p99: float
-    slowest: float
-
-    @classmethod
-    def of(cls, nanoseconds: Sequence[int]) -> Quantiles:
-        """Take them from measured times."""
-        p50, p95, p99 = (np.percentile(nanoseconds, [50, 95, 99]) / 1000).tolist()
-        return cls(p50, p95, p99, max(nanoseconds) / 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +104,7 @@ class IndexReport:
 def measure_index(corpus: SourceCorpus, marks: Sequence[int], tell: Tell) -> IndexReport:
     """Measure an index that grows over the ``marks`` (tokens) to the whole corpus."""
     random = np.random.default_rng(_SEED)
-    tails = _tails(corpus, random)
+    tails = typed_tails(corpus, random)
     builder = CorpusBuilder()
     tell("building")
     sizes = _grow(builder, corpus.files, marks, tails)
@@ -149,37 +131,6 @@ def measure_index(corpus: SourceCorpus, marks: Sequence[int], tell: Tell) -> Ind
         merged_tokens=merged_tokens,
         look_up_while_merging=while_merging,
     )
-
-
-def measure_look_up(corpus: SegmentedCorpus, tails: Sequence[TokenArray]) -> Quantiles:
-    """Time look-ups of matches of any length."""
-    for tail in tails[:_N_WARM_UP]:
-        corpus.continuation(tail, 1, DEPTH, _N_DRAFTED)
-    times: list[int] = []
-    for tail in tails:
-        start_ns = perf_counter_ns()
-        corpus.continuation(tail, 1, DEPTH, _N_DRAFTED)
-        times.append(perf_counter_ns() - start_ns)
-    return Quantiles.of(times)
-
-
-def _tails(corpus: SourceCorpus, random: np.random.Generator) -> list[TokenArray]:
-    """Ends of texts being typed: half new files, half indexed ones with a change just before."""
-    known = [tokens for _, tokens in corpus.files]
-    sources = [
-        [tokens for tokens in group if len(tokens) > _TAIL_TOKENS]
-        for group in (corpus.held_out, known)
-    ]
-    tails: list[TokenArray] = []
-    for number in range(_N_LOOKUPS):
-        choices = sources[number % 2] or sources[1]
-        tokens = choices[int(random.integers(len(choices)))]
-        end = int(random.integers(_TAIL_TOKENS, len(tokens)))
-        tail = tokens[end - _TAIL_TOKENS : end].copy()
-        if number % 2:
-            tail[-int(random.integers(1, _TYPED_TOKENS))] = random.choice(tokens)
-        tails.append(tail)
-    return tails
 
 
 def _grow(
@@ -240,9 +191,7 @@ def _look_up_while_merging(
     thread.start()
     while thread.is_alive() or not times:
         tail = tails[len(times) % len(tails)]
-        start_ns = perf_counter_ns()
-        corpus.continuation(tail, 1, DEPTH, _N_DRAFTED)
-        times.append(perf_counter_ns() - start_ns)
+        times.append(look_up_ns(corpus, tail))
     thread.join()
     return perf_counter() - start_s, n_tokens, Quantiles.of(times)
 

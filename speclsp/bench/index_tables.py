@@ -7,7 +7,8 @@ from typing import Final
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from speclsp.bench.index_bench import IndexReport, Quantiles
+from speclsp.bench.index_bench import IndexReport
+from speclsp.bench.look_up_times import Quantiles
 from speclsp.bench.source_corpus import SourceCorpus
 
 AIM_BUILD_MTOK_S: Final = 0.8

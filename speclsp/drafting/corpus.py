@@ -16,7 +16,8 @@ import numpy as np
 
 from speclsp.drafting.gaps import Gaps
 from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
-from speclsp.drafting.segment import FileKey, Match, Query, Segment
+from speclsp.drafting.query import Query
+from speclsp.drafting.segment import FileKey, Match, Segment
 
 MAX_CANDIDATES: Final = 16
 """Most places of a match that are asked for what follows them."""

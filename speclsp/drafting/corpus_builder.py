@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
 from typing import Final
 
 from speclsp.drafting.corpus import SegmentedCorpus, SegmentView
-from speclsp.drafting.gaps import Gaps
+from speclsp.drafting.merge_policy import best_run, run_to_settle
 from speclsp.drafting.protocol import TokenArray
-from speclsp.drafting.segment import FileKey, Segment, build_segment
+from speclsp.drafting.segment import FileKey, Segment
+from speclsp.drafting.segment_building import build_segment
+from speclsp.drafting.segment_slot import SegmentSlot
 
 MAX_SEGMENTS: Final = 8
 """Most segments of a corpus: a search costs time in each."""
-
-_SETTLED_RATIO: Final = 4
-"""In idle time a segment gets this much larger than all newer ones together."""
-_LARGE_SHARE: Final = 16
-"""Segments with at least one part in so many of all tokens are large."""
-_LARGE_SEGMENTS: Final = 3
-"""Large segments in idle time: the others are room for files that change."""
-
-_FULL_SEGMENT: Final = 2_000_000
-"""Tokens of a segment that is merged only where nothing smaller can be: it takes a second."""
-
-_EAGERNESS: Final = 2.5
-"""How much better it is to make few segments of many at once than to merge a few tokens.
-
-Found by simulation: of 1 to 3, this rewrites a token least often while files are replaced.
-"""
 
 _FIRST_FLUSH: Final = 8_192
 _LARGEST_FLUSH: Final = 3_000_000
@@ -60,7 +45,7 @@ class CorpusBuilder:
 
     def __init__(self, max_segments: int = MAX_SEGMENTS) -> None:
         self.max_segments = max_segments
-        self._slots: list[_Slot] = []
+        self._slots: list[SegmentSlot] = []
         self._pending: dict[FileKey, TokenArray] = {}
         self.n_pending_tokens = 0
         self.n_sorted_tokens = 0
@@ -90,7 +75,7 @@ class CorpusBuilder:
         Their files are as if removed: each is to be revived once it is known to be there still.
         Until :meth:`release` the segments stay as they are.
         """
-        self._slots[:0] = [_Slot.adopted(segment) for segment in segments]
+        self._slots[:0] = [SegmentSlot.adopted(segment) for segment in segments]
 
     def release(self) -> None:
         """Let adopted segments be merged: what is going to be revived has been."""
@@ -124,7 +109,7 @@ class CorpusBuilder:
         Costs time in proportion to the tokens added, and now and then to those of more segments.
         """
         if self._pending:
-            self._slots.append(_Slot(self._build(list(self._pending.items()), interrupted)))
+            self._slots.append(SegmentSlot(self._build(list(self._pending.items()), interrupted)))
             self._pending.clear()
             self.n_pending_tokens = 0
         self._compact(interrupted)
@@ -138,10 +123,7 @@ class CorpusBuilder:
         large ones those become one that are smallest, until few are left.
         """
         self.flush(interrupted)
-        first = self._first_to_settle()
-        if first < len(self._slots) - 1:
-            self._replace(first, len(self._slots), interrupted)
-        while (run := self._large_run()) is not None:
+        while (run := run_to_settle(self._sizes())) is not None:
             self._replace(*run, interrupted)
 
     def snapshot(self) -> SegmentedCorpus:
@@ -152,7 +134,7 @@ class CorpusBuilder:
         """Return the segments as they can be searched now, the oldest first."""
         return [slot.view() for slot in self._slots]
 
-    def _slot_of(self, key: FileKey) -> _Slot | None:
+    def _slot_of(self, key: FileKey) -> SegmentSlot | None:
         for slot in self._slots:
             if key in slot.segment.spans and key not in slot.removed:
                 return slot
@@ -168,7 +150,7 @@ class CorpusBuilder:
     def _replace(self, low: int, high: int, interrupted: Interrupted) -> None:
         """Put one new segment with the living files in the place of segments low … high - 1."""
         files = [file for slot in self._slots[low:high] for file in slot.living()]
-        merged = [_Slot(self._build(files, interrupted))] if files else []
+        merged = [SegmentSlot(self._build(files, interrupted))] if files else []
         self._slots[low:high] = merged
 
     def _compact(self, interrupted: Interrupted) -> None:
@@ -181,125 +163,10 @@ class CorpusBuilder:
 
     def _merge_down_to(self, n_segments: int, interrupted: Interrupted) -> None:
         while len(self._slots) > n_segments:
-            run = self._best_run()
+            run = best_run(self._sizes())
             if run is None:
                 break
             self._replace(*run, interrupted)
 
-    def _first_to_settle(self) -> int:
-        sizes = [slot.n_living_tokens for slot in self._slots]
-        full_size = _full_size(sizes)
-        best = first = len(sizes)
-        n_merged = 0
-        while first > 0 and not self._slots[first - 1].is_held:
-            first -= 1
-            is_small = sizes[first] < _SETTLED_RATIO * n_merged
-            n_merged += sizes[first]
-            if n_merged > full_size:
-                break
-            if is_small:
-                best = first
-        return best
-
-    def _large_run(self) -> tuple[int, int] | None:
-        """Return the cheapest two neighbours of the large segments; None where these are few."""
-        sizes = [slot.n_living_tokens for slot in self._slots]
-        large = [idx for idx, size in enumerate(sizes) if size * _LARGE_SHARE >= sum(sizes)]
-        if len(large) <= _LARGE_SEGMENTS or any(slot.is_held for slot in self._slots):
-            return None
-        runs = [(low, high + 1) for low, high in pairwise(large)]
-        return min(runs, key=lambda run: sum(sizes[slice(*run)]))
-
-    def _best_run(self) -> tuple[int, int] | None:
-        """Return the neighbouring segments that it is best to merge: from the first to the second.
-
-        Each token should be merged few times in its life however many files are replaced.  So what
-        counts is the cost, which is the tokens to sort, for each segment fewer; and more so the
-        more there are, for merging many small ones at once spares merging them one after another.
-        Segments stay below the full size unless nothing else can be merged.
-        """
-        sizes = [slot.n_living_tokens for slot in self._slots]
-        full_size = _full_size(sizes)
-        best: tuple[bool, float] | None = None
-        best_run: tuple[int, int] | None = None
-        for low in range(len(sizes) - 1):
-            n_tokens = 0
-            for high in range(low, len(sizes)):
-                if self._slots[high].is_held:
-                    break
-                n_tokens += sizes[high]
-                n_fewer = high - low
-                if n_fewer == 0:
-                    continue
-                score = (n_tokens > full_size, n_tokens / n_fewer**_EAGERNESS)
-                if best is None or score < best:
-                    best, best_run = score, (low, high + 1)
-        return best_run
-
-
-def _full_size(sizes: Sequence[int]) -> int:
-    return max(_FULL_SEGMENT, sum(sizes) // 2)
-
-
-class _Slot:
-    """A segment and what was removed from it."""
-
-    __slots__ = ("_gaps", "_view", "is_held", "n_removed_tokens", "removed", "segment")
-
-    def __init__(self, segment: Segment) -> None:
-        self.segment = segment
-        self.removed: set[FileKey] = set()
-        self.n_removed_tokens = 0
-        self.is_held = False
-        """Whether it must stay as it is for now."""
-        self._gaps = Gaps()
-        self._view: SegmentView | None = None
-
-    @classmethod
-    def adopted(cls, segment: Segment) -> _Slot:
-        slot = cls(segment)
-        slot.removed.update(segment.spans)
-        slot.n_removed_tokens = segment.n_tokens
-        slot._gaps = Gaps(segment.spans.values())
-        slot.is_held = True
-        return slot
-
-    @property
-    def n_living_tokens(self) -> int:
-        return self.segment.n_tokens - self.n_removed_tokens
-
-    @property
-    def n_living_files(self) -> int:
-        return len(self.segment.spans) - len(self.removed)
-
-    def remove(self, key: FileKey) -> None:
-        start, end = self.segment.spans[key]
-        self.removed.add(key)
-        self.n_removed_tokens += end - start
-        self._gaps.add(start, end)
-        self._view = None
-
-    def revive(self, key: FileKey) -> bool:
-        if key not in self.removed:
-            return False
-        start, end = self.segment.spans[key]
-        self.removed.discard(key)
-        self.n_removed_tokens -= end - start
-        self._gaps.discard(start, end)
-        self._view = None
-        return True
-
-    def living(self) -> list[tuple[FileKey, TokenArray]]:
-        """Files that were not removed, the oldest first."""
-        segment = self.segment
-        # Files lie in the reversed text from the newest to the oldest.
-        oldest_first = sorted(segment.spans, key=lambda key: -segment.spans[key][0])
-        return [(key, segment.file_tokens(key)) for key in oldest_first if key not in self.removed]
-
-    def view(self) -> SegmentView:
-        if self._view is None:
-            gaps = self._gaps.widened(()) if self.removed else None
-            self._view = SegmentView(
-                self.segment, frozenset(self.removed), gaps, self.n_removed_tokens
-            )
-        return self._view
+    def _sizes(self) -> list[int | None]:
+        return [None if slot.is_held else slot.n_living_tokens for slot in self._slots]

@@ -21,7 +21,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import takewhile
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,16 +28,10 @@ from numpy.typing import NDArray
 
 from speclsp.drafting.gaps import Gaps
 from speclsp.drafting.protocol import TokenArray
-from speclsp.drafting.suffix_array import DEPTH, SEPARATOR, Places, sorted_places
+from speclsp.drafting.query import KEY_BITS, KEY_TOKENS, Query
+from speclsp.drafting.suffix_array import SEPARATOR, Places
 
-MAX_TOKEN: Final = 2**21 - 2
-"""Largest token id that can be indexed: three of them, each plus one, share a key of 63 bits."""
-
-_KEY_TOKENS: Final = 3
-_KEY_BITS: Final = 21
 _TOKEN_BYTES: Final = 4
-
-_NO_KEYS: Final = [SEPARATOR] * (2 * _KEY_TOKENS)
 _N_PROBED: Final = 4
 """Places that are looked at one by one for whether a match counts, before all are."""
 _N_NEAR: Final = 64
@@ -49,39 +42,6 @@ FileKey: TypeAlias = bytes
 
 SortKeys: TypeAlias = NDArray[np.uint64]
 """Three tokens each, the nearest to the place in the highest bits."""
-
-
-class Query:
-    """The end of a token sequence, prepared for searching segments.
-
-    It takes at most the last ``n_max`` tokens.  Nothing matches an id that no file can hold.
-    """
-
-    __slots__ = ("_tail", "_text", "deeper_key", "key", "n_tokens")
-
-    def __init__(self, tail: TokenArray, n_max: int) -> None:
-        self._tail = tail[-min(n_max, DEPTH) :][::-1]
-        self.n_tokens = len(self._tail)
-        nearest = self._tail[: 2 * _KEY_TOKENS].tolist()
-        if nearest and not 0 <= min(nearest) <= max(nearest) <= MAX_TOKEN:
-            # In keys there is no number left for such an id.
-            nearest = list(takewhile(lambda token: 0 <= token <= MAX_TOKEN, nearest))
-            self.n_tokens = len(nearest)
-        first, second, third, *deeper = [token + 1 for token in nearest] + _NO_KEYS[len(nearest) :]
-        self.key = (first << 2 * _KEY_BITS) | (second << _KEY_BITS) | third
-        first, second, third = deeper
-        self.deeper_key = (first << 2 * _KEY_BITS) | (second << _KEY_BITS) | third
-        self._text: bytes | None = None
-
-    @property
-    def text(self) -> bytes:
-        """The tokens, the last one first, as segments hold them."""
-        if self._text is None:
-            tokens = self._tail[: self.n_tokens].astype(np.uint32)
-            # A negative id is a very large one now.
-            tokens[tokens > MAX_TOKEN] = np.iinfo(np.uint32).max - 1
-            self._text = (tokens + np.uint32(1)).astype(">u4").tobytes()
-        return self._text
 
 
 class Match(NamedTuple):
@@ -202,9 +162,9 @@ class Segment:
         Where they are fewer than ``n_min``, ranks and number may be any below.
         """
         n_left = query.n_tokens
-        n_shared = _KEY_TOKENS
+        n_shared = KEY_TOKENS
         keys, high = self._keys, len(self._order)
-        if n_min >= _KEY_TOKENS:
+        if n_min >= KEY_TOKENS:
             # So it mostly is, since another segment holds something.
             low = bisect_left(keys, query.key)
             if low == high or keys[low] != query.key:
@@ -212,22 +172,22 @@ class Segment:
             high = _end_of_range(keys, query.key + 1, low, high)
         else:
             low, high, n_shared = _narrowed(
-                keys, 0, high, query.key, min(_KEY_TOKENS, n_left), n_min
+                keys, 0, high, query.key, min(KEY_TOKENS, n_left), n_min
             )
-        n_left -= _KEY_TOKENS
-        if n_shared < _KEY_TOKENS or n_left <= 0:
+        n_left -= KEY_TOKENS
+        if n_shared < KEY_TOKENS or n_left <= 0:
             return low, high, n_shared
         low, high, n_deeper = _narrowed(
             self._deeper_keys,
             low,
             high,
             query.deeper_key,
-            min(_KEY_TOKENS, n_left),
-            n_min - _KEY_TOKENS,
+            min(KEY_TOKENS, n_left),
+            n_min - KEY_TOKENS,
         )
         n_shared += n_deeper
-        n_left -= _KEY_TOKENS
-        if n_deeper < _KEY_TOKENS or n_left <= 0:
+        n_left -= KEY_TOKENS
+        if n_deeper < KEY_TOKENS or n_left <= 0:
             return low, high, n_shared
         if high - low == 1:
             return low, high, self._n_shared(query, low)
@@ -248,13 +208,13 @@ class Segment:
         Those from low to high - 1 are known to share at least as many.
         """
         group_low, group_high = _around(self._keys, 0, low, high, query.key, n_shared)
-        n_left = n_shared - _KEY_TOKENS
+        n_left = n_shared - KEY_TOKENS
         if n_left <= 0:
             return group_low, group_high
         group_low, group_high = _around(
             self._deeper_keys[:group_high], group_low, low, high, query.deeper_key, n_left
         )
-        if n_left <= _KEY_TOKENS:
+        if n_left <= KEY_TOKENS:
             return group_low, group_high
         stem = query.text[: n_shared * _TOKEN_BYTES]
         return self._bisect(stem, group_low, low), self._bisect(stem + b"\xff", high, group_high)
@@ -280,42 +240,10 @@ class Segment:
         return (8 * n_bytes - difference.bit_length()) // (8 * _TOKEN_BYTES)
 
 
-def build_segment(
-    files: Sequence[tuple[FileKey, TokenArray]],
-    interrupted: Callable[[], bool] = lambda: False,
-) -> Segment:
-    """Index files; the later ones are the newer ones.
-
-    Raises ValueError for a bad token, and
-    :class:`~speclsp.drafting.suffix_array.SortInterruptedError` where ``interrupted`` says so.
-    """
-    text, spans = _reversed_text(files)
-    order = sorted_places(text, interrupted)
-    triples = _triples(text)
-    return Segment(
-        SegmentParts(
-            spans=spans,
-            text=text.astype(">u4").tobytes(),
-            order=order,
-            keys=triples.take(order),
-            # Beyond a separator tokens sort as they come: no query looks there.
-            deeper_keys=triples.take(order.astype(np.int64) + _KEY_TOKENS),
-        )
-    )
-
-
 @cache
 def _unpacker(n_tokens: int) -> Callable[[bytes | mmap.mmap, int], tuple[int, ...]]:
     """Return what reads so many tokens from a text."""
     return struct.Struct(f">{n_tokens}I").unpack_from
-
-
-def _triples(text: NDArray[np.uint32]) -> SortKeys:
-    """For each place its three nearest tokens as a key."""
-    triples = text.astype(np.uint64) << np.uint64(2 * _KEY_BITS)
-    triples[:-1] |= text[1:].astype(np.uint64) << np.uint64(_KEY_BITS)
-    triples[:-2] |= text[2:]
-    return triples
 
 
 def _narrowed(
@@ -326,7 +254,7 @@ def _narrowed(
     Returns also how many tokens that are; where none are shared, the part is the whole, and where
     fewer than ``n_min``, it may be any.
     """
-    shift = (_KEY_TOKENS - n_tokens) * _KEY_BITS
+    shift = (KEY_TOKENS - n_tokens) * KEY_BITS
     first = key >> shift << shift
     beyond = first + (1 << shift)
     middle = bisect_left(keys, first, low, high)
@@ -338,7 +266,7 @@ def _narrowed(
     right = _n_shared_in_keys(keys[middle], key) if middle < high else 0
     n_shared = max(left, right)
     if 0 < n_shared >= n_min:
-        shift = (_KEY_TOKENS - n_shared) * _KEY_BITS
+        shift = (KEY_TOKENS - n_shared) * KEY_BITS
         first = key >> shift << shift
         if left < n_shared:
             low = middle
@@ -364,33 +292,10 @@ def _around(
     keys: memoryview[int], start: int, low: int, high: int, key: int, n_tokens: int
 ) -> tuple[int, int]:
     """Return the ranks from ``start`` on whose keys share ``n_tokens`` tokens, 3 at most."""
-    shift = max(0, _KEY_TOKENS - n_tokens) * _KEY_BITS
+    shift = max(0, KEY_TOKENS - n_tokens) * KEY_BITS
     first = key >> shift << shift
     return bisect_left(keys, first, start, low), bisect_left(keys, first + (1 << shift), high)
 
 
 def _n_shared_in_keys(a: int, b: int) -> int:
-    return (_KEY_TOKENS * _KEY_BITS - (a ^ b).bit_length()) // _KEY_BITS
-
-
-def _reversed_text(
-    files: Sequence[tuple[FileKey, TokenArray]],
-) -> tuple[NDArray[np.uint32], dict[FileKey, tuple[int, int]]]:
-    """Lay the files end to end, the last first, each reversed, with separators between.
-
-    One separator stands at the beginning, and as many as the longest query at the end, so that a
-    context can be read past the end.
-    """
-    n_total = sum(len(tokens) + 1 for _, tokens in files) + 1 + DEPTH
-    text = np.zeros(n_total, dtype=np.uint32)
-    spans: dict[FileKey, tuple[int, int]] = {}
-    start = 1
-    for key, tokens in reversed(files):
-        if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) <= MAX_TOKEN:
-            raise ValueError(f"token ids from {tokens.min()} to {tokens.max()} cannot be indexed")
-        end = start + len(tokens)
-        text[start:end] = tokens[::-1]
-        text[start:end] += np.uint32(1)
-        spans[key] = (start, end)
-        start = end + 1
-    return text, spans
+    return (KEY_TOKENS * KEY_BITS - (a ^ b).bit_length()) // KEY_BITS

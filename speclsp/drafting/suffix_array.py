@@ -8,7 +8,7 @@ where that fits, because NumPy sorts numbers twice as fast as it sorts their ind
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ Places: TypeAlias = NDArray[np.int32]
 """Where contexts begin in the reversed text.  A smaller place is later in the segment."""
 
 _WORD_BITS: Final = 64
+_PIECE: Final = 1 << 17
+_Number = TypeVar("_Number", np.int32, np.uint32)
+_Index = TypeVar("_Index", np.int32, np.int64)
 
 
 class SortInterruptedError(Exception):
@@ -41,11 +44,10 @@ def sorted_places(
     order, is_first, n_sorted = _sorted_by_first_tokens(text)
     starts = _last_true(is_first)
     rank = np.empty(len(text), dtype=np.uint32)
-    rank[order] = starts
+    _put(rank, order, starts)
     # What is not yet told apart from its neighbours: ranks, what stands there, and for each the
     # first rank of its group.
-    is_open = _is_shared(is_first)
-    open_ranks = np.flatnonzero(is_open)
+    open_ranks = np.flatnonzero(_is_shared(is_first))
     places = order.take(open_ranks)
     groups = starts.take(open_ranks)
     while n_sorted < DEPTH and len(open_ranks):
@@ -56,16 +58,17 @@ def sorted_places(
         within, is_first = _sorted_in_groups(groups, following)
         places = places.take(within)
         groups = open_ranks.take(_last_true(is_first))
-        order[open_ranks] = places
-        rank[places] = groups
-        is_open = _is_shared(is_first)
-        open_ranks, places, groups = open_ranks[is_open], places[is_open], groups[is_open]
+        _put(order, open_ranks, places)
+        _put(rank, places, groups)
+        still_open = np.flatnonzero(_is_shared(is_first))
+        open_ranks = open_ranks.take(still_open)
+        places = places.take(still_open)
+        groups = groups.take(still_open)
         n_sorted *= 2
     kept = text.take(order) != SEPARATOR
     # Place 0 is a separator: what is not kept anyway may wrap round.
     kept &= text.take(order - np.int32(1), mode="wrap") != SEPARATOR
-    result: Places = order[kept]
-    return result
+    return order.take(np.flatnonzero(kept))
 
 
 def _sorted_by_first_tokens(
@@ -93,7 +96,8 @@ def _sorted_by_first_tokens(
 def _renumbered(text: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], int]:
     """Number the tokens that occur without gaps, in their order; returns the bits they take."""
     occurs = np.zeros(int(text.max()) + 1, dtype=np.uint32)
-    occurs[text] = 1
+    for start in range(0, len(text), _PIECE):
+        occurs[text[start : start + _PIECE]] = 1
     numbers = np.cumsum(occurs, dtype=np.uint32) - np.uint32(1)
     return numbers.take(text), max(1, int(numbers[-1]).bit_length())
 
@@ -132,6 +136,13 @@ def _differs_from_former(values: NDArray[np.uint64] | NDArray[np.int64]) -> NDAr
 def _last_true(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
     """For each index the last one up to it whose flag is set; the first flag is."""
     return np.flatnonzero(flags).take(np.cumsum(flags, dtype=np.int64) - 1)
+
+
+def _put(target: NDArray[_Number], indices: NDArray[_Index], values: NDArray[np.generic]) -> None:
+    """Assign to items in small pieces: meanwhile no other thread runs, and look-ups want to."""
+    for start in range(0, len(indices), _PIECE):
+        end = start + _PIECE
+        target[indices[start:end]] = values[start:end]
 
 
 def _is_shared(is_first: NDArray[np.bool_]) -> NDArray[np.bool_]:

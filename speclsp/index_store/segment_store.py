@@ -14,19 +14,16 @@ import hashlib
 import os
 import shutil
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from struct import Struct
-from typing import Annotated, Final, Self
-
-import msgspec
+from typing import Final, Self
 
 from speclsp.drafting.segment import Segment
 from speclsp.errors import StoreError
 from speclsp.index_store.database import Report
+from speclsp.index_store.index_contents import IndexContents, KeptFile, decoded, encoded
 from speclsp.index_store.locations import segment_store_path, workspace_id
 from speclsp.index_store.private_files import (
     PARTIAL_PREFIX,
@@ -47,29 +44,10 @@ MAX_BYTES: Final = 2 * 2**30
 _CONTENTS: Final = "contents"
 _SEGMENT_SUFFIX: Final = ".segment"
 _ASIDE_SUFFIX: Final = ".damaged"
-_MAGIC: Final = b"\x93SPIDX1\n"
-_CRC: Final = Struct("<I")
 _GRACE_S: Final = 600.0
 """Another server may be about to name what no table of contents names yet."""
 _ASIDE_GRACE_S: Final = 7 * 86_400.0
 _ID_BYTES: Final = 16
-
-Id = Annotated[bytes, msgspec.Meta(min_length=1, max_length=64)]
-
-
-class KeptFile(msgspec.Struct, frozen=True, array_like=True):
-    """A file as it was when last read."""
-
-    signature: tuple[int, ...]
-    """What changes when its content does."""
-    content: Id
-
-
-class _Contents(msgspec.Struct, frozen=True):
-    fingerprint: str
-    segments: list[Annotated[str, msgspec.Meta(pattern="^[0-9a-f]+$")]]
-    n_tokens: int
-    files: dict[bytes, KeptFile]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +57,7 @@ class KeptIndex:
     segments: Sequence[Segment] = ()
     """The oldest first."""
     files: Mapping[bytes, KeptFile] = field(default_factory=dict)
-    """By :func:`path_id`."""
+    """By :func:`~speclsp.index_store.index_contents.path_id`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +68,6 @@ class IndexUse:
     n_files: int
     n_tokens: int
     n_bytes: int
-
-
-def path_id(path: str) -> bytes:
-    """Return what a file is known by on disk: a hash of its path."""
-    return hashlib.blake2b(os.fsencode(path), digest_size=_ID_BYTES).digest()
 
 
 class SegmentStore:
@@ -149,8 +122,7 @@ class SegmentStore:
         place = self._place(root, fingerprint)
         kept = {segment_name(segment): segment for segment in segments if segment.n_tokens}
         n_tokens = sum(segment.n_tokens for segment in kept.values())
-        encoded = msgspec.msgpack.encode(_Contents(fingerprint, list(kept), n_tokens, dict(files)))
-        contents = _MAGIC + _CRC.pack(zlib.crc32(encoded)) + encoded
+        contents = encoded(IndexContents(fingerprint, list(kept), n_tokens, files))
         if self._saved.get((root, fingerprint)) == hash(contents):
             return
         make_private_folders(place, self._folder.parent)
@@ -209,7 +181,7 @@ class SegmentStore:
     def _places(self) -> list[Path]:
         return [place for place in self._folder.glob("*/*") if place.is_dir()]
 
-    def _contents(self, place: Path, fingerprint: str | None) -> _Contents | None:
+    def _contents(self, place: Path, fingerprint: str | None) -> IndexContents | None:
         """Read a table of contents; None where there is none, or it is damaged or foreign."""
         path = place / _CONTENTS
         try:
@@ -218,17 +190,13 @@ class SegmentStore:
             return None
         except OSError as error:
             raise StoreError(f"{path} cannot be read: {error}.") from error
-        start = len(_MAGIC) + _CRC.size
-        if data[:start] != _MAGIC + _CRC.pack(zlib.crc32(data[start:])):
-            self._set_aside(path, StoreError(f"{path} is damaged, or of another version."))
-            return None
         try:
-            contents = msgspec.msgpack.decode(data[start:], type=_Contents)
-        except msgspec.MsgspecError as error:
-            self._set_aside(path, StoreError(f"{path} is damaged ({error})."))
+            contents = decoded(data)
+        except StoreError as error:
+            self._set_aside(path, StoreError(f"{path}: {error.message}."))
             return None
         if fingerprint not in {None, contents.fingerprint}:
-            self._set_aside(path, StoreError(f"{path} belongs to another vocabulary."))
+            self._set_aside(path, StoreError(f"{path}: it belongs to another vocabulary."))
             return None
         return contents
 

@@ -13,7 +13,7 @@ from typing import Final
 from speclsp.drafting.corpus import SegmentedCorpus
 from speclsp.drafting.corpus_builder import MAX_SEGMENTS, CorpusBuilder, tokens_to_flush
 from speclsp.drafting.protocol import TokenArray
-from speclsp.drafting.segment import MAX_TOKEN
+from speclsp.drafting.query import MAX_TOKEN
 from speclsp.drafting.suffix_array import SortInterruptedError
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.index_store.segment_store import SegmentStore

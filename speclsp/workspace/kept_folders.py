@@ -9,7 +9,8 @@ from typing import Final
 from speclsp.drafting.corpus_builder import CorpusBuilder
 from speclsp.drafting.segment import Segment
 from speclsp.errors import StoreError
-from speclsp.index_store.segment_store import KeptFile, KeptIndex, SegmentStore, path_id
+from speclsp.index_store.index_contents import KeptFile, path_id
+from speclsp.index_store.segment_store import KeptIndex, SegmentStore
 from speclsp.request import LogLevel
 from speclsp.workspace.file_table import FileRecord
 from speclsp.workspace.scan import FoundFile, Signature

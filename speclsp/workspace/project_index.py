@@ -26,7 +26,9 @@ from speclsp.settings import Settings
 from speclsp.workspace.changes import ChangeBatch
 from speclsp.workspace.file_indexer import FileIndexer
 from speclsp.workspace.folder_update import Folder, Surroundings, apply_changes, scan_folder
+from speclsp.workspace.freed_memory import give_freed_memory_back
 from speclsp.workspace.ignore import IgnoreRules
+from speclsp.workspace.pace import Pace
 from speclsp.workspace.scan_progress import ScanProgress
 from speclsp.workspace.watch import Watcher, plan_watches
 
@@ -34,10 +36,6 @@ _SWEEP_S: Final = 600.0
 """Seconds between two scans that find what watching missed."""
 _POLL_S: Final = 60.0
 """The same where nothing can be watched."""
-
-_PAUSE_S: Final = 0.01
-_LONGEST_PAUSE_S: Final = 0.25
-"""A busy engine holds indexing up this long at most; it then works as long before it waits."""
 
 _SETTLE_AFTER_S: Final = 30.0
 """Seconds after which changes are merged with what was there, and kept for the next session."""
@@ -74,10 +72,10 @@ class ProjectIndex:
         busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self._emit = emit
-        self._busy = busy
+        self._pace = Pace(busy, lambda: self._closing)
         self._settings = settings
         self._indexer = FileIndexer(
-            tokenize, fingerprint, token_store, segment_store, self._log, lambda: self._closing
+            tokenize, fingerprint, token_store, segment_store, self._log, self._is_given_up
         )
         self._wake = threading.Condition()
         self._folders: dict[str, Folder] = {}
@@ -87,7 +85,6 @@ class ProjectIndex:
         self._closing = False
         self._scanning = False
         self._settle_at_s = math.inf
-        self._working_until_s = 0.0
         self._sweep_at_s = time.monotonic() + _SWEEP_S
         self._watcher: Watcher | None = Watcher(self.changed)
         self._scan_numbers = itertools.count(1)
@@ -264,16 +261,21 @@ class ProjectIndex:
         self._settle_soon(_SETTLE_AFTER_S)
 
     def _settle(self) -> None:
-        self._make_way()
-        if not self._indexer.settle(lambda: self._closing or self._is_hurried()):
+        if not self._indexer.settle(lambda: self._is_given_up() or self._is_hurried()):
             # What came between comes first.
             return
         self._settle_at_s = math.inf
         self._publish()
         self._keep()
+        give_freed_memory_back()
 
     def _settle_soon(self, wait_s: float) -> None:
         self._settle_at_s = min(self._settle_at_s, time.monotonic() + wait_s)
+
+    def _is_given_up(self) -> bool:
+        """Asked every now and then by what takes long."""
+        self._pace.make_way()
+        return self._closing
 
     def _is_hurried(self) -> bool:
         """Whether work is waiting that users notice."""
@@ -296,23 +298,12 @@ class ProjectIndex:
 
         return Surroundings(
             interrupted=interrupted,
-            make_way=self._make_way,
+            make_way=self._pace.make_way,
             watch=self._watch,
             publish=self._publish,
             warn=lambda text: self._log("warning", text),
             open_paths=self._open,
         )
-
-    def _make_way(self) -> None:
-        """Wait while a completion is computed; but work at least half of the time."""
-        start_s = time.monotonic()
-        if start_s < self._working_until_s:
-            return
-        while self._busy() and not self._closing:
-            if time.monotonic() >= start_s + _LONGEST_PAUSE_S:
-                self._working_until_s = time.monotonic() + _LONGEST_PAUSE_S
-                break
-            time.sleep(_PAUSE_S)
 
     def _watch(self) -> None:
         if self._watcher is None:

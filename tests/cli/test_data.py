@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from speclsp.cli.data import data
-from speclsp.drafting.segment import build_segment
+from speclsp.drafting.segment_building import build_segment
 from speclsp.index_store.accepted_store import AcceptedStore
 from speclsp.index_store.learned_store import LearnedStore, Sighting
 from speclsp.index_store.locations import (

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from speclsp.drafting.corpus import SegmentedCorpus
 from speclsp.drafting.corpus_builder import MAX_SEGMENTS, CorpusBuilder
 from speclsp.drafting.protocol import TokenArray
-from speclsp.drafting.segment import MAX_TOKEN, build_segment
+from speclsp.drafting.query import MAX_TOKEN
+from speclsp.drafting.segment_building import build_segment
 from speclsp.drafting.suffix_array import DEPTH
 
 

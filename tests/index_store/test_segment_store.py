@@ -11,10 +11,12 @@ import pytest
 
 from speclsp.drafting.corpus_builder import CorpusBuilder
 from speclsp.drafting.protocol import TokenArray
-from speclsp.drafting.segment import Segment, build_segment
+from speclsp.drafting.segment import Segment
+from speclsp.drafting.segment_building import build_segment
 from speclsp.errors import StoreError
+from speclsp.index_store.index_contents import KeptFile, path_id
 from speclsp.index_store.segment_file import read_segment, segment_name, write_segment
-from speclsp.index_store.segment_store import KeptFile, SegmentStore, path_id
+from speclsp.index_store.segment_store import SegmentStore
 
 
 def content(number: int) -> bytes:
