@@ -172,7 +172,7 @@ def test_the_demo_without_a_terminal(tmp_path: Path) -> None:
         assert f"--- {scene.path}" in outcome.stdout
     n_accepted = int(re.search(r"(\d+) accepted \(\d+ characters", outcome.stdout)[1])  # type: ignore[index]
     assert n_accepted >= 5
-    assert re.search(r"prompt-lookup +[1-9]", outcome.stdout)
+    assert re.search(r"suffix +[1-9]", outcome.stdout)
     assert "\x1b" not in outcome.stdout
     assert svg.read_text().startswith("<svg")
     assert [path.name for path in tmp_path.iterdir()] == ["demo.svg"]
