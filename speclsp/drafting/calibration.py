@@ -94,7 +94,9 @@ class Calibration:
 
     def own_cell(self, source: str, probability: float) -> Cell:
         """Return the cell of a token whose source gives a probability, as a draft model does."""
-        decile = min(int(probability * _N_DECILES), _N_DECILES - 1)
+        decile = _N_DECILES - 1 if probability >= 1.0 else 0
+        if 0.0 <= probability < 1.0:
+            decile = int(probability * _N_DECILES)
         key = (source, 0, _OWN_PROBABILITY + decile)
         return self._cells.get(key) or self._make(key)
 
@@ -108,7 +110,8 @@ class Calibration:
             for source in self._sources
             for frequency in (_SOLE, _FEW, _MANY)
         ]
-        cells = [self._cells.get(key) or self._make(key) for key in keys]
+        # Nothing is learned by asking.
+        cells = [self._cells.get(key) or _new_cell(_prior(*key)) for key in keys]
         return max((right / seen for right, seen in cells), default=1.0)
 
     def joint(self, probability: float, agreement: int) -> float:

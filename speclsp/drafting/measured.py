@@ -69,9 +69,7 @@ class MeasuredDrafter:
         self._n_draft_calls += 1
         try:
             found = self._branching.candidates(generated, n_max, n_min_match)
-            candidates = [
-                candidate for candidate in found if _is_usable(candidate.tokens, n_max, n_vocab)
-            ]
+            candidates = [candidate for candidate in found if _is_usable(candidate, n_max, n_vocab)]
         except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
             self._drop("candidates", error)
             candidates = []
@@ -133,9 +131,13 @@ class MeasuredDrafter:
         self.failure.__cause__ = error
 
 
-def _is_usable(tokens: Sequence[int], n_max: int, n_vocab: int) -> bool:
-    """Whether these are token ids, and not too many.  Raises TypeError for what is no integer."""
-    if not 0 < len(tokens) <= n_max:
+def _is_usable(candidate: Candidate, n_max: int, n_vocab: int) -> bool:
+    """Whether its tokens are token ids, and not too many, and its counts are none that break.
+
+    Raises TypeError for what is no number.
+    """
+    tokens = candidate.tokens
+    if not 0 < len(tokens) <= n_max or candidate.match_length < 0 or not candidate.n_places > 0.0:
         return False
     return min(tokens) >= 0 and (not n_vocab or max(tokens) < n_vocab)
 

@@ -1,0 +1,351 @@
+"""The merger: what it drafts in each mode, what it learns, and what it counts for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from scripted_drafters import EmptyDrafter, ScriptedDrafter, SilentBase
+
+from speclsp.drafting.calibration import Calibration
+from speclsp.drafting.candidates import Candidate
+from speclsp.drafting.merger import DraftMerger, MergeMode
+from speclsp.drafting.proposer import Proposer, is_chain, n_leaves
+from speclsp.drafting.protocol import Draft, DraftContext, Drafter, DraftTree
+from speclsp.drafting.suffix import SuffixDrafter
+from speclsp.drafting.verify_curve import VerifyCurve, straight_curve
+
+FREE = VerifyCurve((1, 2), (1.0, 1.0))
+DEAR = straight_curve(3.0)
+
+
+class Branching(SilentBase):
+    """Gives the same candidates each time."""
+
+    name = "branching"
+
+    def __init__(self, *candidates: Candidate | Exception) -> None:
+        super().__init__()
+        self._candidates = candidates
+        self.asked: list[tuple[int, int]] = []
+
+    def candidates(
+        self, generated: Sequence[int], n_max: int, n_min_match: int
+    ) -> Sequence[Candidate]:
+        self.asked.append((n_max, n_min_match))
+        for candidate in self._candidates:
+            if isinstance(candidate, Exception):
+                raise candidate
+        return [
+            candidate
+            for candidate in self._candidates
+            if isinstance(candidate, Candidate) and candidate.match_length >= n_min_match
+        ]
+
+
+class Repeating(SilentBase):
+    """Drafts the same tokens each time, and takes its time for it."""
+
+    def __init__(self, tokens: Sequence[int], name: str, clock: Clock, seconds: float) -> None:
+        super().__init__()
+        self.name = name
+        self._tokens = tuple(tokens)
+        self._clock = clock
+        self._seconds = seconds
+        self.n_calls = 0
+
+    def draft(self, generated: Sequence[int], n_max: int) -> Draft:
+        self.n_calls += 1
+        self._clock.now += self._seconds
+        return Draft(self._tokens[:n_max])
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def merged(
+    *drafters: Drafter,
+    mode: MergeMode = "tree",
+    curve: VerifyCurve = FREE,
+    tree_curve: VerifyCurve | None = None,
+    n_branches: int = 8,
+    n_max: int = 15,
+    n_vocab: int = 100,
+    calibration: Calibration | None = None,
+) -> DraftMerger:
+    merger = DraftMerger(
+        drafters, calibration or Calibration(), mode=mode, p_split=0.0, n_max=n_max
+    )
+    merger.begin(
+        DraftContext(
+            prompt=(0,),
+            verify_curve=curve,
+            tree_curve=tree_curve,
+            n_vocab=n_vocab,
+            n_branches=n_branches,
+        )
+    )
+    return merger
+
+
+def nodes(tree: DraftTree) -> set[tuple[int, ...]]:
+    paths: list[tuple[int, ...]] = []
+    for token, parent in zip(tree.tokens, tree.parents, strict=True):
+        paths.append((*(() if parent < 0 else paths[parent]), token))
+    return set(paths)
+
+
+TWO = (Candidate([1, 2, 3], "", 8), Candidate([1, 5], "", 8), Candidate([7], "", 4))
+
+
+class TestModes:
+    def test_it_is_a_proposer(self) -> None:
+        assert isinstance(merged(), Proposer)
+
+    def test_tree_holds_all_candidates(self) -> None:
+        tree = merged(Branching(*TWO)).propose([], 15)
+        assert nodes(tree) == {(1,), (1, 2), (1, 2, 3), (1, 5), (7,)}
+        assert set(tree.sources) == {"branching"}
+        assert len(tree.probabilities) == 5
+
+    def test_chain_holds_the_best_path(self) -> None:
+        tree = merged(Branching(*TWO), mode="chain").propose([], 15)
+        assert nodes(tree) == {(1,), (1, 2), (1, 2, 3)}
+        assert is_chain(tree)
+
+    def test_a_target_without_branches_gets_chains(self) -> None:
+        for mode in ("tree", "auto"):
+            assert is_chain(merged(Branching(*TWO), mode=mode, n_branches=1).propose([], 15))
+
+    def test_the_branches_are_limited(self) -> None:
+        assert n_leaves(merged(Branching(*TWO), n_branches=2).propose([], 15)) == 2
+
+    def test_auto_takes_what_promises_more(self) -> None:
+        tree = merged(Branching(*TWO), mode="auto").propose([], 15)
+        assert n_leaves(tree) == 3
+        dear = merged(Branching(*TWO), mode="auto", tree_curve=DEAR).propose([], 15)
+        assert is_chain(dear)
+        assert dear.tokens
+
+    def test_nothing_is_drafted_where_that_is_best(self) -> None:
+        merger = merged(Branching(*TWO), curve=DEAR, tree_curve=DEAR, mode="auto")
+        assert merger.propose([], 15) == DraftTree()
+        assert merged().propose([], 15) == DraftTree()
+        assert merged(EmptyDrafter()).propose([], 15) == DraftTree()
+
+    def test_the_limits_hold(self) -> None:
+        drafter = Branching(Candidate([1] * 30, "", 40))
+        assert len(merged(drafter, n_max=4).propose([], 15).tokens) == 0  # longer than asked for
+        assert drafter.asked[-1][0] == 4
+        long = merged(Branching(Candidate([1, 2, 3, 4], "", 40)), n_max=4)
+        assert len(long.propose([], 15).tokens) == 4
+        assert long.propose([], 2).tokens == ()
+
+
+class TestSources:
+    def test_plain_drafters_join_in(self) -> None:
+        one, two = ScriptedDrafter([Draft((1, 2))], "one"), ScriptedDrafter([Draft((1, 3))], "two")
+        tree = merged(one, two).propose([], 15)
+        assert nodes(tree) == {(1,), (1, 2), (1, 3)}
+        by_path = dict(zip(tree.tokens, tree.sources, strict=True))
+        assert (by_path[2], by_path[3]) == ("one", "two")
+
+    def test_what_is_no_token_is_left_out(self) -> None:
+        bad = Branching(
+            Candidate([1, 100], "", 4),
+            Candidate([-1], "", 4),
+            Candidate([], "", 4),
+            Candidate([2], "", -4),
+            Candidate([2], "", 4, 0.0),
+            Candidate([2], "", 4, float("nan")),
+            Candidate([3], "", 4),
+        )
+        assert nodes(merged(bad).propose([], 15)) == {(3,)}
+
+    def test_a_drafter_that_raises_is_left_out_until_the_next_request(self) -> None:
+        good = Branching(Candidate([1], "", 9))
+        bad = Branching(ValueError("broken"))
+        bad.name = "bad"
+        plain = ScriptedDrafter([ValueError("broken too"), Draft((2,))], "plain")
+        merger = merged(good, bad, plain)
+        assert merger.propose([], 15).tokens == (1,)
+        assert [error.message.split(":")[0] for error in merger.failures] == [
+            "drafter 'bad' failed in candidates()",
+            "drafter 'plain' failed in draft()",
+        ]
+        assert merger.propose([], 15).tokens == (1,)
+        assert len(bad.asked) == 1
+        merger.begin(DraftContext(prompt=(0,), verify_curve=FREE, n_branches=8))
+        assert merger.failures == ()
+        assert set(merger.propose([], 15).tokens) == {1, 2}
+
+    def test_what_is_no_number_drops_its_drafter(self) -> None:
+        bad = Branching(Candidate(["x"], "", 4))  # type: ignore[list-item]
+        merger = merged(bad)
+        assert merger.propose([], 15) == DraftTree()
+        assert "TypeError" in merger.failures[0].message
+
+
+class TestCounting:
+    def test_nodes_are_counted_for_whom_they_are_credited_to(self) -> None:
+        one = ScriptedDrafter([Draft((1, 2), match_length=30)], "one")
+        two = ScriptedDrafter([Draft((1, 3, 4), match_length=2)], "two")
+        idle = EmptyDrafter()
+        merger = merged(one, two, idle)
+        tree = merger.propose([], 15)
+        paths = [node for node, token in enumerate(tree.tokens) if token in (1, 3)]
+        merger.accept(paths)
+        stats = merger.stats()
+        assert list(stats) == ["one", "two", "empty"]
+        assert (stats["one"].n_drafted, stats["one"].n_accepted) == (2, 1)
+        assert stats["one"].n_drafted_at == (1, 1)
+        assert stats["one"].n_accepted_at == (1, 0)
+        assert (stats["two"].n_drafted, stats["two"].n_accepted) == (2, 1)
+        assert stats["two"].n_drafted_at == (0, 1, 1)
+        assert stats["two"].n_accepted_at == (0, 1, 0)
+        assert one.accepts == two.accepts == [1]
+        assert idle.accepts == []
+        assert stats["empty"].n_drafts == 0
+        assert {name: s.n_draft_calls for name, s in stats.items()} == {
+            "one": 1, "two": 1, "empty": 1,
+        }  # fmt: skip
+        assert stats["one"].n_begin_calls == 1
+
+    def test_a_new_request_counts_anew(self) -> None:
+        merger = merged(Branching(*TWO))
+        merger.propose([], 15)
+        merger.accept([])
+        assert merger.stats()["branching"].n_drafted == 5
+        merger.begin(DraftContext(prompt=(0,)))
+        assert merger.stats()["branching"].n_drafted == 0
+
+    def test_nothing_verified_counts_nothing(self) -> None:
+        merger = merged(Branching(*TWO))
+        merger.accept([])
+        assert merger.stats()["branching"].n_drafts == 0
+
+
+class TestLearning:
+    def test_it_learns_from_all_that_was_emitted(self) -> None:
+        calibration = Calibration()
+        drafter = Branching(Candidate([1, 2], "", 8))
+        merger = merged(drafter, calibration=calibration, curve=straight_curve(0.3), mode="chain")
+        sizes = []
+        for number in range(200):
+            # Only its first token is ever right.
+            generated = [1, 9] * number
+            sizes.append(len(merger.propose(generated, 15).tokens))
+        assert sizes[0] == 2
+        assert sizes[-1] == 1
+
+    def test_it_learns_where_it_drafts_nothing(self) -> None:
+        calibration = Calibration()
+        curve = straight_curve(0.9)
+        merger = merged(
+            Branching(Candidate([1, 2, 3], "", 8)),
+            calibration=calibration,
+            curve=curve,
+            mode="chain",
+        )
+        drafted = [bool(merger.propose([1, 2, 3] * idx, 15).tokens) for idx in range(400)]
+        assert not drafted[0]
+        assert drafted[-1]
+
+    def test_short_matches_are_looked_at_now_and_then_where_they_do_not_pay(self) -> None:
+        calibration = Calibration()
+        merged(Branching(Candidate([1], "", 1)), calibration=calibration).propose([], 15)
+        drafter = Branching(Candidate([1], "", 1))
+        merger = merged(drafter, calibration=calibration, curve=straight_curve(0.6), n_branches=1)
+        for idx in range(64):
+            merger.propose([5] * idx, 15)
+        asked = [n_min for _, n_min in drafter.asked]
+        assert asked.count(1) == 4
+        assert min(set(asked) - {1}) >= 4
+
+
+class TestCosts:
+    def pass_by(self, merger: DraftMerger, clock: Clock, emitted: list[int], right: int) -> None:
+        """One pass of a target whose T(1) is a second."""
+        tree = merger.propose(emitted, 15)
+        clock.now += FREE.ratio(len(tree.tokens) + 1)
+        path = [node for node, token in enumerate(tree.tokens) if token == right][:1]
+        if tree.tokens:
+            merger.accept(path)
+        emitted += [right] * (len(path) + 1)
+
+    @pytest.mark.parametrize(("token", "runs"), [(1, True), (2, False)])
+    def test_a_costly_drafter_runs_only_where_it_pays(self, token: int, runs: bool) -> None:
+        clock = Clock()
+        model = Repeating([token, token, token], "draft", clock, seconds=0.5)
+        merger = merged(model, mode="chain")
+        merger.clock = clock
+        emitted: list[int] = []
+        for _ in range(100):
+            self.pass_by(merger, clock, emitted, right=1)
+        assert (model.n_calls > 90) == runs
+        assert (model.n_calls > 3) or not runs
+        assert merger.stats()["draft"].ms_draft == pytest.approx(500.0 * model.n_calls)
+
+    def test_a_costly_drafter_is_not_asked_where_others_know_more(self) -> None:
+        clock = Clock()
+        model = Repeating([1], "draft", clock, seconds=0.9)
+        sure = Branching(Candidate([1, 1, 1, 1], "", 40))
+        merger = merged(model, sure, mode="chain")
+        merger.clock = clock
+        emitted: list[int] = []
+        for _ in range(60):
+            self.pass_by(merger, clock, emitted, right=1)
+        assert model.n_calls < 10
+
+    def test_in_auto_mode_it_rests_where_it_gains_nothing(self) -> None:
+        def n_asked(mode: MergeMode) -> int:
+            clock = Clock()
+            drafter = Branching(Candidate([2], "", 40))
+            slow = Repeating([], "slow", clock, seconds=0.05)
+            merger = merged(drafter, slow, mode=mode)
+            merger.clock = clock
+            emitted: list[int] = []
+            for _ in range(400):
+                self.pass_by(merger, clock, emitted, right=1)
+            return slow.n_calls
+
+        assert n_asked("chain") == 400
+        assert 50 < n_asked("auto") < 300
+
+    def test_it_goes_on_where_it_gains(self) -> None:
+        clock = Clock()
+        slow = Repeating([1], "slow", clock, seconds=0.05)
+        merger = merged(slow, mode="auto")
+        merger.clock = clock
+        emitted: list[int] = []
+        for _ in range(400):
+            self.pass_by(merger, clock, emitted, right=1)
+        assert slow.n_calls == 400
+
+
+def test_several_places_of_real_text_make_branches() -> None:
+    def ids(text: str) -> np.ndarray:
+        return np.array([ord(c) for c in text], dtype=np.int32)
+
+    merger = DraftMerger(
+        [SuffixDrafter(n_draft=15)], Calibration(), mode="tree", p_split=0.0, n_max=15
+    )
+    merger.begin(
+        DraftContext(
+            prompt=(0,),
+            prefix=ids("return self.left\nreturn self.right\nreturn self."),
+            verify_curve=FREE,
+            n_branches=4,
+        )
+    )
+    tree = merger.propose([], 15)
+    texts = {"".join(map(chr, path)) for path in nodes(tree)}
+    assert {"l", "r"} <= texts
+    assert {"left", "right"} & texts
+    assert set(tree.sources) == {"suffix"}

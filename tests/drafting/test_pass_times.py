@@ -1,0 +1,78 @@
+"""T(1) from passes of all sizes, and when drafting rests."""
+
+from __future__ import annotations
+
+import pytest
+
+from speclsp.drafting.pass_times import DraftRest, PassTimes
+
+
+def test_the_single_pass_is_what_a_pass_took_by_its_size() -> None:
+    times = PassTimes()
+    assert times.in_passes(1.0) == times.overhead == 0.0
+    times.started(10.0, 2.0)
+    times.ended(16.0)
+    assert times.single_s == 3.0
+    times.ended(99.0)  # told twice, the first time counts
+    assert times.single_s == 3.0
+    for _ in range(200):
+        times.started(0.0, 1.0)
+        times.ended(2.0)
+    assert times.single_s == pytest.approx(2.0, rel=0.01)
+    assert times.in_passes(1.0) == pytest.approx(0.5, rel=0.01)
+
+
+def test_a_pause_does_not_pass_for_a_slow_model() -> None:
+    times = PassTimes()
+    times.started(0.0, 1.0)
+    times.ended(1.0)
+    times.started(1.0, 1.0)
+    times.ended(10_000.0)
+    assert times.single_s < 1.2
+
+
+def test_the_pass_of_another_request_does_not_count() -> None:
+    times = PassTimes()
+    times.started(0.0, 1.0)
+    times.begin()
+    times.ended(5.0)
+    assert times.single_s == 0.0
+
+
+def test_the_overhead_follows_what_drafting_takes() -> None:
+    times = PassTimes()
+    times.started(0.0, 1.0)
+    times.ended(1.0)
+    times.drafted(0.5)
+    assert times.overhead == 0.5
+    for _ in range(300):
+        times.drafted(0.1)
+    assert times.overhead == pytest.approx(0.1, rel=0.01)
+
+
+def rested(rest: DraftRest, n_passes: int, n_emitted: int, cost: float) -> int:
+    n_rested = 0
+    for _ in range(n_passes):
+        if rest.rests():
+            n_rested += 1
+        else:
+            rest.count(n_emitted, cost)
+    return n_rested
+
+
+def test_what_gains_does_not_rest() -> None:
+    assert rested(DraftRest(), 1000, 2, 1.9) == 0
+
+
+def test_what_costs_rests_longer_each_time() -> None:
+    rest = DraftRest()
+    shares = [rested(rest, 500, 1, 1.05) / 500 for _ in range(4)]
+    assert 0.3 < shares[0] < 0.8
+    assert max(shares) > 0.85
+
+
+def test_it_is_tried_again() -> None:
+    rest = DraftRest()
+    rested(rest, 5000, 1, 1.05)
+    rested(rest, 1000, 2, 1.1)
+    assert rested(rest, 1000, 2, 1.1) == 0

@@ -1,0 +1,245 @@
+"""Suffix match: which places are found, how many, and what it drafts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speclsp.drafting.candidates import Candidate, TreeDrafter
+from speclsp.drafting.corpus import SegmentedCorpus
+from speclsp.drafting.corpus_builder import CorpusBuilder
+from speclsp.drafting.corpus_candidates import corpus_candidates
+from speclsp.drafting.lookup_text import LookupText
+from speclsp.drafting.protocol import EMPTY_TOKENS, DraftContext, TokenArray
+from speclsp.drafting.suffix import SuffixDrafter, create
+from speclsp.drafting.suffix_array import DEPTH
+from speclsp.drafting.verify_curve import VerifyCurve, straight_curve
+from speclsp.settings import Settings
+
+FREE = VerifyCurve((1, 2), (1.0, 1.0))
+
+
+def ids(text: str) -> TokenArray:
+    """One token per character."""
+    return np.array([ord(c) for c in text], dtype=np.int32)
+
+
+def corpus(*texts: str) -> SegmentedCorpus:
+    builder = CorpusBuilder()
+    for idx, text in enumerate(texts):
+        builder.add(bytes([idx]), ids(text))
+    builder.flush()
+    return builder.snapshot()
+
+
+def context(
+    prefix: str = "",
+    suffix: str = "",
+    buffers: Sequence[str] = (),
+    corpora: Sequence[object] = (),
+    curve: VerifyCurve = FREE,
+) -> DraftContext:
+    return DraftContext(
+        prompt=(0,),
+        prefix=ids(prefix),
+        suffix=ids(suffix),
+        buffers=tuple(map(ids, buffers)),
+        corpora=tuple(corpora),  # type: ignore[arg-type]
+        verify_curve=curve,
+    )
+
+
+def found(candidates: Sequence[Candidate]) -> list[tuple[str, str, int]]:
+    return [("".join(map(chr, c.tokens)), c.source, c.match_length) for c in candidates]
+
+
+def drafter(asked: DraftContext, n_draft: int = 15) -> SuffixDrafter:
+    made = SuffixDrafter(n_draft=n_draft)
+    made.begin(asked)
+    return made
+
+
+class TestBuffers:
+    def test_the_longest_match_first_and_of_equal_ones_the_latest(self) -> None:
+        made = drafter(context("xab1 ab2 yab3 ab"), n_draft=1)
+        assert found(made.candidates([], 9, 1)) == [
+            ("2", "buffer", 3),
+            ("3", "buffer", 2),
+            ("1", "buffer", 2),
+        ]
+
+    def test_before_and_after_the_cursor_and_other_buffers(self) -> None:
+        made = drafter(context("ab1 ab", "..ab2..", ["-ab3-", "+ab4+"]), n_draft=1)
+        assert sorted(found(made.candidates([], 9, 2))) == [
+            ("1", "buffer", 2),
+            ("2", "buffer", 2),
+            ("3", "open", 2),
+            ("4", "open", 2),
+        ]
+
+    def test_what_was_generated_counts_as_text(self) -> None:
+        made = drafter(context("foo(bar) fo"), n_draft=4)
+        assert found(made.candidates([], 9, 2)) == [("o(ba", "buffer", 2)]
+        generated = list(ids("o(bar) f"))
+        assert found(made.candidates(generated, 9, 3)) == [("oo(b", "buffer", 10)]
+
+    def test_a_match_crosses_no_border(self) -> None:
+        made = drafter(context("b", "xa", ["b1", "a"]), n_draft=3)
+        assert found(made.candidates([], 9, 1)) == [("1", "open", 1)]
+
+    def test_a_continuation_ends_with_its_text(self) -> None:
+        made = drafter(context("ab", "ab12"), n_draft=9)
+        assert found(made.candidates([], 9, 1)) == [("12", "buffer", 2)]
+
+    def test_nothing_to_match(self) -> None:
+        assert drafter(context()).candidates([], 9, 1) == []
+        assert drafter(context("abc")).candidates([], 9, 1) == []
+        assert drafter(context("aXbX")).candidates([], 0, 1) == ()
+        assert drafter(context("ab1 ab")).candidates([], 9, 3) == []
+        assert drafter(context("ab1 ab")).candidates([], 9, DEPTH + 1) == ()
+
+
+def brute_force(
+    prefix: Sequence[int], others: Sequence[Sequence[int]], n_min: int, n_tokens: int
+) -> set[tuple[int, tuple[int, ...]]]:
+    """Every place with its match's length and what follows it."""
+    rows = set()
+    for text in (*others, prefix):
+        for end in range(1, len(text)):
+            length = 0
+            while length < min(end, len(prefix), DEPTH) and (
+                text[end - 1 - length] == prefix[len(prefix) - 1 - length]
+            ):
+                length += 1
+            if length >= n_min:
+                rows.add((length, tuple(text[end : end + n_tokens])))
+    return rows
+
+
+_TOKENS = st.lists(st.integers(0, 2), max_size=24)
+
+
+@given(
+    prefix=_TOKENS,
+    suffix=_TOKENS,
+    buffers=st.lists(_TOKENS, max_size=3),
+    n_min=st.integers(1, 4),
+    n_tokens=st.integers(1, 5),
+    n_places=st.integers(1, 100),
+)
+def test_places_are_those_that_a_plain_search_finds(
+    prefix: list[int],
+    suffix: list[int],
+    buffers: list[list[int]],
+    n_min: int,
+    n_tokens: int,
+    n_places: int,
+) -> None:
+    def array(tokens: list[int]) -> TokenArray:
+        return np.array(tokens, dtype=np.int32)
+
+    asked = DraftContext(
+        prompt=(0,),
+        prefix=array(prefix),
+        suffix=array(suffix),
+        buffers=tuple(map(array, buffers)),
+    )
+    text = LookupText(asked, DEPTH)
+    candidates = text.candidates(n_min, n_tokens, n_places)
+    expected = brute_force(prefix, [suffix, *buffers], n_min, n_tokens)
+    got = [(c.match_length, tuple(c.tokens)) for c in candidates]
+    lengths = [length for length, _ in got]
+    assert set(got) <= expected
+    assert lengths == sorted(lengths, reverse=True)
+    assert len(got) <= n_places
+    if n_places == 100:
+        assert set(got) == expected
+    elif expected:
+        assert lengths[0] == max(length for length, _ in expected)
+
+
+class FixedCorpus:
+    """Gives one continuation and no alternatives, as a third party's may."""
+
+    def continuation(
+        self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
+    ) -> tuple[TokenArray, int]:
+        return (ids("zz")[:n_tokens], 5) if n_min <= 5 else (EMPTY_TOKENS, 0)
+
+
+class TestCorpora:
+    def test_several_places_of_the_longest_match_and_shorter_ones(self) -> None:
+        project = corpus("xabcde1", "yabcde2", "---de3", "-e4")
+        candidates = corpus_candidates(project, ids("abcde"), 1, DEPTH, 1)
+        rows = found(candidates)
+        assert {("1", "project", 5), ("2", "project", 5)} <= set(rows)
+        assert ("3", "project", 2) in rows
+        # Places stand for what is there, not for how often they were asked for.
+        assert sum(c.n_places for c in candidates if c.match_length == 5) == 2
+        assert sum(c.n_places for c in candidates if c.match_length == 2) <= 3
+
+    def test_no_shorter_match_than_asked_for(self) -> None:
+        project = corpus("---de3")
+        assert corpus_candidates(project, ids("abcde"), 3, DEPTH, 1) == []
+        assert found(corpus_candidates(project, ids("abcde"), 2, DEPTH, 1)) == [("3", "project", 2)]
+
+    def test_a_sample_stands_for_many(self) -> None:
+        project = corpus(*["ab" + chr(48 + idx) for idx in range(64)])
+        candidates = corpus_candidates(project, ids("ab"), 1, DEPTH, 1)
+        assert len(candidates) < 64
+        assert sum(c.n_places for c in candidates) == pytest.approx(64)
+
+    def test_a_corpus_without_alternatives(self) -> None:
+        made = drafter(context("q", corpora=[FixedCorpus()]), n_draft=1)
+        assert found(made.candidates([], 9, 1)) == [("z", "project", 5)]
+        assert corpus_candidates(FixedCorpus(), ids("q"), 6, DEPTH, 1) == []
+
+
+class TestAlone:
+    def test_it_drafts_the_most_probable_path(self) -> None:
+        made = drafter(context("ab12345 ab12399 ab"))
+        draft = made.draft([], 4)
+        assert draft.tokens == tuple(ids("1239"))
+        assert draft.source == "buffer"
+        assert draft.match_length == 3
+        assert len(draft.probabilities) == 4
+        assert all(0.0 < p < 1.0 for p in draft.probabilities)
+
+    def test_frequency_beats_recency(self) -> None:
+        made = drafter(context("abX abX abX abX abY ab"))
+        assert made.draft([], 1).tokens == tuple(ids("X"))
+
+    def test_the_limits_hold(self) -> None:
+        made = drafter(context("abcdefgh abc"), n_draft=3)
+        assert len(made.draft([], 9).tokens) == 3
+        assert len(made.draft([], 2).tokens) == 2
+        assert made.draft([], 0).tokens == ()
+
+    def test_a_costly_pass_drafts_long_matches_only(self) -> None:
+        curve = straight_curve(0.6)
+        assert drafter(context("ab1 ab", curve=curve)).draft([], 9).tokens == ()
+        long = "the same line once more\n"
+        assert drafter(context(long + long[:20], curve=curve)).draft([], 9).tokens
+
+    def test_it_learns_what_followed(self) -> None:
+        made = drafter(context("ab1 " * 3 + "ab", curve=straight_curve(0.3)))
+        generated: list[int] = []
+        drafted = 0
+        for number in range(200):
+            drafted += bool(made.draft(generated, 1).tokens)
+            # What follows is never what followed before.
+            generated += [1000 + number, ord("a"), ord("b")]
+        assert drafted < 50
+
+
+def test_it_is_a_tree_drafter_made_from_the_settings() -> None:
+    made = create(Settings(max_draft=2))
+    assert isinstance(made, TreeDrafter)
+    assert made.name == "suffix"
+    made.begin(context("abcdef abc"))
+    assert len(made.draft([], 9).tokens) == 2
+    made.accept(1)

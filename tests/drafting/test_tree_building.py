@@ -1,0 +1,226 @@
+"""Trees from hand-made candidates: what is weighed how, and in which order nodes grow."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speclsp.drafting.calibration import Calibration
+from speclsp.drafting.candidates import Candidate
+from speclsp.drafting.tree_building import (
+    LEAST_PATH,
+    CandidateTrie,
+    Groups,
+    GrownTree,
+    grouped,
+)
+
+
+def candidate(text: str, length: int, n_places: float = 1.0, source: str = "buffer") -> Candidate:
+    return Candidate([ord(c) for c in text], source, length, n_places)
+
+
+def grow(
+    *candidates: Candidate,
+    n_max: int = 15,
+    n_branches: int = 15,
+    p_split: float = 0.0,
+    least_path: float = 0.0,
+    calibration: Calibration | None = None,
+) -> GrownTree:
+    trie = CandidateTrie(grouped("suffix", candidates), calibration or Calibration())
+    return trie.grow(n_max, n_branches, p_split, least_path)
+
+
+def paths(tree: GrownTree) -> list[str]:
+    texts: list[str] = []
+    for token, parent in zip(tree.tokens, tree.parents, strict=True):
+        texts.append(("" if parent < 0 else texts[parent]) + chr(token))
+    return texts
+
+
+def test_nothing_grows_from_nothing() -> None:
+    assert grow() == GrownTree()
+    assert grow(n_max=0) == GrownTree()
+
+
+def test_one_candidate_is_a_chain_that_gets_surer() -> None:
+    tree = grow(candidate("abcd", 3), n_max=3)
+    assert paths(tree) == ["a", "ab", "abc"]
+    assert tree.parents == [-1, 0, 1]
+    assert tree.sources == ["suffix:buffer"] * 3
+    # A match that was right has grown by a token: 3, then 4 and 5 tokens of context.
+    assert tree.probabilities[0] < tree.probabilities[1] == tree.probabilities[2]
+    assert tree.path_probabilities[2] == math.prod(tree.probabilities)
+
+
+def test_candidates_share_their_beginning_and_branch_where_they_differ() -> None:
+    tree = grow(candidate("abc", 8), candidate("abd", 8), candidate("ab", 8))
+    assert set(paths(tree)) == {"a", "ab", "abc", "abd"}
+
+
+def test_the_longer_match_comes_first() -> None:
+    tree = grow(candidate("x", 20), candidate("y", 2), candidate("y", 2))
+    assert paths(tree) == ["x", "y"]
+    assert tree.probabilities[0] > 2 * tree.probabilities[1]
+
+
+def test_of_equal_matches_the_more_frequent_comes_first() -> None:
+    tree = grow(candidate("x", 8), candidate("y", 8), candidate("y", 8))
+    assert paths(tree) == ["y", "x"]
+    thinned = grow(candidate("x", 8, n_places=5.0), candidate("y", 8), candidate("y", 8))
+    assert paths(thinned) == ["x", "y"]
+
+
+def test_the_first_of_equals_stays_first() -> None:
+    assert paths(grow(candidate("new", 4), candidate("old", 4)))[0] == "n"
+
+
+def test_sources_that_agree_are_surer_than_each_alone() -> None:
+    alone = grow(candidate("x", 8)).probabilities[0]
+    both = grow(candidate("x", 8), candidate("x", 8, source="project")).probabilities[0]
+    assert both > alone
+    # Agreement may outweigh a longer match.
+    tree = grow(
+        candidate("x", 5), candidate("x", 5, source="project"), candidate("y", 6, source="open")
+    )
+    assert paths(tree) == ["x", "y"]
+
+
+def test_a_node_is_credited_to_the_source_that_is_surest() -> None:
+    groups: Groups = [
+        ("ngram-mod", [candidate("x", 2)]),
+        ("suffix:buffer", [candidate("x", 30)]),
+    ]
+    tree = CandidateTrie(groups, Calibration()).grow(4, 4, 0.0, 0.0)
+    assert tree.sources == ["suffix:buffer"]
+    assert tree.first(1).sources == ("suffix",)
+
+
+def test_probabilities_that_a_source_gives_itself_count() -> None:
+    sure = Candidate([1, 2], "", 0, 1.0, (0.95, 0.15))
+    tree = CandidateTrie(grouped("draft", [sure]), Calibration()).grow(4, 4, 0.0, 0.0)
+    assert tree.probabilities[0] > 0.9
+    assert tree.probabilities[1] < 0.2
+
+
+def test_a_chain_is_the_best_child_of_each_node() -> None:
+    candidates = (candidate("ab", 9), candidate("ac", 9), candidate("ac", 9), candidate("z", 9))
+    tree = grow(*candidates, n_branches=1)
+    assert paths(tree) == ["a", "ac"]
+    assert tree.parents == [-1, 0]
+
+
+def test_p_split_holds_for_second_branches_only() -> None:
+    weak = candidate("ab", 1), candidate("z", 1)
+    assert len(paths(grow(*weak))) == 3
+    assert paths(grow(*weak, p_split=0.9)) == ["a", "ab"]
+
+
+def test_improbable_paths_are_not_followed() -> None:
+    chain = candidate("abcdefgh", 2)
+    tree = grow(chain, least_path=0.3)
+    assert 0 < len(tree.tokens) < 8
+    assert min(tree.path_probabilities) >= 0.3
+
+
+def test_the_first_nodes_are_the_best_tree_of_that_size() -> None:
+    tree = grow(candidate("abc", 8), candidate("xyz", 8), candidate("abd", 4))
+    small = tree.first(2)
+    assert (small.tokens, small.parents) == (tuple(tree.tokens[:2]), tuple(tree.parents[:2]))
+    assert small.probabilities == tuple(tree.probabilities[:2])
+    assert len(tree.first(99).tokens) == len(tree.tokens)
+
+
+def test_what_was_weighed_is_learned_from_what_was_emitted() -> None:
+    calibration = Calibration()
+    before = grow(candidate("ab", 8), candidate("x", 8), calibration=calibration)
+    for _ in range(50):
+        trie = CandidateTrie(
+            grouped("suffix", [candidate("ab", 8), candidate("x", 8)]), calibration
+        )
+        trie.grow(15, 15, 0.0, 0.0)
+        observed = [(chr(o.token), right) for o, right in trie.observations([ord("x"), ord("q")])]
+        # The place behind x has no options, and that behind a was not reached.
+        assert sorted(observed) == [("a", False), ("x", True)]
+        trie.learn([ord("x"), ord("q")])
+    after = grow(candidate("ab", 8), candidate("x", 8), calibration=calibration)
+    # Both tokens have the same evidence, so one of them is right half of the time.
+    assert abs(sum(after.probabilities[:2]) - 1.0) < abs(sum(before.probabilities[:2]) - 1.0) + 0.2
+
+
+def test_only_places_that_were_weighed_teach() -> None:
+    trie = CandidateTrie(grouped("suffix", [candidate("abc", 8)]), Calibration())
+    trie.grow(1, 1, 0.0, 0.0)
+    assert len(list(trie.observations([ord("a"), ord("b"), ord("c")]))) == 1
+    assert list(trie.observations([])) == []
+
+
+def test_grouping_sorts_by_source_and_length() -> None:
+    groups = grouped(
+        "suffix",
+        [
+            candidate("a", 2),
+            candidate("b", 9, source="project"),
+            candidate("c", 5),
+            candidate("d", 5),
+        ],
+    )
+    assert [(name, [chr(c.tokens[0]) for c in group]) for name, group in groups] == [
+        ("suffix:buffer", ["c", "d", "a"]),
+        ("suffix:project", ["b"]),
+    ]
+    assert grouped("ngram-mod", [Candidate([1], "", 0)])[0][0] == "ngram-mod"
+
+
+_CANDIDATES = st.lists(
+    st.builds(
+        Candidate,
+        st.lists(st.integers(0, 4), min_size=1, max_size=8),
+        st.sampled_from(["buffer", "open", "project"]),
+        st.integers(1, 48),
+        st.floats(0.5, 40.0),
+        st.lists(st.floats(), max_size=3),
+    ),
+    max_size=24,
+)
+
+
+@given(
+    candidates=_CANDIDATES,
+    n_max=st.integers(0, 20),
+    n_branches=st.integers(1, 8),
+    p_split=st.floats(0.0, 0.5),
+    least_path=st.floats(0.0, 0.5),
+)
+def test_trees_are_well_formed(
+    candidates: list[Candidate], n_max: int, n_branches: int, p_split: float, least_path: float
+) -> None:
+    tree = grow(
+        *candidates, n_max=n_max, n_branches=n_branches, p_split=p_split, least_path=least_path
+    )
+    n_nodes = len(tree.tokens)
+    assert n_nodes <= n_max
+    assert all(-1 <= parent < node for node, parent in enumerate(tree.parents))
+    siblings = list(zip(tree.parents, tree.tokens, strict=True))
+    assert len(set(siblings)) == n_nodes
+    assert n_nodes - len(set(tree.parents) - {-1}) <= n_branches
+    # Each path stands in some candidate.
+    rows = {tuple(c.tokens[:end]) for c in candidates for end in range(len(c.tokens) + 1)}
+    reached: list[tuple[int, ...]] = []
+    for node, (token, parent) in enumerate(zip(tree.tokens, tree.parents, strict=True)):
+        reached.append((*(() if parent < 0 else reached[parent]), token))
+        assert reached[node] in rows
+        above = 1.0 if parent < 0 else tree.path_probabilities[parent]
+        assert math.isclose(tree.path_probabilities[node], above * tree.probabilities[node])
+    assert all(LEAST_PATH <= path <= 1.0 for path in tree.path_probabilities)
+    assert all(path >= least_path for path in tree.path_probabilities)
+    # The most probable paths come first.
+    assert tree.path_probabilities == sorted(tree.path_probabilities, reverse=True)
+    for parent in set(tree.parents):
+        total = sum(
+            p for p, of in zip(tree.probabilities, tree.parents, strict=True) if of == parent
+        )
+        assert total < 1.1
