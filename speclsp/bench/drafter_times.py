@@ -14,6 +14,7 @@ from time import perf_counter
 
 from speclsp.bench.drafter_choices import OFF, DrafterChoice, merged_choice, single_choices
 from speclsp.bench.replay_project import ReplayCursor, ReplayProject
+from speclsp.bench.teacher_forcing import ReplayCounts
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.drafting.proposer import Proposer
@@ -31,26 +32,7 @@ class DrafterTimes:
     drafter: str
     ms_by_round: list[list[float]] = field(default_factory=list)
     """For each round the milliseconds of each place's completion."""
-    n_tokens: int = 0
-    n_passes: int = 0
-    n_drafted: int = 0
-    n_accepted: int = 0
-    n_draft_passes: int = 0
-
-    @property
-    def tokens_per_pass(self) -> float:
-        """Tokens that a pass emitted on average."""
-        return self.n_tokens / self.n_passes if self.n_passes else 0.0
-
-    @property
-    def acceptance(self) -> float:
-        """Accepted of the drafted tokens."""
-        return self.n_accepted / self.n_drafted if self.n_drafted else 0.0
-
-    @property
-    def mean_acceptance_length(self) -> float:
-        """Tokens that a pass with a draft emitted on average."""
-        return 1.0 + self.n_accepted / self.n_draft_passes if self.n_draft_passes else 1.0
+    counts: ReplayCounts = field(default_factory=ReplayCounts)
 
     def percentile(self, share: float) -> float:
         """Return the milliseconds that a share of the completions stays within."""
@@ -189,11 +171,12 @@ def _complete(
 def _count(times: DrafterTimes, generation: Generation) -> None:
     stats = generation.stats
     times.ms_by_round[-1].append(stats.ms_total)
-    times.n_tokens += stats.n_predicted
-    times.n_passes += stats.n_target_passes
-    times.n_drafted += stats.n_drafted
-    times.n_accepted += stats.n_accepted
-    times.n_draft_passes += stats.n_draft_passes
+    counts = times.counts
+    counts.n_tokens += stats.n_predicted
+    counts.n_passes += stats.n_target_passes
+    counts.n_drafted += stats.n_drafted
+    counts.n_accepted += stats.n_accepted
+    counts.n_draft_passes += stats.n_draft_passes
 
 
 def _ends_in_loop(generation: Generation, words: Words) -> bool:

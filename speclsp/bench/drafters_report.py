@@ -11,6 +11,7 @@ from rich.table import Table
 from speclsp.bench.bar_chart import bar_chart
 from speclsp.bench.drafter_counts import N_DRAFT, CountSummary, DrafterCounts
 from speclsp.bench.drafter_times import DrafterTimes, TimedRun
+from speclsp.bench.teacher_forcing import ReplayCounts
 
 AIM_MERGED: Final = 2.2
 AIM_TO_SINGLE: Final = 1.08
@@ -26,21 +27,26 @@ def counts_table(results: Sequence[DrafterCounts]) -> Table:
         title_justify="left",
     )
     for header in ("task", "drafter"):
-        table.add_column(header)
-    for header in ("tokens/pass", "acceptance", "mean acc length", "passes with draft", "tokens"):
+        table.add_column(header, no_wrap=True)
+    for header in ("tokens/pass", "acceptance", "mean acc length", "passes with draft"):
         table.add_column(header, justify="right")
     for result in results:
         counts = result.counts
         table.add_row(
             result.task,
             result.drafter,
-            f"{counts.tokens_per_pass:.3f}",
-            f"{100 * counts.acceptance:.1f} %",
-            f"{counts.mean_acceptance_length:.2f}",
+            *_count_columns(counts),
             f"{100 * counts.n_draft_passes / max(1, counts.n_passes):.0f} %",
-            str(counts.n_tokens),
         )
     return table
+
+
+def _count_columns(counts: ReplayCounts) -> tuple[str, str, str]:
+    return (
+        f"{counts.tokens_per_pass:.3f}",
+        f"{100 * counts.acceptance:.1f} %",
+        f"{counts.mean_acceptance_length:.2f}",
+    )
 
 
 def aims_lines(summary: CountSummary) -> list[str]:
@@ -66,12 +72,13 @@ def times_table(run: TimedRun) -> Table:
         ),
         title_justify="left",
     )
-    table.add_column("drafter")
+    table.add_column("drafter", no_wrap=True)
     for header in (
         "tokens/pass",
         "acceptance",
         "mean acc length",
-        "speed-up (least … most of the rounds)",
+        "speed-up",
+        "least … most of the rounds",
         "p50 ms",
         "p95 ms",
     ):
@@ -80,10 +87,9 @@ def times_table(run: TimedRun) -> Table:
         speedups = times.speedups(run.off)
         table.add_row(
             times.drafter,
-            f"{times.tokens_per_pass:.3f}",
-            f"{100 * times.acceptance:.1f} %",
-            f"{times.mean_acceptance_length:.2f}",
-            f"{statistics.median(speedups):.2f} ({min(speedups):.2f} … {max(speedups):.2f})",
+            *_count_columns(times.counts),
+            f"{statistics.median(speedups):.2f}",
+            f"{min(speedups):.2f} … {max(speedups):.2f}",
             f"{times.percentile(0.5):.1f}",
             f"{times.percentile(0.95):.1f}",
         )
@@ -105,14 +111,7 @@ def report_object(
             {
                 "task": result.task,
                 "drafter": result.drafter,
-                "tokens_per_pass": result.counts.tokens_per_pass,
-                "acceptance": result.counts.acceptance,
-                "mean_acceptance_length": result.counts.mean_acceptance_length,
-                "n_tokens": result.counts.n_tokens,
-                "n_passes": result.counts.n_passes,
-                "n_draft_passes": result.counts.n_draft_passes,
-                "n_drafted": result.counts.n_drafted,
-                "n_accepted": result.counts.n_accepted,
+                **_counts_object(result.counts),
                 "n_accepted_by_source": result.counts.n_by_source,
             }
             for result in results
@@ -159,13 +158,22 @@ def _times_object(times: DrafterTimes, run: TimedRun) -> dict[str, Any]:
     speedups = times.speedups(run.off)
     return {
         "drafter": times.drafter,
-        "tokens_per_pass": times.tokens_per_pass,
-        "acceptance": times.acceptance,
-        "mean_acceptance_length": times.mean_acceptance_length,
+        **_counts_object(times.counts),
         "speedup": statistics.median(speedups),
         "speedup_by_round": speedups,
         "ms_p50": times.percentile(0.5),
         "ms_p95": times.percentile(0.95),
-        "n_tokens": times.n_tokens,
-        "n_passes": times.n_passes,
+    }
+
+
+def _counts_object(counts: ReplayCounts) -> dict[str, Any]:
+    return {
+        "tokens_per_pass": counts.tokens_per_pass,
+        "acceptance": counts.acceptance,
+        "mean_acceptance_length": counts.mean_acceptance_length,
+        "n_tokens": counts.n_tokens,
+        "n_passes": counts.n_passes,
+        "n_draft_passes": counts.n_draft_passes,
+        "n_drafted": counts.n_drafted,
+        "n_accepted": counts.n_accepted,
     }

@@ -15,10 +15,12 @@ from rich.table import Table
 
 from speclsp.errors import StoreError
 from speclsp.index_store.accepted_store import AcceptedStore, AcceptedUse
+from speclsp.index_store.calibration_store import CalibrationStore
 from speclsp.index_store.database import aside_files_of, files_of
 from speclsp.index_store.learned_store import LearnedStore, LearnedUse
 from speclsp.index_store.locations import (
     accepted_store_path,
+    calibration_store_path,
     learned_store_path,
     segment_store_path,
     token_store_path,
@@ -35,6 +37,8 @@ class Stores:
     tokens: TokenStore | None
     accepted: AcceptedStore | None
     learned: LearnedStore | None
+    calibration: CalibrationStore | None
+    """Belongs to models, not to workspaces."""
     segments: SegmentStore
     """Needs no opening: nothing is made by looking."""
 
@@ -54,8 +58,8 @@ def data() -> None:
     """Show or remove what is kept on disk between sessions.
 
     Kept are the project files' tokens and their index, so that a restart builds neither again,
-    the completions that you accepted, and the n-grams counted in them. Workspace folders are known
-    by a hash of their path.
+    the completions that you accepted and the n-grams counted in them, and for each model how often
+    drafts were right. Workspace folders are known by a hash of their path.
     """
 
 
@@ -112,7 +116,9 @@ def _forget_all() -> Removed:
             n_ngrams=stores.learned.forget_all() if stores.learned else 0,
             n_indexes=stores.segments.forget_all(),
         )
-    for path in (token_store_path(), accepted_store_path(), learned_store_path()):
+        if stores.calibration:
+            stores.calibration.forget_all()
+    for _, path in _databases():
         for file in aside_files_of(path):
             try:
                 file.unlink(missing_ok=True)
@@ -129,7 +135,7 @@ def _stores() -> Iterator[Stores]:
         click.echo(str(error), err=True)
 
     with ExitStack() as stack:
-        tokens = accepted = learned = None
+        tokens = accepted = learned = calibration = None
         if token_store_path().exists():
             tokens = TokenStore.open(report)
             stack.callback(tokens.close)
@@ -139,7 +145,20 @@ def _stores() -> Iterator[Stores]:
         if learned_store_path().exists():
             learned = LearnedStore.open(report)
             stack.callback(learned.close)
-        yield Stores(tokens, accepted, learned, SegmentStore.open(report))
+        if calibration_store_path().exists():
+            calibration = CalibrationStore.open(report)
+            stack.callback(calibration.close)
+        yield Stores(tokens, accepted, learned, calibration, SegmentStore.open(report))
+
+
+def _databases() -> tuple[tuple[str, Path], ...]:
+    """Return what the databases hold, and where they are."""
+    return (
+        ("project files' tokens", token_store_path()),
+        ("accepted completions", accepted_store_path()),
+        ("accepted n-grams", learned_store_path()),
+        ("how often drafts were right", calibration_store_path()),
+    )
 
 
 def _chosen(text: str, stores: Stores) -> bytes:
@@ -166,11 +185,7 @@ def _file_table() -> Table:
     table.add_column("what")
     table.add_column("where", overflow="fold")
     table.add_column("size", justify="right")
-    for name, path in (
-        ("project files' tokens", token_store_path()),
-        ("accepted completions", accepted_store_path()),
-        ("accepted n-grams", learned_store_path()),
-    ):
+    for name, path in _databases():
         table.add_row(name, _short(path), _size(files_of(path)))
         aside = aside_files_of(path)
         if aside:
