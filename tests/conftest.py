@@ -6,7 +6,7 @@ since two that wait for each other crawl on a busy machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,16 @@ settings.register_profile("speclsp", deadline=None, suppress_health_check=[Healt
 settings.load_profile("speclsp")
 
 MODELS = Path(__file__).parent.parent / "fixtures" / "models"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Send captured text as UTF-8: lone surrogates in it would end parallel runs."""
+    report = yield
+    report.sections = [
+        (name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections
+    ]
+    return report
 
 
 @pytest.fixture(scope="session")
