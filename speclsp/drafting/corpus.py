@@ -10,21 +10,27 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from speclsp.drafting.gaps import Gaps
 from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
 from speclsp.drafting.query import Query
-from speclsp.drafting.segment import FileKey, Match, Segment
+from speclsp.drafting.segment import (
+    SEPARATOR_TEXT,
+    TOKEN_BYTES,
+    FileKey,
+    Match,
+    Segment,
+    tokens_of,
+)
 
 MAX_CANDIDATES: Final = 16
 """Most places of a match that are asked for what follows them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Continuations:
+class Continuations(NamedTuple):
     """What followed the longest match, for one or more of the places that have it."""
 
     rows: Sequence[list[int]] = ()
@@ -35,7 +41,15 @@ class Continuations:
     """The match's length in tokens; 0 for no match."""
 
 
-NO_CONTINUATIONS: Final = Continuations()
+class _Found(NamedTuple):
+    """What followed the longest match as reversed text, the newest place first."""
+
+    texts: list[bytes]
+    n_places: int
+    n_matched: int
+
+
+_NOTHING: Final = _Found([], 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +129,11 @@ class SegmentedCorpus:
         most frequent continuation wins, token by token, and of equal ones the newest.
         Returns at most ``n_tokens`` tokens and the match's length; (empty, 0) for no match.
         """
-        found = self.continuations(tail, n_min, n_max, n_tokens)
+        found = self._find(tail, n_min, n_max, n_tokens)
         if not found.n_matched:
             return EMPTY_TOKENS, 0
-        return np.array(_favourite(found.rows, n_tokens), dtype=np.int32), found.n_matched
+        tokens = tokens_of(_favourite(found.texts, n_tokens))
+        return np.array(tokens, dtype=np.int32), found.n_matched
 
     def continuations(
         self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
@@ -128,49 +143,59 @@ class SegmentedCorpus:
         The match counts as in :meth:`continuation`.  At most :data:`MAX_CANDIDATES` places are
         looked at, from each segment in proportion to how many it has.
         """
+        found = self._find(tail, n_min, n_max, n_tokens)
+        return Continuations(list(map(tokens_of, found.texts)), found.n_places, found.n_matched)
+
+    def _find(self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int) -> _Found:
         query = Query(tail, n_max)
         n_matched = max(n_min, 1)
         if query.n_tokens < n_matched or n_tokens < 1:
-            return NO_CONTINUATIONS
+            return _NOTHING
         found: list[tuple[int, Segment, Gaps | None, Match]] = []
+        n_places = 0
         for age, segment, gaps in self._searched:
             match = segment.longest_match(query, n_matched, gaps)
-            if match.n_tokens > n_matched:
-                n_matched = match.n_tokens
+            n_shared, low, high = match
+            if n_shared > n_matched:
+                n_matched = n_shared
+                n_places = 0
                 found.clear()
-            if match.n_tokens:
+            if n_shared:
+                n_places += high - low
                 found.append((age, segment, gaps, match))
         if not found:
-            return NO_CONTINUATIONS
+            return _NOTHING
         if len(found) > 1:
             # The newest first: at equal merit the newer place wins.
             found.sort(key=_age)
-        n_places = sum(match.high - match.low for _, _, _, match in found)
-        rows: list[list[int]] = []
+        texts: list[bytes] = []
         for _, segment, gaps, match in found:
-            n_rows = max(1, MAX_CANDIDATES * (match.high - match.low) // n_places)
-            rows += segment.continuations(segment.places(match, gaps, n_rows), n_tokens)
-        return Continuations(rows, n_places, n_matched)
+            n_rows = MAX_CANDIDATES * (match.high - match.low) // n_places or 1
+            texts += segment.texts_after(segment.places(match, gaps, n_rows), n_tokens)
+        return _Found(texts, n_places, n_matched)
 
 
 _age = itemgetter(0)
 
 
-def _favourite(rows: Sequence[list[int]], n_tokens: int) -> list[int]:
-    """Return the continuation that most rows agree on, token by token; of equals the first."""
-    shortest = min(map(len, rows))
+def _favourite(texts: list[bytes], n_tokens: int) -> bytes:
+    """Return the text that most agree on, token by token; of equals the first.
+
+    Texts are reversed: their first token is the last.
+    """
     for position in range(n_tokens):
-        if rows.count(rows[0]) == len(rows):
+        if texts.count(texts[0]) == len(texts):
             break
-        if position >= shortest:
-            longer = [row for row in rows if len(row) > position]
-            if not longer:
-                break
-            rows = longer
-        following = [row[position] for row in rows]
+        end = -TOKEN_BYTES * position or None
+        start = -TOKEN_BYTES * (position + 1)
+        following = [text[start:end] for text in texts]
+        if SEPARATOR_TEXT in following:
+            # Files end here: the others go on.
+            texts = [text for text in texts if text[start:end] != SEPARATOR_TEXT] or texts[:1]
+            following = [text[start:end] for text in texts]
         token = following[0]
         if 2 * following.count(token) < len(following):
             # Of equals max takes the first: the newest.
             token = max(following, key=following.count)
-        rows = [row for row in rows if row[position] == token]
-    return rows[0]
+        texts = [text for text in texts if text[start:end] == token]
+    return texts[0]

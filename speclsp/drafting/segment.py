@@ -31,9 +31,13 @@ from speclsp.drafting.protocol import TokenArray
 from speclsp.drafting.query import KEY_BITS, KEY_TOKENS, Query
 from speclsp.drafting.suffix_array import SEPARATOR, Places
 
-_TOKEN_BYTES: Final = 4
+TOKEN_BYTES: Final = 4
+SEPARATOR_TEXT: Final = bytes(TOKEN_BYTES)
+_END: Final = SEPARATOR - 1
 _N_PROBED: Final = 4
 """Places that are looked at one by one for whether a match counts, before all are."""
+_FAR: Final = (1 << KEY_TOKENS * KEY_BITS) - 1
+"""Differs from a key in all tokens."""
 _N_NEAR: Final = 64
 """A range's other end is looked for so near to the one before it is looked for anywhere."""
 
@@ -97,20 +101,17 @@ class Segment:
     def file_tokens(self, key: FileKey) -> TokenArray:
         """Return a file's tokens.  Raises KeyError."""
         start, end = self.spans[key]
-        part = self._text[start * _TOKEN_BYTES : end * _TOKEN_BYTES]
+        part = self._text[start * TOKEN_BYTES : end * TOKEN_BYTES]
         return np.frombuffer(part, dtype=">u4")[::-1].astype(np.int32) - np.int32(1)
 
-    def continuations(self, places: Sequence[int], n_tokens: int) -> list[list[int]]:
-        """Return for each place the ``n_tokens`` tokens that follow it in its file, or fewer."""
-        rows: list[list[int]] = []
-        for place in places:
-            n_values = min(n_tokens, place)
-            start = (place - n_values) * _TOKEN_BYTES
-            values = _unpacker(n_values)(self._text, start)[::-1]
-            if SEPARATOR in values:
-                values = values[: values.index(SEPARATOR)]
-            rows.append([value - 1 for value in values])
-        return rows
+    def texts_after(self, places: Sequence[int], n_tokens: int) -> list[bytes]:
+        """Return for each place the reversed text of what follows it, for :func:`tokens_of`.
+
+        It has ``n_tokens`` tokens, or fewer at the segment's end.
+        """
+        text, n_bytes = self._text, n_tokens * TOKEN_BYTES
+        ends = [place * TOKEN_BYTES for place in places]
+        return [text[max(0, end - n_bytes) : end] for end in ends]
 
     def longest_match(self, query: Query, n_min: int, gaps: Gaps | None) -> Match:
         """Find the places that share the most tokens with the query, ``n_min`` at least.
@@ -197,7 +198,7 @@ class Segment:
         n_shared = max(left, right)
         if n_shared < n_min:
             return low, high, n_shared
-        stem = query.text[: n_shared * _TOKEN_BYTES]
+        stem = query.text[: n_shared * TOKEN_BYTES]
         first = self._bisect(stem, low, middle) if left == n_shared else middle
         last = self._bisect(stem + b"\xff", middle, high) if right == n_shared else middle
         return first, last, n_shared
@@ -216,7 +217,7 @@ class Segment:
         )
         if n_left <= KEY_TOKENS:
             return group_low, group_high
-        stem = query.text[: n_shared * _TOKEN_BYTES]
+        stem = query.text[: n_shared * TOKEN_BYTES]
         return self._bisect(stem, group_low, low), self._bisect(stem + b"\xff", high, group_high)
 
     def _bisect(self, stem: bytes, low: int, high: int) -> int:
@@ -224,7 +225,7 @@ class Segment:
         text, order, n_bytes = self._text, self._order, len(stem)
 
         def context(rank: int) -> bytes:
-            start = order[rank] * _TOKEN_BYTES
+            start = order[rank] * TOKEN_BYTES
             return text[start : start + n_bytes]
 
         return bisect_left(range(high), stem, low, high, key=context)
@@ -233,17 +234,24 @@ class Segment:
         """How many tokens the context of a rank shares with the query; -1 outside the array."""
         if not 0 <= rank < len(self._order):
             return -1
-        start = self._order[rank] * _TOKEN_BYTES
+        start = self._order[rank] * TOKEN_BYTES
         n_bytes = len(query.text)
         context = self._text[start : start + n_bytes]
         difference = int.from_bytes(context, "big") ^ int.from_bytes(query.text, "big")
-        return (8 * n_bytes - difference.bit_length()) // (8 * _TOKEN_BYTES)
+        return (8 * n_bytes - difference.bit_length()) // (8 * TOKEN_BYTES)
+
+
+def tokens_of(text: bytes) -> list[int]:
+    """Return the tokens of a reversed text up to the end of its file."""
+    tokens = [value - 1 for value in reversed(_unpacker(len(text))(text))]
+    if _END in tokens:
+        del tokens[tokens.index(_END) :]
+    return tokens
 
 
 @cache
-def _unpacker(n_tokens: int) -> Callable[[bytes | mmap.mmap, int], tuple[int, ...]]:
-    """Return what reads so many tokens from a text."""
-    return struct.Struct(f">{n_tokens}I").unpack_from
+def _unpacker(n_bytes: int) -> Callable[[bytes], tuple[int, ...]]:
+    return struct.Struct(f">{n_bytes // TOKEN_BYTES}I").unpack
 
 
 def _narrowed(
@@ -262,21 +270,21 @@ def _narrowed(
         return middle, _end_of_range(keys, beyond, middle, high), n_tokens
     if n_min >= n_tokens:
         return low, high, 0
-    left = _n_shared_in_keys(keys[middle - 1], key) if middle > low else 0
-    right = _n_shared_in_keys(keys[middle], key) if middle < high else 0
-    n_shared = max(left, right)
+    # Which of the two neighbours shares more shows in the highest bit that differs.
+    left = keys[middle - 1] ^ key if middle > low else _FAR
+    right = keys[middle] ^ key if middle < high else _FAR
+    n_shared = (KEY_TOKENS * KEY_BITS - min(left, right).bit_length()) // KEY_BITS
     if 0 < n_shared >= n_min:
         shift = (KEY_TOKENS - n_shared) * KEY_BITS
         first = key >> shift << shift
-        if left < n_shared:
+        if left >> shift:
             low = middle
         else:
             near = middle - _N_NEAR
             if near > low and keys[near] < first:
                 low = near
             low = bisect_left(keys, first, low, middle)
-        beyond = first + (1 << shift)
-        high = _end_of_range(keys, beyond, middle, high) if right == n_shared else middle
+        high = middle if right >> shift else _end_of_range(keys, first + (1 << shift), middle, high)
     return low, high, n_shared
 
 
@@ -295,7 +303,3 @@ def _around(
     shift = max(0, KEY_TOKENS - n_tokens) * KEY_BITS
     first = key >> shift << shift
     return bisect_left(keys, first, start, low), bisect_left(keys, first + (1 << shift), high)
-
-
-def _n_shared_in_keys(a: int, b: int) -> int:
-    return (KEY_TOKENS * KEY_BITS - (a ^ b).bit_length()) // KEY_BITS
