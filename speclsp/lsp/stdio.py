@@ -11,13 +11,13 @@ import asyncio
 import contextlib
 import os
 import queue
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 
 from speclsp.lsp.conversation import Conversation
 from speclsp.lsp.framing import frame
+from speclsp.lsp.one_client import on_stop_signal
 from speclsp.lsp.server import SpecLanguageServer
 from speclsp.lsp.wire_log import PrintedLines, logging_to
 
@@ -49,10 +49,7 @@ async def _serve(server: SpecLanguageServer, stdin: int, stdout: int) -> int:
                 loop.call_soon_threadsafe(conversation.feed, data)
         hang_up()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        # Not on Windows, and not off the main thread, where the signals keep their meaning.
-        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-            loop.add_signal_handler(number, conversation.hang_up)
+    on_stop_signal(conversation.hang_up)
     threading.Thread(target=read, name="speclsp-stdin", daemon=True).start()
     with logging_to(server.session.editor.log):
         await conversation.until_over()

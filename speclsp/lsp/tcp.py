@@ -9,6 +9,7 @@ from collections.abc import Callable
 from speclsp.errors import SettingsError, SpecLspError
 from speclsp.lsp.conversation import Conversation
 from speclsp.lsp.framing import frame
+from speclsp.lsp.one_client import OneClient
 from speclsp.lsp.server import SpecLanguageServer
 from speclsp.lsp.wire_log import logging_to
 
@@ -51,20 +52,15 @@ def serve_tcp(
 async def _serve(
     server: SpecLanguageServer, host: str, port: int, on_listening: Callable[[str, int], None]
 ) -> int:
-    over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    current: asyncio.StreamWriter | None = None
+    place = OneClient()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal current
-        if current is not None or over.done():
+        if place.taken:
             logger.warning("refused a second client, %s", writer.get_extra_info("peername"))
             writer.close()
             return
-        current = writer
-        code = await _converse(server, reader, writer)
-        current = None
-        if code is not None and not over.done():
-            over.set_result(code)
+        place.take()
+        place.leave(await _converse(server, place, reader, writer))
 
     try:
         listener = await asyncio.start_server(connected, host, port)
@@ -73,11 +69,14 @@ async def _serve(
     with logging_to(server.session.editor.log):
         async with listener:
             on_listening(*listener.sockets[0].getsockname()[:2])
-            return await over
+            return await place.over
 
 
 async def _converse(
-    server: SpecLanguageServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    server: SpecLanguageServer,
+    place: OneClient,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
 ) -> int | None:
     """Return the exit code, or None where the client left before it had begun."""
     conversation = Conversation(server, _StreamSender(writer))
@@ -92,7 +91,7 @@ async def _converse(
 
     reading = asyncio.create_task(read())
     try:
-        code = await conversation.close() if await conversation.until_over() else None
+        code = await place.outcome(conversation)
     finally:
         reading.cancel()
         writer.close()

@@ -15,6 +15,7 @@ from websockets.http11 import Request, Response
 
 from speclsp.errors import SpecLspError
 from speclsp.lsp.conversation import Conversation
+from speclsp.lsp.one_client import OneClient
 from speclsp.lsp.server import SpecLanguageServer
 from speclsp.lsp.wire_log import logging_to
 
@@ -44,22 +45,17 @@ def serve_websocket(
 async def _serve(
     server: SpecLanguageServer, host: str, port: int, on_listening: Callable[[str, int], None]
 ) -> int:
-    over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    current: ServerConnection | None = None
+    place = OneClient()
 
     async def connected(connection: ServerConnection) -> None:
-        nonlocal current
-        if current is not None or over.done():  # two shook hands at once
+        if place.taken:  # two shook hands at once
             await connection.close(CloseCode.TRY_AGAIN_LATER, _REFUSAL)
             return
-        current = connection
-        code = await _converse(server, connection)
-        current = None
-        if code is not None and not over.done():
-            over.set_result(code)
+        place.take()
+        place.leave(await _converse(server, place, connection))
 
     def only_one(connection: ServerConnection, _: Request) -> Response | None:
-        if current is None:
+        if not place.taken:
             return None
         logger.warning("refused a second client, %s", connection.remote_address)
         return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, _REFUSAL)
@@ -78,10 +74,12 @@ async def _serve(
     with logging_to(server.session.editor.log):
         async with listener:
             on_listening(*next(iter(listener.sockets)).getsockname()[:2])
-            return await over
+            return await place.over
 
 
-async def _converse(server: SpecLanguageServer, connection: ServerConnection) -> int | None:
+async def _converse(
+    server: SpecLanguageServer, place: OneClient, connection: ServerConnection
+) -> int | None:
     """Return the exit code, or None where the client left before it had begun."""
     sender = _TextSender(connection)
     conversation = Conversation(server, sender)
@@ -96,7 +94,7 @@ async def _converse(server: SpecLanguageServer, connection: ServerConnection) ->
 
     reading = asyncio.create_task(read())
     try:
-        return await conversation.close() if await conversation.until_over() else None
+        return await place.outcome(conversation)
     finally:
         reading.cancel()
         await sender.finish()

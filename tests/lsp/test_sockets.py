@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -32,7 +33,12 @@ async def start() -> AsyncIterator[Start]:
 
     async def make(option: str) -> tuple[asyncio.subprocess.Process, int]:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, str(SERVER), option, "0", stdout=asyncio.subprocess.PIPE
+            sys.executable,
+            str(SERVER),
+            option,
+            "0",
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
         )
         processes.append(process)
         assert process.stdout is not None
@@ -170,6 +176,45 @@ async def test_who_only_tries_the_port_does_not_end_the_server(option: str, star
     client = await client_of(option, port)
     await initialize(client)
     assert await ghost(client, 2)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("option", ["--tcp", "--ws"])
+async def test_signal_ends_the_session(option: str, number: signal.Signals, start: Start) -> None:
+    process, port = await start(option)
+    client = await client_of(option, port)
+    await initialize(client)
+    assert await ghost(client, 2)
+    process.send_signal(number)
+    logged = ""
+    async with asyncio.timeout(TIMEOUT_S):
+        while "requests = " not in logged:
+            message = json.loads(await client.receive())
+            if message.get("method") == "window/logMessage":
+                logged += message["params"]["message"]
+    assert await ended(process) == (1, b"")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("option", ["--tcp", "--ws"])
+@pytest.mark.parametrize("connected", [False, True])
+async def test_signal_without_a_session_ends_the_server(
+    connected: bool, option: str, number: signal.Signals, start: Start
+) -> None:
+    process, port = await start(option)
+    client = await client_of(option, port) if connected else None
+    await asyncio.sleep(0.1)
+    process.send_signal(number)
+    assert await ended(process) == (1, b"")
+    if client is not None:
+        await client.close()
+
+
+async def ended(process: asyncio.subprocess.Process) -> tuple[int, bytes]:
+    """Return the exit code, and what was written to standard error."""
+    assert process.stderr is not None
+    code = await asyncio.wait_for(process.wait(), TIMEOUT_S)
+    return code, await process.stderr.read()
 
 
 @pytest.mark.parametrize(
