@@ -1,6 +1,8 @@
 """Splits a byte stream into messages: one per line, or each after a Content-Length header.
 
 The first bytes of the stream tell which: a header begins with "Content-", anything else is a line.
+A line that ends with a Content-Length header is no JSON, so headers it is from there on: rubbish
+stood before the first one.
 Nothing here reads or writes; bytes are fed in, messages come out.
 """
 
@@ -19,6 +21,7 @@ _HEADER_START = b"content-"
 _HEADER = re.compile(rb"content-length[ \t]*:[ \t]*(\d{1,18})[ \t]*", re.IGNORECASE)
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _SPACE = b" \t\r\n"
+_HEADER_AT_END = re.compile(_HEADER.pattern + rb"\r?\Z", re.IGNORECASE)
 _MAX_HEADER_BYTES = 8192
 _MAX_CUT_BYTES = 64
 
@@ -89,6 +92,10 @@ class MessageSplitter:
     def _split_lines(self) -> list[Message | BrokenFrame]:
         found: list[Message | BrokenFrame] = []
         while (end := self._buffer.find(b"\n", self._n_searched)) >= 0:
+            n_before = max(0, end - _MAX_CUT_BYTES)
+            header = _HEADER_AT_END.search(bytes(self._buffer[n_before:end]))
+            if header is not None:
+                return [*found, *self._turn_to_headers(n_before + header.start())]
             line = bytes(self._buffer[:end]).strip(_SPACE)
             del self._buffer[: end + 1]
             self._n_searched = 0
@@ -106,6 +113,15 @@ class MessageSplitter:
                 self._skipping_line = True
                 found.append(self._too_long())
         return found
+
+    def _turn_to_headers(self, n_rubbish: int) -> list[Message | BrokenFrame]:
+        rubbish = bytes(self._buffer[:n_rubbish]).strip(_SPACE)
+        del self._buffer[:n_rubbish]
+        self.framing = "headers"
+        told = self._skipping_line or not rubbish
+        self._skipping_line = False
+        broken = [] if told else [BrokenFrame("bytes before a Content-Length header.")]
+        return [*broken, *self._split_headers()]
 
     def _split_headers(self) -> list[Message | BrokenFrame]:
         found: list[Message | BrokenFrame] = []

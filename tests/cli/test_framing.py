@@ -40,6 +40,31 @@ def test_rubbish_first_is_a_line(rubbish: bytes) -> None:
     assert split(rubbish + b"\n{}\n", 1) == [Message(rubbish), Message(b"{}")]
 
 
+@pytest.mark.parametrize("n_chunk", [1, 7, 1000])
+@pytest.mark.parametrize(
+    ("rubbish", "before"),
+    [
+        (b"hello", [BrokenFrame("bytes before a Content-Length header.")]),
+        (b"hello\n", [Message(b"hello")]),
+        (
+            b'{"a":1}\nhello',
+            [Message(b'{"a":1}'), BrokenFrame("bytes before a Content-Length header.")],
+        ),
+    ],
+)
+def test_rubbish_before_the_first_header(
+    rubbish: bytes, before: list[object], n_chunk: int
+) -> None:
+    data = rubbish + frame(b"[1]", "headers") + frame(b"{}", "headers")
+    assert split(data, n_chunk) == [*before, Message(b"[1]"), Message(b"{}")]
+
+
+def test_long_rubbish_is_told_once() -> None:
+    broken, *rest = split(b"x" * 99 + frame(b"[1]", "headers"), 10, limit=50)
+    assert isinstance(broken, BrokenFrame)
+    assert rest == [Message(b"[1]")]
+
+
 @pytest.mark.parametrize(
     "broken",
     [
