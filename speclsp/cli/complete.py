@@ -12,15 +12,17 @@ import click
 import msgspec
 
 from speclsp import settings
-from speclsp.cli.event_log import EventLog
+from speclsp.cli.event_log import EventLog, RecordLog
 from speclsp.cli.framing import BrokenFrame, MessageSplitter, frame
 from speclsp.cli.headless import NO_DEADLINE_MS, HeadlessOptions, HeadlessSession
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.cli.standard_streams import Wire, read_stdin, take_stdout
 from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.report import report_lines
+from speclsp.lsp.wire_log import logging_by
 from speclsp.request import WorkspaceFolder
 from speclsp.seam import Completer
+from speclsp.settings import Settings
 from speclsp.workspace.repository import repository_name
 
 EXIT_BROKEN_PIPE = 1
@@ -47,6 +49,14 @@ def complete(project: Path | None, **options: Any) -> None:
         deadline_ms=given.get("deadline_ms", NO_DEADLINE_MS),
     )
     wire_descriptor = take_stdout()
+    with logging_by(RecordLog(resolved.log_level)):
+        answered = _serve(resolved, headless, wire_descriptor)
+    if not answered:
+        sys.exit(EXIT_BROKEN_PIPE)
+
+
+def _serve(resolved: Settings, headless: HeadlessOptions, wire_descriptor: int) -> bool:
+    """Answer standard input with a completer of its own; False when nobody read the answers."""
     if sys.stdin.isatty():
         click.echo("Type one JSON-RPC request per line; Ctrl-D ends.", err=True)
     completer = LocalCompleter(resolved)
@@ -57,14 +67,14 @@ def complete(project: Path | None, **options: Any) -> None:
         completer.open_folder(WorkspaceFolder(root=str(headless.project), name=headless.repo_name))
     try:
         answered = serve_stdin(completer, headless, wire_descriptor)
+        log.expect_end()
         for line in report_lines(completer.statistics()):
             if resolved.log_level in {"debug", "info"}:
                 click.echo(f"info: {line}", err=True)
+        return answered
     finally:
         completer.close()
         log.stop()
-    if not answered:
-        sys.exit(EXIT_BROKEN_PIPE)
 
 
 def serve_stdin(completer: Completer, options: HeadlessOptions, wire_descriptor: int) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import get_args
 
 import click
 
+from speclsp.lsp.wire_log import SourceFormatter, level_of
 from speclsp.request import Event, LogLevel, LogLine, Problem, Progress, StateChanged
 from speclsp.seam import Completer
 
@@ -20,12 +22,17 @@ class EventLog:
     def __init__(self, completer: Completer, least_level: LogLevel) -> None:
         self._completer = completer
         self._least_level = least_level
+        self._ending = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._drain, name="event-log", daemon=True)
 
     def start(self) -> None:
         """Begin to write events."""
         self._thread.start()
+
+    def expect_end(self) -> None:
+        """From now on what is broken off, such as loading the model, is no error."""
+        self._ending = True
 
     def stop(self) -> None:
         """Write what is left and end; call it after the completer is closed."""
@@ -45,8 +52,27 @@ class EventLog:
 
     def _write(self, event: Event) -> None:
         level, text = describe(event)
-        if text and _LEVELS.index(level) >= _LEVELS.index(self._least_level):
-            click.echo(f"{level}: {text}", err=True)
+        if self._ending and isinstance(event, Problem):
+            level = "info"
+        _echo(level, text, self._least_level)
+
+
+class RecordLog(logging.Handler):
+    """Writes log records of Python's libraries as events are written."""
+
+    def __init__(self, least_level: LogLevel) -> None:
+        super().__init__()
+        self._least_level = least_level
+        self.setFormatter(SourceFormatter())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record."""
+        _echo(level_of(record), self.format(record), self._least_level)
+
+
+def _echo(level: LogLevel, text: str, least_level: LogLevel) -> None:
+    if text and _LEVELS.index(level) >= _LEVELS.index(least_level):
+        click.echo(f"{level}: {text}", err=True)
 
 
 def describe(event: Event) -> tuple[LogLevel, str]:

@@ -173,6 +173,9 @@ class Session:
                 self.editor.log(event.level, event.message)
             case Progress():
                 self._progress.take(event)
+            case Problem() if self._closing is not None:
+                # What is broken off at the end, such as loading the model, is no error.
+                self.editor.log("info", f"{event.message} {event.remedy}".strip())
             case Problem():
                 self._show_problem("error", f"{event.message} {event.remedy}".strip())
             case StateChanged():

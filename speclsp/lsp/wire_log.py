@@ -22,7 +22,7 @@ class WireLog(logging.Handler):
         super().__init__()
         self._loop = loop
         self._deliver = deliver
-        self.setFormatter(_Formatter())
+        self.setFormatter(SourceFormatter())
 
     def emit(self, record: logging.LogRecord) -> None:
         """Pass a record on; one that comes after the loop's end is lost."""
@@ -32,13 +32,14 @@ class WireLog(logging.Handler):
             # Its arguments do not fit its format; standard error, logging's way, nobody reads.
             text = f"{record.name}: {record.msg!r} {record.args!r}"
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._deliver, _level(record), text)
+            self._loop.call_soon_threadsafe(self._deliver, level_of(record), text)
 
 
-class _Formatter(logging.Formatter):
+class SourceFormatter(logging.Formatter):
     """Names the logger where it is not one of ours."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's name
+        """Return a record's message."""
         own = record.name == _OWN_LOGGER or record.name.startswith(f"{_OWN_LOGGER}.")
         return record.message if own else f"{record.name}: {record.message}"
 
@@ -66,20 +67,29 @@ class PrintedLines(io.TextIOBase):
 @contextlib.contextmanager
 def logging_to(deliver: Callable[[LogLevel, str], None]) -> Iterator[None]:
     """Send all log records to ``deliver`` on the running loop; others' from warning up."""
-    handler = WireLog(asyncio.get_running_loop(), deliver)
+    with logging_by(WireLog(asyncio.get_running_loop(), deliver)):
+        yield
+
+
+@contextlib.contextmanager
+def logging_by(handler: logging.Handler) -> Iterator[None]:
+    """Give ``handler`` all log records, and the warnings of Python's libraries."""
     root = logging.getLogger()
     own = logging.getLogger(_OWN_LOGGER)
     former = own.level
     root.addHandler(handler)
     own.setLevel(logging.DEBUG)
+    logging.captureWarnings(True)
     try:
         yield
     finally:
+        logging.captureWarnings(False)
         own.setLevel(former)
         root.removeHandler(handler)
 
 
-def _level(record: logging.LogRecord) -> LogLevel:
+def level_of(record: logging.LogRecord) -> LogLevel:
+    """Return a record's level as the completer names it."""
     if record.levelno >= logging.ERROR:
         return "error"
     if record.levelno >= logging.WARNING:

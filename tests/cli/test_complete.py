@@ -169,6 +169,8 @@ def test_log_goes_to_stderr_and_nothing_else_to_stdout(tmp_path: Path) -> None:
 def test_an_empty_input_is_fine() -> None:
     outcome = complete(b"")
     assert (outcome.returncode, outcome.stdout) == (0, b"")
+    assert b"error" not in outcome.stderr
+    assert b"requests = 0" in outcome.stderr
 
 
 @pytest.mark.parametrize("name", ["missing.gguf", "broken.gguf"])

@@ -1,9 +1,12 @@
+import logging
 import queue
+import warnings
 from typing import Any
 
 import pytest
 
-from speclsp.cli.event_log import EventLog, describe
+from speclsp.cli.event_log import EventLog, RecordLog, describe
+from speclsp.lsp.wire_log import logging_by
 from speclsp.request import Event, LogLine, Problem, Progress, StateChanged
 
 
@@ -46,3 +49,27 @@ def test_what_is_left_is_written_before_the_log_stops(capsys: pytest.CaptureFixt
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [f"info: line {n}" for n in range(50)]
+
+
+def test_what_is_broken_off_at_the_end_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    completer: Any = Emitter()
+    log = EventLog(completer, "info")
+    log.start()
+    log.expect_end()
+    completer.events.put(Problem(message="Loading was called off."))
+    log.stop()
+    assert capsys.readouterr().err == "info: Loading was called off.\n"
+
+
+def test_records_and_warnings_are_written_like_events(capsys: pytest.CaptureFixture[str]) -> None:
+    with logging_by(RecordLog("info")):
+        warnings.warn("a library's warning", RuntimeWarning, stacklevel=1)
+        logging.getLogger("plugin").warning("look")
+        logging.getLogger("speclsp.engine").info("loaded")
+        logging.getLogger("speclsp.engine").debug("hidden")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    first, *_, look, loaded = captured.err.splitlines()
+    assert first.startswith("warning: py.warnings: ")
+    assert first.endswith("RuntimeWarning: a library's warning")
+    assert (look, loaded) == ("warning: plugin: look", "info: loaded")

@@ -125,6 +125,7 @@ def test_stray_output_does_not_break_the_wire(server: Process) -> None:
     logged = [m["params"]["message"] for m in server.messages if "params" in m]
     assert "printed: a stray line" in logged
     assert "plugin: a plugin's warning" in logged
+    assert any("RuntimeWarning: a library's warning" in line for line in logged)
 
 
 def test_end_of_input_ends_the_server(server: Process) -> None:

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+import warnings
 
 from scripted_completer import Asked, ScriptedCompleter
 
@@ -35,6 +36,7 @@ def script(asked: Asked) -> None:
         os.write(1, b"a stray line of C\n")
         os.system("echo a stray line of a child")
         logging.getLogger("plugin").warning("a plugin's warning")
+        warnings.warn("a library's warning", RuntimeWarning, stacklevel=1)
         asked.answer(f"read {sys.stdin.read()!r}")
     else:
         asked.answer(f" # {len(prefix)}+{len(asked.request.suffix)}")
