@@ -22,7 +22,8 @@ def check_model_file(path: Path) -> None:
     if not path.exists():
         raise ModelNotFoundError(
             f"There is no model file at {path}.",
-            remedy="Correct the path, or leave the setting empty for the embedded model.",
+            remedy="Correct the path. For the embedded models leave `model` empty, and set "
+            "`spec_draft_model` to `embedded`; left empty, there is no draft model.",
         )
     if path.is_dir():
         raise ModelLoadError(
