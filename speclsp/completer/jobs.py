@@ -26,6 +26,10 @@ class CompletionJob:
     future: Future[CompletionResult] = field(default_factory=Future)
     _superseded: threading.Event = field(default_factory=threading.Event)
 
+    def __post_init__(self) -> None:
+        """Mark the future as running: whoever waits for it cannot end it under our hands."""
+        self.future.set_running_or_notify_cancel()
+
     def supersede(self) -> None:
         """Stop the job at its next check: a newer request of its document is here."""
         self._superseded.set()

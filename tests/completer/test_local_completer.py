@@ -459,3 +459,10 @@ def test_a_drafter_that_raises_is_reported_once_and_the_rest_goes_on(make, monke
     assert "raising" in problem.message
     assert "ZeroDivisionError" in problem.message
     assert problem.remedy
+
+
+def test_a_future_that_is_cancelled_is_answered_all_the_same(make):
+    completer = ready(make(ScriptedLoader("return 1")))
+    future = ask(completer)
+    assert not future.cancel()
+    assert future.result(WAIT_S).text == "return 1"
