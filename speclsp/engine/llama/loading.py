@@ -24,6 +24,8 @@ _MEMORY_KEPT_FREE = 512 * 1024 * 1024
 """Bytes of each GPU that the estimates leave to the backend itself and to others."""
 _MEMORY_SIGNS = ("alloc", "out of memory")
 """What llama.cpp's reasons for a failure contain where memory was short."""
+_LEAST_CTX = 2
+"""Positions without which no token can follow another."""
 _MIB = 1024 * 1024
 
 
@@ -50,6 +52,11 @@ def load_target(
     attempt = plan(header, model_params, context_params, gpus, fit=fit)
     n_layers = header.number("block_count", 0) + 1
     n_ctx_asked = attempt.n_ctx
+    if n_ctx_asked < _LEAST_CTX:
+        raise ModelLoadError(
+            f"The model {path} cannot complete in a context of {n_ctx_asked} position.",
+            remedy="Raise ctx_size, or spec_draft_ctx_size for a draft model; 0 is for the most.",
+        )
     while True:
         loaded = loader.load(attempt)
         if isinstance(loaded, LlamaTarget):

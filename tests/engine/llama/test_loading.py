@@ -221,6 +221,14 @@ def test_other_failures_are_not_tried_again(
     assert len(memory.opened) == 1
 
 
+def test_a_context_of_one_position_is_refused_with_its_remedy(path: Path) -> None:
+    with pytest.raises(ModelLoadError, match="a context of 1 position") as caught:
+        load(path, ctx_size=1)
+    assert "ctx_size" in caught.value.remedy
+    target, _ = load(path, ctx_size=2)
+    target.close()
+
+
 def test_a_missing_part_of_a_split_model(path: Path, tmp_path: Path) -> None:
     part = tmp_path / "model-00001-of-00002.gguf"
     part.write_bytes(path.read_bytes())

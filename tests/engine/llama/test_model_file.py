@@ -37,8 +37,10 @@ def test_files_that_are_no_model(tmp_path: Path, content: bytes, message: str, r
 
 
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(ModelNotFoundError, match="no model file at"):
+    with pytest.raises(ModelNotFoundError, match="no model file at") as caught:
         check_model_file(tmp_path / "missing.gguf")
+    # What is missing may be the draft model, for which empty means none.
+    assert "`spec_draft_model` to `embedded`" in caught.value.remedy
     with pytest.raises(ModelLoadError, match="is a folder"):
         check_model_file(tmp_path)
 
