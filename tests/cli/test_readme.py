@@ -1,5 +1,6 @@
 import re
 from pathlib import Path
+from typing import get_args
 
 import click
 import pytest
@@ -9,6 +10,8 @@ from speclsp.cli.headless_params import METHODS, CompleteParams
 from speclsp.cli.main import SUBCOMMANDS, LazyGroup, cli
 from speclsp.cli.options import SettingOption, long_option
 from speclsp.cli.settings_table import BEGIN, END, with_settings_table
+from speclsp.lsp import did_show, execute_command
+from speclsp.request import EngineState
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -54,6 +57,14 @@ def test_every_row_is_a_setting() -> None:
 @pytest.mark.parametrize("words", COMMANDS)
 def test_every_command_has_its_row(words: str) -> None:
     assert f"| `speclsp {words}` |" in README
+
+
+def test_what_the_server_knows_beyond_lsp_is_told() -> None:
+    own = (*execute_command.COMMANDS, did_show.DID_SHOW, did_show.DID_PARTIALLY_ACCEPT)
+    for name in (*own, "speclsp/status"):
+        assert f"| `{name}` |" in README
+    (status,) = [line for line in README.splitlines() if line.startswith("| `speclsp/status`")]
+    assert all(f"`{state}`" in status for state in get_args(EngineState))
 
 
 def test_every_command_in_the_readme_exists() -> None:
