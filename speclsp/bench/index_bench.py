@@ -10,7 +10,7 @@ import gc
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -20,6 +20,7 @@ import numpy as np
 from speclsp.bench.look_up_times import Quantiles, look_up_ns, measure_look_up, typed_tails
 from speclsp.bench.resident_memory import drop_from_page_cache, resident_bytes
 from speclsp.bench.source_corpus import IndexedFile, SourceCorpus, varied
+from speclsp.bench.stopwatch import Stopwatch
 from speclsp.drafting.corpus import SegmentedCorpus
 from speclsp.drafting.corpus_builder import CorpusBuilder, tokens_to_flush
 from speclsp.drafting.protocol import TokenArray
@@ -45,8 +46,8 @@ class IndexSize:
     n_tokens: int
     n_files: int
     n_segments: int
-    build_s: float
-    """Seconds since the first token, merging included."""
+    build: Stopwatch
+    """Since the first token, merging included."""
     array_bytes: int
     resident_bytes: int | None
     """How much the process grew; None where the system does not say."""
@@ -59,8 +60,8 @@ class Replacing:
 
     n_files: int
     n_tokens: int
-    us_per_token: float
-    """Merging included: all time by all tokens."""
+    spent: Stopwatch
+    """On all of them, merging included."""
     median_us_per_token: float
     slowest_s: float
     n_sorted_tokens: int
@@ -144,17 +145,16 @@ def _grow(
     resident_before = resident_bytes()
     sizes: list[IndexSize] = []
     due = sorted({*marks, sum(len(tokens) for _, tokens in files)})
-    build_s = 0.0
+    build = Stopwatch()
     n_added = 0
     for number, (key, tokens) in enumerate(files, start=1):
         builder.add(key, tokens)
         n_added += len(tokens)
         is_marked = n_added >= due[0]
         if is_marked or builder.n_pending_tokens >= tokens_to_flush(builder.n_indexed_tokens):
-            start_s = perf_counter()
-            builder.flush()
-            snapshot = builder.snapshot()
-            build_s += perf_counter() - start_s
+            with build:
+                builder.flush()
+                snapshot = builder.snapshot()
         if is_marked:
             due = [mark for mark in due if mark > n_added] or [n_added + 1]
             gc.collect()
@@ -165,7 +165,7 @@ def _grow(
                     n_tokens=n_added,
                     n_files=number,
                     n_segments=snapshot.n_segments,
-                    build_s=build_s,
+                    build=replace(build),
                     array_bytes=snapshot.n_bytes,
                     resident_bytes=(resident or 0) - (resident_before or 0) if has_grown else None,
                     look_up=measure_look_up(snapshot, tails),
@@ -249,20 +249,22 @@ def _replacing(
     n_wanted = int(sum(map(len, files.values())) * _REPLACED_SHARE)
     n_sorted_before = builder.n_sorted_tokens
     n_tokens = 0
-    seconds: list[float] = []
+    spent = Stopwatch()
+    slowest_s = 0.0
     each: list[float] = []
     for old_key in (keys[number] for number in random.permutation(len(keys)).tolist()):
         if n_tokens >= n_wanted:
             break
         tokens = varied(files[old_key], random)
         new_key = random.bytes(len(old_key))
-        start_s = perf_counter()
-        builder.remove(old_key)
-        builder.add(new_key, tokens)
-        builder.flush()
-        builder.snapshot()
-        seconds.append(perf_counter() - start_s)
-        each.append(seconds[-1] / len(tokens))
+        former_s = spent.wall_s
+        with spent:
+            builder.remove(old_key)
+            builder.add(new_key, tokens)
+            builder.flush()
+            builder.snapshot()
+        slowest_s = max(slowest_s, spent.wall_s - former_s)
+        each.append((spent.wall_s - former_s) / len(tokens))
         n_tokens += len(tokens)
     n_sorted = builder.n_sorted_tokens - n_sorted_before
     corpus = builder.snapshot()
@@ -270,11 +272,11 @@ def _replacing(
     start_s = perf_counter()
     builder.settle()
     return Replacing(
-        n_files=len(seconds),
+        n_files=len(each),
         n_tokens=n_tokens,
-        us_per_token=1e6 * sum(seconds) / max(1, n_tokens),
+        spent=spent,
         median_us_per_token=1e6 * float(np.median(each)) if each else 0.0,
-        slowest_s=max(seconds, default=0.0),
+        slowest_s=slowest_s,
         n_sorted_tokens=n_sorted,
         settle_s=perf_counter() - start_s,
         n_segments=corpus.n_segments,

@@ -42,7 +42,7 @@ def growth_table(report: IndexReport) -> Table:
             f"{size.n_tokens / 1e6:.1f}",
             f"{size.n_files:,}",
             str(size.n_segments),
-            f"{size.n_tokens / size.build_s / 1e6:.2f}",
+            f"{size.n_tokens / size.build.wall_s / 1e6:.2f}",
             f"{size.array_bytes / size.n_tokens:.1f}",
             _per_token(size.resident_bytes, size.n_tokens),
             *_look_up_cells(size.look_up),
@@ -68,7 +68,8 @@ def look_up_table(report: IndexReport) -> Table:
 def aims_table(report: IndexReport) -> Table:
     """What was to be reached, at the largest size."""
     size, replacing, opening = report.sizes[-1], report.replacing, report.opening
-    build = size.n_tokens / size.build_s / 1e6
+    build = size.n_tokens / size.build.wall_s / 1e6
+    replace_us = 1e6 * replacing.spent.wall_s / max(1, replacing.n_tokens)
     memory = max(size.array_bytes, size.resident_bytes or 0) / size.n_tokens
     slowest = max(size.look_up.p50, replacing.look_up.p50, opening.look_up.p50)
     open_s = max(opening.cold_s or 0.0, opening.warm_s)
@@ -93,8 +94,8 @@ def aims_table(report: IndexReport) -> Table:
             "replace a file after tokenising, merging included",
             f"≤ {AIM_REPLACE_US}",
             "µs/token",
-            replacing.us_per_token,
-            replacing.us_per_token <= AIM_REPLACE_US,
+            replace_us,
+            replace_us <= AIM_REPLACE_US,
         ),
         ("open what was kept", f"≤ {AIM_OPEN_S}", "s", open_s, open_s <= AIM_OPEN_S),
     ):
@@ -106,7 +107,8 @@ def aims_table(report: IndexReport) -> Table:
 def remarks(report: IndexReport) -> list[str]:
     """What stands behind the figures."""
     size, replacing, opening = report.sizes[-1], report.replacing, report.opening
-    build_s = size.build_s + report.settle_s
+    build_s = size.build.wall_s + report.settle_s
+    replace_cpu_us = 1e6 * replacing.spent.cpu_s / max(1, replacing.n_tokens)
     n_times = replacing.n_sorted_tokens / max(1, replacing.n_tokens)
     opened = _per_token(opening.resident_bytes, opening.n_tokens)
     cold = "unknown" if opening.cold_s is None else f"{opening.cold_s:.2f} s"
@@ -124,6 +126,11 @@ def remarks(report: IndexReport) -> list[str]:
         (
             f"Opened: {cold} cold, {opening.warm_s:.2f} s warm, {opening.disk_bytes / 1e6:,.0f} MB "
             f"on disk, saved in {opening.save_s:.2f} s; {opened} B/token resident and shared."
+        ),
+        (
+            f"By processor time, whatever else the machine does: built at "
+            f"{size.n_tokens / size.build.cpu_s / 1e6:.2f} Mtok/s, replaced at "
+            f"{replace_cpu_us:.2f} µs/token."
         ),
         f"Merging {report.merged_tokens:,} tokens beside look-ups took {report.merging_s:.1f} s.",
     ]

@@ -29,7 +29,8 @@ _SETTLED_RATIO: Final = 4
 _LARGE_SHARE: Final = 16
 """Segments with at least one part in so many of all tokens are large."""
 _LARGE_SEGMENTS: Final = 3
-"""Large segments in idle time: the others are room for files that change."""
+_SETTLED_SEGMENTS: Final = 4
+"""Large segments, and all, in idle time: the others are room for files that change."""
 
 
 def best_run(sizes: Sizes) -> Run | None:
@@ -61,7 +62,7 @@ def run_to_settle(sizes: Sizes) -> Run | None:
 
     Of the newest segments those become one of which none is much larger than all newer ones
     together, so that what was merged lately is not merged again for a few files.  Then of the
-    large ones those become one that are smallest, until few are left.
+    large ones those become one that are smallest, until few are left, and so do those between.
     """
     first = _first_to_settle(sizes)
     if first < len(sizes) - 1:
@@ -69,10 +70,12 @@ def run_to_settle(sizes: Sizes) -> Run | None:
     large = [
         idx for idx, size in enumerate(sizes) if (size or 0) * _LARGE_SHARE >= _n_tokens(sizes)
     ]
-    if len(large) <= _LARGE_SEGMENTS or None in sizes:
+    if None in sizes:
         return None
-    runs = [(low, high + 1) for low, high in pairwise(large)]
-    return min(runs, key=lambda run: _n_tokens(sizes[slice(*run)]))
+    if len(large) > _LARGE_SEGMENTS:
+        runs = [(low, high + 1) for low, high in pairwise(large)]
+        return min(runs, key=lambda run: _n_tokens(sizes[slice(*run)]))
+    return best_run(sizes) if len(sizes) > _SETTLED_SEGMENTS else None
 
 
 def _first_to_settle(sizes: Sizes) -> int:

@@ -104,7 +104,7 @@ def test_tables(folder: Path) -> None:
     text = console.export_text()
     assert "24." in text
     assert text.count("reached") + text.count("missed") == 5
-    assert len(remarks(report)) == 4
+    assert len(remarks(report)) == 5
 
 
 def test_marks() -> None:

@@ -39,6 +39,8 @@ def test_best_run(sizes: Sizes, expected: tuple[int, int] | None) -> None:
         ([3 * M, 3 * M, 3 * M], None),
         ([5 * M, 3 * M, 4 * M, 3 * M], (2, 4)),
         ([3 * M, 5 * M, 2 * M, 9 * M, 10], (1, 3)),
+        ([3 * M, 10, 3 * M, 1000, 3 * M, 100], (3, 6)),
+        ([3 * M, 10, 3 * M, 3 * M, 100], (0, 2)),
         ([None, 100, 30], (1, 3)),
         ([100, None, 30], None),
     ],
@@ -57,6 +59,7 @@ def test_settling_comes_to_an_end_with_few_large_segments() -> None:
             sizes[low:high] = [sum(sizes[low:high])]
         assert sum(sizes) == n_tokens
         assert sum(16 * size >= n_tokens for size in sizes) <= 3
+        assert len(sizes) <= 4
 
 
 def test_tokens_are_sorted_few_times_while_files_are_replaced() -> None:
