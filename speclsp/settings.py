@@ -595,7 +595,7 @@ class Settings:
     persist: bool = _setting(
         True,
         "project",
-        "Keep tokens and accepted completions on disk between sessions; off keeps nothing.",
+        "Keep tokens, index and accepted completions on disk between sessions; off keeps nothing.",
         scope="restart",
     )
 

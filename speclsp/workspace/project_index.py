@@ -16,7 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from speclsp.drafting.corpus import SegmentedCorpus
 from speclsp.drafting.protocol import TokenArray, TokenCorpus
 from speclsp.errors import SpecLspError
 from speclsp.index_store.segment_store import SegmentStore
@@ -29,6 +28,7 @@ from speclsp.workspace.folder_update import Folder, Surroundings, apply_changes,
 from speclsp.workspace.freed_memory import give_freed_memory_back
 from speclsp.workspace.ignore import IgnoreRules
 from speclsp.workspace.pace import Pace
+from speclsp.workspace.published_corpus import PublishedCorpus
 from speclsp.workspace.scan_progress import ScanProgress
 from speclsp.workspace.watch import Watcher, plan_watches
 
@@ -88,10 +88,7 @@ class ProjectIndex:
         self._sweep_at_s = time.monotonic() + _SWEEP_S
         self._watcher: Watcher | None = Watcher(self.changed)
         self._scan_numbers = itertools.count(1)
-        self._open: frozenset[str] = frozenset()
-        self._publishing = threading.Lock()
-        self._everything = SegmentedCorpus()
-        self._visible = self._everything
+        self._published = PublishedCorpus(self._indexer)
         self._thread = threading.Thread(target=self._run, name="speclsp-index", daemon=True)
         self._thread.start()
 
@@ -130,8 +127,7 @@ class ProjectIndex:
 
     def set_open(self, paths: frozenset[str]) -> None:
         """Say which files are open in buffers: what they hold on disk is not drafted from."""
-        self._open = frozenset(map(os.path.realpath, paths))
-        self._publish()
+        self._published.set_open(paths)
 
     def changed(self, path: str) -> None:
         """Look at a file or folder again soon: it was written, made, moved or removed."""
@@ -141,7 +137,7 @@ class ProjectIndex:
 
     def corpora(self) -> tuple[TokenCorpus, ...]:
         """Return what can be searched now."""
-        corpus = self._visible
+        corpus = self._published.visible
         return (corpus,) if corpus.n_tokens else ()
 
     def stats(self) -> IndexStats:
@@ -152,7 +148,7 @@ class ProjectIndex:
             building = bool(self._to_scan) or self._scanning
         return IndexStats(
             n_files=table.n_files,
-            n_tokens=self._everything.n_tokens,
+            n_tokens=self._published.everything.n_tokens,
             n_skipped=table.n_skipped + n_left_out,
             building=building,
         )
@@ -227,7 +223,7 @@ class ProjectIndex:
     def _forget(self, root: str) -> None:
         self._indexer.close_folder(root)
         self._watch()
-        self._publish()
+        self._published.renew()
 
     def _scan(self, folder: Folder) -> None:
         settings = self._settings
@@ -265,7 +261,7 @@ class ProjectIndex:
             # What came between comes first.
             return
         self._settle_at_s = math.inf
-        self._publish()
+        self._published.renew()
         self._keep()
         give_freed_memory_back()
 
@@ -300,9 +296,9 @@ class ProjectIndex:
             interrupted=interrupted,
             make_way=self._pace.make_way,
             watch=self._watch,
-            publish=self._publish,
+            publish=self._published.renew,
             warn=lambda text: self._log("warning", text),
-            open_paths=self._open,
+            open_paths=self._published.open_paths,
         )
 
     def _watch(self) -> None:
@@ -316,14 +312,6 @@ class ProjectIndex:
             self._watcher = None
             self._sweep_at_s = time.monotonic() + _POLL_S
             self._emit(Problem(message=error.message, remedy=error.remedy))
-
-    def _publish(self) -> None:
-        """Show what there is without the files that are open.  Runs on any thread."""
-        with self._publishing:
-            if threading.current_thread() is self._thread:
-                self._everything = self._indexer.snapshot()
-            hidden = self._indexer.table.held_only_by(self._open) | self._indexer.orphans
-            self._visible = self._everything.hiding(hidden) if hidden else self._everything
 
     def _log(self, level: LogLevel, message: str) -> None:
         self._emit(LogLine(level=level, message=message))

@@ -271,7 +271,9 @@ class TestOpenFiles:
         index.index.changed(str(path))
         wait_until(lambda: index.tokenize.n_calls == 2)
         wait_until(
-            lambda: index.index._everything.n_tokens == len(WordTokenizer.tokens(lines(2, 3)))
+            lambda: (
+                index.index._published.everything.n_tokens == len(WordTokenizer.tokens(lines(2, 3)))
+            )
         )
         assert (index.follows("key 1 : "), index.follows("key 2 : ")) == ("", "")
         index.index.set_open(frozenset())
