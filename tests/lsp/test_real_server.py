@@ -110,7 +110,7 @@ async def test_ghost_text_while_the_index_is_still_building(project: Path, start
     assert not heard.ended("Indexing")
     assert (await heard.statistics()).index.building
     assert first.insert_text
-    for character in "width":
+    for character in "width * ":
         text += character
         heard.server.change(text)
         await heard.server.inline_completion(2, len(text.rpartition("\n")[2]))
