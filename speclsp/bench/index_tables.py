@@ -56,7 +56,11 @@ def look_up_table(report: IndexReport) -> Table:
     rows = (
         ("as built", report.sizes[-1].n_segments, report.sizes[-1].look_up),
         ("merged in idle time", report.settled_segments, report.settled_look_up),
-        ("while 2 M tokens are merged", report.settled_segments, report.look_up_while_merging),
+        (
+            f"while {report.merged_tokens / 1e6:.1f} M tokens are merged",
+            report.settled_segments,
+            report.look_up_while_merging,
+        ),
         ("opened from disk", report.opening.n_segments, report.opening.look_up),
         ("after replacing files", report.replacing.n_segments, report.replacing.look_up),
     )
