@@ -9,7 +9,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-
 _NONE: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 _NONE.setflags(write=False)
 
