@@ -139,6 +139,10 @@ def _is_usable(candidate: Candidate, n_max: int, n_vocab: int) -> bool:
     tokens = candidate.tokens
     if not 0 < len(tokens) <= n_max or candidate.match_length < 0 or not candidate.n_places > 0.0:
         return False
+    # A sum is an integer only where all its terms are, and adding is as fast as looking.
+    index(sum(tokens) + candidate.match_length)
+    if candidate.probabilities:
+        sum(candidate.probabilities)
     return min(tokens) >= 0 and (not n_vocab or max(tokens) < n_vocab)
 
 

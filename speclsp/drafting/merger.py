@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple
 
 from speclsp.drafting.calibration import Calibration
-from speclsp.drafting.candidates import TreeDrafter, candidate_of
+from speclsp.drafting.candidates import Candidate, TreeDrafter, candidate_of
 from speclsp.drafting.draft_gain import DraftGain
 from speclsp.drafting.draft_length import COST_PER_DRAFT_TOKEN
 from speclsp.drafting.draft_size import best_size, least_path, least_useful_match
@@ -76,6 +76,7 @@ class DraftMerger:
         self._times = PassTimes()
         self._rest = DraftRest()
         self._n_proposals = 0
+        self._owners: dict[str, str] = {}
         self._take_costs(DraftContext(prompt=()))
         self._start_anew()
 
@@ -184,7 +185,7 @@ class DraftMerger:
         groups: Groups = []
         for member in self._branching:
             found = member.candidates(generated, n_max, n_min, self._n_vocab, self.clock)
-            groups += grouped(member.name, found)
+            groups += self._owned(member, found)
         return groups
 
     def _plain_group(
@@ -193,7 +194,13 @@ class DraftMerger:
         started = self.clock()
         draft = member.draft(generated, n_max, self._n_vocab, self.clock)
         gain.drafted(draft.tokens, self.clock() - started)
-        return grouped(member.name, (candidate_of(draft),)) if draft.tokens else []
+        return self._owned(member, (candidate_of(draft),)) if draft.tokens else []
+
+    def _owned(self, member: MeasuredDrafter, candidates: Sequence[Candidate]) -> Groups:
+        """Group a drafter's candidates, and note whose their sources are."""
+        groups = grouped(member.name, candidates)
+        self._owners.update((source, member.name) for source, _ in groups)
+        return groups
 
     def _plan(self, groups: Groups, n_max: int) -> _Plan:
         """Grow chain and tree from the candidates, and return the better of both."""
@@ -219,4 +226,4 @@ class DraftMerger:
     ) -> _Plan:
         grown = trie.grow(n_max, n_branches, self._p_split, least_path)
         n_nodes, rate = best_size(grown.path_probabilities, curve, self._last_size)
-        return _Plan(grown.first(n_nodes), curve.ratio(n_nodes + 1), rate)
+        return _Plan(grown.first(n_nodes, self._owners), curve.ratio(n_nodes + 1), rate)

@@ -9,7 +9,7 @@ next.  So the first k nodes are the best tree of k nodes, whatever k is.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, NamedTuple, TypeAlias
@@ -182,12 +182,15 @@ class GrownTree:
     probabilities: list[float] = field(default_factory=list)
     path_probabilities: list[float] = field(default_factory=list)
 
-    def first(self, n_nodes: int) -> DraftTree:
-        """Return the best tree of ``n_nodes`` nodes, each credited to its source's drafter."""
+    def first(self, n_nodes: int, owners: Mapping[str, str]) -> DraftTree:
+        """Return the best tree of ``n_nodes`` nodes, or of as many as there are.
+
+        Each is credited to the drafter that owns its source.
+        """
         return DraftTree(
             tuple(self.tokens[:n_nodes]),
             tuple(self.parents[:n_nodes]),
-            tuple(source.partition(":")[0] for source in self.sources[:n_nodes]),
+            tuple(owners[source] for source in self.sources[:n_nodes]),
             tuple(self.probabilities[:n_nodes]),
         )
 

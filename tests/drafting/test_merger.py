@@ -185,11 +185,27 @@ class TestSources:
         assert merger.failures == ()
         assert set(merger.propose([], 15).tokens) == {1, 2}
 
-    def test_what_is_no_number_drops_its_drafter(self) -> None:
-        bad = Branching(Candidate(["x"], "", 4))  # type: ignore[list-item]
-        merger = merged(bad)
+    @pytest.mark.parametrize(
+        "candidate",
+        [
+            Candidate(["x"], "", 4),  # type: ignore[list-item]
+            Candidate([1, 2.5, 3], "", 4),  # type: ignore[list-item]
+            Candidate([1], "", 2.5),  # type: ignore[arg-type]
+            Candidate([1], "", 4, 1.0, ["x"]),  # type: ignore[list-item]
+            Candidate(None, "", 4),  # type: ignore[arg-type]
+        ],
+    )
+    def test_what_is_no_number_drops_its_drafter(self, candidate: Candidate) -> None:
+        merger = merged(Branching(candidate))
         assert merger.propose([], 15) == DraftTree()
         assert "TypeError" in merger.failures[0].message
+
+    @pytest.mark.parametrize("source", ["", "a", "a:b", "a/b"])
+    def test_names_and_sources_may_be_anything(self, source: str) -> None:
+        odd = Branching(Candidate([1], source, 4))
+        odd.name = "o:d/d"
+        tree = merged(odd).propose([], 15)
+        assert tree.sources == ("o:d/d",)
 
 
 class TestCounting:

@@ -96,7 +96,7 @@ def test_a_node_is_credited_to_the_source_that_is_surest() -> None:
     ]
     tree = CandidateTrie(groups, Calibration()).grow(4, 4, 0.0, 0.0)
     assert tree.sources == ["suffix:buffer"]
-    assert tree.first(1).sources == ("suffix",)
+    assert tree.first(1, {"suffix:buffer": "suffix"}).sources == ("suffix",)
 
 
 def test_probabilities_that_a_source_gives_itself_count() -> None:
@@ -128,10 +128,11 @@ def test_improbable_paths_are_not_followed() -> None:
 
 def test_the_first_nodes_are_the_best_tree_of_that_size() -> None:
     tree = grow(candidate("abc", 8), candidate("xyz", 8), candidate("abd", 4))
-    small = tree.first(2)
+    owners = {"suffix:buffer": "suffix"}
+    small = tree.first(2, owners)
     assert (small.tokens, small.parents) == (tuple(tree.tokens[:2]), tuple(tree.parents[:2]))
     assert small.probabilities == tuple(tree.probabilities[:2])
-    assert len(tree.first(99).tokens) == len(tree.tokens)
+    assert len(tree.first(99, owners).tokens) == len(tree.tokens)
 
 
 def test_what_was_weighed_is_learned_from_what_was_emitted() -> None:
