@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from speclsp.drafting.protocol import Draft
 from speclsp.drafting.verify_curve import VerifyCurve
 
 _COSTLY: Final = 0.1
@@ -31,12 +32,15 @@ class DraftGain:
         self._seconds = 0.0
         self._n_calls = 0
         self._n_declined = 0
+        self._draws = False
         self._right: list[float] = []
         self._seen: list[float] = []
         self._draft: tuple[int, ...] = ()
 
-    def drafted(self, tokens: tuple[int, ...], seconds: float) -> None:
+    def drafted(self, draft: Draft, seconds: float) -> None:
         """Note a draft and what it took."""
+        tokens = draft.tokens
+        self._draws = bool(draft.distributions)
         self._n_calls += 1
         # The first call evaluates the prompt: later ones overrule it.
         weight = 1.0 if self._n_calls <= 2 else 1.0 / min(self._n_calls, _MEMORY)
@@ -57,8 +61,11 @@ class DraftGain:
         self._draft = ()
 
     def is_cheap(self, single_s: float) -> bool:
-        """Whether the drafter's time does not count; ``single_s`` is T(1), 0 if not known."""
-        return self._seconds <= _COSTLY * single_s
+        """Whether the drafter's time does not count; ``single_s`` is T(1), 0 if not known.
+
+        One that draws is never cheap: its draft takes the others' place.
+        """
+        return not self._draws and self._seconds <= _COSTLY * single_s
 
     def pays(self, other_rate: float, curve: VerifyCurve, single_s: float) -> bool:
         """Whether to draft, where the others give ``other_rate`` tokens in the time of T(1)."""

@@ -12,8 +12,8 @@ from speclsp.drafting.draft_length import COST_PER_DRAFT_TOKEN
 from speclsp.drafting.draft_size import best_size, least_path, least_useful_match
 from speclsp.drafting.measured import MeasuredDrafter
 from speclsp.drafting.pass_times import DraftRest, PassTimes
-from speclsp.drafting.proposer import node_depths
-from speclsp.drafting.protocol import NO_TREE, DraftContext, Drafter, DraftTree
+from speclsp.drafting.proposer import chain_tree, node_depths
+from speclsp.drafting.protocol import NO_TREE, Draft, DraftContext, Drafter, DraftTree
 from speclsp.drafting.tree_building import CandidateTrie, Groups, grouped
 from speclsp.drafting.verify_curve import VerifyCurve, straight_curve
 from speclsp.errors import DrafterError
@@ -77,6 +77,7 @@ class DraftMerger:
         self._rest = DraftRest()
         self._n_proposals = 0
         self._owners: dict[str, str] = {}
+        self._drawn: tuple[MeasuredDrafter, Draft] | None = None
         self._take_costs(DraftContext(prompt=()))
         self._start_anew()
 
@@ -163,24 +164,34 @@ class DraftMerger:
                 gain.learn(emitted)
 
     def _best_plan(self, generated: Sequence[int], n_max: int) -> _Plan:
-        """Ask the cheap drafters, and those that cost time where they are worth it."""
+        """Ask the cheap drafters, and those that cost time where they are worth it.
+
+        A draft that was drawn at random stands alone and whole, whatever was drawn: to choose among
+        its tokens would change the output's law (Leviathan et al. 2023).  So whether to draw is
+        decided before.
+        """
         groups = self._branching_groups(generated, n_max)
-        costly: list[tuple[MeasuredDrafter, DraftGain]] = []
+        others: list[tuple[MeasuredDrafter, DraftGain]] = []
         for member, gain in self._plain:
             if gain.is_cheap(self._times.single_s):
                 groups += self._plain_group(member, gain, generated, n_max)
             else:
-                costly.append((member, gain))
+                others.append((member, gain))
         plan = self._plan(groups, n_max)
-        for member, gain in costly:
+        for member, gain in others:
             if gain.pays(plan.rate, self._curve, self._times.single_s):
                 groups += self._plain_group(member, gain, generated, n_max)
                 plan = self._plan(groups, n_max)
+        if self._drawn is not None:
+            member, draft = self._drawn
+            tree = chain_tree(draft, member.name)
+            plan = _Plan(tree, self._curve.ratio(len(tree.tokens) + 1), plan.rate)
         self._last_size = len(plan.tree.tokens)
         return plan
 
     def _branching_groups(self, generated: Sequence[int], n_max: int) -> Groups:
         self._n_proposals += 1
+        self._drawn = None
         n_min = 1 if self._n_proposals % _PROBE_EVERY == 0 else self._n_min_match
         groups: Groups = []
         for member in self._branching:
@@ -193,7 +204,9 @@ class DraftMerger:
     ) -> Groups:
         started = self.clock()
         draft = member.draft(generated, n_max, self._n_vocab, self.clock)
-        gain.drafted(draft.tokens, self.clock() - started)
+        gain.drafted(draft, self.clock() - started)
+        if draft.distributions and self._drawn is None:
+            self._drawn = (member, draft)
         return self._owned(member, (candidate_of(draft),)) if draft.tokens else []
 
     def _owned(self, member: MeasuredDrafter, candidates: Sequence[Candidate]) -> Groups:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from speclsp.drafting.draft_gain import DraftGain
+from speclsp.drafting.protocol import Draft
 from speclsp.drafting.verify_curve import VerifyCurve, straight_curve
 
 FREE = VerifyCurve((1, 2), (1.0, 1.0))
@@ -11,7 +12,7 @@ FREE = VerifyCurve((1, 2), (1.0, 1.0))
 def taught(right: bool, seconds: float, n_drafts: int = 100) -> DraftGain:
     gain = DraftGain()
     for _ in range(n_drafts):
-        gain.drafted((1, 2, 3), seconds)
+        gain.drafted(Draft((1, 2, 3)), seconds)
         gain.learn((1, 2, 3, 4) if right else (9,))
     return gain
 
@@ -20,7 +21,7 @@ def test_it_must_be_tried_first() -> None:
     gain = DraftGain()
     assert gain.pays(100.0, FREE, 1.0)
     assert gain.is_cheap(0.0)
-    gain.drafted((), 5.0)
+    gain.drafted(Draft(()), 5.0)
     assert not gain.is_cheap(1.0)
     assert gain.pays(100.0, FREE, 1.0)  # the first draft evaluated the prompt
 
@@ -46,15 +47,15 @@ def test_it_is_cheap_by_the_measure_of_a_pass() -> None:
 
 def test_the_first_call_does_not_count_for_long() -> None:
     gain = DraftGain()
-    gain.drafted((1,), 60.0)
-    gain.drafted((1,), 0.1)
+    gain.drafted(Draft((1,)), 60.0)
+    gain.drafted(Draft((1,)), 0.1)
     assert gain.is_cheap(1.1)
 
 
 def test_only_what_became_known_teaches() -> None:
     gain = DraftGain()
     for _ in range(100):
-        gain.drafted((1, 2, 3), 0.5)
+        gain.drafted(Draft((1, 2, 3)), 0.5)
         gain.learn((1,))  # one right, and nothing known of the others
     assert gain.pays(1.3, FREE, 1.0)
     gain.learn((7,))  # no draft stands
