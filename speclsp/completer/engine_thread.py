@@ -7,20 +7,17 @@ goes wrong in any one of these.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
 from speclsp.completer.buffers import OpenBuffers
-from speclsp.completer.completion import DraftSources, Workbench, run_completion
+from speclsp.completer.completion import DraftSources, run_completion
 from speclsp.completer.events import EventQueue, ProgressReport
 from speclsp.completer.jobs import CompletionJob, ControlJob
-from speclsp.completer.proposing import Proposing
-from speclsp.drafting.proposer import Proposer
-from speclsp.engine.models import Loader, Weights, Words
+from speclsp.completer.loaded_models import LoadedModels
+from speclsp.engine.models import Loader, Words
 from speclsp.engine.scheduler import FairQueue
 from speclsp.errors import EngineError, EngineUnavailableError, SpecLspError
-from speclsp.fim.prompt import PromptWindow
 from speclsp.request import CompletionRequest, CompletionResult, EngineState, StateChanged
 from speclsp.settings import Settings
 
@@ -36,8 +33,6 @@ class Loaded(Protocol):
         """Take descriptions, layers per device and the context's size."""
 
 
-MAX_WINDOWS = 256
-"""Documents whose prompt windows are remembered."""
 MAX_FAILURES = 3
 """Decoding failures in a row after which the models are loaded anew."""
 
@@ -62,13 +57,10 @@ class EngineThread:
         clock: Clock,
     ) -> None:
         self._settings = settings
-        self._loader = loader
-        self._buffers = buffers
         self._events = events
         self._loaded = loaded
         self._request_failed = failed
         self._sources = sources
-        self._on_words = on_words
         self._clock = clock
         self._queue: FairQueue[CompletionJob, ControlJob] = FairQueue()
         self._lock = threading.Lock()
@@ -77,13 +69,8 @@ class EngineThread:
         self._running: CompletionJob | None = None
         self._closing = threading.Event()
         # Only the engine thread reads and writes what follows.
-        self._words: Words | None = None
-        self._weights: Weights | None = None
-        self._proposer: Proposer | None = None
-        self._proposing = Proposing(events, persist=settings.persist)
-        self._windows: OrderedDict[str, PromptWindow] = OrderedDict()
+        self._models = LoadedModels(loader, buffers, events, on_words, persist=settings.persist)
         self._n_failures = 0
-        self._reported: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="speclsp-engine", daemon=True)
 
     # --- called from any thread ---------------------------------------------------------------
@@ -106,7 +93,7 @@ class EngineThread:
     @property
     def verify_ms(self) -> tuple[tuple[int, float], ...]:
         """(k, T(k) in milliseconds) of the target, as measured; empty without a model."""
-        weights = self._weights
+        weights = self._models.weights
         if weights is None or weights.verify_cost is None:
             return ()
         return weights.verify_cost.milliseconds
@@ -171,13 +158,13 @@ class EngineThread:
         self._abandon(EngineUnavailableError("the server is shutting down."))
         for job in self._queue.take_idle():
             self._control(job)
-        self._proposing.close()
-        self._free_weights("off", "closed")
+        self._models.close()
+        self._set_state("off", EngineUnavailableError("completion is switched off."))
 
     def _idle_timeout(self) -> float | None:
         """Return the seconds to wait for a job before the weights are freed."""
         seconds = self._settings.sleep_idle_seconds
-        return None if seconds < 0 or self._weights is None else max(seconds, 1)
+        return None if seconds < 0 or self._models.weights is None else max(seconds, 1)
 
     def _control(self, job: ControlJob) -> None:
         try:
@@ -193,7 +180,7 @@ class EngineThread:
         if reason is not None:
             job.answer_empty(reason, waited)
             return
-        if self._weights is None and not self._load_for(job):
+        if self._models.weights is None and not self._load_for(job):
             return
         self._running = job
         try:
@@ -205,8 +192,9 @@ class EngineThread:
             self._failed(job, EngineError(f"the engine had an internal error: {error!r}."))
         else:
             job.answer(result)
-            if self._proposing.completed():
-                self.run_idle("calibration", self._proposing.save)
+            save = self._models.completed()
+            if save is not None:
+                self.run_idle("calibration", save)
         finally:
             self._running = None
 
@@ -214,42 +202,26 @@ class EngineThread:
         """Load the weights for a job that waits for them; False when the job was failed."""
         if self._state == "unloaded":
             self._load()
-        if self._weights is None:
+        if self._models.weights is None:
             job.fail(self._reason)
             return False
         return True
 
     def _answer(self, job: CompletionJob) -> CompletionResult:
         started = self._clock()
-        assert self._words is not None
-        assert self._weights is not None
         result = run_completion(
             job.request,
             job.completion_id,
             self._settings,
-            Workbench(
-                words=self._words,
-                weights=self._weights,
-                proposer=self._proposer,
-                buffers=self._buffers,
-                windows=self._windows,
-                report=self._report_once,
-            ),
+            self._models.workbench(),
             self._sources(job.request),
             lambda: job.interrupted(self._clock()),
             self._clock,
         )
-        while len(self._windows) > MAX_WINDOWS:
-            self._windows.popitem(last=False)
         return result.timed(
             ms_queue=1000 * (started - job.submitted),
             ms_total=1000 * (self._clock() - job.submitted),
         )
-
-    def _report_once(self, problem: SpecLspError) -> None:
-        if problem.message not in self._reported:
-            self._reported.add(problem.message)
-            self._events.problem(problem.message, problem.remedy)
 
     def _failed(self, job: CompletionJob, error: SpecLspError) -> None:
         self._request_failed()
@@ -274,7 +246,7 @@ class EngineThread:
         elif reload or not was_enabled:
             self._reload()
         else:
-            self._make_proposer()
+            self._models.make_proposer(settings)
 
     def _reload(self) -> None:
         self._free_weights("loading", "to load it anew")
@@ -292,7 +264,7 @@ class EngineThread:
         if not self._settings.enabled:
             self._set_state("off", EngineUnavailableError("completion is switched off."))
             return
-        if self._weights is not None:
+        if self._models.weights is not None:
             return
         self._set_state("loading", EngineUnavailableError("the model is still loading."))
         report = ProgressReport(self._events, "speclsp/load", "Loading the model")
@@ -304,19 +276,11 @@ class EngineThread:
             report.end()
 
     def _load_models(self, report: ProgressReport) -> None:
-        words = self._loader.words(self._settings)
-        self._take_words(words)
-
         def progress(fraction: float) -> bool:
             report.report(fraction)
             return not self._closing.is_set()
 
-        weights = self._loader.weights(self._settings, words, progress, self._events.log)
-        self._weights = weights
-        self._windows.clear()
-        self._make_proposer()
-        for problem in weights.problems:
-            self._events.problem(problem.message, problem.remedy)
+        weights = self._models.load(self._settings, progress)
         self._loaded(
             model=weights.description,
             draft_model=weights.draft_description,
@@ -332,33 +296,13 @@ class EngineThread:
             if isinstance(error, SpecLspError)
             else EngineError(f"loading the model failed: {error!r}.")
         )
-        self._close_weights("the model could not be loaded")
+        self._models.free("the model could not be loaded")
         self._set_state("failed", known, message=known.message)
         self._events.problem(known.message, known.remedy)
         self._abandon(known)
 
-    def _take_words(self, words: Words) -> None:
-        old = self._words
-        self._words = words
-        if old is None or old.vocabulary.fingerprint != words.vocabulary.fingerprint:
-            self._buffers.forget_tokens()
-            self._on_words(words)
-
-    def _make_proposer(self) -> None:
-        """Make what drafts anew from the settings; without weights there is nothing."""
-        self._proposer = None
-        if self._weights is not None and self._words is not None:
-            self._proposer = self._proposing.make(self._settings, self._words, self._weights)
-
-    def _close_weights(self, why: str) -> None:
-        weights, self._weights = self._weights, None
-        self._proposer = None
-        if weights is not None:
-            weights.close()
-            self._events.log("info", f"freed the model's memory ({why}).")
-
     def _free_weights(self, state: EngineState, why: str) -> None:
-        self._close_weights(why)
+        self._models.free(why)
         reason = "completion is switched off." if state == "off" else "the model is not loaded."
         self._set_state(state, EngineUnavailableError(reason))
         if state == "off":

@@ -132,21 +132,28 @@ class LlamaLoader:
 
     def __init__(self, log: Log) -> None:
         self._log = log
+        self._known: tuple[object, Words] | None = None
 
     def words(self, settings: Settings) -> Words:
-        """Load the target's vocabulary alone."""
+        """Load the target's vocabulary alone; again only where the file or the template changed."""
         # Imported here, so that a missing llama.cpp build is an error of this call, with a
         # remedy, and not of every import of the completer.
         from speclsp.engine.llama.library import route_log  # noqa: PLC0415
         from speclsp.engine.llama.vocabulary import load_vocabulary  # noqa: PLC0415
 
         route_log(lambda level, line: self._log("debug", f"llama.cpp: {level}: {line}"))
-        vocabulary = load_vocabulary(model_files(settings).target)
-        return Words(
-            vocabulary=vocabulary,
-            family=family_for(vocabulary, settings.fim_template),
-            prefixes=TokenPrefixes(vocabulary),
-        )
+        path = model_files(settings).target
+        status = path.stat() if path.is_file() else None
+        key = (path, status and (status.st_mtime_ns, status.st_size), settings.fim_template)
+        if self._known is None or self._known[0] != key:
+            vocabulary = load_vocabulary(path)
+            words = Words(
+                vocabulary=vocabulary,
+                family=family_for(vocabulary, settings.fim_template),
+                prefixes=TokenPrefixes(vocabulary),
+            )
+            self._known = (key, words)
+        return self._known[1]
 
     def weights(self, settings: Settings, words: Words, progress: Progress, log: Log) -> Weights:
         """Load target and draft model; a draft model that fails is a problem, not the end."""
