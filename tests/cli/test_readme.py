@@ -122,7 +122,7 @@ def test_the_picture_is_self_contained() -> None:
     picture = (ROOT / "docs/demo.svg").read_text(encoding="utf-8")
     assert picture.startswith("<svg")
     assert "url(http" not in picture
-    assert "prompt-lookup" in picture
+    assert "suffix" in picture
 
 
 def test_one_sentence_per_line() -> None:
