@@ -20,6 +20,8 @@ from speclsp.settings import Settings
 GROUP = "speclsp.drafters"
 DRAFT_MODEL = "draft"
 NO_DRAFTERS = "none"
+UPSTREAM_NAMES = {"draft-simple": DRAFT_MODEL}
+"""What llama.cpp's ``--spec-type`` calls drafters that have another name here."""
 
 
 def load_drafters(
@@ -56,7 +58,8 @@ def load_drafters(
 def drafter_names(names: str) -> tuple[str, ...]:
     """Split a comma-separated list; doubles and upstream's ``none`` are left out."""
     stripped = (name.strip() for name in names.split(","))
-    return tuple(dict.fromkeys(name for name in stripped if name and name != NO_DRAFTERS))
+    ours = (UPSTREAM_NAMES.get(name, name) for name in stripped)
+    return tuple(dict.fromkeys(name for name in ours if name and name != NO_DRAFTERS))
 
 
 def load_drafter(name: str, settings: Settings) -> Drafter:

@@ -17,6 +17,7 @@ from speclsp.decoding.protocol import Target
 from speclsp.decoding.report import verify_times_line
 from speclsp.decoding.verify_cost import VerifyCost, measure_verify_cost
 from speclsp.drafting.protocol import Drafter
+from speclsp.drafting.registry import DRAFT_MODEL, drafter_names
 from speclsp.errors import ModelError, SpecLspError
 from speclsp.fim.families import FimFamily, family_for
 from speclsp.fim.healing import TokenPrefixes
@@ -123,8 +124,7 @@ def model_files(settings: Settings) -> ModelFiles:
 
 def wants_draft_model(settings: Settings) -> bool:
     """Whether the settings' drafters include the draft model."""
-    names = [name.strip() for name in settings.drafters.split(",")]
-    return settings.speculation and "draft" in names
+    return settings.speculation and DRAFT_MODEL in drafter_names(settings.drafters)
 
 
 class LlamaLoader:

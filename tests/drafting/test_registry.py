@@ -59,7 +59,7 @@ def test_without_a_draft_model_its_name_is_passed_over():
 
 @pytest.mark.parametrize(
     ("names", "expected"),
-    [("", ()), ("none", ()), (" a , b,a,", ("a", "b")), ("draft", ("draft",))],
+    [("", ()), ("none", ()), (" a , b,a,", ("a", "b")), ("draft-simple,draft", ("draft",))],
 )
 def test_names_are_split(names, expected):
     assert drafter_names(names) == expected
