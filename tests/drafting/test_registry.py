@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,8 +11,6 @@ from speclsp.drafting.registry import drafter_names, known_names, load_drafter, 
 from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.errors import DrafterError
 from speclsp.settings import Settings
-
-EXAMPLE = Path(__file__).parents[1] / "data" / "example_drafter"
 
 
 class DraftModel(EmptyDrafter):
@@ -109,55 +101,3 @@ def test_two_drafters_of_one_name_do_not_mix_their_counts(tmp_path, monkeypatch)
     drafters, problems = load_drafters(settings, draft_model=None)
     assert len(drafters) == 1
     assert "calls itself 'prompt-lookup'" in problems[0].message
-
-
-@pytest.fixture(scope="module")
-def installed_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example package in a folder of its own, by pip where that works without a network."""
-    folder = tmp_path_factory.mktemp("site")
-    if importlib.util.find_spec("hatchling") and importlib.util.find_spec("pip"):
-        source = folder / "source"
-        shutil.copytree(EXAMPLE, source)
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
-        command += ["--no-build-isolation", "--target", str(folder / "installed"), str(source)]
-        subprocess.run(command, check=True, capture_output=True, timeout=120)
-    else:
-        shutil.copytree(EXAMPLE / "src", folder / "installed")
-        describe(folder / "installed", "example_drafter", {"identifiers": "example_drafter:create"})
-    return folder / "installed"
-
-
-@pytest.mark.real
-def test_the_example_package_installs_and_drafts(installed_example: Path):
-    """A real completion of the embedded model, with the example's drafts and without any."""
-    prefix = "import os\n\ndef read_text(path):\n    with open(path) as handle:\n"
-    # None of the choices here is nearly even: the two best logits differ by 0.27 or more.
-    prefix += "        return handle.read()\n\ndef read_lines(path):\n    with open("
-    params = {"path": "pkg/mod.py", "prefix": prefix, "suffix": "\n", "nPredict": 32}
-    request = {"jsonrpc": "2.0", "id": 1, "method": "complete", "params": params}
-
-    def complete(*options: str) -> dict:
-        done = subprocess.run(
-            [sys.executable, "-m", "speclsp", "complete", *options],
-            input=json.dumps(request) + "\n",
-            env={**os.environ, "PYTHONPATH": str(installed_example)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        )
-        return json.loads(done.stdout.splitlines()[0])["result"]
-
-    with_example = complete("--drafters", "identifiers")
-    assert with_example["text"] == complete("--no-speculation")["text"]
-    counts = with_example["stats"]["drafters"]["identifiers"]
-    assert counts["nDrafts"] > 0
-    assert 0 <= counts["nAccepted"] <= counts["nDrafted"] == with_example["stats"]["nDrafted"]
-
-
-def test_the_example_is_described_as_it_is():
-    """What the fallback above installs by hand is what the example's pyproject says."""
-    text = (EXAMPLE / "pyproject.toml").read_text(encoding="utf-8")
-    assert (
-        '[project.entry-points."speclsp.drafters"]\nidentifiers = "example_drafter:create"' in text
-    )
