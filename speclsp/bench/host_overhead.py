@@ -191,7 +191,7 @@ def host_benchmark(
     vocabulary = load_vocabulary(path)
     text = Path(__file__).read_text(encoding="utf-8")
     tokens = vocabulary.tokenize(text)
-    model_params, context_params = target_params(settings)
+    model_params, context_params = target_params(settings, model_bytes=path.stat().st_size)
     target = load_target(
         path,
         model_params,
