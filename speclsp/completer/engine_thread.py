@@ -121,10 +121,6 @@ class EngineThread:
         if supersede and running is not None and running.request.uri == job.request.uri:
             running.supersede()
 
-    def run_soon(self, action: Callable[[], None]) -> None:
-        """Run ``action`` on the engine thread before the next completion."""
-        self._queue.put_control(ControlJob(action))
-
     def run_idle(self, key: str, action: Callable[[], None]) -> None:
         """Run ``action`` on the engine thread when nothing else waits, or when closing."""
         self._queue.put_idle(key, ControlJob(action))

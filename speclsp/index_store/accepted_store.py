@@ -117,19 +117,12 @@ class AcceptedStore:
 
     def forget(self, workspace: bytes) -> int:
         """Remove the texts of a workspace, given by its id; returns how many they were."""
-        return self._delete("DELETE FROM accepted WHERE workspace = ?", workspace)
+        return self._database.delete("DELETE FROM accepted WHERE workspace = ?", workspace)
 
     def forget_all(self) -> int:
         """Remove everything; returns how many texts that were."""
-        return self._delete("DELETE FROM accepted")
+        return self._database.delete("DELETE FROM accepted")
 
     def close(self) -> None:
         """Close; calling it again changes nothing."""
         self._database.close()
-
-    def _delete(self, statement: str, *parameters: bytes) -> int:
-        n_removed = self._database.run(
-            lambda connection: connection.execute(statement, parameters).rowcount
-        )
-        self._database.compact()
-        return n_removed

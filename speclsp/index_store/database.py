@@ -71,6 +71,12 @@ class Database:
         with connection:
             return work(connection)
 
+    def delete(self, statement: str, *parameters: bytes) -> int:
+        """Run a DELETE and compact; returns how many rows it removed.  Raises StoreError."""
+        n_removed = self.run(lambda connection: connection.execute(statement, parameters).rowcount)
+        self.compact()
+        return n_removed
+
     def compact(self) -> None:
         """Give what was deleted back to the file system.  Raises StoreError."""
         with self._lock:

@@ -140,22 +140,15 @@ class LearnedStore:
 
     def forget(self, workspace: bytes) -> int:
         """Remove the counts of a workspace, given by its id; returns how many they were."""
-        return self._delete("DELETE FROM ngram WHERE workspace = ?", workspace)
+        return self._database.delete("DELETE FROM ngram WHERE workspace = ?", workspace)
 
     def forget_all(self) -> int:
         """Remove everything; returns how many counts that were."""
-        return self._delete("DELETE FROM ngram")
+        return self._database.delete("DELETE FROM ngram")
 
     def close(self) -> None:
         """Close; calling it again changes nothing."""
         self._database.close()
-
-    def _delete(self, statement: str, *parameters: bytes) -> int:
-        n_removed = self._database.run(
-            lambda connection: connection.execute(statement, parameters).rowcount
-        )
-        self._database.compact()
-        return n_removed
 
     def _make_room(self, connection: sqlite3.Connection, values: dict[str, bytes | int]) -> None:
         """Where there is too much, drop what is least counted, of that the oldest."""
