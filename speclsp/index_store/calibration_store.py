@@ -95,11 +95,7 @@ class CalibrationStore:
 
     def forget_all(self) -> int:
         """Remove everything; returns for how many models that was."""
-        n_removed = self._database.run(
-            lambda connection: connection.execute("DELETE FROM model").rowcount
-        )
-        self._database.compact()
-        return n_removed
+        return self._database.delete("DELETE FROM model")
 
     def close(self) -> None:
         """Close; calling it again changes nothing."""
