@@ -21,6 +21,13 @@ FinishReason = Literal["stop", "length", "deadline", "cancelled"]
 """Why a completion ended: a stop rule or end token, ``n_predict``, the deadline, or a cancel."""
 
 Multiline = Literal["auto", "always", "never"]
+
+Trigger = Literal["automatic", "invoked"]
+"""Whether an editor asked while the user typed, or the user asked."""
+
+AnswerSource = Literal["model", "memory", "filter"]
+"""Who answered: the model, what is known from earlier answers, or a rule that spared the model."""
+
 EngineState = Literal["loading", "ready", "unloaded", "off", "failed"]
 """``unloaded``: the weights were freed after idle time and come back with the next request."""
 
@@ -83,6 +90,9 @@ class CompletionRequest:
     workspace folder that the document lies in.  The fields above come before them."""
     supersede: bool = True
     """False where requests of one document stand side by side (headless use)."""
+    trigger: Trigger = "automatic"
+    n_candidates: int = 1
+    """How many distinct texts are wanted, the best first."""
     wait_for_model: bool = False
     """True queues the request until the models are loaded; False fails it at once instead."""
 
@@ -155,6 +165,16 @@ class RequestStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """Another text for the same place; it has an id of its own, by which it can be accepted."""
+
+    completion_id: str
+    text: str
+    n_replaced: int = 0
+    mean_logprob: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionResult:
     """The text to insert at the cursor, after it ``n_replaced`` characters are taken out."""
 
@@ -164,6 +184,12 @@ class CompletionResult:
     stats: RequestStats
     n_replaced: int = 0
     """Characters (code points) after the cursor, on its line, that ``text`` replaces."""
+    source: AnswerSource = "model"
+    mean_logprob: float | None = None
+    """Mean over the text's tokens of the natural logarithm of their probability by the model, at
+    temperature 1; None where it was not computed."""
+    alternatives: tuple[Alternative, ...] = ()
+    """Further texts, all different, by falling ``mean_logprob``."""
 
     def timed(self, *, ms_queue: float, ms_total: float) -> CompletionResult:
         """Return the result with the times that only the queue knows."""
