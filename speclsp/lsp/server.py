@@ -10,7 +10,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from speclsp import __version__
-from speclsp.lsp import did_show, documents, notebooks
+from speclsp.lsp import did_show, documents, live_statistics, notebooks
 from speclsp.lsp.completion import OPTIONS, completion
 from speclsp.lsp.configuration import did_change_configuration
 from speclsp.lsp.converter import make_converter
@@ -42,6 +42,7 @@ _METHODS: Mapping[str, tuple[Callable[..., Any], Any]] = {
     types.TEXT_DOCUMENT_COMPLETION: (completion, OPTIONS),
     did_show.DID_SHOW: (did_show.did_show_completion, None),
     did_show.DID_PARTIALLY_ACCEPT: (did_show.did_partially_accept_completion, None),
+    live_statistics.STATISTICS: (live_statistics.live_statistics, None),
 }
 
 

@@ -295,10 +295,19 @@ class Session:
             self._log_statistics(self.completer)
 
     def _log_statistics(self, completer: Completer) -> SessionStats | None:
-        stats: SessionStats | None = self.tell("statistics", completer.statistics)
+        stats = self._statistics_of(completer)
         if stats is not None:
             self.editor.log("info", "\n".join(report_lines(stats)))
         return stats
+
+    def _statistics_of(self, completer: Completer) -> SessionStats | None:
+        stats: SessionStats | None = self.tell("statistics", completer.statistics)
+        return stats
+
+    def live_statistics(self) -> SessionStats:
+        """Return the sums so far."""
+        current = self._statistics_of(self.completer) if self.completer is not None else None
+        return current or SessionStats()
 
     def statistics(self) -> SessionStats:
         """Log the statistics block and return what it says."""

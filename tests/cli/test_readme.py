@@ -11,6 +11,7 @@ from speclsp.cli.main import SUBCOMMANDS, LazyGroup, cli
 from speclsp.cli.options import SettingOption, long_option
 from speclsp.cli.settings_table import BEGIN, END, with_settings_table
 from speclsp.lsp import did_show, execute_command
+from speclsp.lsp.live_statistics import STATISTICS
 from speclsp.request import EngineState
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +61,7 @@ def test_every_command_has_its_row(words: str) -> None:
 
 
 def test_what_the_server_knows_beyond_lsp_is_told() -> None:
-    own = (*execute_command.COMMANDS, did_show.DID_SHOW, did_show.DID_PARTIALLY_ACCEPT)
+    own = (*execute_command.COMMANDS, did_show.DID_SHOW, did_show.DID_PARTIALLY_ACCEPT, STATISTICS)
     for name in (*own, "speclsp/status"):
         assert f"| `{name}` |" in README
     (status,) = [line for line in README.splitlines() if line.startswith("| `speclsp/status`")]

@@ -41,6 +41,16 @@ async def test_statistics_are_logged_and_returned(wire: LspWire) -> None:
     assert wire.logged.count("draft acceptance") == 1
 
 
+async def test_live_statistics_write_no_log(wire: LspWire) -> None:
+    wire.open("x")
+    await wire.ghost(0, 1)
+    stats = msgspec.convert(await wire.ask("speclsp/statistics", None), SessionStats)
+    assert stats == wire.completer.statistics()
+    assert "draft acceptance" not in wire.logged
+    wire.server.session.completer = None
+    assert (await wire.ask("speclsp/statistics", {}))["n_requests"] == 0
+
+
 async def test_statistics_come_every_so_many_completions(wire: LspWire) -> None:
     settings = {"settings": {"speclsp": {"statistics_every": 2}}}
     wire.notify("workspace/didChangeConfiguration", settings)
