@@ -80,6 +80,39 @@ class TreeTarget(Target, Protocol):
         """
 
 
+@runtime_checkable
+class ForkTarget(TreeTarget, Protocol):
+    """A target whose cache can be continued in several ways at once, each a token at a time."""
+
+    @property
+    def n_free(self) -> int:
+        """Positions of the KV cache that hold nothing: what forks can grow by, all together."""
+
+    def fork(self, lengths: Sequence[int]) -> None:
+        """Begin forks: fork i shares the first ``lengths[i]`` positions of the cache.
+
+        The cache itself stays as it is.  Forks are forgotten with the next call that is not about
+        forks, whichever that is.
+        Raises ValueError for as many forks as ``n_branches``, or lengths that the cache has not.
+        """
+
+    def decode_forks(self, forks: Sequence[int], tokens: Sequence[int]) -> Logits:
+        """Append ``tokens[j]`` to fork ``forks[j]``, all in one batch.
+
+        Row j of the result (shape [n_forks, n_vocab]) predicts what follows in that fork.
+        Raises :class:`~speclsp.errors.DecodeError`, after which the cache is empty, and
+        ValueError for forks that were not begun, or that have no room.
+        """
+
+    def drop_forks(self) -> None:
+        """Forget all forks; the cache itself stays as it is."""
+
+
+def fork_target(target: Target) -> ForkTarget | None:
+    """Return ``target`` as one that can be forked; None where it cannot."""
+    return target if isinstance(target, ForkTarget) and target.supports_trees else None
+
+
 def tree_target(target: Target) -> TreeTarget | None:
     """Return ``target`` as one that evaluates trees; None where it cannot."""
     return target if isinstance(target, TreeTarget) and target.supports_trees else None

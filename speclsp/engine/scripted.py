@@ -42,6 +42,7 @@ class ScriptedTarget:
         self.n_ubatch = n_ubatch
         self.n_branches = n_branches
         self._tree: tuple[Sequence[int], Sequence[int]] = ((), ())
+        self._forks: list[tuple[int, list[int]]] = []
         self.description = "scripted"
         self.layers = {"scripted": 1}
         self.supports_rollback = True
@@ -62,11 +63,13 @@ class ScriptedTarget:
     def truncate(self, n_tokens: int) -> None:
         """Keep the first ``n_tokens`` positions."""
         self._tree = ((), ())
+        self._forks = []
         del self._cached[n_tokens:]
 
     def decode(self, tokens: Sequence[int], n_logits: int) -> Logits:
         """Append ``tokens`` and return the logits of the last ``n_logits`` of them."""
         self._tree = ((), ())
+        self._forks = []
         self._check(tokens, n_logits)
         self.n_decodes += 1
         self.n_tokens_evaluated += len(tokens)
@@ -83,6 +86,7 @@ class ScriptedTarget:
     ) -> Logits:
         """Append ``pending``; return what follows it and what follows each node of the tree."""
         self._tree = ((), ())
+        self._forks = []
         tree_branches(parents, self.n_branches)
         self._check([*pending, *tokens], len(tokens) + 1)
         self.n_decodes += 1
@@ -103,6 +107,35 @@ class ScriptedTarget:
         check_path(path, parents)
         self._tree = ((), ())
         self._cached.extend(int(tokens[node]) for node in path)
+
+    @property
+    def n_free(self) -> int:
+        """Positions that hold nothing."""
+        return self.n_ctx - len(self._cached) - sum(len(own) for _, own in self._forks)
+
+    def fork(self, lengths: Sequence[int]) -> None:
+        """Begin forks that share the first positions of the cache."""
+        self._tree = ((), ())
+        if len(lengths) >= self.n_branches or not all(0 < n <= len(self._cached) for n in lengths):
+            raise ValueError(f"forks at {list(lengths)} of {len(self._cached)} positions")
+        self._forks = [(length, []) for length in lengths]
+
+    def decode_forks(self, forks: Sequence[int], tokens: Sequence[int]) -> Logits:
+        """Append a token to each of ``forks``; return what follows them."""
+        if not 0 < len(tokens) <= self.n_free or len(set(forks)) != len(tokens):
+            raise ValueError(f"{len(tokens)} tokens for forks {list(forks)}, {self.n_free} free")
+        self.n_decodes += 1
+        self.n_tokens_evaluated += len(tokens)
+        logits = np.zeros((len(tokens), self.n_vocab), dtype=np.float32)
+        for row, (fork, token) in enumerate(zip(forks, tokens, strict=True)):
+            n_shared, own = self._forks[fork]
+            own.append(int(token))
+            logits[row] = self._predict([*self._cached[:n_shared], *own])
+        return logits
+
+    def drop_forks(self) -> None:
+        """Forget all forks."""
+        self._forks = []
 
     def close(self) -> None:
         """Forget everything, as a real target frees its memory."""

@@ -96,6 +96,19 @@ class DecodeBatch:
         )
         self.native_tree.n_tokens = n_tokens
 
+    def fill_forks(
+        self, tokens: Sequence[int], positions: Sequence[int], branches: Sequence[int]
+    ) -> None:
+        """Take one token for each of ``branches``, at a position of its own; all give logits."""
+        n_tokens = len(tokens)
+        self._tokens[:n_tokens] = tokens
+        self._outputs[:n_tokens] = 1
+        self._tree_positions[:n_tokens] = positions
+        self._n_branches[:n_tokens] = 1
+        offsets = np.array(branches, dtype=np.uintp) * self._branches.itemsize
+        self._branch_addresses[:n_tokens] = self._branch_address + offsets
+        self.native_tree.n_tokens = n_tokens
+
     def tokens(self, n_tokens: int) -> list[int]:
         """The first ids as they went in, as plain integers, whatever sequence they came in."""
         ids: list[int] = self._tokens[:n_tokens].tolist()

@@ -46,6 +46,20 @@ class BranchedCache:
                 llama.llama_memory_seq_cp(self._memory, TEXT, branch, n_held, n_text)
                 self._n_held[branch] = n_text
 
+    def fork(self, branch: int, n_text: int) -> None:
+        """Let a branch hold the text's first ``n_text`` positions and nothing else."""
+        if self._n_held[branch] > n_text:
+            self.end_fork(branch, n_text)
+        elif self._n_held[branch] < n_text:
+            held = self._n_held[branch]
+            llama.llama_memory_seq_cp(self._memory, TEXT, branch, held, n_text)
+            self._n_held[branch] = n_text
+
+    def end_fork(self, branch: int, n_text: int) -> None:
+        """Take from a branch what lies behind the text's first ``n_text`` positions."""
+        llama.llama_memory_seq_rm(self._memory, branch, n_text, -1)
+        self._n_held[branch] = min(self._n_held[branch], n_text)
+
     def extended(self, n_branches: int, n_text: int) -> None:
         """Note that the first ``n_branches`` branches got the text up to ``n_text`` directly."""
         for branch in range(1, n_branches):

@@ -36,6 +36,14 @@ class _Tree:
     branches: TreeBranches
 
 
+@dataclass(slots=True)
+class _Fork:
+    """A continuation of its own: it shares ``n_shared`` positions, and has ``n_tokens`` more."""
+
+    n_shared: int
+    n_tokens: int = 0
+
+
 class LlamaTarget:
     """Implements :class:`speclsp.decoding.protocol.Target`; belongs to one thread.
 
@@ -71,6 +79,7 @@ class LlamaTarget:
         self._cache = BranchedCache(memory, n_branches)
         self._n_branches = n_branches
         self._tree: _Tree | None = None
+        self._forks: list[_Fork] = []
         self._batch = DecodeBatch(self._n_batch, self._n_ctx, n_branches)
 
     @property
@@ -268,6 +277,55 @@ class LlamaTarget:
         self._cache.keep_path(tree.branches, path, len(self._cached))
         self._cached.extend(tree.tokens[node] for node in path)
 
+    @property
+    def n_free(self) -> int:
+        """Positions of the KV cache that hold nothing."""
+        return self._n_ctx - len(self._cached) - sum(fork.n_tokens for fork in self._forks)
+
+    def fork(self, lengths: Sequence[int]) -> None:
+        """Begin forks, as :meth:`speclsp.decoding.protocol.ForkTarget.fork` says."""
+        self._forget_tree()
+        if len(lengths) >= self._n_branches:
+            raise ValueError(f"{len(lengths)} forks where {self._n_branches - 1} are the most")
+        if not all(0 < length <= len(self._cached) for length in lengths):
+            raise ValueError(f"forks at {list(lengths)} of {len(self._cached)} positions")
+        self._check_open()
+        for fork_idx, length in enumerate(lengths):
+            self._cache.fork(1 + fork_idx, length)
+        self._forks = [_Fork(length) for length in lengths]
+
+    def decode_forks(self, forks: Sequence[int], tokens: Sequence[int]) -> Logits:
+        """Append a token to each of ``forks``, and return what follows them.
+
+        As :meth:`speclsp.decoding.protocol.ForkTarget.decode_forks` says; the result is a view of
+        llama.cpp's memory that is valid until the next decode.
+        Raises :class:`DecodeError` and :class:`DecodeInterruptedError` as :meth:`decode` does.
+        """
+        n_tokens = len(tokens)
+        if not 0 < n_tokens <= self.n_free or len(set(forks)) != n_tokens:
+            raise ValueError(f"{n_tokens} tokens for forks {list(forks)}, {self.n_free} free")
+        if not all(0 <= fork < len(self._forks) for fork in forks):
+            raise ValueError(f"forks {list(forks)} of {len(self._forks)}")
+        self._check_open()
+        growing = [self._forks[fork] for fork in forks]
+        positions = [fork.n_shared + fork.n_tokens for fork in growing]
+        self._batch.fill_forks(tokens, positions, [1 + fork for fork in forks])
+        try:
+            self._run(self._batch.native_tree, n_tokens)
+        except DecodeError:
+            self.drop_forks()
+            raise
+        for fork in growing:
+            fork.n_tokens += 1
+        return self._logits(n_tokens)
+
+    def drop_forks(self) -> None:
+        """Forget all forks; the cache itself stays as it is."""
+        forks, self._forks = self._forks, []
+        for fork_idx, fork in enumerate(forks):
+            if self._native.is_open:
+                self._cache.end_fork(1 + fork_idx, fork.n_shared)
+
     def close(self) -> None:
         """Free the context and the weights; again changes nothing."""
         self._interrupt.close()
@@ -282,6 +340,9 @@ class LlamaTarget:
         self._n_evaluated += n_tokens
 
     def _forget_tree(self) -> None:
+        """Forget what hangs on the cache and is no part of it: a tree, or forks."""
+        if self._forks:
+            self.drop_forks()
         if self._tree is not None:
             self.keep_path(())
 
@@ -342,6 +403,7 @@ class LlamaTarget:
         self._check_open()
         self._cache.clear()
         self._tree = None
+        self._forks = []
         self._cached.clear()
 
     def _check_open(self) -> None:

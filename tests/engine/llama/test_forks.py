@@ -1,0 +1,117 @@
+"""Forks of a KV cache: each sees the beginning that it shares and its own tokens, nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from speclsp.decoding.protocol import Logits, fork_target
+from speclsp.engine.llama.context import LlamaTarget
+from speclsp.engine.scripted import ScriptedTarget, hashing
+from speclsp.errors import DecodeInterruptedError
+
+pytestmark = pytest.mark.real
+
+TEXT = list(range(100, 160))
+LENGTHS = (60, 31, 12)
+OWN = ((7, 8, 9), (300, 301, 302), (7, 300, 8))
+TOLERANCE = 0.02
+"""Largest difference of a logit between batches of three tokens and of one, in F16."""
+
+
+@pytest.fixture
+def target(target_f16: LlamaTarget) -> LlamaTarget:
+    target_f16.set_interrupt(None)
+    target_f16.truncate(0)
+    target_f16.decode(TEXT, 0)
+    return target_f16
+
+
+def forked(target: LlamaTarget) -> list[Logits]:
+    """Grow all forks by one token after another; return the rows of the last step."""
+    target.fork(LENGTHS)
+    for step in range(3):
+        rows = target.decode_forks([0, 1, 2], [own[step] for own in OWN])
+    return [row.copy() for row in rows]
+
+
+def test_a_fork_sees_its_own_path(target: LlamaTarget) -> None:
+    rows = forked(target)
+    target.drop_forks()
+    for length, own, row in zip(LENGTHS, OWN, rows, strict=True):
+        target.truncate(0)
+        target.decode([*TEXT[:length], *own[:-1]], 0)
+        alone = target.decode(own[-1:], 1)[0]
+        assert np.abs(alone - row).max() < TOLERANCE
+
+
+def test_the_cache_is_as_if_there_had_been_no_forks(target: LlamaTarget) -> None:
+    expected = target.decode([5], 1).copy()
+    target.truncate(len(TEXT))
+    forked(target)
+    assert list(target.cached) == TEXT
+    assert target.n_free == target.n_ctx - len(TEXT) - 9
+    assert np.array_equal(target.decode([5], 1), expected)  # which forgets the forks
+    assert target.n_free == target.n_ctx - len(TEXT) - 1
+    with pytest.raises(ValueError, match="forks"):
+        target.decode_forks([0], [1])
+
+
+def test_trees_and_forks_take_turns(target: LlamaTarget) -> None:
+    expected = target.decode_tree([5], [6, 7], [-1, -1]).copy()
+    target.truncate(len(TEXT))
+    forked(target)
+    assert np.array_equal(target.decode_tree([5], [6, 7], [-1, -1]), expected)
+    target.keep_path([1])
+    assert list(target.cached) == [*TEXT, 5, 7]
+    again = forked(target)
+    target.truncate(len(TEXT))
+    for row, other in zip(again, forked(target), strict=True):
+        assert np.abs(row - other).max() < TOLERANCE
+
+
+def test_some_forks_may_end_before_others(target: LlamaTarget) -> None:
+    rows = forked(target)
+    target.fork(LENGTHS)
+    target.decode_forks([0, 1, 2], [own[0] for own in OWN])
+    target.decode_forks([2, 0], [OWN[2][1], OWN[0][1]])
+    row = target.decode_forks([2], [OWN[2][2]])[0]
+    assert np.abs(row - rows[2]).max() < TOLERANCE
+
+
+def test_interrupted_forks_leave_the_cache_as_it_was(target: LlamaTarget) -> None:
+    expected = target.decode([5], 1).copy()
+    target.truncate(len(TEXT))
+    target.fork(LENGTHS)
+    target.decode_forks([0, 1, 2], [1, 2, 3])
+    target.set_interrupt(lambda: True)
+    with pytest.raises(DecodeInterruptedError):
+        while True:  # the interrupt is seen by a thread of its own
+            target.fork(LENGTHS)
+            target.decode_forks([0, 1, 2], [1, 2, 3])
+    target.set_interrupt(None)
+    assert list(target.cached) == TEXT
+    assert target.n_free == target.n_ctx - len(TEXT)
+    assert np.array_equal(target.decode([5], 1), expected)
+
+
+@pytest.mark.parametrize("lengths", [(0,), (61,), (1,) * 16])
+def test_impossible_forks_are_refused(target: LlamaTarget, lengths: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="fork"):
+        target.fork(lengths)
+
+
+def test_scripted_target_forks_as_the_real_one() -> None:
+    predict = hashing(50)
+    target = ScriptedTarget(predict, 50, n_ctx=64)
+    assert fork_target(target) is target
+    target.decode([1, 2, 3, 4], 0)
+    target.fork([4, 2])
+    target.decode_forks([0, 1], [9, 8])
+    rows = target.decode_forks([1, 0], [7, 6])
+    assert np.array_equal(rows[0], np.float32(predict([1, 2, 8, 7])))
+    assert np.array_equal(rows[1], np.float32(predict([1, 2, 3, 4, 9, 6])))
+    assert target.n_free == 64 - 8
+    target.drop_forks()
+    assert list(target.cached) == [1, 2, 3, 4]
+    assert fork_target(ScriptedTarget(predict, 50, n_branches=1)) is None
