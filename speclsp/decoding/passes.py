@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from speclsp.decoding.protocol import Logits, Target, TreeTarget
-from speclsp.decoding.sampling import RandomSampler, Sampler
+from speclsp.decoding.sampling import LogitRow, RandomSampler, Sampler
 from speclsp.decoding.verify import (
     NO_NODE,
     draft_limit,
@@ -26,6 +26,13 @@ class PassObserver(Protocol):
 
     def observe(self, n_tokens: int, seconds: float, *, branched: bool) -> None:
         """A batch of ``n_tokens`` took ``seconds``; ``branched`` for a tree with branches."""
+
+
+class EmissionObserver(Protocol):
+    """Is told what was emitted, and by which logits."""
+
+    def observe(self, token: int, row: LogitRow) -> None:
+        """``token`` was emitted by the logits ``row``, shape [n_vocab], valid during the call."""
 
 
 @dataclass(slots=True)
@@ -61,6 +68,7 @@ class Passes:
     stop: Callable[[int], bool]
     interrupted: Callable[[], FinishReason | None]
     clock: Callable[[], float]
+    scores: EmissionObserver | None = None
     n_cached: int = 0
     emitted: list[int] = field(default_factory=list)
     counts: PassCounts = field(default_factory=PassCounts)
@@ -130,6 +138,9 @@ class Passes:
         path: list[int] = []
         finish: FinishReason | None = None
         for token, node in verified:
+            if self.scores is not None:
+                # The row behind the node that the token follows; row 0 is that behind the text.
+                self.scores.observe(token, logits[path[-1] + 1 if path else 0])
             self.emitted.append(token)
             if node != NO_NODE:
                 path.append(node)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from speclsp.decoding.passes import Passes, PassObserver
+from speclsp.decoding.passes import EmissionObserver, Passes, PassObserver
 from speclsp.decoding.protocol import Target, tree_target
 from speclsp.decoding.sampling import Sampler
 from speclsp.drafting.chain import DrafterChain
@@ -54,6 +54,7 @@ def generate(
     interrupted: Callable[[], FinishReason | None],
     clock: Callable[[], float],
     observer: PassObserver | None = None,
+    scores: EmissionObserver | None = None,
 ) -> Generation:
     """Continue ``context.prompt`` by at most ``n_predict`` tokens.
 
@@ -63,7 +64,8 @@ def generate(
     ``stop`` is asked once for every emitted token, in order; True ends with ``stop``, and that
     token is the last of the output.  ``interrupted`` is asked before each decode call; a reason
     ends with it and what was emitted so far, as does a decode that is stopped from outside.
-    ``clock`` returns seconds; ``observer`` is told what passes took by it.
+    ``clock`` returns seconds; ``observer`` is told what passes took by it, and
+    ``scores`` each emitted token with the logits that it was chosen by, before ``stop`` is asked.
 
     Afterwards the target's cache holds a prefix of prompt + output, all of it but at most the
     last token unless the request was interrupted.
@@ -86,6 +88,7 @@ def generate(
         stop=stop,
         interrupted=interrupted,
         clock=clock,
+        scores=scores,
     )
     started = clock()
     finish: FinishReason | None = "length" if run.n_predict <= 0 else None

@@ -35,6 +35,12 @@ def forked(target: LlamaTarget) -> list[Logits]:
     return [row.copy() for row in rows]
 
 
+def decode_forks_for_ever(target: LlamaTarget) -> None:
+    while True:
+        target.fork(LENGTHS)
+        target.decode_forks([0, 1, 2], [1, 2, 3])
+
+
 def test_a_fork_sees_its_own_path(target: LlamaTarget) -> None:
     rows = forked(target)
     target.drop_forks()
@@ -85,10 +91,8 @@ def test_interrupted_forks_leave_the_cache_as_it_was(target: LlamaTarget) -> Non
     target.fork(LENGTHS)
     target.decode_forks([0, 1, 2], [1, 2, 3])
     target.set_interrupt(lambda: True)
-    with pytest.raises(DecodeInterruptedError):
-        while True:  # the interrupt is seen by a thread of its own
-            target.fork(LENGTHS)
-            target.decode_forks([0, 1, 2], [1, 2, 3])
+    with pytest.raises(DecodeInterruptedError):  # soon: a thread of its own asks
+        decode_forks_for_ever(target)
     target.set_interrupt(None)
     assert list(target.cached) == TEXT
     assert target.n_free == target.n_ctx - len(TEXT)

@@ -1,0 +1,103 @@
+"""Log-probabilities of what was emitted: from the right rows, whatever was drafted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scripted_drafters import AdversarialDrafter, EmptyDrafter, OracleDrafter
+from scripted_proposers import adversarial_trees, oracle_trees
+
+from speclsp.decoding.sampling import SamplingParams, make_sampler
+from speclsp.decoding.speculate import generate
+from speclsp.decoding.token_scores import TokenScores, log_sum_exp
+from speclsp.drafting.protocol import DraftContext
+from speclsp.engine.scripted import ScriptedTarget, hashing
+
+N_VOCAB = 40
+PROMPT = [3, 1, 4]
+PREDICT = hashing(N_VOCAB)
+
+
+def expected_logprobs(tokens: Sequence[int]) -> list[float]:
+    """From each token's own row, computed alone, in float64."""
+    logprobs = []
+    for idx, token in enumerate(tokens):
+        row = np.float32(PREDICT([*PROMPT, *tokens[:idx]])).astype(np.float64)
+        logprobs.append(float(row[token] - np.log(np.exp(row).sum())))
+    return logprobs
+
+
+def test_log_sum_exp() -> None:
+    row = np.random.default_rng(1).normal(size=5000).astype(np.float32) * 9 + 300
+    exact = math.log(np.exp(row.astype(np.float64) - 300).sum()) + 300
+    assert log_sum_exp(row) == pytest.approx(exact, abs=1e-4)
+    masked = np.array([-np.inf, 2.0, -np.inf], dtype=np.float32)
+    assert log_sum_exp(masked) == 2.0
+    assert math.isnan(log_sum_exp(np.array([np.nan, 1.0], dtype=np.float32)))
+
+
+def test_rivals_are_the_best_others_at_each_place() -> None:
+    scores = TokenScores(n_rivals=2)
+    row: NDArray[np.float32] = np.log(np.array([0.1, 0.4, 0.2, 0.3], dtype=np.float32))
+    scores.observe(3, row)
+    scores.observe(0, row)
+    assert [(r.position, r.token) for r in scores.rivals] == [
+        (0, 1),
+        (0, 2),
+        (1, 1),
+        (1, 3),
+        (1, 2),
+    ]
+    assert [math.exp(r.logprob) for r in scores.rivals[:2]] == pytest.approx([0.4, 0.2], abs=1e-6)
+    assert [math.exp(p) for p in scores.logprobs] == pytest.approx([0.3, 0.1], abs=1e-6)
+
+
+def test_among_allowed_tokens_alone() -> None:
+    allowed: NDArray[np.int64] | None = np.array([3, 0])
+    scores = TokenScores(n_rivals=3, allowed=lambda: allowed)
+    row: NDArray[np.float32] = np.log(np.array([0.1, 0.4, 0.2, 0.3], dtype=np.float32))
+    scores.observe(3, row)
+    assert [math.exp(p) for p in scores.logprobs] == pytest.approx([0.75], abs=1e-6)
+    assert [(r.token, round(math.exp(r.logprob), 6)) for r in scores.rivals] == [(0, 0.25)]
+
+
+def generated(drafter: object, temperature: float, scores: TokenScores) -> tuple[int, ...]:
+    sampler = make_sampler(
+        SamplingParams(temperature=temperature, top_k=5, top_p=0.95, min_p=0.01, seed=4)
+    )
+    return generate(
+        ScriptedTarget(PREDICT, N_VOCAB),
+        DraftContext(prompt=PROMPT),
+        drafter=drafter,  # type: ignore[arg-type]  # drafters and proposers alike
+        sampler=sampler,
+        n_predict=30,
+        stop=lambda _token: False,
+        interrupted=lambda: None,
+        clock=lambda: 0.0,
+        scores=scores,
+    ).tokens
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+@pytest.mark.parametrize("kind", ["none", "chain", "wrong chain", "tree", "wrong tree"])
+def test_every_emitted_token_has_its_own_row(kind: str, temperature: float) -> None:
+    output = generated(EmptyDrafter(), temperature, TokenScores())
+    drafter = {
+        "none": EmptyDrafter(),
+        "chain": OracleDrafter(output),
+        "wrong chain": AdversarialDrafter(output, N_VOCAB),
+        "tree": oracle_trees(output, N_VOCAB, 5),
+        "wrong tree": adversarial_trees(output, N_VOCAB),
+    }[kind]
+    scores = TokenScores(n_rivals=3)
+    assert generated(drafter, temperature, scores) == output
+    assert scores.logprobs == pytest.approx(expected_logprobs(output), abs=1e-5)
+    assert len(scores.rivals) in range(3 * len(output), 4 * len(output) + 1)
+    for rival in scores.rivals:
+        (expected,) = expected_logprobs([*output[: rival.position], rival.token])[rival.position :]
+        assert rival.logprob == pytest.approx(expected, abs=1e-5)
+        assert rival.token != output[rival.position]
