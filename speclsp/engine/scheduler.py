@@ -26,6 +26,7 @@ class FairQueue(Generic[Job, Control]):
         self._control: deque[Control] = deque()
         self._by_document: OrderedDict[str, deque[Job]] = OrderedDict()
         self._idle: OrderedDict[str, Control] = OrderedDict()
+        self._is_drained = False
 
     def put(self, document: str, job: Job, *, supersede: bool) -> list[Job]:
         """Queue a job; returns the older jobs of ``document`` that it supersedes."""
@@ -35,27 +36,30 @@ class FairQueue(Generic[Job, Control]):
             if supersede:
                 jobs.clear()
             jobs.append(job)
-            self._condition.notify()
+            self._condition.notify_all()
             return superseded
 
     def put_control(self, job: Control) -> None:
         """Queue a job that comes before every document's."""
         with self._condition:
             self._control.append(job)
-            self._condition.notify()
+            self._condition.notify_all()
 
     def put_idle(self, key: str, job: Control) -> None:
         """Queue a job for when nothing else waits; a newer one of the same key replaces it."""
         with self._condition:
             self._idle[key] = job
             self._idle.move_to_end(key)
-            self._condition.notify()
+            self._condition.notify_all()
 
     def get(self, timeout_s: float | None) -> Job | Control | None:
         """Take the next job; None when none came within ``timeout_s`` (None waits for ever)."""
         with self._condition:
+            self._is_drained = not self._any()
+            self._condition.notify_all()
             if not self._condition.wait_for(self._any, timeout_s):
                 return None
+            self._is_drained = False
             if self._control:
                 return self._control.popleft()
             if self._by_document:
@@ -70,6 +74,21 @@ class FairQueue(Generic[Job, Control]):
         """Whether a control job or a document's job waits (idle jobs do not count)."""
         with self._condition:
             return bool(self._control or self._by_document)
+
+    def wait_quiet(self, seconds: float) -> bool:
+        """Wait, on the thread that takes, until so long nothing was put in; whether it was so."""
+        with self._condition:
+            return not self._condition.wait_for(self._any, seconds)
+
+    def wait_drained(self, timeout_s: float) -> bool:
+        """Wait until nothing is left and the last job was done; whether that came about."""
+        with self._condition:
+            return self._condition.wait_for(lambda: self._is_drained and not self._any(), timeout_s)
+
+    def take(self, document: str) -> list[Job]:
+        """Remove and return a document's jobs."""
+        with self._condition:
+            return list(self._by_document.pop(document, ()))
 
     def take_all(self) -> list[Job]:
         """Remove and return all documents' jobs; control and idle jobs stay."""
