@@ -43,29 +43,74 @@ WORDS = PieceVocabulary("Fran", "con", "ia", "France", " ", "    ", "   ", " ret
         ("        ", "        "),
         ("\t", "\t"),
         ("x = Fran", "Fran"),
+        ("x = Franc", "Franc"),
+        ("x = Franco", "co"),
+        ("x = Francon", ""),
         ("x = ", " "),
-        ("x\t return", " return"),
-        ("x = é", "é"),
-        ("x = 🙂", "🙂"),
+        ("x\t return", ""),
+        ("x\t retu", " retu"),
+        # Neither is the beginning of a token, nor does a token stand across the place before.
+        ("x = France", ""),
+        ("x = é", ""),
+        ("x = 🙂", ""),
         ("x", ""),
     ],
 )
-def test_the_last_token_of_the_line_is_held_back(line_before, typed):
-    assert held_back(WORDS, line_before) == typed
+def test_what_a_token_may_stand_across_is_held_back(line_before, typed):
+    assert held_back(TokenPrefixes(WORDS), line_before) == typed
 
 
 def test_a_character_split_over_tokens_is_held_back_whole():
-    assert held_back(ByteVocabulary(), "x = é🙂") == "🙂"
+    vocabulary = PieceVocabulary()
+    vocabulary.pieces = ["é🙂".encode()[:3], "🙂".encode()[1:3], "🙂a".encode()[3:]]
+    vocabulary.n_tokens += 3
+    prefixes = TokenPrefixes(vocabulary)
+    assert held_back(prefixes, "x = é🙂") == "é🙂"
+    assert held_back(prefixes, "x = 🙂") == "🙂"
+    assert held_back(prefixes, "x = 🙂!") == ""
+    assert held_back(prefixes, "x = é") == "é"
+    assert held_back(TokenPrefixes(ByteVocabulary()), "x = é🙂") == ""
 
 
-def sampled(vocabulary: PieceVocabulary, typed: str, logits: dict[str, float]) -> list[bytes]:
+def test_a_line_without_a_stable_place_is_held_back_in_part():
+    prefixes = TokenPrefixes(PieceVocabulary("ab", "ba"))
+    typed = held_back(prefixes, "x" + "ab" * 500)
+    assert 96 <= len(typed) < 100
+
+
+@given(st.text(alphabet="Francoi e\tét🙂 ", max_size=12), st.text("Francoi eé🙂", max_size=8))
+def test_the_tokens_before_are_those_of_every_continuation(line_before, continuation):
+    typed = held_back(TokenPrefixes(WORDS), line_before)
+    assert line_before.endswith(typed)
+    shown = WORDS.tokenize(line_before.removesuffix(typed)).tolist()
+    if line_before.strip(" \t"):
+        assert WORDS.tokenize(line_before + continuation).tolist()[: len(shown)] == shown
+
+
+def test_lone_surrogates_are_held_back_as_they_are():
+    assert held_back(TokenPrefixes(PieceVocabulary("?a")), "x = \ud800") == "\ud800"
+
+
+def test_no_word_is_cut_at_the_cursor_where_the_tokenizer_would_not_cut_it():
+    # "Fran" and "ce" would be said one by one; the word has a token of its own.
+    vocabulary = PieceVocabulary("Fran", "France", "ce", "con")
+    assert sampled(vocabulary, "Fran", {"Fran": 4.0, "ce": 9.0, "con": 8.0}, 2) == [b"Fran", b"con"]
+    # A row of broken logits leaves nothing to choose from, and still ends.
+    sampler = HealingSampler(GreedySampler(), TokenPrefixes(vocabulary), vocabulary, "Fran")
+    row = np.full(vocabulary.n_tokens, np.nan, dtype=np.float32)
+    assert all(0 <= sampler.sample(row) < vocabulary.n_tokens for _ in range(3))
+
+
+def sampled(
+    vocabulary: PieceVocabulary, typed: str, logits: dict[str, float], n_tokens: int = 0
+) -> list[bytes]:
     row = np.full(vocabulary.n_tokens, -5.0, dtype=np.float32)
     for piece, logit in logits.items():
         (token,) = vocabulary.tokenize(piece).tolist()
         row[token] = logit
     sampler = HealingSampler(GreedySampler(), TokenPrefixes(vocabulary), vocabulary, typed)
     said: list[bytes] = []
-    while sum(map(len, said)) <= len(typed.encode()):
+    while sum(map(len, said)) <= len(typed.encode()) or len(said) < n_tokens:
         said.append(vocabulary.piece(sampler.sample(row)))
     return said
 
@@ -109,10 +154,16 @@ def test_the_index_equals_a_search_through_all_tokens(data):
 @pytest.mark.real
 @pytest.mark.parametrize(
     ("line_before", "typed"),
-    [("        ", "        "), ("        return", " return"), ("    x = ", " "), ("é", "")],
+    [
+        ("        ", "        "),
+        ("        return", "        return"),
+        ("x = retu", " retu"),
+        ("    x = ", " "),
+        ("self.na", ".na"),
+    ],
 )
-def test_the_embedded_vocabulary_is_healed_at_its_own_tokens(vocabulary, line_before, typed):
-    assert held_back(vocabulary, line_before) == typed
+def test_the_embedded_vocabulary_is_healed_at_a_stable_place(vocabulary, line_before, typed):
+    assert held_back(TokenPrefixes(vocabulary), line_before) == typed
 
 
 @pytest.mark.real
@@ -120,6 +171,8 @@ def test_every_split_of_a_line_is_a_prefix_and_what_is_held_back(vocabulary):
     line = "    def größe(self, name: str) -> dict[str, Any]:  # 🙂 fertig"
     prefixes = TokenPrefixes(vocabulary)
     for end in range(len(line) + 1):
-        typed = held_back(vocabulary, line[:end])
+        typed = held_back(prefixes, line[:end])
         assert line[:end].endswith(typed)
+        shown = vocabulary.tokenize(line[:end].removesuffix(typed)).tolist()
+        assert vocabulary.tokenize(line).tolist()[: len(shown)] == shown
         assert typed == "" or prefixes.going_along_with(typed.encode()).size > 0
