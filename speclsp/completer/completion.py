@@ -115,7 +115,7 @@ def run_completion(
         )
     n_predict = _or(request.n_predict, settings.n_predict)
     rules = stop_rules(settings, request)
-    typed = held_back(bench.words.vocabulary, rules.line_before)
+    typed = held_back(bench.words.prefixes, rules.line_before)
     prefix = request.prefix.removesuffix(typed)
     prompt = _prompt(request, prefix, settings, bench, n_predict)
     context = _draft_context(request, len(typed), prompt, bench, sources)
