@@ -21,6 +21,7 @@ from speclsp.bench.index_tables import (
 )
 from speclsp.bench.source_corpus import source_corpus
 from speclsp.cli.bench_drafters import calibration, drafters
+from speclsp.cli.bench_healing import healing_command
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.engine.models import model_files
@@ -33,6 +34,7 @@ def bench() -> None:
 
 bench.add_command(drafters)
 bench.add_command(calibration)
+bench.add_command(healing_command)
 
 
 @bench.command(cls=SettingsCommand)
