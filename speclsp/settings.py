@@ -24,6 +24,7 @@ Scope = Literal["live", "engine", "restart"]
 
 KvCacheType = Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"]
 FlashAttn = Literal["on", "off", "auto"]
+FimLayout = Literal["anchored", "plain"]
 Multiline = Literal["auto", "always", "never"]
 DraftMode = Literal["auto", "tree", "chain", "first"]
 DraftSamplingMode = Literal["argmax", "sampled"]
@@ -118,6 +119,27 @@ class Settings:
     complete_strings: bool = _setting(
         True, "completion", "Complete inside string literals.", per_language=True
     )
+    debounce_ms: _MinusOneOrMore = _setting(
+        -1,
+        "completion",
+        "Milliseconds that an automatic request waits for the next keystroke before it reaches the "
+        "model; -1 follows the model's measured speed (0 where it is fast, at most 150), and waits "
+        "longer where suggestions were turned down many times in a row.",
+        per_language=True,
+    )
+    automatic_filters: bool = _setting(
+        True,
+        "completion",
+        "Answer automatic requests empty where they cannot help: inside a word, and where the same "
+        "text was turned down twice. A request that the user makes always goes to the model.",
+        per_language=True,
+    )
+    exclude_automatic: list[str] = _setting(
+        [],
+        "completion",
+        "Paths that are not completed automatically, as in .gitignore, relative to the workspace "
+        "folder.",
+    )
     languages: dict[str, dict[str, Any]] = _setting(
         {},
         "completion",
@@ -168,12 +190,47 @@ class Settings:
         "prompt",
         "Most prompt tokens in all; 0 takes 2048, less where the model's context is smaller.",
     )
+    n_jump: _NonNegative = _setting(
+        0,
+        "prompt",
+        "Most prompt tokens that a request at a new place waits for; the rest of the prompt is "
+        "laid out in idle time. 0 takes three eighths of `n_prompt`.",
+    )
+    fim_layout: FimLayout = _setting(
+        "anchored",
+        "prompt",
+        "Where the middle begins: at a line above the cursor, so that a keystroke evaluates only "
+        "what was typed (`anchored`), or at the cursor (`plain`).",
+        aliases=("layout",),
+    )
+    cache_ram: _NonNegative = _setting(
+        512,
+        "prompt",
+        "Most MiB of saved KV states, by which going back to a file or place evaluates nothing; "
+        "0 saves none.",
+        scope="engine",
+    )
     fim_template: str = _setting(
         "",
         "prompt",
         "Fill-in-the-middle prompt of a model that the built-in table does not know, with "
         "{prefix}, {suffix}, and optionally {middle}, {repo}, {path}.",
         scope="engine",
+    )
+
+    # --- memory ---------------------------------------------------------------------------------
+    suggestion_memory: bool = _setting(
+        True,
+        "memory",
+        "Answer text typed as suggested from memory: with the rest of the suggestion, not with what "
+        "the model would say by now; and let a running generation go on while what is typed agrees "
+        "with it.",
+    )
+    prefetch: bool = _setting(
+        True,
+        "memory",
+        "While a suggestion is on screen, complete what follows it in idle time; rests where that "
+        "is seldom used. Off saves power.",
     )
 
     # --- speculation ----------------------------------------------------------------------------
@@ -592,6 +649,13 @@ class Settings:
         20000, "project", "Most files that are indexed per workspace folder."
     )
     exclude: list[str] = _setting([], "project", "More patterns to leave out, as in .gitignore.")
+    mask_secrets: bool = _setting(
+        True,
+        "project",
+        "Put a placeholder in place of passwords, keys and tokens in files and buffers, and suggest "
+        "nothing on their lines, in files that look secret and in ignored ones.",
+        scope="restart",
+    )
     persist: bool = _setting(
         True,
         "project",

@@ -24,6 +24,8 @@ LAYERS = {
     "drafting": 1,
     "decoding": 1,
     "postprocess": 1,
+    "context": 1,
+    "masking": 1,
     "index_store": 1,
     "ngram_store": 1,
     "engine": 2,
@@ -49,7 +51,7 @@ ONLY_IN = {
 }
 
 # L1 computes: no threads, no processes, no network; only the stores touch files.
-PURE = {"fim", "drafting", "decoding", "postprocess"}
+PURE = {"fim", "drafting", "decoding", "postprocess", "context", "masking"}
 IMPURE_MODULES = {
     "threading",
     "subprocess",

@@ -1,14 +1,21 @@
-"""Reads a file as source text, or says why it is none."""
+"""Reads a file as source text, its secrets masked, or says why it is none."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from speclsp.masking.line_scan import kind_of
+from speclsp.masking.masked_text import masked
+
 SkipReason = Literal["unreadable", "huge", "binary", "minified"]
+
+Mask = Callable[[str, str], str]
+"""From a text and the path of its file to the text without secrets."""
 
 _SNIFFED_BYTES: Final = 8192
 _LONGEST_LINE: Final = 20_000
@@ -18,13 +25,13 @@ _DIGEST_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A file's text, and the hash of its bytes that it is known by."""
+    """A file's text, and the hash that it is known by: of its bytes, and of how it was masked."""
 
     text: str
     content: bytes
 
 
-def read_source(path: str, max_file_size: int) -> SourceText | SkipReason:
+def read_source(path: str, max_file_size: int, mask: Mask = masked) -> SourceText | SkipReason:
     """Read a regular file of UTF-8 text; links are not followed, and pipes do not block."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -41,7 +48,14 @@ def read_source(path: str, max_file_size: int) -> SourceText | SkipReason:
         return "binary"
     if _is_minified(text):
         return "minified"
-    return SourceText(text, hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest())
+    # Two files of the same bytes may be masked differently, by their names.
+    digest = hashlib.blake2b(data, digest_size=_DIGEST_BYTES, person=kind_of(path).encode())
+    return SourceText(mask(text, path), digest.digest())
+
+
+def unmasked(text: str, path: str) -> str:  # noqa: ARG001  # a Mask
+    """Return the text as it is, for users who switched masking off."""
+    return text
 
 
 def _decoded(data: bytes) -> str | None:

@@ -1,0 +1,1 @@
+"""Key-like strings in texts, and what takes their place.  Text in, text out."""

@@ -1,0 +1,105 @@
+"""Literals that are given to telling names.
+
+Quoted literals count in every text.  Values without quotes count in configuration files, in lines
+of the form ``NAME=value``, as environment files and shells have them, and where they look random.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, Literal
+
+from speclsp.masking.literal_values import is_key, is_password
+from speclsp.masking.spans import Span
+from speclsp.masking.telling_names import NameKind, TellingName
+
+TextKind = Literal["code", "configuration"]
+
+# Behind the name: its own closing quote or index, and maybe a type.
+_CLOSED: Final = r"[\"'`\])\[0-9]{0,8}[ \t]*"
+_TYPE: Final = r"(?::[ \t]*[A-Za-z_&][\w.\[\]| <>?&*']{0,40}?[ \t]*(?==))?"
+_ASSIGN: Final = r"(?:=>|:=|\+=|\?=|[=!]={1,2}|[=:]|->|<-)[ \t]*[({\[]?[ \t]*"
+_QUOTED: Final = (
+    r"(?:[A-Za-z@$]{0,2})(?P<quote>\"\"\"|'''|\\?\"|\\?'|`)(?P<value>(?:(?!(?P=quote))[^\n])*)"
+)
+
+_ASSIGNED: Final = re.compile(
+    rf"{_CLOSED}{_TYPE}(?:{_ASSIGN}|[({{][ \t]*|[ \t]+(?=[\"'])){_QUOTED}"
+)
+_LISTED: Final = re.compile(rf"[\"'`][ \t]*,[ \t]*{_QUOTED}")
+"""``("api_key", "…")``: the next string may as well be another name, so it has to look random."""
+
+_OPEN: Final = re.compile(rf"{_CLOSED}{_TYPE}(?:=>|:=|[=:])[ \t]*\(?[ \t]*\\?[ \t]*\n")
+"""An assignment whose value begins on the next line."""
+_ALONE: Final = re.compile(rf"[ \t]*{_QUOTED}(?P=quote)[ \t]*[,;)}}\]]*[ \t]*(?=\n|\Z)")
+_BARE_ALONE: Final = re.compile(r"[ \t]+(?:-[ \t]+)?(?P<value>[^\s\"'`]+)[ \t]*(?=\n|\Z)")
+
+_BEFORE_SETTING: Final = re.compile(
+    r"[ \t]*(?:[#;/*\-]+[ \t]*)?(?:(?:export|set|env|declare -x|readonly|local|arg)[ \t]+)?\w*",
+    re.IGNORECASE,
+)
+_BEFORE_CONFIGURED: Final = re.compile(
+    r"[ \t]*(?:[\-#;/]+[ \t]*)?(?:(?:export|set|env|arg)[ \t]+)?[\w.\-:/\[\]]*", re.IGNORECASE
+)
+_ENVIRONMENT_VALUE: Final = re.compile(r"=(?P<value>[^\s\"'`=][^\n]*?)[ \t]*(?=\n|\Z)")
+_CONFIGURED_VALUE: Final = re.compile(
+    r"(?:[ \t]*[=:]|[ \t])[ \t]*(?P<value>[^\s\"'`|>\[{&*!=:][^\n]*?)[ \t]*"
+    r"(?:[ \t][#;][^\n]*)?(?=\n|\Z)"
+)
+_BARE: Final = re.compile(
+    rf"{_CLOSED}(?:=>|:=|[=:])[ \t]*(?P<value>[A-Za-z0-9+/_\-]{{16,}}={{0,2}})(?![\w.(\[])"
+)
+_IDENTIFIER: Final = re.compile(r"[A-Za-z]+[0-9]{0,4}(?:[_\-][A-Za-z0-9]{1,12})*")
+_CODE: Final = re.compile(r"[()\[\]{}<>]|[,;]$|\.\w+\.")
+_CALL: Final = re.compile(r"^[A-Za-z_][\w.:]*(?:\(.*\)|\[.*\]);?$")
+_SETTINGS: Final = {
+    "code": ((_BEFORE_SETTING, _ENVIRONMENT_VALUE, _CODE),),
+    "configuration": (
+        (_BEFORE_SETTING, _ENVIRONMENT_VALUE, _CALL),
+        (_BEFORE_CONFIGURED, _CONFIGURED_VALUE, _CALL),
+    ),
+}
+"""What stands before a name, its value, and what shows that the value is code instead."""
+
+_LONGEST_BEFORE: Final = 80
+
+
+def named_secrets(text: str, name: TellingName, kind: TextKind) -> list[Span]:
+    """Return the literals that are given to a name: on its line, or alone on the next one."""
+    for pattern, is_secret in ((_ASSIGNED, _test(name.kind)), (_LISTED, is_key)):
+        found = pattern.match(text, name.end)
+        if found is not None:
+            return [Span(*found.span("value"))] if is_secret(found["value"]) else []
+    opened = _OPEN.match(text, name.end)
+    if opened is not None:
+        return _on_next_line(text, opened.end(), name.kind)
+    return _bare(text, name, kind)
+
+
+def _on_next_line(text: str, start: int, kind: NameKind) -> list[Span]:
+    quoted = _ALONE.match(text, start)
+    if quoted is not None:
+        return [Span(*quoted.span("value"))] if _test(kind)(quoted["value"]) else []
+    bare = _BARE_ALONE.match(text, start)
+    if bare is not None and is_key(bare["value"]) and not _CODE.search(bare["value"]):
+        return [Span(*bare.span("value"))]
+    return []
+
+
+def _bare(text: str, name: TellingName, kind: TextKind) -> list[Span]:
+    line_start = text.rfind("\n", max(0, name.start - _LONGEST_BEFORE), name.start) + 1
+    if line_start or name.start < _LONGEST_BEFORE:
+        for before, value, code in _SETTINGS[kind]:
+            if before.fullmatch(text, line_start, name.start):
+                found = value.match(text, name.end)
+                if found is not None and not code.search(found["value"]):
+                    return [Span(*found.span("value"))] if _test(name.kind)(found["value"]) else []
+    found = _BARE.match(text, name.end)
+    if found is not None and is_key(found["value"]) and not _IDENTIFIER.fullmatch(found["value"]):
+        return [Span(*found.span("value"))]
+    return []
+
+
+def _test(kind: NameKind) -> Callable[[str], bool]:
+    return is_password if kind == "password" else is_key

@@ -1,0 +1,72 @@
+"""The secrets of a text that lie within one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Final
+
+from speclsp.masking.assignments import TextKind, named_secrets
+from speclsp.masking.literal_values import is_password
+from speclsp.masking.spans import Span
+from speclsp.masking.telling_names import telling_names
+from speclsp.masking.token_patterns import TOKEN_PATTERNS
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_CONFIGURATION_SUFFIXES: Final = _words(
+    """
+    .bash .bat .cfg .cmd .cnf .conf .config .desktop .dockerfile .editorconfig .env .fish .hcl
+    .http .ini .mk .nix .properties .ps1 .rest .service .sh .tf .toml .txt .yaml .yml .zsh
+    """
+)
+_CONFIGURATION_NAMES: Final = (
+    "dockerfile", "containerfile", "makefile", "procfile", ".env", "jenkinsfile"
+)  # fmt: skip
+
+_MAX_AROUND: Final = 1_000
+"""Characters on each side of a needle that a token's expression looks at within its line."""
+
+_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+
+def kind_of(path: str) -> TextKind:
+    """Return whether values without quotes are usual in a file, by its name."""
+    place = PurePosixPath(path.lower().replace("\\", "/"))
+    if place.suffix in _CONFIGURATION_SUFFIXES or place.name.startswith(_CONFIGURATION_NAMES):
+        return "configuration"
+    return "code"
+
+
+def secrets_in_lines(text: str, kind: TextKind) -> list[Span]:
+    """Return the secrets in a text of whole lines, but for blocks of several lines."""
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        lowered = text.translate(_LOWER)  # a few letters have longer lower-case forms
+    spans = list(_known_tokens(text, lowered))
+    for name in telling_names(text, lowered):
+        spans.extend(named_secrets(text, name, kind))
+    return spans
+
+
+def _known_tokens(text: str, lowered: str) -> Iterator[Span]:
+    for pattern in TOKEN_PATTERNS:
+        group = 1 if pattern.expression.groups else 0
+        for needle in pattern.needles:
+            position = lowered.find(needle)
+            while position >= 0:
+                start, end = _line_around(text, position)
+                for found in pattern.expression.finditer(text, start, end):
+                    if not pattern.kind.startswith("password") or is_password(found[group]):
+                        yield Span(*found.span(group))
+                position = lowered.find(needle, max(end, position + 1))
+
+
+def _line_around(text: str, position: int) -> tuple[int, int]:
+    earliest, latest = max(0, position - _MAX_AROUND), position + _MAX_AROUND
+    start = text.rfind("\n", earliest, position) + 1
+    end = text.find("\n", position, latest)
+    return start or earliest, min(len(text), latest) if end < 0 else end

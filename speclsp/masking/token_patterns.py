@@ -1,0 +1,141 @@
+"""Keys and tokens that are known by how they look, whatever stands around them.
+
+Each row names the texts without which it cannot match: searching for those is many times faster
+than the expression.  Least lengths are shorter than the real ones, so that a key is known as one
+while it is still being typed or after its end was cut off.
+
+Sources of the forms: the issuers' documentation of their key formats, and GitHub's list of
+supported secret scanning patterns.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPattern:
+    """One kind of key.  Of a match the group 1 is secret where there is one, else all."""
+
+    kind: str
+    needles: tuple[str, ...]
+    """In lower case; one of them stands in the text, in any case, wherever it matches."""
+    expression: re.Pattern[str]
+
+
+_NOT_IN_A_WORD: Final = r"(?<![A-Za-z0-9_])"
+
+
+def _row(kind: str, needles: str, expression: str) -> TokenPattern:
+    return TokenPattern(kind, tuple(needles.split()), re.compile(_NOT_IN_A_WORD + expression))
+
+
+TOKEN_PATTERNS: Final = (
+    _row(
+        "AWS access key",
+        "akia asia abia acca aroa aida agpa anpa anva aipa",
+        r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA|AROA|AIDA|AGPA|ANPA|ANVA|AIPA)[A-Z0-9]{8,}(?![a-z])",
+    ),
+    _row("GitHub", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_[A-Za-z0-9]{6,}"),
+    _row("GitHub", "github_pat_", r"github_pat_[A-Za-z0-9_]{6,}"),
+    _row(
+        "GitLab",
+        "glpat- glptt- gldt- glrt- glft- glsoat- glcbt- glagent- gloas- glimt- glffct-",
+        r"gl(?:pat|ptt|dt|rt|ft|soat|cbt|agent|oas|imt|ffct)-[A-Za-z0-9_\-]{6,}",
+    ),
+    _row("GitLab", "gr1348941", r"GR1348941[A-Za-z0-9_\-]{6,}"),
+    _row(
+        "Slack", "xoxa- xoxb- xoxe- xoxe. xoxo- xoxp- xoxr- xoxs-", r"xox[abeoprs][\-.][\w\-.]{6,}"
+    ),
+    _row("Slack", "xapp-", r"xapp-\d-[A-Za-z0-9\-]{6,}"),
+    _row(
+        "Slack webhook",
+        "hooks.slack.com",
+        r"hooks\.slack\.com/(?:services|workflows)/([\w/\-]{8,})",
+    ),
+    _row("Discord webhook", "/api/webhooks/", r"discord(?:app)?\.com/api/webhooks/([\w/\-]{8,})"),
+    _row(
+        "Stripe",
+        "sk_live_ sk_test_ rk_live_ rk_test_ pk_live_ pk_test_",
+        r"[srp]k_(?:live|test)_[A-Za-z0-9]{6,}",
+    ),
+    _row("Stripe webhook", "whsec_", r"whsec_[A-Za-z0-9+/=]{8,}"),
+    _row(
+        "OpenAI or Anthropic",
+        "sk-",
+        r"sk-(?:(?:proj|ant|svcacct|admin|or|lf|None)-[\w\-]{8,}|[A-Za-z0-9]{20,})",
+    ),
+    _row("Google", "aiza", r"AIza[A-Za-z0-9_\-]{8,}"),
+    _row("Google", "ya29.", r"ya29\.[A-Za-z0-9_\-]{8,}"),
+    _row("Google", "gocspx-", r"GOCSPX-[A-Za-z0-9_\-]{8,}"),
+    _row("JWT", "eyj", r"eyJ[A-Za-z0-9_\-]{10,}(?:\.[A-Za-z0-9_\-]*){0,4}"),
+    _row("npm", "npm_", r"npm_[A-Za-z0-9]{20,}"),
+    _row("PyPI", "pypi-", r"pypi-AgE[A-Za-z0-9_\-]{8,}"),
+    _row("Hugging Face", "hf_", r"hf_[A-Za-z0-9]{20,}"),
+    _row("SendGrid", "sg.", r"SG\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}"),
+    _row("Mailgun", "key-", r"key-[0-9a-f]{32}(?![0-9a-z])"),
+    _row(
+        "Mailchimp", "-us1 -us2 -us3 -us4 -us5 -us6 -us7 -us8 -us9", r"[0-9a-f]{32}-us\d{1,2}(?!\d)"
+    ),
+    _row("DigitalOcean", "dop_v1_ doo_v1_ dor_v1_", r"do[opr]_v1_[0-9a-f]{8,}"),
+    _row("Shopify", "shpat_ shpca_ shppa_ shpss_", r"shp(?:at|ca|pa|ss)_[0-9A-Fa-f]{8,}"),
+    _row("Square", "sq0atp- sq0csp- sq0idp-", r"sq0(?:atp|csp|idp)-[\w\-]{8,}"),
+    _row("Telegram", ":aa", r"\d{8,10}:AA[\w\-]{30,}"),
+    _row("Databricks", "dapi", r"dapi[0-9a-f]{32}"),
+    _row("HashiCorp Vault", "hvs. hvb. hvr.", r"hv[sbr]\.[\w\-]{12,}"),
+    _row("Terraform Cloud", ".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[\w\-=]{8,}"),
+    _row("age", "age-secret-key-1", r"AGE-SECRET-KEY-1[A-Z0-9]{8,}"),
+    _row("Atlassian", "atatt3", r"ATATT3[\w\-=]{8,}"),
+    _row("Linear", "lin_api_", r"lin_api_[A-Za-z0-9]{8,}"),
+    _row("Notion", "ntn_ secret_", r"(?:ntn_[A-Za-z0-9]{20,}|secret_[A-Za-z0-9]{40,})"),
+    _row("Doppler", "dp.", r"dp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9]{8,}"),
+    _row("New Relic", "nrak-", r"NRAK-[A-Z0-9]{8,}"),
+    _row("Grafana", "glsa_ glc_", r"(?:glsa_\w{8,}|glc_[A-Za-z0-9+/=]{16,})"),
+    _row("Postman", "pmak-", r"PMAK-[0-9a-f\-]{8,}"),
+    _row("Figma", "figd_", r"figd_[\w\-]{8,}"),
+    _row("Supabase", "sbp_", r"sbp_[0-9a-f]{8,}"),
+    _row("PlanetScale", "pscale_", r"pscale_(?:tkn|pw|oauth)_[\w\-.=]{8,}"),
+    _row("RubyGems", "rubygems_", r"rubygems_[0-9a-f]{8,}"),
+    _row("Groq", "gsk_", r"gsk_[A-Za-z0-9]{20,}"),
+    _row("Replicate", "r8_", r"r8_[A-Za-z0-9]{20,}"),
+    _row("xAI", "xai-", r"xai-[A-Za-z0-9]{20,}"),
+    _row("Perplexity", "pplx-", r"pplx-[A-Za-z0-9]{20,}"),
+    _row("Docker Hub", "dckr_pat_", r"dckr_pat_[\w\-]{8,}"),
+    _row("password in a URL", "://", r"[A-Za-z][A-Za-z0-9+.\-]*://[^\s/:@\"'<>]*:([^\s\"'<>]+)@"),
+    _row(
+        "password in a query",
+        "password= passwd= pwd= token= secret= apikey= api_key= access_key= sig= signature= key=",
+        r"(?<=[?&;])(?i:password|passwd|pwd|(?:access_?|auth_?|refresh_?|sas_?)?token|(?:client_?)?"
+        r"secret|api_?key|access_?key|account_?key|shared_?access_?key|signature|sig)="
+        r"([^\s&;\"'`<>{}$%]{4,}(?:%[0-9A-Fa-f]{2}[^\s&;\"'`<>{}$%]*)*)",
+    ),
+    _row(
+        "connection string",
+        "password= pwd= accountkey= sharedaccesskey=",
+        r"(?i:password|pwd|accountkey|sharedaccesskey)\s?=\s?([^;\s\"'`]+)(?=;|\"|'|`)",
+    ),
+    _row(
+        "authorization header",
+        "bearer basic",
+        r"(?i:bearer|basic)[ \t]+(?=[A-Za-z._~+/\-]*[0-9=])([A-Za-z0-9._~+/=\-]{8,})",
+    ),
+    _row(
+        "password of a command line",
+        "--pass --pwd --token --secret --api",
+        r"(?<=[\s\"'])--(?:[a-z]+-)*(?:password|passwd|pwd|passphrase|token|secret|api-?key)"
+        r"(?:=|\s+|\"\s*,\s*\"|'\s*,\s*')(?![a-z]+[,.;:)]?(?:\s|$))([^\s\"'$<{=\-\[(][^\s\"']{3,})",
+    ),
+    _row(
+        "password of a command line",
+        "curl wget",
+        r"-u[ \t=]*[\"']?[\w.@\-]+:([^\s\"'$:]{3,})(?=[\s\"']|$)",
+    ),
+    _row("password in SQL", "identified", r"(?i:identified\s+by(?:\s+password)?)\s+'([^']+)"),
+    _row(
+        "password in XML",
+        "password> passwd> secret> token> apikey> passphrase>",
+        r"(?i:<[\w:.\-]*(?:password|passwd|secret|token|apikey|passphrase)>)\s*([^<\s$#{][^<]*)<",
+    ),
+)

@@ -1,0 +1,103 @@
+"""What is no secret stays; what is kept up to date equals what is made anew."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from planted_secrets import planted_secrets
+
+from speclsp.masking.masked_text import PLACEHOLDER, MaskedText, masked
+
+HARMLESS = """
+token = lexer.next_token()
+token = "comma"
+TOKEN_RE = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")
+password = getpass.getpass("Password: ")
+password: str = ""
+def login(user: str, password: str, token: Token | None = None) -> None:
+parser.add_argument("--password", help="The password of the database.")
+"password": "Password",
+"enter_password": "Enter your password",
+password = os.environ["DB_PASSWORD"]
+password = f"{password}"
+DATABASE_URL = "postgresql://localhost:5432/app"
+url = f"https://{user}:{password}@{host}/"
+api_key = settings.api_key
+API_KEY: ${{ secrets.API_KEY }}
+secret: ${SECRET}
+"integrity": "sha512-oB9p6hTqQ5yKkAbTLvAuWcSCoJkOfUUVXr0KZuzJqR9NQjWDn5Bv8Tqk3NtRzLQ6vNsuDTmcb==",
+hash = "9e107d9d372bb6826bd81d3542a419d6"
+"commit": "2fd4e1c67a2d28fced849ee1bb76e7391b93eb12"
+sha256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+key = sorted(keys, key=lambda key: key.lower())
+public_key = "ssh-ed25519"
+for token in tokens: print(token)
+tokenizer.ggml.eos_token_id = 151643
+max_tokens = 4096
+access_token_url = "https://example.org/oauth2/token"
+token_file = "/run/secrets/token"
+token_path: ./config/token.json
+data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAUAAAAFCAYAAACNbyblAAAAHElEQVQI12P4
+-----BEGIN CERTIFICATE-----
+MIIBszCCAVmgAwIBAgIUQ0jZ
+-----END CERTIFICATE-----
+""".strip("\n")
+
+
+@pytest.mark.parametrize("line", HARMLESS.split("\n"))
+@pytest.mark.parametrize("name", ["a.py", "a.yml"])
+def test_a_harmless_line_stays(line: str, name: str) -> None:
+    assert masked(line + "\n", name) == line + "\n"
+
+
+def test_letters_whose_lower_case_is_longer_shift_nothing() -> None:
+    assert masked('İİİ\npassword = "hunter22"\n', "a.py") == f'İİİ\npassword = "{PLACEHOLDER}"\n'
+
+
+def test_a_block_without_its_end_is_masked_as_far_as_it_goes() -> None:
+    begin = "-----BEGIN RSA PRIVATE KEY-----"
+    text = f"{begin}\nMIIBOgIBAAJBAKj34GkxFhD9\nvN1sw7Lk4G2r0sQ1u2w\n\ndef f(x):\n    return x\n"
+    assert masked(text, "a.py") == f"{begin}{PLACEHOLDER}\n\ndef f(x):\n    return x\n"
+
+
+def test_any_edits_give_what_masking_the_whole_text_gives() -> None:
+    rng = random.Random(7)
+    pieces = (
+        [p.lines for p in planted_secrets()] + HARMLESS.split("\n") + ["", "x = (", "secret = ("]
+    )
+    lines = [rng.choice(pieces) for _ in range(60)]
+    text = MaskedText("a.py")
+    for _ in range(400):
+        at = rng.randrange(len(lines))
+        lines[at : at + rng.randrange(3)] = [rng.choice(pieces) for _ in range(rng.randrange(3))]
+        lines = lines or [""]
+        whole = "\n".join(lines)
+        if rng.random() < 0.5:  # an edit inside of a line
+            start = rng.randrange(len(whole) + 1)
+            whole = (
+                whole[:start] + rng.choice(["", '"', "\n", "k"]) + whole[start + rng.randrange(4) :]
+            )
+            lines = whole.split("\n")
+        text.update(whole)
+        assert text.text == masked(whole, "a.py")
+
+
+def test_a_keystroke_looks_at_the_lines_that_changed_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    from speclsp.masking import masked_text
+
+    real = masked_text.secrets_in_lines
+
+    def counting(text: str, kind: str):
+        seen.append(len(text))
+        return real(text, kind)
+
+    monkeypatch.setattr(masked_text, "secrets_in_lines", counting)
+    line = "value = function(argument, other_argument)\n"
+    text = MaskedText("a.py")
+    text.update(line * 10_000)
+    for n_typed in range(1, 9):
+        text.update(line * 5_000 + "password"[:n_typed] + "\n" + line * 5_000)
+    assert seen[0] == 10_000 * len(line)
+    assert max(seen[1:]) <= 4 * len(line)
