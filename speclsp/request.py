@@ -151,6 +151,9 @@ class RequestStats:
     n_draft_depths: int = 0
     """Sum of the drafts' depths: a draft without branches is as deep as it is long."""
     n_single_passes: int = 0
+    n_alternative_tokens: int = 0
+    """Tokens evaluated for alternatives to the text; they count nowhere else."""
+    n_alternative_passes: int = 0
     drafters: dict[str, DrafterStats] = field(default_factory=dict)
     ms_queue: float = 0.0
     ms_tokenize: float = 0.0
@@ -161,6 +164,7 @@ class RequestStats:
     ms_verify: float = 0.0
     """Inside llama_decode after the prefill."""
     ms_single_passes: float = 0.0
+    ms_alternatives: float = 0.0
     ms_total: float = 0.0
 
 
@@ -189,7 +193,10 @@ class CompletionResult:
     """Mean over the text's tokens of the natural logarithm of their probability by the model, at
     temperature 1; None where it was not computed."""
     alternatives: tuple[Alternative, ...] = ()
-    """Further texts, all different, by falling ``mean_logprob``."""
+    """Further texts, all different, by falling ``mean_logprob``.  ``text`` comes first whatever
+    theirs is: it is what a request for one text gives."""
+    withheld: bool = False
+    """Whether there was a text, too uncertain to be shown; ``mean_logprob`` is that text's."""
 
     def timed(self, *, ms_queue: float, ms_total: float) -> CompletionResult:
         """Return the result with the times that only the queue knows."""
@@ -226,6 +233,8 @@ class SessionStats:
     n_empty: int = 0
     n_cancelled: int = 0
     n_failed: int = 0
+    n_withheld: int = 0
+    """Requests whose text was too uncertain to be shown; they count as empty, too."""
     n_shown: int = 0
     n_accepted_items: int = 0
     n_partially_accepted: int = 0

@@ -43,7 +43,7 @@ class SessionRecorder:
 
     def __init__(self) -> None:
         self._n_requests = self._n_completions = self._n_empty = 0
-        self._n_cancelled = self._n_failed = 0
+        self._n_cancelled = self._n_failed = self._n_withheld = 0
         self._n_shown = self._n_accepted_items = self._n_partially_accepted = 0
         self._n_chars_accepted = 0
         self._totals = RequestStats()
@@ -62,6 +62,7 @@ class SessionRecorder:
             self._n_completions += 1
         else:
             self._n_empty += 1
+            self._n_withheld += result.withheld
         stats = result.stats
         self._totals = summed(self._totals, stats)
         if stats.n_target_passes:
@@ -117,6 +118,7 @@ class SessionRecorder:
             n_empty=self._n_empty,
             n_cancelled=self._n_cancelled,
             n_failed=self._n_failed,
+            n_withheld=self._n_withheld,
             n_shown=self._n_shown,
             n_accepted_items=self._n_accepted_items,
             n_partially_accepted=self._n_partially_accepted,
