@@ -45,6 +45,12 @@ class ForkCounts:
     n_passes: int = 0
     seconds: float = 0.0
 
+    def add(self, other: ForkCounts) -> None:
+        """Take what growing more forks took."""
+        self.n_tokens += other.n_tokens
+        self.n_passes += other.n_passes
+        self.seconds += other.seconds
+
 
 def best_rivals(
     rivals: Sequence[Rival], n_rivals: int, n_tokens: int, *, excluded: Collection[int] = ()

@@ -119,6 +119,13 @@ class SeededSampler:
         """Return the same sampling for drafts, with random numbers of its own."""
         return DraftSampler(self.params, self._generator.jumped())
 
+    def for_fork(self, fork_idx: int) -> SeededSampler:
+        """Return the same sampling for a further text, with random numbers of its own."""
+        sampler = SeededSampler(self.params)
+        # The first jump's numbers are the drafts'.
+        sampler._generator = self._generator.jumped(2 + fork_idx)
+        return sampler
+
     def skip(self, n_tokens: int) -> None:
         """Use up the numbers of ``n_tokens`` tokens, to go on in the middle of a seeded run."""
         self._generator.advance(n_tokens)

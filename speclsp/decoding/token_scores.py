@@ -9,14 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from speclsp.decoding.sampling import LogitRow, best_tokens
-
-TokenIds: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,34 +30,37 @@ class TokenScores:
 
     A token's log-probability is ln p(token | what stands before it), natural logarithm, at
     temperature 1 and without the sampler's filters, whatever the token was drawn with.  Where
-    ``allowed`` gives token ids, as token healing does, it is that among these: what the user typed
-    already is given, and it costs the suggestion nothing that the model would have typed it
-    otherwise.
+    ``chosen_by`` gives a row, as token healing does, that one counts: what the user typed already
+    is given, and it costs the suggestion nothing that the model would have typed it otherwise.
     """
 
     def __init__(
-        self, *, n_rivals: int = 0, allowed: Callable[[], TokenIds | None] = lambda: None
+        self, *, n_rivals: int = 0, chosen_by: Callable[[], LogitRow | None] = lambda: None
     ) -> None:
-        """``n_rivals`` tokens are kept for each place, the most probable ones first."""
+        """``n_rivals`` tokens are kept for each place, the most probable ones first.
+
+        ``chosen_by`` is asked for each token after it was sampled; it gives the logits that are
+        left, -inf for tokens that were not to be had, or None for those of the model.
+        """
         self._n_rivals = n_rivals
-        self._allowed = allowed
+        self._chosen_by = chosen_by
         self.logprobs: list[float] = []
         """Of each emitted token."""
         self.rivals: list[Rival] = []
 
     def observe(self, token: int, row: LogitRow) -> None:
         """Take the next emitted token and the logits that it was chosen by, shape [n_vocab]."""
-        allowed = self._allowed()
-        logits = row if allowed is None else row[allowed]
-        log_total = log_sum_exp(logits)
+        restricted = self._chosen_by()
+        if restricted is not None:
+            row = restricted
+        log_total = log_sum_exp(row)
         self.logprobs.append(float(row[token]) - log_total)
         if not self._n_rivals:
             return
         position = len(self.logprobs) - 1
-        for idx in best_tokens(logits, float(logits.max()), self._n_rivals + 1).tolist():
-            rival = idx if allowed is None else int(allowed[idx])
-            if rival != token:
-                logprob = float(row[rival]) - log_total
+        for rival in best_tokens(row, float(row.max()), self._n_rivals + 1).tolist():
+            logprob = float(row[rival]) - log_total
+            if rival != token and math.isfinite(logprob):
                 self.rivals.append(Rival(position, rival, logprob))
 
 

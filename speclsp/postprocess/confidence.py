@@ -28,10 +28,8 @@ class TextScores:
     starts: tuple[int, ...]
     """For each token, how many bytes of the text that are no white space stand before it."""
 
-    @property
-    def n_tokens(self) -> int:
-        """How many tokens the text took."""
-        return len(self.logprobs)
+    end: int
+    """The index behind the last of them, among all tokens that were emitted."""
 
     def mean(self, text: str) -> float | None:
         """Return the mean over the tokens of ``text``, which the whole text begins with.
@@ -46,8 +44,8 @@ class TextScores:
 
 def text_scores(
     pieces: Sequence[bytes], logprobs: Sequence[float], text: str, *, typed: str = ""
-) -> tuple[TextScores, int]:
-    """Return the scores of the tokens of ``text``, and the index behind its last token.
+) -> TextScores:
+    """Return the scores of the tokens of ``text``.
 
     ``pieces`` are the bytes of all emitted tokens, which begin with ``typed``, what the user had
     typed already.
@@ -61,8 +59,37 @@ def text_scores(
         for idx in range(len(pieces))
         if begins[idx + 1] > n_typed and pieces[idx] and starts[idx] < n_dense
     ]
-    scores = TextScores(tuple(logprobs[idx] for idx in own), tuple(starts[idx] for idx in own))
-    return scores, own[-1] + 1 if own else 0
+    return TextScores(
+        logprobs=tuple(logprobs[idx] for idx in own),
+        starts=tuple(starts[idx] for idx in own),
+        end=own[-1] + 1 if own else 0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What of a text is shown."""
+
+    text: str
+    n_replaced: int
+    mean_logprob: float | None
+    """Of the text; where it is withheld, of what was not shown."""
+    withheld: bool = False
+
+
+def verdict(text: str, n_replaced: int, scores: TextScores, threshold: float) -> Verdict:
+    """Withhold a text whose mean log-probability is below ``threshold``, or cut it.
+
+    It is cut at its last line up to which the mean reaches the threshold, but not where it
+    replaces something behind the cursor, which was found for all of it.
+    """
+    mean = scores.mean(text)
+    if mean is None or mean >= threshold:
+        return Verdict(text, n_replaced, mean)
+    part = "" if n_replaced else confident_part(text, scores, threshold)
+    if part.strip():
+        return Verdict(part, 0, scores.mean(part))
+    return Verdict("", 0, mean, withheld=True)
 
 
 def confident_part(text: str, scores: TextScores, threshold: float) -> str:

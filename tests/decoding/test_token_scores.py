@@ -56,10 +56,11 @@ def test_rivals_are_the_best_others_at_each_place() -> None:
     assert [math.exp(p) for p in scores.logprobs] == pytest.approx([0.3, 0.1], abs=1e-6)
 
 
-def test_among_allowed_tokens_alone() -> None:
-    allowed: NDArray[np.int64] | None = np.array([3, 0])
-    scores = TokenScores(n_rivals=3, allowed=lambda: allowed)
+def test_among_the_tokens_that_are_to_be_had() -> None:
     row: NDArray[np.float32] = np.log(np.array([0.1, 0.4, 0.2, 0.3], dtype=np.float32))
+    left = row.copy()
+    left[1:3] = -np.inf
+    scores = TokenScores(n_rivals=3, chosen_by=lambda: left)
     scores.observe(3, row)
     assert [math.exp(p) for p in scores.logprobs] == pytest.approx([0.75], abs=1e-6)
     assert [(r.token, round(math.exp(r.logprob), 6)) for r in scores.rivals] == [(0, 0.25)]

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from speclsp.postprocess.confidence import confident_part, text_scores
+from speclsp.postprocess.confidence import Verdict, confident_part, text_scores, verdict
 
 # (pieces with their log-probabilities, typed, text, the log-probabilities that count, tokens used)
 CASES = {
@@ -27,15 +27,15 @@ def test_tokens_of_the_text_count(name: str) -> None:
     *tokens, typed, text, counting, n_used = CASES[name]
     pieces = [p if isinstance(p, bytes) else p.encode() for p, _ in tokens]
     logprobs = [logprob for _, logprob in tokens]
-    scores, used = text_scores(pieces, logprobs, text, typed=typed)
+    scores = text_scores(pieces, logprobs, text, typed=typed)
     expected = logprobs if counting is None else counting
     assert list(scores.logprobs) == expected
-    assert used == n_used
+    assert scores.end == n_used
     assert scores.mean(text) == (sum(expected) / len(expected) if expected else None)
 
 
 def test_no_mean_of_broken_logits() -> None:
-    scores, _ = text_scores([b"a"], [math.nan], "a")
+    scores = text_scores([b"a"], [math.nan], "a")
     assert scores.mean("a") is None
     assert confident_part("a", scores, -100.0) == ""
 
@@ -52,10 +52,35 @@ def test_no_mean_of_broken_logits() -> None:
 def test_cut_at_the_last_confident_line(threshold: float, expected: str) -> None:
     pieces = [b"a =", b" 1", b"\n", b"b =", b" 2", b"\n", b"c"]
     logprobs = [-0.1, -0.1, -0.1, -2.0, -2.0, -2.0, -8.0]
-    scores, _ = text_scores(pieces, logprobs, "a = 1\nb = 2\nc")
+    scores = text_scores(pieces, logprobs, "a = 1\nb = 2\nc")
     assert confident_part("a = 1\nb = 2\nc", scores, threshold) == expected
 
 
 def test_a_later_line_may_lift_an_earlier_one() -> None:
-    scores, _ = text_scores([b"a", b"\n", b"bcd"], [-3.0, -0.1, -0.1], "a\nbcd")
+    scores = text_scores([b"a", b"\n", b"bcd"], [-3.0, -0.1, -0.1], "a\nbcd")
     assert confident_part("a\nbcd", scores, -1.2) == "a\nbcd"
+
+
+PIECES = [b"a =", b" 1", b"\n", b"b", b")"]
+LOGPROBS = [-0.1, -0.1, -0.1, -4.0, -4.0]
+
+
+@pytest.mark.parametrize(
+    ("n_replaced", "threshold", "expected"),
+    [
+        (0, -9.0, Verdict("a = 1\nb)", 0, pytest.approx(-1.66))),
+        (1, -9.0, Verdict("a = 1\nb)", 1, pytest.approx(-1.66))),
+        (0, -1.0, Verdict("a = 1", 0, pytest.approx(-0.1))),
+        # What replaces a bracket is taken as it is or not at all.
+        (1, -1.0, Verdict("", 0, pytest.approx(-1.66), withheld=True)),
+        (0, -0.01, Verdict("", 0, pytest.approx(-1.66), withheld=True)),
+    ],
+)
+def test_verdict(n_replaced: int, threshold: float, expected: Verdict) -> None:
+    text = "a = 1\nb)"
+    scores = text_scores(PIECES, LOGPROBS, text)
+    assert verdict(text, n_replaced, scores, threshold) == expected
+
+
+def test_nothing_said_is_not_withheld() -> None:
+    assert verdict("", 0, text_scores([], [], ""), -1.0) == Verdict("", 0, None)

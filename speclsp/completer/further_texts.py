@@ -1,0 +1,200 @@
+"""Alternatives to a completion: other texts for the same place, behind the same prefill.
+
+They part from the first text where the model was least sure of it (see
+:mod:`speclsp.decoding.forks`), and are chosen, grown and ranked by rules alone: the same request
+has the same alternatives.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from speclsp.decoding.forks import Fork, ForkCounts, best_rivals, grow_forks
+from speclsp.decoding.protocol import Target, fork_target
+from speclsp.decoding.sampling import Sampler, SamplingParams, SeededSampler, make_sampler
+from speclsp.decoding.token_scores import Rival, TokenScores
+from speclsp.engine.models import Words
+from speclsp.errors import DecodeError
+from speclsp.fim.healing import HealingSampler
+from speclsp.postprocess.confidence import TextScores, text_scores
+from speclsp.postprocess.stopping import CompletedText, CompletionText
+from speclsp.request import Alternative, CompletionRequest, FinishReason
+
+N_ROUNDS = 2
+"""How often forks are grown where the first ones said the same as another text, or nothing."""
+
+
+def n_rivals(request: CompletionRequest) -> int:
+    """Return how many other tokens to keep at each place, for the texts that a request wants."""
+    return max(0, request.n_candidates - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextMaker:
+    """Makes what each text of one request is grown with: a sampler, and stop rules."""
+
+    words: Words
+    params: SamplingParams
+    typed: str
+    """What the user typed and the prompt leaves out; each text says it again first."""
+    new_text: Callable[[], CompletionText]
+
+    def sampler(self) -> Sampler:
+        """Return the request's own sampler."""
+        return self._healing(make_sampler(self.params))
+
+    def fork_sampler(self, fork_idx: int, said: Sequence[int]) -> Sampler | None:
+        """Return a sampler for a text of which ``said`` was said; its draws are its own.
+
+        None where the last of ``said`` may not follow the others.
+        """
+        sampler = make_sampler(self.params)
+        if isinstance(sampler, SeededSampler):
+            sampler = sampler.for_fork(fork_idx)
+        healing = self._healing(sampler)
+        if isinstance(healing, HealingSampler):
+            for token in said[:-1]:
+                healing.said(token)
+            if healing.refuses(said[-1]):
+                return None
+            healing.said(said[-1])
+        return healing
+
+    def scores(self, sampler: Sampler, *, n_rivals: int = 0) -> TokenScores:
+        """Return what scores the tokens of a text that ``sampler`` chooses."""
+        if isinstance(sampler, HealingSampler):
+            return TokenScores(n_rivals=n_rivals, chosen_by=lambda: sampler.chosen_by)
+        return TokenScores(n_rivals=n_rivals)
+
+    def mean_logprob(self, tokens: Sequence[int], scores: TokenScores, text: str) -> float | None:
+        """Return the mean log-probability of a finished text."""
+        return self.text_scores(tokens, scores, text).mean(text)
+
+    def text_scores(self, tokens: Sequence[int], scores: TokenScores, text: str) -> TextScores:
+        """Return the scores of those of ``tokens`` that a finished text is made of."""
+        pieces = [self.words.vocabulary.piece(token) for token in tokens]
+        return text_scores(pieces, scores.logprobs, text, typed=self.typed)
+
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        """The tokens that end a text."""
+        return self.words.vocabulary.end_tokens | self.words.family.end_tokens
+
+    def _healing(self, sampler: Sampler) -> Sampler:
+        if not self.typed:
+            return sampler
+        return HealingSampler(sampler, self.words.prefixes, self.words.vocabulary, self.typed)
+
+
+class FurtherTexts:
+    """The alternatives of one request, and what growing them took."""
+
+    def __init__(
+        self, maker: TextMaker, emitted: Sequence[int], scores: TokenScores, first: CompletedText
+    ) -> None:
+        """``emitted`` are the tokens that the ``first`` text was made of, with their scores."""
+        self._maker = maker
+        self._emitted = emitted
+        self._scores = scores
+        self._first = first
+        self._n_forks = 0
+        self._known = {_sense(first.text), ""}
+        self.alternatives: list[Alternative] = []
+        self.failures: list[DecodeError] = []
+        self.counts = ForkCounts()
+
+    def grow(
+        self,
+        target: Target,
+        n_prompt: int,
+        *,
+        n_wanted: int,
+        n_predict: int,
+        interrupted: Callable[[], FinishReason | None],
+        clock: Callable[[], float],
+    ) -> None:
+        """Grow ``n_wanted`` texts, less where there are not as many or time ends.
+
+        Where decoding fails, what was finished stays, and :attr:`failures` tells.
+        """
+        forkable = fork_target(target)
+        if forkable is None:
+            return
+        begun = filter(None, map(self._fork, self._places_to_part()))
+        for _ in range(N_ROUNDS):
+            n_forks = min(n_wanted - len(self.alternatives), forkable.n_branches - 1)
+            made = list(itertools.islice(begun, n_forks))
+            if not made or interrupted() is not None:
+                break
+            try:
+                counts = grow_forks(
+                    forkable,
+                    n_prompt,
+                    [fork for fork, _ in made],
+                    n_predict=n_predict,
+                    interrupted=interrupted,
+                    clock=clock,
+                )
+            except DecodeError as error:
+                self.failures.append(error)
+                break
+            self.counts.add(counts)
+            for fork, text in made:
+                self._take(fork, text)
+        self.alternatives.sort(key=_falling)
+
+    def _places_to_part(self) -> list[Rival]:
+        rivals = self._scores.rivals
+        text = self._maker.text_scores(self._emitted, self._scores, self._first.text)
+        return best_rivals(rivals, len(rivals), text.end, excluded=self._maker.end_tokens)
+
+    def _fork(self, rival: Rival) -> tuple[Fork, CompletionText] | None:
+        self._n_forks += 1
+        shared = self._emitted[: rival.position]
+        tokens = [*shared, rival.token]
+        sampler = self._maker.fork_sampler(self._n_forks, tokens)
+        if sampler is None:
+            return None
+        text = self._maker.new_text()
+        for token in shared:
+            text.feed(token)
+        scores = self._maker.scores(sampler)
+        scores.logprobs = [*self._scores.logprobs[: rival.position], rival.logprob]
+        fork = Fork(
+            tokens=tokens,
+            n_shared=rival.position,
+            sampler=sampler,
+            stop=text.feed,
+            scores=scores,
+        )
+        return fork, text
+
+    def _take(self, fork: Fork, text: CompletionText) -> None:
+        done = text.finish()
+        content = done.text
+        if fork.finish in ("deadline", "cancelled"):
+            # Its last line is not finished, and there is no room to say so.
+            content = content.rpartition("\n")[0].rstrip() if not done.n_replaced else ""
+        if _sense(content) in self._known:
+            return
+        self._known.add(_sense(content))
+        self.alternatives.append(
+            Alternative(
+                completion_id=uuid.uuid4().hex,
+                text=content,
+                n_replaced=done.n_replaced,
+                mean_logprob=self._maker.mean_logprob(fork.tokens, fork.scores, content),
+            )
+        )
+
+
+def _sense(text: str) -> str:
+    """What tells two texts apart: not their white space."""
+    return "".join(text.split())
+
+
+def _falling(alternative: Alternative) -> float:
+    return -alternative.mean_logprob if alternative.mean_logprob is not None else float("inf")
