@@ -1,0 +1,160 @@
+--- `:Speclsp` and its subcommands.
+local server = require('speclsp.server')
+
+local M = {}
+
+---@param title string
+---@param lines string[]
+---@return integer bufnr
+local function scratch(title, lines)
+  vim.cmd('botright new')
+  local bufnr = vim.api.nvim_get_current_buf()
+  vim.bo[bufnr].buftype, vim.bo[bufnr].bufhidden, vim.bo[bufnr].swapfile = 'nofile', 'wipe', false
+  pcall(vim.api.nvim_buf_set_name, bufnr, 'speclsp://' .. title)
+  vim.api.nvim_buf_set_lines(bufnr, 0, -1, false, lines)
+  vim.bo[bufnr].modifiable = false
+  vim.keymap.set('n', 'q', '<Cmd>close<CR>', { buffer = bufnr, desc = 'close' })
+  return bufnr
+end
+
+local function per_cent(part, whole)
+  return whole > 0 and ('%.0f %%'):format(100 * part / whole) or 'none yet'
+end
+
+--- The statistics as a page.
+---@param stats table the server's SessionStats
+---@return string[]
+function M.statistics_lines(stats)
+  local totals = stats.totals
+  local total = stats.latency.total or { n = 0, p50 = 0, p95 = 0 }
+  local lines = {
+    ('state                  %s'):format(stats.state),
+    ('model                  %s'):format(stats.model ~= '' and stats.model or 'none'),
+    ('requests               %d, %d with text, %d cancelled, %d failed'):format(
+      stats.n_requests,
+      stats.n_completions,
+      stats.n_cancelled,
+      stats.n_failed
+    ),
+    ('shown, accepted        %d, %d whole and %d in part (%s)'):format(
+      stats.n_shown,
+      stats.n_accepted_items,
+      stats.n_partially_accepted,
+      per_cent(stats.n_accepted_items + stats.n_partially_accepted, stats.n_shown)
+    ),
+    ('latency                %.0f ms median, %.0f ms for 95 of 100'):format(total.p50, total.p95),
+    ('tokens per target pass %.2f'):format(
+      totals.n_target_passes > 0 and totals.n_predicted / totals.n_target_passes or 0
+    ),
+    ('prompt tokens reused   %s'):format(
+      per_cent(totals.n_prompt - totals.n_prompt_evaluated, totals.n_prompt)
+    ),
+    ('project index          %d files, %d tokens%s'):format(
+      stats.index.n_files,
+      stats.index.n_tokens,
+      stats.index.building and ', still growing' or ''
+    ),
+  }
+  local names = vim.tbl_keys(totals.drafters)
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local drafter = totals.drafters[name]
+    lines[#lines + 1] = ('draft accepted         %s: %s of %d tokens'):format(
+      name,
+      per_cent(drafter.n_accepted, drafter.n_drafted),
+      drafter.n_drafted
+    )
+  end
+  return lines
+end
+
+local function not_running()
+  vim.notify('speclsp: the server is not running; see :checkhealth speclsp.', vim.log.levels.WARN)
+end
+
+local subcommands = {}
+
+function subcommands.status()
+  local status, speclsp = server.status, require('speclsp')
+  local latency = status.latency_ms and (', latest answer %d ms'):format(status.latency_ms) or ''
+  local message = status.message ~= '' and (' (%s)'):format(status.message) or ''
+  vim.notify(
+    ('speclsp: server %s%s%s; suggestions are %s in this buffer'):format(
+      status.state,
+      message,
+      latency,
+      speclsp.is_enabled() and 'on' or 'off'
+    )
+  )
+end
+
+function subcommands.stats()
+  local asked = server.statistics(function(stats)
+    scratch('statistics', M.statistics_lines(stats))
+  end)
+  if not asked then
+    not_running()
+  end
+end
+
+function subcommands.log()
+  scratch('log', server.log)
+  vim.cmd('normal! G')
+end
+
+function subcommands.restart()
+  server.restart()
+end
+
+function subcommands.toggle(scope)
+  local enabled = require('speclsp').toggle(scope)
+  vim.notify(('speclsp: %s %s'):format(scope or 'everywhere', enabled and 'on' or 'off'))
+end
+
+function subcommands.reindex()
+  if not server.execute('speclsp.reindex') then
+    not_running()
+  end
+end
+
+local scopes = { 'global', 'buffer', 'filetype' }
+
+---@param words string[]
+function M.run(words)
+  local name, scope = words[1], words[2]
+  local is_wrong = not subcommands[name]
+    or #words > 2
+    or scope and (name ~= 'toggle' or not vim.tbl_contains(scopes, scope))
+  if is_wrong then
+    local known = vim.tbl_keys(subcommands)
+    table.sort(known)
+    vim.notify(
+      ('speclsp: no command %q; there are %s, and toggle global, buffer or filetype.'):format(
+        table.concat(words, ' '),
+        table.concat(known, ', ')
+      ),
+      vim.log.levels.ERROR
+    )
+    return
+  end
+  subcommands[name](scope)
+end
+
+---@param lead string
+---@param line string
+---@return string[]
+function M.complete(lead, line)
+  local words = vim.split(vim.trim(line), '%s+')
+  local choices = vim.tbl_keys(subcommands)
+  if words[2] == 'toggle' and (#words > 2 or line:match('%s$')) then
+    choices = scopes
+  elseif #words > 2 or (#words == 2 and line:match('%s$')) then
+    choices = {}
+  end
+  table.sort(choices)
+  return vim.tbl_filter(function(choice)
+    return vim.startswith(choice, lead)
+  end, choices)
+end
+
+return M

@@ -1,0 +1,84 @@
+--- speclsp in Neovim: ghost text from a model on your own machine.  See `:help speclsp`.
+local buffers = require('speclsp.buffers')
+local config = require('speclsp.config')
+local server = require('speclsp.server')
+local suggestions = require('speclsp.suggestions')
+
+local M = {}
+
+M.accept = suggestions.accept
+M.accept_word = suggestions.accept_word
+M.accept_line = suggestions.accept_line
+M.next = suggestions.next
+M.previous = suggestions.previous
+M.dismiss = suggestions.dismiss
+M.trigger = suggestions.trigger
+M.visible = suggestions.visible
+M.restart = server.restart
+M.stop = server.stop
+
+---@type boolean whether setup() was called
+M.is_set_up = false
+
+local function highlights()
+  local ghost = vim.fn.hlexists('ComplHint') == 1 and 'ComplHint' or 'Comment'
+  vim.api.nvim_set_hl(0, 'SpeclspGhost', { link = ghost, default = true })
+  vim.api.nvim_set_hl(0, 'SpeclspHint', { link = 'NonText', default = true })
+end
+
+--- Start: the options are those of `:help speclsp-options`.
+---@param options table|nil
+function M.setup(options)
+  if vim.fn.has('nvim-0.10') == 0 then
+    vim.notify('speclsp needs Neovim 0.10 or newer.', vim.log.levels.ERROR)
+    return
+  end
+  config.apply(options)
+  buffers.enabled = config.options.enabled
+  highlights()
+  vim.api.nvim_create_autocmd('ColorScheme', {
+    group = vim.api.nvim_create_augroup('speclsp.highlights', {}),
+    callback = highlights,
+  })
+  suggestions.setup()
+  require('speclsp.keys').set(config.options.keys)
+  server.start()
+  M.is_set_up = true
+end
+
+--- Switch suggestions off or on.
+---@param scope 'global'|'buffer'|'filetype'|nil
+---@return boolean enabled
+function M.toggle(scope)
+  local enabled = buffers.toggle(scope or 'global')
+  suggestions.refresh()
+  vim.api.nvim_exec_autocmds('User', { pattern = 'SpeclspStatus', modeline = false })
+  return enabled
+end
+
+---@param bufnr integer|nil
+---@return boolean whether suggestions come in a buffer
+function M.is_enabled(bufnr)
+  return buffers.suggests(bufnr or vim.api.nvim_get_current_buf())
+end
+
+--- What the server does, for a status line of your own.
+---@return speclsp.Status
+function M.status()
+  return vim.deepcopy(server.status)
+end
+
+--- A few words for the status line; the event `User SpeclspStatus` tells when they change.
+---@return string
+function M.statusline()
+  if not M.is_enabled() then
+    return 'speclsp off'
+  end
+  local status = server.status
+  if status.state == 'ready' and status.latency_ms then
+    return ('speclsp %d ms'):format(status.latency_ms)
+  end
+  return 'speclsp ' .. (status.state == 'unloaded' and 'asleep' or status.state)
+end
+
+return M

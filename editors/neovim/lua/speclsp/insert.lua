@@ -1,0 +1,75 @@
+--- Putting a suggestion, or its beginning, into the buffer.
+local server = require('speclsp.server')
+local text = require('speclsp.text')
+
+local M = {}
+
+---@class speclsp.Place what an item replaces; rows and columns from 0, columns in bytes
+---@field row integer
+---@field col integer
+---@field end_row integer
+---@field end_col integer
+
+--- Where an item stands now that more has been typed.
+---@param bufnr integer
+---@param place speclsp.Place
+---@param insert_text string
+---@return string|nil typed what stands there already of the text; nil: it does not fit any more
+function M.typed(bufnr, place, insert_text)
+  local cursor_row, cursor_col = unpack(vim.api.nvim_win_get_cursor(0))
+  cursor_row = cursor_row - 1
+  if cursor_row < place.row or (cursor_row == place.row and cursor_col < place.col) then
+    return nil
+  end
+  local lines = vim.api.nvim_buf_get_text(bufnr, place.row, place.col, cursor_row, cursor_col, {})
+  local typed = table.concat(lines, '\n')
+  return vim.startswith(insert_text, typed) and typed or nil
+end
+
+--- Insert all of an item, or the beginning that `cut` leaves of what is not typed yet.
+---
+--- It is one step of undo, apart from what was typed before it.
+---@param bufnr integer
+---@param client vim.lsp.Client
+---@param item table the server's item; its text holds no CRs
+---@param place speclsp.Place
+---@param cut nil|fun(rest: string): string
+---@return boolean inserted
+function M.insert(bufnr, client, item, place, cut)
+  local whole = item.insertText
+  local typed = M.typed(bufnr, place, whole)
+  if not typed then
+    return false
+  end
+  local rest = whole:sub(#typed + 1)
+  local part = cut and cut(rest) or rest
+  local is_whole = part == rest
+  local row, col = unpack(vim.api.nvim_win_get_cursor(0))
+  row = row - 1
+  local end_row, end_col = row, col
+  if is_whole then
+    -- Only the whole text stands for what it replaces behind the cursor.
+    end_row, end_col = place.end_row, place.end_col
+    if end_row < row or (end_row == row and end_col < col) then
+      end_row, end_col = row, col
+    end
+  end
+  -- Assigning the option starts a new undo block, in Insert mode too (:help undo-break).
+  vim.o.undolevels = vim.o.undolevels
+  local lines = vim.split(part, '\n', { plain = true })
+  vim.api.nvim_buf_set_text(bufnr, row, col, end_row, end_col, lines)
+  vim.api.nvim_win_set_cursor(0, { row + #lines, (#lines == 1 and col or 0) + #lines[#lines] })
+  vim.o.undolevels = vim.o.undolevels
+  if not is_whole then
+    local original = item.speclspText or whole
+    server.notify(client, 'textDocument/didPartiallyAcceptCompletion', {
+      item = { insertText = original, command = item.command },
+      acceptedLength = text.accepted_length(original, #typed + #part),
+    })
+  elseif item.command then
+    server.execute(item.command.command, item.command.arguments)
+  end
+  return true
+end
+
+return M

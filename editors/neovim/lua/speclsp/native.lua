@@ -1,0 +1,140 @@
+--- Ghost text by the editor itself: vim.lsp.inline_completion, Neovim 0.12 and later.
+---
+--- The editor asks 200 ms after the last key, and only for one candidate.  What asks at once, and
+--- for several, is not public there; where it is missing, all but that works as before.
+local insert = require('speclsp.insert')
+local text = require('speclsp.text')
+
+local M = {}
+
+local NAMESPACE = 'nvim.lsp.inline_completion'
+local METHOD = 'textDocument/inlineCompletion'
+local INVOKED, AUTOMATIC = 1, 2
+
+---@return boolean
+function M.available()
+  return vim.lsp.inline_completion ~= nil
+end
+
+---@param bufnr integer
+---@return table|nil the editor's own state of a buffer
+local function completor_of(bufnr)
+  local ok, capability = pcall(require, 'vim.lsp._capability')
+  local class = ok and type(capability.all) == 'table' and capability.all.inline_completion
+  local found = class and class.active and class.active[bufnr]
+  return found and type(found.request) == 'function' and found or nil
+end
+
+---@param bufnr integer
+---@param enabled boolean
+function M.enable(bufnr, enabled)
+  if not enabled then
+    M.clear(bufnr)
+  end
+  vim.lsp.inline_completion.enable(enabled, { bufnr = bufnr })
+end
+
+---@param bufnr integer
+---@return boolean
+function M.visible(bufnr)
+  local namespace = vim.api.nvim_get_namespaces()[NAMESPACE]
+  if not namespace then
+    return false
+  end
+  return #vim.api.nvim_buf_get_extmarks(bufnr, namespace, 0, -1, { limit = 1 }) > 0
+end
+
+local function ask(bufnr, kind)
+  local completor = completor_of(bufnr)
+  if not completor or not pcall(completor.request, completor, kind) then
+    return false
+  end
+  if type(completor.reset_timer) == 'function' then
+    pcall(completor.reset_timer, completor) -- or the editor would ask the same again
+  end
+  return true
+end
+
+--- Ask at once, where the editor would wait.
+---@param bufnr integer
+function M.typed(bufnr)
+  ask(bufnr, AUTOMATIC)
+end
+
+--- Ask for several candidates.
+---@param bufnr integer
+---@return boolean asked
+function M.invoke(bufnr)
+  return ask(bufnr, INVOKED)
+end
+
+---@param bufnr integer
+---@return integer candidates at hand
+function M.count(bufnr)
+  local completor = completor_of(bufnr)
+  local ok, n = pcall(function()
+    return completor and completor:count_items() or 0
+  end)
+  return ok and n or 0
+end
+
+---@param bufnr integer
+---@param count integer
+function M.select(bufnr, count)
+  vim.lsp.inline_completion.select({ bufnr = bufnr, count = count })
+end
+
+---@param bufnr integer
+function M.clear(bufnr)
+  -- An item that the callback does not give back is dropped.
+  vim.lsp.inline_completion.get({
+    bufnr = bufnr,
+    on_accept = function()
+      return nil
+    end,
+  })
+end
+
+local function place_of(item)
+  if item.range then
+    local row, col, end_row, end_col = item.range:to_extmark()
+    return { row = row, col = col, end_row = end_row, end_col = end_col }
+  end
+  local row, col = unpack(vim.api.nvim_win_get_cursor(0))
+  return { row = row - 1, col = col, end_row = row - 1, end_col = col }
+end
+
+---@param bufnr integer
+---@param cut nil|fun(rest: string): string
+---@return boolean
+function M.accept(bufnr, cut)
+  if not M.visible(bufnr) then
+    return false
+  end
+  return vim.lsp.inline_completion.get({
+    bufnr = bufnr,
+    on_accept = function(item)
+      local client = vim.lsp.get_client_by_id(item.client_id)
+      if not client or client.name ~= 'speclsp' or type(item.insert_text) ~= 'string' then
+        return item
+      end
+      local ours = { insertText = text.without_cr(item.insert_text), command = item.command }
+      insert.insert(bufnr, client, ours, place_of(item), cut)
+      return nil
+    end,
+  })
+end
+
+--- A request that a newer one has overtaken need not be answered.
+---@param bufnr integer
+function M.cancel(bufnr)
+  for _, client in ipairs(vim.lsp.get_clients({ bufnr = bufnr, name = 'speclsp' })) do
+    for id, request in pairs(client.requests or {}) do
+      if request.type == 'pending' and request.bufnr == bufnr and request.method == METHOD then
+        client:cancel_request(id)
+      end
+    end
+  end
+end
+
+return M

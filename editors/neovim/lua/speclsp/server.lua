@@ -1,0 +1,354 @@
+--- The server process: found, started once for all folders, started again when it dies.
+local buffers = require('speclsp.buffers')
+local config = require('speclsp.config')
+local text = require('speclsp.text')
+
+local M = {}
+
+local NAME = 'speclsp'
+local INLINE = 'textDocument/inlineCompletion'
+local MAX_LOG_LINES = 2000
+local BACK_OFF_MS = 500
+local STEADY_MS = 60000
+
+---@class speclsp.Status
+---@field state string 'stopped', 'starting', or what the server says: loading, ready, unloaded, off, failed
+---@field message string
+---@field latency_ms number|nil from asking to the latest answer
+M.status = { state = 'stopped', message = '', latency_ms = nil }
+
+---@type string[]
+M.log = {}
+---@type fun(client: vim.lsp.Client, bufnr: integer)[]
+M.on_attach = {}
+---@type fun(client: vim.lsp.Client, bufnr: integer, items: table[])
+M.on_answer = function() end
+
+local n_deaths = 0
+local stopping = false
+---@type integer|nil
+local started_at
+
+local function now_ms()
+  return vim.uv.hrtime() / 1e6
+end
+
+local function changed()
+  vim.api.nvim_exec_autocmds('User', { pattern = 'SpeclspStatus', modeline = false })
+end
+
+local function note(line)
+  for _, part in ipairs(vim.split(line, '\n', { plain = true })) do
+    M.log[#M.log + 1] = part
+  end
+  while #M.log > MAX_LOG_LINES do
+    table.remove(M.log, 1)
+  end
+end
+
+--- The command that starts the server.
+---@return string[]|nil command
+---@return string|nil problem
+function M.command()
+  local given = config.options.cmd
+  local cmd = type(given) == 'string' and { given, 'serve', '--stdio' } or given or { 'speclsp', 'serve', '--stdio' }
+  if #cmd == 0 or vim.fn.executable(cmd[1]) == 0 then
+    return nil, ('%s is not an executable: install speclsp, or set cmd in setup()'):format(tostring(cmd[1]))
+  end
+  return cmd
+end
+
+---@return vim.lsp.Client|nil
+function M.client()
+  return vim.lsp.get_clients({ name = NAME })[1]
+end
+
+---@param bufnr integer
+---@return vim.lsp.Client|nil
+function M.client_of(bufnr)
+  return vim.lsp.get_clients({ name = NAME, bufnr = bufnr })[1]
+end
+
+-- 0.10 has these as functions, 0.11 and later as methods.
+local is_method = vim.fn.has('nvim-0.11') == 1
+
+---@param client vim.lsp.Client
+---@param handler fun(err: table|nil, result: any)
+---@return integer|nil request_id
+function M.request(client, method, params, handler, bufnr)
+  local ok, id
+  if is_method then
+    ok, id = client:request(method, params, handler, bufnr)
+  else
+    ok, id = client.request(method, params, handler, bufnr)
+  end
+  return ok and id or nil
+end
+
+---@param client vim.lsp.Client
+function M.notify(client, method, params)
+  if is_method then
+    client:notify(method, params)
+  else
+    client.notify(method, params)
+  end
+end
+
+--- Run a command of the server.
+---@param command string
+---@param arguments any[]|nil
+---@param done fun(result: any)|nil
+---@return boolean asked
+function M.execute(command, arguments, done)
+  local client = M.client()
+  if not client then
+    return false
+  end
+  M.request(client, 'workspace/executeCommand', { command = command, arguments = arguments }, function(err, result)
+    if err then
+      vim.notify('speclsp: ' .. err.message, vim.log.levels.ERROR)
+    elseif done then
+      done(result)
+    end
+  end)
+  return true
+end
+
+--- Ask for the statistics, which writes no log.
+---@param done fun(statistics: table)
+---@return boolean asked
+function M.statistics(done)
+  local client = M.client()
+  if not client then
+    return false
+  end
+  M.request(client, 'speclsp/statistics', vim.empty_dict(), function(err, result)
+    if not err then
+      done(result)
+    end
+  end)
+  return true
+end
+
+--- The project of a buffer.  A file outside of any has none, lest a home folder be indexed.
+---@param bufnr integer
+---@return string|nil
+local function root_of(bufnr)
+  return vim.fs.root(bufnr, config.options.root_markers)
+end
+
+--- One server holds the model for all folders, so a further folder is told to it.
+local function add_folder(client, bufnr)
+  local root = root_of(bufnr)
+  if not root then
+    return
+  end
+  local uri = vim.uri_from_fname(root)
+  client.workspace_folders = client.workspace_folders or {}
+  for _, folder in ipairs(client.workspace_folders) do
+    if folder.uri == uri then
+      return
+    end
+  end
+  local folder = { uri = uri, name = root }
+  table.insert(client.workspace_folders, folder)
+  M.notify(client, 'workspace/didChangeWorkspaceFolders', { event = { added = { folder }, removed = {} } })
+end
+
+--- Time each answer, and take CRs out of what Neovim's lines hold none of.
+local function watch_requests(client)
+  local request = client.request
+  local function watched(method, params, handler, bufnr, call)
+    if method ~= INLINE or not handler then
+      return call(method, params, handler, bufnr)
+    end
+    local asked_at = now_ms()
+    return call(method, params, function(err, result, ctx, ...)
+      local items = type(result) == 'table' and (result.items or result) or {}
+      for _, item in ipairs(items) do
+        if type(item.insertText) == 'string' then
+          item.speclspText, item.insertText = item.insertText, text.without_cr(item.insertText)
+        end
+      end
+      handler(err, result, ctx, ...)
+      if not err then
+        M.status.latency_ms = now_ms() - asked_at
+        changed()
+        M.on_answer(client, bufnr, items)
+      end
+    end, bufnr)
+  end
+  if is_method then
+    client.request = function(self, method, params, handler, bufnr)
+      return watched(method, params, handler, bufnr, function(...)
+        return request(self, ...)
+      end)
+    end
+  else
+    client.request = function(method, params, handler, bufnr)
+      return watched(method, params, handler, bufnr, request)
+    end
+  end
+end
+
+local function on_exit(code, signal)
+  vim.schedule(function()
+    M.status.state = 'stopped'
+    M.status.message = ('exit status %d, signal %d'):format(code, signal)
+    note('The server ended: ' .. M.status.message)
+    changed()
+    if stopping or vim.v.exiting ~= vim.NIL then
+      return
+    end
+    if started_at and now_ms() - started_at > STEADY_MS then
+      n_deaths = 0
+    end
+    n_deaths = n_deaths + 1
+    if n_deaths > config.options.max_restarts then
+      vim.notify(
+        ('speclsp: the server ended %d times in a row (%s). See :Speclsp log; :Speclsp restart tries again.'):format(
+          n_deaths,
+          M.status.message
+        ),
+        vim.log.levels.ERROR
+      )
+      return
+    end
+    vim.defer_fn(function()
+      if not stopping and not M.client() then
+        M.start()
+      end
+    end, BACK_OFF_MS * 2 ^ (n_deaths - 1))
+  end)
+end
+
+---@return table
+local function client_config(cmd)
+  local settings = config.options.settings
+  if vim.tbl_isempty(settings) then
+    settings = vim.empty_dict() -- an empty table would go out as a list
+  end
+  return {
+    name = NAME,
+    cmd = cmd,
+    settings = { speclsp = settings },
+    init_options = settings,
+    handlers = {
+      ['speclsp/status'] = function(_, params)
+        M.status.state, M.status.message = params.state, params.message or ''
+        changed()
+      end,
+      ['window/logMessage'] = function(_, params)
+        note(params.message)
+      end,
+    },
+    on_init = function(client)
+      started_at = now_ms()
+      M.status.state, M.status.message = 'loading', ''
+      watch_requests(client)
+      changed()
+    end,
+    on_attach = function(client, bufnr)
+      add_folder(client, bufnr)
+      for _, attached in ipairs(M.on_attach) do
+        attached(client, bufnr)
+      end
+    end,
+    on_exit = on_exit,
+  }
+end
+
+local function is_ours(client)
+  return client.name == NAME and not (is_method and client:is_stopped() or not is_method and client.is_stopped())
+end
+
+local function takes_part(bufnr)
+  return buffers.is_text(bufnr) and vim.bo[bufnr].filetype ~= ''
+end
+
+local function attach_all()
+  for _, bufnr in ipairs(vim.api.nvim_list_bufs()) do
+    M.attach(bufnr)
+  end
+end
+
+--- 0.10: what vim.lsp.enable does from 0.11 on.
+---@param bufnr integer
+function M.attach(bufnr)
+  if not takes_part(bufnr) or M.client_of(bufnr) then
+    return
+  end
+  local cmd = M.command()
+  if cmd then
+    local wanted = client_config(cmd)
+    wanted.root_dir = root_of(bufnr)
+    vim.lsp.start(wanted, { bufnr = bufnr, reuse_client = is_ours, silent = true })
+  end
+end
+
+--- Start the server, for the buffers that are open and those to come.
+function M.start()
+  local cmd, problem = M.command()
+  if not cmd then
+    M.status.state, M.status.message = 'stopped', problem or ''
+    vim.notify_once('speclsp: ' .. problem .. '.', vim.log.levels.WARN)
+    changed()
+    return
+  end
+  stopping = false
+  M.status.state, M.status.message = 'starting', ''
+  if is_method then
+    local wanted = client_config(cmd)
+    wanted.reuse_client = is_ours
+    wanted.root_dir = function(bufnr, start)
+      if takes_part(bufnr) then
+        start(root_of(bufnr))
+      end
+    end
+    vim.lsp.config(NAME, wanted)
+    vim.lsp.enable(NAME)
+  else
+    vim.api.nvim_create_autocmd('FileType', {
+      group = vim.api.nvim_create_augroup('speclsp.attach', {}),
+      callback = function(event)
+        M.attach(event.buf)
+      end,
+    })
+    attach_all()
+  end
+end
+
+--- Stop the server.  It says goodbye, and writes its statistics to the log.
+function M.stop()
+  stopping = true
+  n_deaths = 0
+  if is_method then
+    vim.lsp.enable(NAME, false)
+  else
+    pcall(vim.api.nvim_del_augroup_by_name, 'speclsp.attach')
+  end
+  for _, client in ipairs(vim.lsp.get_clients({ name = NAME })) do
+    if is_method then
+      client:stop()
+    else
+      client.stop()
+    end
+  end
+end
+
+--- Stop the server, wait until it is gone, and start it again.
+function M.restart()
+  M.stop()
+  local timer = assert(vim.uv.new_timer())
+  local n_polls = 0
+  timer:start(50, 50, vim.schedule_wrap(function()
+    n_polls = n_polls + 1
+    if timer:is_closing() or (M.client() and n_polls < 100) then
+      return
+    end
+    timer:close()
+    M.start()
+  end))
+end
+
+return M

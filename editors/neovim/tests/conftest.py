@@ -1,0 +1,42 @@
+"""A project to type into, and Neovims to type with."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from real_neovim import SOURCE, Editor
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / ".git").mkdir()
+    (folder / "greetings.py").write_text(SOURCE)
+    return folder
+
+
+@pytest.fixture(
+    params=[("forky", "auto"), ("forky", "own"), ("trixie", "auto")],
+    ids=["0.12-native", "0.12-own", "0.10-own"],
+)
+def bare(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Editor]:
+    """A Neovim in which setup() has not been called yet."""
+    suite, backend = request.param
+    editor = Editor(suite, tmp_path / "home", backend)
+    yield editor
+    editor.close()
+    shutil.rmtree(tmp_path / "home", ignore_errors=True)
+
+
+@pytest.fixture
+def editor(bare: Editor, project: Path) -> Editor:
+    """A Neovim with the server ready and greetings.py open, the cursor on its last line."""
+    bare.setup()
+    bare.open(project / "greetings.py")
+    bare.until_ready()
+    bare.keys("G")
+    return bare

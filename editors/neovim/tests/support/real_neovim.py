@@ -1,0 +1,165 @@
+"""Real Neovims, driven through their API, with the real server and the embedded model."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pynvim
+import pytest
+
+REPOSITORY = Path(__file__).parents[4]
+PLUGIN = REPOSITORY / "editors" / "neovim"
+FETCH = REPOSITORY / "tools" / "editors" / "fetch_neovim.sh"
+UNREACHABLE = 69
+SERVER = Path(os.environ.get("SPECLSP_SERVER", Path(sys.executable).with_name("speclsp")))
+TIMEOUT_S = 60.0
+
+GHOST = """
+local shown = {}
+for name, namespace in pairs(vim.api.nvim_get_namespaces()) do
+  if name == 'speclsp' or name == 'nvim.lsp.inline_completion' then
+    local marks = vim.api.nvim_buf_get_extmarks(0, namespace, 0, -1, { details = true })
+    for _, mark in ipairs(marks) do
+      for _, chunk in ipairs(mark[4].virt_text or {}) do shown[#shown + 1] = chunk[1] end
+      for _, line in ipairs(mark[4].virt_lines or {}) do
+        shown[#shown + 1] = '\\n'
+        for _, chunk in ipairs(line) do shown[#shown + 1] = chunk[1] end
+      end
+    end
+  end
+end
+return table.concat(shown)
+"""
+
+
+def nvim_of(suite: str) -> str:
+    """Return the path of a fetched Neovim; skips where it cannot be had."""
+    fetched = subprocess.run([FETCH, suite], capture_output=True, text=True, check=False)
+    if fetched.returncode == UNREACHABLE:
+        pytest.skip(f"no Neovim: {fetched.stderr.strip()}")
+    assert fetched.returncode == 0, fetched.stderr
+    return fetched.stdout.strip()
+
+
+class Editor:
+    """A Neovim with the plugin, and what a user sees of it."""
+
+    def __init__(self, suite: str, home: Path, backend: str = "auto") -> None:
+        self.home = home
+        self.backend = backend
+        environment = {
+            "HOME": str(home),
+            "XDG_CACHE_HOME": str(home / "cache"),
+            "XDG_STATE_HOME": str(home / "state"),
+            "XDG_CONFIG_HOME": str(home / "config"),
+            "XDG_DATA_HOME": str(home / "data"),
+        }
+        os.environ.update(environment)
+        self.nvim = pynvim.attach(
+            "child",
+            argv=[
+                nvim_of(suite),
+                "--embed",
+                "--headless",
+                "--clean",
+                "--cmd",
+                f"set runtimepath^={PLUGIN} noswapfile",
+            ],
+        )
+
+    def lua(self, code: str, *arguments: Any) -> Any:
+        return self.nvim.exec_lua(code, *arguments)
+
+    def setup(self, **options: Any) -> None:
+        options = {"cmd": str(SERVER), "backend": self.backend, **options}
+        self.lua("require('speclsp').setup(...)", options)
+
+    def open(self, path: Path) -> None:
+        self.nvim.command(f"edit {path}")
+
+    def until(self, what: Callable[[], Any], timeout_s: float = TIMEOUT_S) -> Any:
+        end = time.monotonic() + timeout_s
+        while time.monotonic() < end:
+            value = what()
+            if value:
+                return value
+            time.sleep(0.02)
+        log = "\n".join(self.lua("return require('speclsp.server').log")[-20:])
+        messages = self.nvim.command_output("messages")
+        raise AssertionError(f"it did not happen; messages: {messages}\nlog: {log}")
+
+    def until_ready(self) -> None:
+        self.until(lambda: self.lua("return require('speclsp').status().state") == "ready")
+
+    def keys(self, keys: str) -> None:
+        """Type keys, as one burst."""
+        self.nvim.input(keys)
+
+    def type(self, text: str) -> None:
+        """Type text key by key, without special keys."""
+        for character in text:
+            self.keys({"\n": "<CR>", "<": "<LT>"}.get(character, character))
+            time.sleep(0.005)
+
+    @property
+    def ghost(self) -> str:
+        return str(self.lua(GHOST))
+
+    def until_ghost(self) -> str:
+        """Wait for a suggestion that has settled."""
+
+        def settled() -> str:
+            first = self.ghost
+            time.sleep(0.3)
+            return first if first == self.ghost else ""
+
+        return str(self.until(settled))
+
+    @property
+    def lines(self) -> list[str]:
+        return list(self.nvim.api.buf_get_lines(0, 0, -1, True))
+
+    @property
+    def line(self) -> str:
+        return str(self.nvim.api.get_current_line())
+
+    def statistics(self) -> dict[str, Any]:
+        self.lua("require('speclsp.server').statistics(function(s) vim.g.speclsp_stats = s end)")
+        stats = self.until(lambda: self.lua("return vim.g.speclsp_stats"))
+        self.lua("vim.g.speclsp_stats = nil")
+        return dict(stats)
+
+    def close(self) -> None:
+        try:
+            self.nvim.command("qall!", async_=True)
+        except (EOFError, OSError):
+            pass
+        self.nvim.close()
+
+
+SOURCE = '''"""A shop's greetings."""
+
+
+def greet_customer(name: str) -> str:
+    greeting = f"Hello, {name}, and welcome to the shop!"
+    return greeting
+
+
+def greet_supplier(name: str) -> str:
+    greeting = f"Hello, {name}, and welcome to the shop!"
+    return greeting
+
+
+def greet_visitor(name: str) -> str:
+    greeting = f"Hello, {name}, and welcome to the shop!"
+    return greeting
+
+
+def greet_neighbour(name: str) -> str:
+'''
