@@ -6,11 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.llama.loading import load_target
-from speclsp.engine.params import target_params
-from speclsp.settings import Settings
-
 ROOT = Path(__file__).parents[1]
 MODELS = ROOT / "fixtures" / "models"
 CHECK = ROOT / "tools" / "check_machine.py"
@@ -92,51 +87,3 @@ def test_the_development_lock_agrees_with_the_other() -> None:
         return set(re.findall(r"^[a-z0-9-]+==\S+", (ROOT / name).read_text(), re.MULTILINE))
 
     assert pins("requirements.lock") < pins("requirements-dev.lock")
-
-
-def deepen(source: str, target: Path, n_layers: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "tools/deepen_model.py"), str(MODELS / source)]
-    return subprocess.run(
-        [*command, str(target), "--layers", str(n_layers)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
-def test_a_deepened_model_says_the_same(tmp_path: Path, target_f16: LlamaTarget) -> None:
-    path = tmp_path / "deep.gguf"
-    assert deepen("embedded-target-f16.gguf", path, 9).returncode == 0
-    model_params, context_params = target_params(Settings(threads=1, ctx_size=512))
-    deep = load_target(
-        path,
-        model_params,
-        context_params,
-        fit=False,
-        progress=lambda share: True,
-        log=lambda level, line: None,
-    )
-    tokens = list(range(300, 340))
-    target_f16.truncate(0)
-    expected = target_f16.decode(tokens, 1)
-    assert (deep.decode(tokens, 1) == expected).all()
-    assert deep.layers == {"CPU": target_f16.layers["CPU"] + 4}
-    deep.close()
-
-
-@pytest.mark.parametrize(
-    ("source", "n_layers", "problem"),
-    [
-        ("embedded-target-f16.gguf", 5, "has 5 layers already"),
-        ("embedded-target-q8_0.gguf", 9, "quantised"),
-        ("none.gguf", 9, "No such file"),
-    ],
-)
-def test_a_model_that_cannot_be_deepened(
-    tmp_path: Path, source: str, n_layers: int, problem: str
-) -> None:
-    outcome = deepen(source, tmp_path / "deep.gguf", n_layers)
-    assert outcome.returncode == 1
-    assert problem in outcome.stderr
-    assert not (tmp_path / "deep.gguf").exists()

@@ -22,6 +22,8 @@ from speclsp.bench.index_tables import (
 from speclsp.bench.source_corpus import source_corpus
 from speclsp.cli.bench_drafters import calibration, drafters
 from speclsp.cli.bench_healing import healing_command
+from speclsp.cli.bench_make_model import make_model_command
+from speclsp.cli.cost_true_remarks import print_remarks
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.engine.models import model_files
@@ -35,6 +37,7 @@ def bench() -> None:
 bench.add_command(drafters)
 bench.add_command(calibration)
 bench.add_command(healing_command)
+bench.add_command(make_model_command)
 
 
 @bench.command(cls=SettingsCommand)
@@ -46,6 +49,7 @@ def host(**options: Any) -> None:
     for row in render_rows(overheads):
         table.add_row(*row)
     console = Console()
+    print_remarks(console, resolved)
     console.print(table)
     for overhead in overheads:
         for line in overhead.profile:
@@ -72,6 +76,7 @@ def index(n_tokens: int, **options: Any) -> None:
             report = measure_index(corpus, size_marks(n_tokens), status.update)
     finally:
         vocabulary.close()
+    print_remarks(console, resolved)
     console.print(corpus_line(corpus), highlight=False)
     for table in (growth_table(report), look_up_table(report), aims_table(report)):
         console.print(table)

@@ -22,6 +22,7 @@ from speclsp.bench.drafters_report import (
     times_table,
 )
 from speclsp.bench.replay_project import ReplayProject
+from speclsp.cli.cost_true_remarks import print_remarks, remarks
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.engine.models import LlamaLoader, Weights, Words
 
@@ -102,13 +103,19 @@ def drafters(
                 )
             finally:
                 weights.close()
+    print_remarks(console, resolved)
     console.print(counts_table(results))
     for line in aims_lines(figures):
         console.print(line, highlight=False)
     if run is not None:
         console.print(times_table(run))
     if json_path is not None:
-        given = {"cursors": n_cursors, "seed": replay_seed, "rounds": n_rounds}
+        given = {
+            "cursors": n_cursors,
+            "seed": replay_seed,
+            "rounds": n_rounds,
+            "remarks": remarks(resolved),
+        }
         report = report_object(replayed.name, given, results, figures, run)
         json_path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     if svg_path is not None:
@@ -128,6 +135,7 @@ def calibration(project: Path, n_cursors: int, replay_seed: int, **options: Any)
         replayed, resolved, words.vocabulary.tokenize, n_cursors=n_cursors, seed=replay_seed
     )
     console = Console()
+    print_remarks(console, resolved)
     console.print(_bins_table(error))
     console.print(
         f"expected calibration error = {error.expected:.4f}, "

@@ -18,6 +18,7 @@ from speclsp.decoding.report import verify_times_line
 from speclsp.decoding.verify_cost import VerifyCost, measure_verify_cost
 from speclsp.drafting.protocol import Drafter
 from speclsp.drafting.registry import DRAFT_MODEL, drafter_names
+from speclsp.engine.cost_true import cost_true_remark
 from speclsp.errors import ModelError, SpecLspError
 from speclsp.fim.families import FimFamily, family_for
 from speclsp.fim.healing import TokenPrefixes
@@ -184,14 +185,20 @@ class LlamaLoader:
         return Weights(
             target=target,
             draft=draft,
-            description=f"{files.target.name} ({target.description})",
-            draft_description=files.draft.name if files.draft is not None and draft else "",
+            description=_description(files.target, target.description),
+            draft_description=_description(files.draft) if files.draft and draft else "",
             layers=dict(target.layers),
             supports_rollback=target.supports_rollback,
             verify_cost=verify_cost,
             max_prompt=MAX_PROMPT if settings.model else embedded.MAX_PROMPT,
             problems=problems,
         )
+
+
+def _description(path: Path, *details: str) -> str:
+    """Return what a model is called wherever figures measured with it are shown."""
+    said = "; ".join(part for part in (*details, cost_true_remark(path)) if part)
+    return f"{path.name} ({said})" if said else path.name
 
 
 def _load_draft(

@@ -38,7 +38,7 @@ def test_drafters_are_compared(tmp_path: Path) -> None:
     assert "merged / best of llama.cpp's = " in result.output
     assert "end in a loop" in result.output
     figures = json.loads(report.read_text())
-    assert figures["options"] == {"cursors": 2, "seed": 0, "rounds": 2}
+    assert figures["options"] == {"cursors": 2, "seed": 0, "rounds": 2, "remarks": []}
     assert {row["task"] for row in figures["counts"]} == {"gaps", "edits"}
     assert all(row["n_tokens"] >= row["n_passes"] > 0 for row in figures["counts"])
     assert figures["summary"].keys() == {

@@ -1,0 +1,60 @@
+"""``speclsp bench make-model``, and what tables say that were measured with its models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from speclsp.cli.bench import bench
+from speclsp.embedded import embedded_target
+from speclsp.settings import Settings
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(autouse=True)
+def _wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(bench, arguments)
+
+
+def test_a_model_is_made_and_compared_and_its_tables_say_so(tmp_path: Path) -> None:
+    path = tmp_path / "deep.gguf"
+    made = run(
+        "make-model", "--layers", "7", "--quantise", "f16", "--compare", "2", str(path)
+    )  # fmt: skip
+    assert made.exit_code == 0, made.output
+    name = embedded_target().name
+    remark = f"cost-true: the times of {name}'s shape with 7 layers in F16, the text of {name}"
+    assert remark in made.output
+    assert "2 of 2 greedy completions are the same to the last of 32 tokens" in made.output
+    assert "T(k) as measured for k = 1, 2," in made.output
+    table = run("host", "--model", str(path), "--threads", "1", "--ctx-size", "256")
+    assert table.exit_code == 0, table.output
+    assert f"deep.gguf is {remark}" in table.output
+
+
+def test_a_shape_without_room_is_refused(tmp_path: Path) -> None:
+    result = run("make-model", "--layers", "2", str(tmp_path / "none.gguf"))
+    assert result.exit_code != 0
+    assert "layers, and the shape has room for 2" in str(result.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_names_the_model_for_what_it_is(tmp_path: Path) -> None:
+    from speclsp.engine.models import LlamaLoader
+
+    path = tmp_path / "made.gguf"
+    assert run("make-model", "--quantise", "q8_0", str(path)).exit_code == 0
+    loader = LlamaLoader(lambda _level, _line: None)
+    settings = Settings(model=str(path), threads=1, ctx_size=256)
+    weights = loader.weights(
+        settings, loader.words(settings), lambda _share: True, lambda _level, _line: None
+    )
+    weights.close()
+    assert "; cost-true: the times of" in weights.description
