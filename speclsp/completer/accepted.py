@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from speclsp.completer.events import EventQueue
+from speclsp.completer.private_text import may_be_learned
 from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
 from speclsp.engine.models import Words
 from speclsp.errors import StoreError
@@ -52,6 +53,7 @@ class AcceptedTexts:
         self._root_of = root_of
         self._later = later
         self._count = count
+        self._settings = settings
         self._persist = settings.persist
         self._lock = threading.Lock()
         self._in_part: _Taken | None = None
@@ -98,6 +100,8 @@ class AcceptedTexts:
             return
         root = self._root_of(request.file)
         before = "".join(request.prefix.splitlines(keepends=True)[-CONTEXT_LINES:])
+        if not may_be_learned(self._settings, before, text, request.path):
+            return
         self._count(root, before, text)
         learned = before + text
         self._later(

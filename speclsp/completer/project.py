@@ -12,8 +12,10 @@ from speclsp.engine.models import Words
 from speclsp.errors import StoreError
 from speclsp.index_store.segment_store import SegmentStore
 from speclsp.index_store.token_store import TokenStore
+from speclsp.masking.masked_text import RULES_VERSION
 from speclsp.request import Document, IndexStats, WorkspaceFolder
 from speclsp.settings import Settings
+from speclsp.workspace.ignored_files import IgnoredFiles
 from speclsp.workspace.project_index import ProjectIndex
 
 
@@ -26,6 +28,7 @@ class Project:
         self._busy = busy
         self._lock = threading.RLock()
         self._folders: dict[str, WorkspaceFolder] = {}
+        self._ignored = IgnoredFiles(settings.exclude)
         self._open: frozenset[str] = frozenset()
         self._words: Words | None = None
         self._index: ProjectIndex | None = None
@@ -48,6 +51,7 @@ class Project:
         with self._lock:
             was_indexing = self._settings.index_project
             self._settings = settings
+            self._ignored.renew(settings.exclude)
             if settings.index_project != was_indexing:
                 self._close_index()
                 self._open_index()
@@ -71,12 +75,14 @@ class Project:
     def reindex(self) -> None:
         """Scan all folders again."""
         with self._lock:
+            self._ignored.renew(self._settings.exclude)
             if self._index is not None:
                 self._index.reindex()
 
     def set_open(self, documents: Sequence[Document]) -> None:
         """Say which buffers are open: their files' text on disk does not count."""
         with self._lock:
+            self._ignored.renew(self._settings.exclude)
             self._open = frozenset(document.file for document in documents if document.file)
             if self._index is not None:
                 self._index.set_open(self._open)
@@ -92,6 +98,12 @@ class Project:
         with self._lock:
             roots = [r for r in self._folders if file and Path(r) in Path(file).parents]
         return max(roots, key=len, default="")
+
+    def is_ignored(self, file: str) -> bool:
+        """Whether the user's patterns leave a file out of its folder."""
+        root = self.root_of(file)
+        with self._lock:
+            return bool(root) and self._ignored.is_ignored(root, file)
 
     def corpora(self) -> tuple[TokenCorpus, ...]:
         """Return what is indexed so far."""
@@ -115,7 +127,7 @@ class Project:
         self._store = self._open_store() if settings.persist else None
         index = ProjectIndex(
             words.vocabulary.tokenize,
-            words.vocabulary.fingerprint,
+            words.vocabulary.fingerprint + _masking_of(settings),
             settings=settings,
             emit=self._events.emit,
             token_store=self._store,
@@ -144,3 +156,8 @@ class Project:
         if self._store is not None:
             self._store.close()
             self._store = None
+
+
+def _masking_of(settings: Settings) -> str:
+    """Return what tells apart the tokens of texts that were masked by different rules."""
+    return f"/masked-{RULES_VERSION}" if settings.mask_secrets else "/unmasked"

@@ -18,12 +18,13 @@ from speclsp.drafting.suffix_array import SortInterruptedError
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.index_store.segment_store import SegmentStore
 from speclsp.index_store.token_store import TokenStore
+from speclsp.masking.masked_text import masked
 from speclsp.request import LogLevel
 from speclsp.settings import Settings
 from speclsp.workspace.file_table import FileRecord, FileTable
 from speclsp.workspace.kept_folders import KeptFolders
 from speclsp.workspace.scan import FoundFile
-from speclsp.workspace.source_text import SourceText, read_source
+from speclsp.workspace.source_text import SourceText, read_source, unmasked
 
 _LEAST_SEGMENTS: Final = 2
 
@@ -88,7 +89,8 @@ class FileIndexer:
         content = self._kept.content(root, file)
         if content is None or not self._has(content):
             content = None
-            source = read_source(file.path, settings.max_file_size)
+            mask = masked if settings.mask_secrets else unmasked
+            source = read_source(file.path, settings.max_file_size, mask)
             if isinstance(source, SourceText):
                 content = self._take_in(root, source, file.path, settings.max_index_tokens)
         self._orphaned(self.table.put(root, file.path, FileRecord(file.signature, content)))

@@ -11,11 +11,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from pathspec import GitIgnoreSpec
 
 from speclsp.workspace.repository import find_repository
+
+Patterns: TypeAlias = GitIgnoreSpec
 
 IGNORE_FILE: Final = ".gitignore"
 _MAX_IGNORE_FILE: Final = 1 << 20
@@ -69,7 +71,7 @@ class IgnoreRules:
 
     def __init__(self, root: Path, exclude: Iterable[str]) -> None:
         self._root = root
-        self._exclude, self.bad_patterns = _spec_of(exclude)
+        self._exclude, self.bad_patterns = compiled_patterns(exclude)
         self._by_folder: dict[str, GitIgnoreSpec | None] = {}
         self._above: list[tuple[str, GitIgnoreSpec]] = _specs_above(root)
         if _is_ignored_by(self._above):
@@ -78,11 +80,8 @@ class IgnoreRules:
 
     def ignored(self, path: str) -> bool:
         """Whether a file or folder is left out whose own folder is not."""
-        for spec, spec_path in self._specs(path):
-            verdict = spec.check_file(spec_path).include
-            if verdict is not None:
-                return verdict
-        return _is_skipped_by_name(path)
+        verdict = self._verdict(path)
+        return _is_skipped_by_name(path) if verdict is None else verdict
 
     def ignored_or_within(self, path: str) -> bool:
         """Whether a file or folder, or any folder that it is in, is left out."""
@@ -92,6 +91,26 @@ class IgnoreRules:
                 return True
             end = path.find("/", end + 1)
         return self.ignored(path)
+
+    def ignored_by_patterns(self, path: str) -> bool:
+        """Whether the user's patterns leave out a file, or any folder that it is in.
+
+        Names that are merely not worth indexing do not count.
+        """
+        end = path.find("/")
+        while 0 <= end < len(path) - 1:
+            if self._verdict(path[: end + 1]):
+                return True
+            end = path.find("/", end + 1)
+        return bool(self._verdict(path))
+
+    def _verdict(self, path: str) -> bool | None:
+        """What the first pattern says that has an opinion on a file or folder."""
+        for spec, spec_path in self._specs(path):
+            verdict = spec.check_file(spec_path).include
+            if verdict is not None:
+                return verdict
+        return None
 
     def _specs(self, path: str) -> Iterator[tuple[GitIgnoreSpec, str]]:
         """Specs in order of precedence, each with the path as the spec sees it."""
@@ -162,11 +181,11 @@ def _read_spec(file: Path) -> GitIgnoreSpec | None:
     except OSError:
         return None
     lines = text.decode("utf-8", errors="replace").removeprefix("\ufeff").splitlines()
-    spec, _ = _spec_of(lines)
+    spec, _ = compiled_patterns(lines)
     return spec if len(spec) else None
 
 
-def _spec_of(lines: Iterable[str]) -> tuple[GitIgnoreSpec, tuple[str, ...]]:
+def compiled_patterns(lines: Iterable[str]) -> tuple[Patterns, tuple[str, ...]]:
     """Compile patterns; those that are not well-formed are left out and returned."""
     good: list[str] = []
     bad: list[str] = []
