@@ -14,11 +14,13 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from speclsp.errors import StoreError
+from speclsp.index_store.acceptance_store import AcceptanceStore
 from speclsp.index_store.accepted_store import AcceptedStore, AcceptedUse
 from speclsp.index_store.calibration_store import CalibrationStore
 from speclsp.index_store.database import aside_files_of, files_of
 from speclsp.index_store.learned_store import LearnedStore, LearnedUse
 from speclsp.index_store.locations import (
+    acceptance_store_path,
     accepted_store_path,
     calibration_store_path,
     learned_store_path,
@@ -38,6 +40,8 @@ class Stores:
     accepted: AcceptedStore | None
     learned: LearnedStore | None
     calibration: CalibrationStore | None
+    """Belongs to models, not to workspaces."""
+    acceptance: AcceptanceStore | None
     """Belongs to models, not to workspaces."""
     segments: SegmentStore
     """Needs no opening: nothing is made by looking."""
@@ -59,7 +63,8 @@ def data() -> None:
 
     Kept are the project files' tokens and their index, so that a restart builds neither again,
     the completions that you accepted and the n-grams counted in them, and for each model how often
-    drafts were right. Workspace folders are known by a hash of their path.
+    drafts were right and suggestions were taken. Workspace folders are known by a hash of their
+    path.
     """
 
 
@@ -118,6 +123,8 @@ def _forget_all() -> Removed:
         )
         if stores.calibration:
             stores.calibration.forget_all()
+        if stores.acceptance:
+            stores.acceptance.forget_all()
     for _, path in _databases():
         for file in aside_files_of(path):
             try:
@@ -135,7 +142,7 @@ def _stores() -> Iterator[Stores]:
         click.echo(str(error), err=True)
 
     with ExitStack() as stack:
-        tokens = accepted = learned = calibration = None
+        tokens = accepted = learned = calibration = acceptance = None
         if token_store_path().exists():
             tokens = TokenStore.open(report)
             stack.callback(tokens.close)
@@ -148,7 +155,11 @@ def _stores() -> Iterator[Stores]:
         if calibration_store_path().exists():
             calibration = CalibrationStore.open(report)
             stack.callback(calibration.close)
-        yield Stores(tokens, accepted, learned, calibration, SegmentStore.open(report))
+        if acceptance_store_path().exists():
+            acceptance = AcceptanceStore.open(report)
+            stack.callback(acceptance.close)
+        segments = SegmentStore.open(report)
+        yield Stores(tokens, accepted, learned, calibration, acceptance, segments)
 
 
 def _databases() -> tuple[tuple[str, Path], ...]:
@@ -158,6 +169,7 @@ def _databases() -> tuple[tuple[str, Path], ...]:
         ("accepted completions", accepted_store_path()),
         ("accepted n-grams", learned_store_path()),
         ("how often drafts were right", calibration_store_path()),
+        ("how often suggestions were taken", acceptance_store_path()),
     )
 
 

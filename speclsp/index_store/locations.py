@@ -52,6 +52,11 @@ def calibration_store_path() -> Path:
     return state_dir() / "calibration.sqlite3"
 
 
+def acceptance_store_path() -> Path:
+    """The database of how often suggestions were accepted."""
+    return state_dir() / "acceptance.sqlite3"
+
+
 def workspace_id(root: str) -> bytes:
     """Return what a workspace folder is known by on disk: a hash of its path without links."""
     path = os.path.realpath(root)

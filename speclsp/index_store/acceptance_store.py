@@ -1,0 +1,154 @@
+"""How often suggestions were accepted, per model and by how sure the model was of them.
+
+Numbers only: no text, no path, no workspace.  Counts are added where they are kept, so that several
+servers may learn at once, and they age: a count is halved in every half-life, and one that has
+grown large loses of the old what comes anew.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from speclsp.index_store.database import Database, Report
+from speclsp.index_store.locations import acceptance_store_path
+
+MAX_MODELS: Final = 64
+"""Models that are kept; those not used for longest go first."""
+HALF_LIFE_DAYS: Final = 30
+MAX_SHOWN: Final = 400.0
+"""Suggestions that one count remembers: what is older loses weight to what is newer."""
+
+_DAY_S: Final = 86_400
+_VERSION: Final = 1
+_SCHEMA: Final = """
+CREATE TABLE count (
+    model TEXT NOT NULL,
+    bucket INTEGER NOT NULL,
+    n_shown REAL NOT NULL,
+    n_accepted REAL NOT NULL,
+    n_chars REAL NOT NULL,
+    day INTEGER NOT NULL,
+    last_day INTEGER NOT NULL,
+    PRIMARY KEY (model, bucket)
+) WITHOUT ROWID
+"""
+
+
+class AcceptanceCount(NamedTuple):
+    """What became of suggestions of one bucket."""
+
+    n_shown: float
+    n_accepted: float
+    n_chars: float
+    """Characters of them that were accepted."""
+
+
+class AcceptanceStore:
+    """Safe to use from any thread, and from several servers at once.
+
+    All methods raise :class:`~speclsp.errors.StoreError` where the disk or the file is at fault.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        max_models: int = MAX_MODELS,
+        clock: Callable[[], float] = time.time,
+        report: Report = lambda _error: None,
+    ) -> None:
+        self._database = Database(path, _SCHEMA, _VERSION, report)
+        self._max_models = max_models
+        self._clock = clock
+
+    @classmethod
+    def open(cls, report: Report = lambda _error: None) -> Self:
+        """Open the user's store.  ``report`` hears of a damaged file that was replaced."""
+        return cls(acceptance_store_path(), report=report)
+
+    def add(self, model: str, counts: Mapping[int, AcceptanceCount]) -> None:
+        """Add what became of a model's suggestions, by bucket."""
+        aging = self._aging()
+        rows = [
+            {"model": model, "bucket": bucket, **count._asdict(), **aging}
+            for bucket, count in counts.items()
+        ]
+
+        def count(connection: sqlite3.Connection) -> None:
+            connection.execute(_AGE, {"model": model, **aging})
+            connection.executemany(_ADD, rows)
+            connection.execute(_KEEP_TO_LIMIT, {"model": model, "max_shown": MAX_SHOWN})
+            connection.execute(_KEEP_LATEST_MODELS, {"max_models": self._max_models})
+
+        self._database.run(count)
+
+    def load(self, model: str) -> dict[int, AcceptanceCount]:
+        """Return a model's counts by bucket, aged."""
+        values = {"model": model, **self._aging()}
+
+        def read(connection: sqlite3.Connection) -> list[tuple[int, float, float, float]]:
+            connection.execute(_AGE, values)
+            return connection.execute(_LOAD, values).fetchall()
+
+        return {bucket: AcceptanceCount(*count) for bucket, *count in self._database.run(read)}
+
+    def n_models(self) -> int:
+        """Return for how many models something is kept."""
+        (n_models,) = self._database.run(
+            lambda connection: connection.execute(
+                "SELECT count(DISTINCT model) FROM count"
+            ).fetchone()
+        )
+        return int(n_models)
+
+    def forget_all(self) -> int:
+        """Remove everything; returns how many counts that were."""
+        return self._database.delete("DELETE FROM count")
+
+    def close(self) -> None:
+        """Close; calling it again changes nothing."""
+        self._database.close()
+
+    def _aging(self) -> dict[str, int]:
+        """Return what the statements need to age counts."""
+        return {"day": int(self._clock() // _DAY_S), "half_life": HALF_LIFE_DAYS}
+
+
+# All counts of a model are aged before any is added to: halved for each half-life that has passed,
+# at most 60 times, as far as shifts go; never the other way, should the clock be set back.
+_AGE: Final = """
+UPDATE count SET
+    n_shown = n_shown / (1 << min(60, (:day - day) / :half_life)),
+    n_accepted = n_accepted / (1 << min(60, (:day - day) / :half_life)),
+    n_chars = n_chars / (1 << min(60, (:day - day) / :half_life)),
+    day = day + (:day - day) / :half_life * :half_life
+WHERE model = :model AND :day - day >= :half_life
+"""
+_ADD: Final = """
+INSERT INTO count (model, bucket, n_shown, n_accepted, n_chars, day, last_day)
+VALUES (:model, :bucket, :n_shown, :n_accepted, :n_chars, :day, :day)
+ON CONFLICT (model, bucket) DO UPDATE SET
+    n_shown = count.n_shown + excluded.n_shown,
+    n_accepted = count.n_accepted + excluded.n_accepted,
+    n_chars = count.n_chars + excluded.n_chars,
+    last_day = excluded.last_day
+"""
+_LOAD: Final = """
+SELECT bucket, n_shown, n_accepted, n_chars FROM count WHERE model = :model ORDER BY bucket
+"""
+_KEEP_TO_LIMIT: Final = """
+UPDATE count SET
+    n_accepted = n_accepted * :max_shown / n_shown,
+    n_chars = n_chars * :max_shown / n_shown,
+    n_shown = :max_shown
+WHERE model = :model AND n_shown > :max_shown
+"""
+_KEEP_LATEST_MODELS: Final = """
+DELETE FROM count WHERE model NOT IN (
+    SELECT model FROM count GROUP BY model ORDER BY max(last_day) DESC, model LIMIT :max_models
+)
+"""
