@@ -1,21 +1,33 @@
-"""What the engine thread has loaded: vocabulary, weights, drafters, and the prompts' windows."""
+"""What the engine thread has loaded: vocabulary, weights, drafters, and the prompts on them."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
+from typing import Final, Protocol
 
 from speclsp.completer.buffers import OpenBuffers
 from speclsp.completer.completion import Workbench
 from speclsp.completer.events import EventQueue
+from speclsp.completer.prompts import Prompts
 from speclsp.completer.proposing import Proposing
 from speclsp.drafting.proposer import Proposer
 from speclsp.engine.models import Loader, Weights, Words
-from speclsp.fim.prompt import PromptWindow
 from speclsp.settings import Settings
 
-MAX_WINDOWS = 256
-"""Documents whose prompt windows are remembered."""
+PAUSE_S: Final = 0.15
+"""Seconds without a call after which idle time begins: most keystrokes come sooner."""
+
+_MIB: Final = 1 << 20
+
+
+class Calls(Protocol):
+    """What may come while the engine is idle."""
+
+    def waiting(self) -> bool:
+        """Whether somebody waits."""
+
+    def wait_quiet(self, seconds: float) -> bool:
+        """Wait until so long nothing came; whether it was so."""
 
 
 class LoadedModels:
@@ -41,7 +53,8 @@ class LoadedModels:
         self._weights: Weights | None = None
         self._proposer: Proposer | None = None
         self._proposing = Proposing(events, persist=persist)
-        self._windows: OrderedDict[str, PromptWindow] = OrderedDict()
+        self._prompts: Prompts | None = None
+        self._n_idle_evaluated = 0
         self._reported: set[str] = set()
 
     @property
@@ -49,13 +62,26 @@ class LoadedModels:
         """The loaded models, None where there are none."""
         return self._weights
 
+    @property
+    def prompts(self) -> Prompts | None:
+        """The prompts on the loaded target, None where there is none."""
+        return self._prompts
+
+    @property
+    def n_idle_evaluated(self) -> int:
+        """Prompt tokens evaluated in idle time since the start."""
+        prompts = self._prompts
+        return self._n_idle_evaluated + (prompts.n_idle_evaluated if prompts is not None else 0)
+
     def load(self, settings: Settings, progress: Callable[[float], bool]) -> Weights:
         """Load what the settings name.  Raises a ``ModelError`` where the target cannot be used."""
         words = self._loader.words(settings)
         self._take_words(words)
         weights = self._loader.weights(settings, words, progress, self._events.log)
         self._weights = weights
-        self._windows.clear()
+        self._prompts = Prompts(
+            weights.target, settings.cache_ram * _MIB if weights.supports_rollback else 0
+        )
         self.make_proposer(settings)
         for problem in weights.problems:
             self._events.problem(problem.message, problem.remedy)
@@ -64,6 +90,8 @@ class LoadedModels:
     def free(self, why: str) -> None:
         """Free the weights, if there are any; the vocabulary stays."""
         weights, self._weights = self._weights, None
+        self._n_idle_evaluated = self.n_idle_evaluated
+        self._prompts = None
         self._proposer = None
         if weights is not None:
             weights.close()
@@ -84,16 +112,31 @@ class LoadedModels:
         """Return what a completion works with; there must be weights."""
         assert self._words is not None
         assert self._weights is not None
-        while len(self._windows) > MAX_WINDOWS:
-            self._windows.popitem(last=False)
+        assert self._prompts is not None
         return Workbench(
             words=self._words,
             weights=self._weights,
             proposer=self._proposer,
             buffers=self._buffers,
-            windows=self._windows,
+            prompts=self._prompts,
             report=lambda problem: self._report_once(problem.message, problem.remedy),
         )
+
+    def settle_prompts(self, queue: Calls) -> bool:
+        """Evaluate what the next prompts should find, in a pause; whether nothing is left to do.
+
+        Any call that waits interrupts that within one decode.
+        """
+        weights, prompts = self._weights, self._prompts
+        if weights is None or prompts is None or not prompts.has_plan():
+            return True
+        if not queue.wait_quiet(PAUSE_S):
+            return False
+        weights.set_interrupt(queue.waiting)
+        try:
+            return prompts.settle(queue.waiting)
+        finally:
+            weights.set_interrupt(None)
 
     def completed(self) -> Callable[[], None] | None:
         """Note that a completion was made; returns what to do in idle time, if anything."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speclsp.decoding.protocol import Logits
+from speclsp.engine.kv_states import KvState
 from speclsp.engine.tree_branches import check_path, tree_branches
 from speclsp.errors import DecodeError, EngineUnavailableError
 
@@ -136,6 +137,22 @@ class ScriptedTarget:
     def drop_forks(self) -> None:
         """Forget all forks."""
         self._forks = []
+
+    @property
+    def state_size(self) -> int:
+        """Bytes of :meth:`save_state`: four for each token."""
+        return 4 * len(self._cached)
+
+    def save_state(self) -> KvState | None:
+        """Return a copy of the cache."""
+        data = np.asarray(self._cached, dtype=np.int32).view(np.uint8)
+        return KvState(tuple(self._cached), data)
+
+    def restore_state(self, state: KvState) -> bool:
+        """Make the cache hold ``state``."""
+        self._tree = ((), ())
+        self._cached[:] = state.tokens
+        return True
 
     def close(self) -> None:
         """Forget everything, as a real target frees its memory."""

@@ -1,12 +1,16 @@
-"""The line anchor: where the fill-in-the-middle prefix ends and the middle begins.
+"""The anchor: where the fill-in-the-middle prefix ends and the middle begins.
 
-The prefix ends at the start of the cursor's line, and what was typed on that line follows the
-middle token.  So a keystroke changes the prompt's end only, and a KV cache keeps all before it.
+The prefix ends at a line's start, and what was typed since follows the middle token.  So a
+keystroke changes the prompt's end only, and a KV cache keeps all before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+
+N_LINES_ABOVE = 3
+"""Lines above the cursor's that a new anchor lies at most: who takes back a line end, or goes on
+typing a line above, still finds the anchor before the cursor."""
 
 
 def line_start(text: str) -> int:
@@ -14,13 +18,30 @@ def line_start(text: str) -> int:
     return max(text.rfind("\n"), text.rfind("\r")) + 1
 
 
-def anchor_candidates(prefix: str, previous_anchor: int, n_chars_max: int) -> Iterator[int]:
-    """Places for the anchor in the text before the cursor, the best first.
+def anchors_above(prefix: str, n_chars_max: int) -> Iterator[int]:
+    """Starts of lines above the cursor's, the farthest first, ``n_chars_max`` away at most.
 
-    The best is the start of the cursor's line.  Where more than ``n_chars_max`` characters stand
-    on it (a minified file), the anchor lies inside the line: at ``previous_anchor`` while that is
-    near enough, so that typing on does not move it, else half of ``n_chars_max`` before the
-    cursor, then ever nearer to it, and at last at the cursor.
+    Blank lines are none: a line end is often one token with the blank line behind it.
+    """
+    near = prefix[-n_chars_max - 1 :]
+    first = len(prefix) - len(near)
+    starts: list[int] = []
+    end = line_start(near)
+    while end > 0 and len(starts) < N_LINES_ABOVE:
+        start = line_start(near[: end - 1])
+        is_line_end = start > 0 or first == 0
+        if is_line_end and near[start:end].strip():
+            starts.append(first + start)
+        end = start
+    yield from reversed(starts)
+
+
+def anchor_candidates(prefix: str, n_chars_max: int) -> Iterator[int]:
+    """Places for the anchor on the cursor's line, the best first.
+
+    The best is the line's start.  Where more than ``n_chars_max`` characters stand on it (a
+    minified file), the anchor lies inside the line: half of ``n_chars_max`` before the cursor,
+    then ever nearer to it, and at last at the cursor.
     """
     end = len(prefix)
     # A line that starts farther back than this is not worth searching a whole file for.
@@ -29,8 +50,6 @@ def anchor_candidates(prefix: str, previous_anchor: int, n_chars_max: int) -> It
     if start > searched or end <= n_chars_max:
         yield start
     start = max(start, end - n_chars_max)
-    if start < previous_anchor <= end:
-        yield previous_anchor
     n_chars = (end - start) // 2
     while n_chars > 0:
         yield end - n_chars

@@ -1,12 +1,22 @@
-"""The prompt of one request: the family's layout filled in under a token budget."""
+"""The prompt of one request: the family's layout filled in under a token budget.
+
+A prompt is laid out anew, or continues a former one: then only what was typed behind the anchor
+differs, and a KV cache is reused up to there.  In the anchored layout that is possible as long as
+what stands before the anchor and behind the cursor is what the former prompt shows: the model
+never sees a text that is not in the buffer.  Closing brackets and quotes which alone follow on
+the cursor's line are left out, since editors write them with every bracket; the model writes them
+itself, and what is inserted replaces those that are there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Final
 
 from speclsp.errors import SettingsError
-from speclsp.fim.anchor import anchor_candidates
+from speclsp.fim.anchor import anchor_candidates, anchors_above
+from speclsp.fim.chunks import NO_CHUNKS, ChunkWindow, ContextChunk
 from speclsp.fim.families import FimFamily
 from speclsp.fim.layout import FieldName, FieldPart, Part, TextPart, TokenPart, encode_text
 from speclsp.fim.protocol import Vocabulary
@@ -14,9 +24,12 @@ from speclsp.fim.windows import (
     CHARS_PER_TOKEN,
     EMPTY_WINDOW,
     TextWindow,
+    n_hidden_closers,
     prefix_window,
+    same_window,
     suffix_window,
 )
+from speclsp.settings import FimLayout
 
 _Values = Mapping[FieldName, str | tuple[int, ...]]
 """A field's text, to be tokenised with its neighbours, or its tokens."""
@@ -24,37 +37,61 @@ _Values = Mapping[FieldName, str | tuple[int, ...]]
 _N_NAME_CHARS = 256
 """Most characters of a path or a repository name; a path keeps its end."""
 
+_N_MIDDLE_TOKENS: Final = 200
+"""Most tokens between anchor and cursor; a quarter of those before the cursor where
+that is less."""
+
+_FRESH_MIDDLE: Final = 0.25
+"""Share of them that lines above the cursor's may take when the anchor is set anew."""
+
+_NO_TOKENS: tuple[int, ...] = ()
+
+_RESERVED: Final = 0.6
+"""Share of them that a new layout leaves free for what is typed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptBudget:
     """Most tokens of a prompt, of its part before the cursor and of its part after it.
 
-    ``n_suffix`` 0 stands for a quarter of what the special tokens and names leave, and
+    ``n_suffix`` 0 stands for a quarter of what the special tokens, names and chunks leave,
     ``n_prefix`` 0 for what the suffix then leaves: three quarters, more near the buffer's end.
+    ``n_chunks`` are those of context from other files, 0 for none.
     """
 
     n_prompt: int
     n_prefix: int
     n_suffix: int
+    n_chunks: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PromptChunk:
-    """Context from another file."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FimText:
+    """What a prompt is of: the whole texts before and after the cursor, and where they are."""
 
+    repo_name: str
     path: str
-    text: str
+    prefix: str
+    suffix: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptWindow:
-    """What one prompt hands to the next of the same document."""
+    """What one prompt hands to the next of the same document: all but the middle."""
 
     key: tuple[str, str]
     """Vocabulary and family that the tokens belong to."""
-    anchor: int
+    n_limit: int
+    """Most tokens that the prompt could have when it was laid out."""
     prefix: TextWindow
+    """Ends at the anchor."""
     suffix: TextWindow
+    chunks: ChunkWindow
+
+    @property
+    def anchor(self) -> int:
+        """Index in the document of the first character that follows the middle token."""
+        return self.prefix.end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +104,199 @@ class FimPrompt:
     """Tokens of the text before the anchor."""
     n_middle: int
     """Tokens of the text between the anchor and the cursor."""
+    n_middle_max: int
+    """Most tokens of the middle."""
+    n_room: int
+    """Tokens that can be typed before the anchor has to move."""
     n_suffix: int
     n_prefix_chars: int
     """Characters before the cursor that the prompt shows, the middle's among them."""
     n_suffix_chars: int
+    """Characters after the cursor that the prompt shows, and closers that it leaves out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptLayout:
+    """How a model's prompts are laid out."""
+
+    family: FimFamily
+    vocabulary: Vocabulary
+    layout: FimLayout
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tokens of prompts belong to."""
+        return (self.vocabulary.fingerprint, f"{self.family.name} {self.layout}")
+
+    def encode_chunk(self, chunk: ContextChunk) -> tuple[int, ...]:
+        """Return a chunk's tokens as they stand in a prompt."""
+        values: _Values = {"path": _name(chunk.path), "text": chunk.text}
+        return _filled(self.vocabulary, self.family.chunk, values)
+
+    def continued(
+        self, text: FimText, budget: PromptBudget, window: PromptWindow
+    ) -> FimPrompt | None:
+        """Return the prompt that differs from ``window``'s behind the anchor only.
+
+        None where the text before the anchor or behind the cursor has changed, where too much
+        stands between them, and in the plain layout.
+        """
+        if self.layout == "plain" or window.key != self.key:
+            return None
+        prefix = same_window(text.prefix, window.prefix)
+        n_hidden = n_hidden_closers(text.suffix)
+        is_all = not window.suffix.text and len(text.suffix) > n_hidden
+        if prefix is None or is_all or not text.suffix.startswith(window.suffix.text, n_hidden):
+            return None
+        frame, room = self._frame(text, budget, window.chunks)
+        room -= len(window.suffix.tokens)
+        n_before = min(budget.n_prefix or room, room)
+        n_middle_max = _n_middle_max(n_before)
+        if prefix.end > len(text.prefix) or (
+            len(text.prefix) - prefix.end > n_middle_max * CHARS_PER_TOKEN * 2
+        ):
+            return None
+        if budget.n_suffix and len(window.suffix.tokens) > budget.n_suffix:
+            return None
+        middle = self._encoded_middle(text.prefix, prefix.end)
+        if len(middle) > min(n_middle_max, n_before - len(prefix.tokens)):
+            return None
+        window = PromptWindow(
+            key=window.key,
+            n_limit=window.n_limit,
+            prefix=prefix,
+            suffix=window.suffix,
+            chunks=window.chunks,
+        )
+        return self._prompt(text, frame, window, middle, n_hidden, n_before)
+
+    def fresh(
+        self,
+        text: FimText,
+        budget: PromptBudget,
+        *,
+        near: PromptWindow | None,
+        chunks: ChunkWindow,
+    ) -> FimPrompt:
+        """Lay out a prompt with an anchor near the cursor.
+
+        Text windows keep the bounds of ``near``, a former prompt's, where that is possible; of
+        ``chunks`` the first ones are taken that fit.  Never longer than ``budget.n_prompt``;
+        raises :class:`~speclsp.errors.SettingsError` where not even the special tokens fit.
+        """
+        if near is not None and near.key != self.key:
+            near = None
+        is_plain = self.layout == "plain"
+        n_hidden = 0 if is_plain else n_hidden_closers(text.suffix)
+        chunks = self._fitting_chunks(text, budget, chunks)
+        frame, room = self._frame(text, budget, chunks)
+        suffix = suffix_window(
+            text.suffix[n_hidden:],
+            near.suffix if near is not None else EMPTY_WINDOW,
+            min(budget.n_suffix or room // 4, room),
+            lambda part: encode_text(self.vocabulary, part, spaced=self._is_spaced("suffix")),
+        )
+        room -= len(suffix.tokens)
+        n_before = min(budget.n_prefix or room, room)
+        n_middle_max = _n_middle_max(n_before)
+        if is_plain:
+            anchor, middle = len(text.prefix), _NO_TOKENS
+        else:
+            anchor, middle = self._anchored(text.prefix, n_middle_max)
+        prefix = prefix_window(
+            text.prefix,
+            anchor,
+            near.prefix if near is not None else EMPTY_WINDOW,
+            n_before - len(middle) - (0 if is_plain else int(n_middle_max * _RESERVED)),
+            lambda part: encode_text(self.vocabulary, part, spaced=self._is_spaced("prefix")),
+        )
+        window = PromptWindow(
+            key=self.key, n_limit=budget.n_prompt, prefix=prefix, suffix=suffix, chunks=chunks
+        )
+        return self._prompt(text, frame, window, middle, n_hidden, n_before)
+
+    def _prompt(
+        self,
+        text: FimText,
+        frame: _Values,
+        window: PromptWindow,
+        middle: tuple[int, ...],
+        n_hidden: int,
+        n_before: int,
+    ) -> FimPrompt:
+        values: _Values = {
+            **frame,
+            "prefix": window.prefix.tokens,
+            "suffix": window.suffix.tokens,
+            "middle": middle,
+        }
+        bos = () if self.family.bos is None else (self.family.bos,)
+        n_middle_max = _n_middle_max(n_before)
+        n_free = n_before - len(window.prefix.tokens)
+        return FimPrompt(
+            tokens=(*bos, *_filled(self.vocabulary, self.family.body, values)),
+            window=window,
+            n_prefix=len(window.prefix.tokens),
+            n_middle=len(middle),
+            n_middle_max=n_middle_max,
+            n_room=min(n_middle_max, n_free) - len(middle),
+            n_suffix=len(window.suffix.tokens),
+            n_prefix_chars=len(text.prefix) - window.prefix.start,
+            n_suffix_chars=n_hidden + len(window.suffix.text),
+        )
+
+    def _anchored(self, prefix: str, n_tokens_max: int) -> tuple[int, tuple[int, ...]]:
+        """Return a new anchor, and the tokens of the text between it and the cursor."""
+        n_above = int(n_tokens_max * _FRESH_MIDDLE)
+        for anchor in anchors_above(prefix, n_above * CHARS_PER_TOKEN):
+            # Of a short text the prefix keeps its share: models seldom saw one without it.
+            tokens = self._encoded_middle(prefix, anchor) if 2 * anchor >= len(prefix) else ()
+            if 0 < len(tokens) <= n_above:
+                return anchor, tokens
+        n_here = int(n_tokens_max * (1 - _RESERVED / 2))
+        for anchor in anchor_candidates(prefix, n_tokens_max * CHARS_PER_TOKEN):
+            tokens = self._encoded_middle(prefix, anchor)
+            if len(tokens) <= n_here:
+                return anchor, tokens
+        return len(prefix), ()
+
+    def _encoded_middle(self, prefix: str, anchor: int) -> tuple[int, ...]:
+        # Where no token stands between prefix and middle, the first of them to have text takes
+        # the implicit space.
+        spaced = anchor == 0 and self.family.tokens.middle is None and self._is_spaced("prefix")
+        return encode_text(self.vocabulary, prefix[anchor:], spaced=spaced)
+
+    def _frame(
+        self, text: FimText, budget: PromptBudget, chunks: ChunkWindow
+    ) -> tuple[_Values, int]:
+        """Names and chunks, and how many tokens the text may have beside them."""
+        frame = _names(self.family, self.vocabulary, text, budget.n_prompt)
+        n_fixed = _n_fixed(self.family, self.vocabulary, frame)
+        if chunks.chunks:
+            after = _filled(self.vocabulary, self.family.after_chunks, frame)
+            frame = {**frame, "chunks": (*chunks.tokens, *after)}
+            n_fixed += chunks.n_tokens + len(after)
+        return frame, max(0, budget.n_prompt - n_fixed)
+
+    def _fitting_chunks(
+        self, text: FimText, budget: PromptBudget, chunks: ChunkWindow
+    ) -> ChunkWindow:
+        """The first chunks that leave half of the prompt to the file itself."""
+        if not chunks.chunks:
+            return NO_CHUNKS
+        _, room = self._frame(text, budget, NO_CHUNKS)
+        n_after = len(_filled(self.vocabulary, self.family.after_chunks, _names_of(text)))
+        n_left = min(budget.n_chunks, room - budget.n_prompt // 2) - n_after
+        fitting = []
+        for laid_out in chunks.chunks:
+            n_left -= len(laid_out.tokens)
+            if n_left < 0:
+                break
+            fitting.append(laid_out)
+        return chunks if len(fitting) == len(chunks.chunks) else ChunkWindow(tuple(fitting))
+
+    def _is_spaced(self, field: FieldName) -> bool:
+        return FieldPart(field, spaced=True) in self.family.body
 
 
 def build_prompt(
@@ -83,87 +309,33 @@ def build_prompt(
     suffix: str,
     budget: PromptBudget,
     window: PromptWindow | None,
-    chunks: Sequence[PromptChunk] = (),
+    layout: FimLayout,
+    chunks: ChunkWindow = NO_CHUNKS,
 ) -> FimPrompt:
     """Lay out the prompt for a cursor between ``prefix`` and ``suffix``, the whole texts.
 
-    ``window`` is that of the document's previous prompt, or None.  The text goes in with LF line
-    ends.  Never longer than ``budget.n_prompt``; raises
-    :class:`~speclsp.errors.SettingsError` where not even the special tokens fit.
+    ``window`` is that of the document's previous prompt, or None; it is continued where possible.
     """
-    key = (vocabulary.fingerprint, family.name)
-    if window is None or window.key != key:
-        window = PromptWindow(key=key, anchor=-1, prefix=EMPTY_WINDOW, suffix=EMPTY_WINDOW)
-    frame = _frame(family, vocabulary, repo_name, path, chunks, budget.n_prompt)
-    room = budget.n_prompt - _n_fixed(family, vocabulary, frame)
-    suffix_part = suffix_window(
-        suffix,
-        window.suffix,
-        min(budget.n_suffix or room // 4, room),
-        lambda text: encode_text(vocabulary, text, spaced=_is_spaced(family, "suffix")),
-    )
-    room -= len(suffix_part.tokens)
-    n_before = min(budget.n_prefix or room, room)
-    anchor, middle = _middle(vocabulary, family, prefix, window.anchor, n_before // 2)
-    prefix_part = prefix_window(
-        prefix,
-        anchor,
-        window.prefix,
-        n_before - len(middle),
-        lambda text: encode_text(vocabulary, text, spaced=_is_spaced(family, "prefix")),
-    )
-    values: _Values = {
-        **frame,
-        "prefix": prefix_part.tokens,
-        "suffix": suffix_part.tokens,
-        "middle": middle,
-    }
-    bos = () if family.bos is None else (family.bos,)
-    return FimPrompt(
-        tokens=(*bos, *_filled(vocabulary, family.body, values)),
-        window=replace(window, anchor=anchor, prefix=prefix_part, suffix=suffix_part),
-        n_prefix=len(prefix_part.tokens),
-        n_middle=len(middle),
-        n_suffix=len(suffix_part.tokens),
-        n_prefix_chars=len(prefix) - prefix_part.start,
-        n_suffix_chars=len(suffix_part.text),
-    )
+    prompts = PromptLayout(family=family, vocabulary=vocabulary, layout=layout)
+    text = FimText(repo_name=repo_name, path=path, prefix=prefix, suffix=suffix)
+    if window is not None:
+        continued = prompts.continued(text, budget, window)
+        if continued is not None:
+            return continued
+    return prompts.fresh(text, budget, near=window, chunks=chunks)
 
 
-def _middle(
-    vocabulary: Vocabulary, family: FimFamily, prefix: str, previous_anchor: int, n_tokens_max: int
-) -> tuple[int, tuple[int, ...]]:
-    """The anchor, and the tokens of the text between it and the cursor."""
-    tokens: tuple[int, ...] = ()
-    for anchor in anchor_candidates(prefix, previous_anchor, n_tokens_max * CHARS_PER_TOKEN):
-        # Where no token stands between prefix and middle, the first of them to have text takes
-        # the implicit space.
-        spaced = anchor == 0 and family.tokens.middle is None and _is_spaced(family, "prefix")
-        tokens = encode_text(vocabulary, prefix[anchor:], spaced=spaced)
-        if len(tokens) <= n_tokens_max:
-            return anchor, tokens
-    return len(prefix), ()
+def _n_middle_max(n_before: int) -> int:
+    return min(_N_MIDDLE_TOKENS, n_before // 4)
 
 
-def _frame(
-    family: FimFamily,
-    vocabulary: Vocabulary,
-    repo_name: str,
-    path: str,
-    chunks: Sequence[PromptChunk],
-    n_prompt: int,
-) -> _Values:
-    """Names and chunks, cut so that they take half of the prompt at most."""
+def _names(
+    family: FimFamily, vocabulary: Vocabulary, text: FimText, n_prompt: int
+) -> dict[FieldName, str | tuple[int, ...]]:
+    """The names as they stand in the prompt, cut so that they take half of it at most."""
     n_chars = _N_NAME_CHARS
     while True:
-        names = {"repo": _name(repo_name)[:n_chars], "path": _name(path)[-n_chars:]}
-        frame: dict[FieldName, str | tuple[int, ...]] = {
-            "repo": names["repo"] or "repository",
-            "path": names["path"] or "untitled",
-            "chunks": (),
-        }
-        if n_chars == 0:
-            frame["repo"] = frame["path"] = ""
+        frame = _names_of(text, n_chars)
         n_fixed = _n_fixed(family, vocabulary, frame)
         if n_fixed <= n_prompt // 2 or n_chars == 0:
             break
@@ -174,27 +346,16 @@ def _frame(
             "model has.",
             remedy="Raise n_prompt or ctx_size.",
         )
-    frame["chunks"] = _chunks(family, vocabulary, frame, chunks, n_prompt // 2 - n_fixed)
     return frame
 
 
-def _chunks(
-    family: FimFamily,
-    vocabulary: Vocabulary,
-    frame: _Values,
-    chunks: Sequence[PromptChunk],
-    n_tokens_max: int,
-) -> tuple[int, ...]:
-    """Tokens of the first chunks that fit, in their order: a stable head can be reused."""
-    after = _filled(vocabulary, family.after_chunks, frame)
-    tokens: list[int] = []
-    for chunk in chunks:
-        values: _Values = {"path": _name(chunk.path), "text": chunk.text}
-        chunk_tokens = _filled(vocabulary, family.chunk, values)
-        if len(tokens) + len(chunk_tokens) + len(after) > n_tokens_max:
-            break
-        tokens.extend(chunk_tokens)
-    return (*tokens, *after) if tokens else ()
+def _names_of(
+    text: FimText, n_chars: int = _N_NAME_CHARS
+) -> dict[FieldName, str | tuple[int, ...]]:
+    if n_chars == 0:
+        return {"repo": "", "path": "", "chunks": ()}
+    repo_name, path = _name(text.repo_name)[:n_chars], _name(text.path)[-n_chars:]
+    return {"repo": repo_name or "repository", "path": path or "untitled", "chunks": ()}
 
 
 def _n_fixed(family: FimFamily, vocabulary: Vocabulary, frame: _Values) -> int:
@@ -226,10 +387,6 @@ def _filled(vocabulary: Vocabulary, parts: Sequence[Part], values: _Values) -> t
         text, spaced = "", False
     tokens.extend(encode_text(vocabulary, text, spaced=spaced))
     return tuple(tokens)
-
-
-def _is_spaced(family: FimFamily, field: FieldName) -> bool:
-    return FieldPart(field, spaced=True) in family.body
 
 
 def _name(name: str) -> str:

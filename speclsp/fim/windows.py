@@ -11,14 +11,15 @@ Only text near the cursor is ever tokenised, never the whole file.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 Encode = Callable[[str], tuple[int, ...]]
 
 CHARS_PER_TOKEN = 6
 """More characters than a token of code has on average: where the search for a cut begins."""
 
-_DROP_TO = 0.75
+_DROP_TO = 0.9
 """Share of its budget that a window takes when it is cut anew; the rest is room to grow."""
 
 _TOO_SMALL = 0.5
@@ -29,6 +30,10 @@ _N_HEAD_CHARS = 200
 
 _N_SHIFT_CHARS = 20_000
 """How far an edit above a window may have shifted its start."""
+
+_CLOSERS: Final = frozenset(")]}\"'`;:,> \t")
+_N_CLOSERS: Final = 64
+"""Characters looked at for closers: more of them were not written by an editor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,31 @@ def _cut_prefix(text: str, anchor: int, n_tokens_max: int, encode: Encode) -> Te
 def _shrunk(n_chars: int, n_tokens: int, n_tokens_max: int) -> int:
     """Fewer characters, in proportion to how far the tokens exceed their maximum."""
     return min(n_chars - 1, int(n_chars * n_tokens_max / n_tokens * 0.97))
+
+
+def n_hidden_closers(suffix: str) -> int:
+    """How many characters after the cursor the model need not see: closers and white space.
+
+    Where nothing else follows on the cursor's line, they were most often written by the editor,
+    come and go with every bracket that is typed, and are what the model will write itself.
+    """
+    for idx, character in enumerate(suffix[:_N_CLOSERS]):
+        if character in "\r\n":
+            return idx
+        if character not in _CLOSERS:
+            return 0
+    return len(suffix) if len(suffix) <= _N_CLOSERS else 0
+
+
+def same_window(text: str, previous: TextWindow) -> TextWindow | None:
+    """The former prefix window in ``text``, moved by an edit above it; None where it changed."""
+    if text.startswith(previous.text, previous.start):
+        return previous
+    if previous.start == 0 or not previous.text:
+        return None
+    first = max(0, previous.start - _N_SHIFT_CHARS)
+    found = text.find(previous.text, first, previous.end + _N_SHIFT_CHARS)
+    return replace(previous, start=found) if found >= 0 else None
 
 
 def _tokenised(text: str, start: int, previous: TextWindow, encode: Encode) -> TextWindow:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import pytest
 
 from speclsp.errors import NotFimModelError
+from speclsp.fim.chunks import ChunkWindow, ContextChunk, LaidOutChunk
 from speclsp.fim.families import family_for
-from speclsp.fim.prompt import PromptBudget, PromptChunk, build_prompt
+from speclsp.fim.prompt import PromptBudget, PromptLayout, build_prompt
 
-BUDGET = PromptBudget(n_prompt=512, n_prefix=0, n_suffix=0)
+BUDGET = PromptBudget(n_prompt=512, n_prefix=0, n_suffix=0, n_chunks=256)
 CODE = "def f(x):\n    ret▮ x\n\nf(1)\n"
 
 
 def laid_out(load_model, spell, name, code=CODE, *, repo="demo", path="pkg/mod.py", chunks=()):
     vocabulary = load_model(name)
     prefix, suffix = code.split("▮")
+    layout = PromptLayout(
+        family=family_for(vocabulary, ""), vocabulary=vocabulary, layout="anchored"
+    )
     prompt = build_prompt(
         family_for(vocabulary, ""),
         vocabulary,
@@ -24,7 +28,8 @@ def laid_out(load_model, spell, name, code=CODE, *, repo="demo", path="pkg/mod.p
         suffix=suffix,
         budget=BUDGET,
         window=None,
-        chunks=chunks,
+        layout="anchored",
+        chunks=ChunkWindow(tuple(LaidOutChunk(c, layout.encode_chunk(c)) for c in chunks)),
     )
     return spell(vocabulary, prompt)
 
@@ -103,6 +108,7 @@ def test_exact_tokens_of_the_repository_format(load_model):
         suffix="",
         budget=BUDGET,
         window=None,
+        layout="anchored",
     )
     special = vocabulary.special
     assert prompt.tokens == (
@@ -149,7 +155,10 @@ def test_special_token_names_in_names_stay_text(load_model, spell):
     )
 
 
-CHUNKS = (PromptChunk("a.py", "x = 1\n"), PromptChunk("b.py", "f()\n"))
+CHUNKS = (
+    ContextChunk(path="a.py", text="x = 1\n", key="a"),
+    ContextChunk(path="b.py", text="f()\n", key="b"),
+)
 
 
 @pytest.mark.parametrize(

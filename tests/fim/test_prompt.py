@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
 
@@ -12,14 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speclsp.errors import SettingsError
+from speclsp.fim.chunks import NO_CHUNKS, ContextChunk, renewed_chunks
 from speclsp.fim.families import family_for
-from speclsp.fim.prompt import PromptBudget, PromptChunk, build_prompt
+from speclsp.fim.prompt import PromptBudget, PromptLayout, build_prompt
 
 SOURCE = Path(ast.__file__).read_text(encoding="utf-8")
 BUDGET = PromptBudget(n_prompt=700, n_prefix=0, n_suffix=0)
 
 
-def prompts_while_typing(vocabulary, source, start, n_chars, budget=BUDGET):
+def prompts_while_typing(vocabulary, source, start, n_chars, *, budget=BUDGET, layout="anchored"):
     """One prompt per keystroke of ``source[start : start + n_chars]``; the rest stays behind."""
     family = family_for(vocabulary, "")
     window = None
@@ -33,6 +35,7 @@ def prompts_while_typing(vocabulary, source, start, n_chars, budget=BUDGET):
             suffix=source[start + n_chars :],
             budget=budget,
             window=window,
+            layout=layout,
         )
         window = prompt.window
         yield source[:end], prompt
@@ -61,11 +64,27 @@ def test_a_keystroke_evaluates_a_few_tokens_only(embedded, start):
     assert max(within) <= 4
     assert mean(within) < 1.6
     assert median(within) == 1
+    # A new line costs no more, unless the anchor has to move.
+    n_moved = sum(
+        a.window.anchor != b.window.anchor for (_, a), (_, b) in itertools.pairwise(typed)
+    )
+    assert n_moved <= 1
+    assert sum(count > 4 for count in at_line_start) <= n_moved
+
+
+def test_plain_layout_evaluates_the_suffix_at_each_keystroke(embedded):
+    typed = list(prompts_while_typing(embedded, SOURCE, 20_000, 60, layout="plain"))
+    assert {prompt.n_middle for _, prompt in typed} == {0}
     n_suffix = typed[0][1].n_suffix
     assert n_suffix > 100
-    # A new line costs the suffix and little more, unless the window has just dropped.
-    n_dropped = sum(count > n_suffix + 60 for count in at_line_start)
-    assert n_dropped <= 1
+    counts = [n_evaluated(a.tokens, b.tokens) for (_, a), (_, b) in itertools.pairwise(typed)]
+    assert min(counts) > n_suffix
+    assert all(text.endswith(shown_before(embedded, prompt)) for text, prompt in typed)
+
+
+def shown_before(vocabulary, prompt):
+    """The text before the cursor that a prompt shows."""
+    return prompt.window.prefix.text
 
 
 def test_suffix_first_order_keeps_the_suffix_over_new_lines(load_model):
@@ -81,13 +100,14 @@ def test_prompt_holds_what_stands_around_the_cursor(embedded):
     text, prompt = next(prompts_while_typing(embedded, SOURCE, 20_000, 0))
     shown = b"".join(embedded.piece(token) for token in prompt.tokens).decode()
     names = "demo\npkg/mod.py\n"
-    line_start = text.rfind("\n") + 1
-    before = text[len(text) - prompt.n_prefix_chars : line_start]
+    anchor = prompt.window.anchor
+    assert SOURCE[anchor - 1] == "\n"
+    assert 1 <= text.count("\n", anchor) <= 3
+    before = text[len(text) - prompt.n_prefix_chars : anchor]
     after = SOURCE[len(text) :][: prompt.n_suffix_chars]
-    assert shown == names + before + after + text[line_start:]
-    assert before.startswith(SOURCE[len(text) - prompt.n_prefix_chars :][:20])
+    assert shown == names + before + after + text[anchor:]
     assert len(prompt.tokens) <= 700
-    assert len(prompt.tokens) > 500
+    assert len(prompt.tokens) > 450
 
 
 def test_one_megabyte_line_is_bounded_and_keeps_still(embedded):
@@ -96,7 +116,7 @@ def test_one_megabyte_line_is_bounded_and_keeps_still(embedded):
     assert all(len(prompt.tokens) <= 700 for _, prompt in typed)
     counts = [n_evaluated(a.tokens, b.tokens) for (_, a), (_, b) in itertools.pairwise(typed)]
     assert max(counts) <= 4
-    assert typed[0][1].n_middle > 50
+    assert typed[0][1].n_middle > 40
     assert typed[0][1].n_prefix > 100
 
 
@@ -113,10 +133,11 @@ def test_room_that_the_suffix_leaves_goes_to_the_prefix(embedded):
             suffix="",
             budget=PromptBudget(n_prompt=700, n_prefix=n_prefix, n_suffix=0),
             window=None,
+            layout="anchored",
         )
         counts[n_prefix] = prompt.n_prefix + prompt.n_middle
     assert counts[200] <= 200
-    assert counts[0] > 450
+    assert counts[0] > 400
 
 
 def test_a_window_of_another_model_is_not_taken(embedded, load_model):
@@ -128,6 +149,7 @@ def test_a_window_of_another_model_is_not_taken(embedded, load_model):
         "prefix": SOURCE[:5_000],
         "suffix": SOURCE[5_000:],
         "budget": BUDGET,
+        "layout": "anchored",
     }
     family = family_for(vocabulary, "")
     fresh = build_prompt(family, vocabulary, **arguments, window=None)
@@ -145,6 +167,7 @@ def test_long_names_are_cut(embedded, path):
         suffix="\n",
         budget=PromptBudget(n_prompt=64, n_prefix=0, n_suffix=0),
         window=None,
+        layout="anchored",
     )
     assert len(prompt.tokens) <= 64
     assert prompt.n_prefix > 0
@@ -162,13 +185,18 @@ def test_too_small_a_budget_is_an_error(embedded):
             suffix="",
             budget=PromptBudget(n_prompt=4, n_prefix=0, n_suffix=0),
             window=None,
+            layout="anchored",
         )
     assert "n_prompt = 4" in caught.value.message
     assert "ctx_size" in caught.value.remedy
 
 
 def test_chunks_take_half_of_the_prompt_at_most(embedded):
-    chunk = PromptChunk("other.py", "value = compute(1, 2, 3)\n" * 10)
+    chunks = [
+        ContextChunk(path="other.py", text="value = compute(1, 2, 3)\n" * 10, key=str(n))
+        for n in range(20)
+    ]
+    layout = PromptLayout(family=family_for(embedded, ""), vocabulary=embedded, layout="anchored")
     prompt = build_prompt(
         family_for(embedded, ""),
         embedded,
@@ -176,9 +204,10 @@ def test_chunks_take_half_of_the_prompt_at_most(embedded):
         path="a.py",
         prefix=SOURCE[:8_000],
         suffix=SOURCE[8_000:],
-        budget=BUDGET,
+        budget=replace(BUDGET, n_chunks=350),
         window=None,
-        chunks=[chunk] * 20,
+        layout="anchored",
+        chunks=renewed_chunks(NO_CHUNKS, chunks, 10_000, layout.encode_chunk),
     )
     shown = b"".join(embedded.piece(token) for token in prompt.tokens).decode()
     assert 2 <= shown.count("other.py\n") < 20
@@ -193,6 +222,7 @@ TEXTS = st.text(st.sampled_from("ab (){}:=\n\r\t1.é🙂𝒳\ud800"), max_size=3
 @given(data=st.data())
 def test_prompt_never_exceeds_its_budget(embedded, data):
     family = family_for(embedded, "")
+    layout = data.draw(st.sampled_from(["anchored", "plain"]))
     window = None
     prefix, suffix = data.draw(TEXTS), data.draw(TEXTS)
     for _ in range(data.draw(st.integers(1, 4))):
@@ -210,6 +240,7 @@ def test_prompt_never_exceeds_its_budget(embedded, data):
             suffix=suffix,
             budget=budget,
             window=window,
+            layout=layout,
         )
         window = prompt.window
         assert len(prompt.tokens) <= budget.n_prompt

@@ -22,6 +22,7 @@ def laid_out(vocabulary, spell, template, code=CODE):
         suffix=suffix,
         budget=PromptBudget(n_prompt=512, n_prefix=0, n_suffix=0),
         window=None,
+        layout="anchored",
     )
     return spell(vocabulary, prompt)
 

@@ -6,7 +6,14 @@ import itertools
 
 import pytest
 
-from speclsp.fim.windows import EMPTY_WINDOW, TextWindow, prefix_window, suffix_window
+from speclsp.fim.windows import (
+    EMPTY_WINDOW,
+    TextWindow,
+    n_hidden_closers,
+    prefix_window,
+    same_window,
+    suffix_window,
+)
 
 TEXT = "".join(f"line {i:03}\n" for i in range(100))
 """Lines of nine characters; the encoder below makes a token of each."""
@@ -36,8 +43,8 @@ def test_windows_are_cut_at_lines():
     suffix = suffix_window(TEXT, EMPTY_WINDOW, 200, encode)
     assert prefix.text.startswith("line ")
     assert suffix.text.endswith("\n")
-    # Three quarters of the budget less what the cut at a line costs.
-    assert 120 <= len(prefix.tokens) <= 150
+    # Nine tenths of the budget less what the cut at a line costs.
+    assert 150 <= len(prefix.tokens) <= 180
     assert 180 <= len(suffix.tokens) <= 200
 
 
@@ -50,7 +57,7 @@ def test_prefix_start_moves_once_per_many_lines():
         starts.append(window.start)
     n_moves = sum(a != b for a, b in itertools.pairwise(starts))
     assert starts[:22] == [0] * 22
-    assert 0 < n_moves <= 15
+    assert 0 < n_moves <= 20
 
 
 def test_prefix_start_is_found_again_after_an_edit_above():
@@ -115,3 +122,42 @@ def test_nothing_to_show():
     assert prefix_window("abc", 3, EMPTY_WINDOW, 0, encode) == TextWindow(3, "", ())
     assert suffix_window("", EMPTY_WINDOW, 10, encode) == EMPTY_WINDOW
     assert suffix_window("abc", EMPTY_WINDOW, 0, encode) == EMPTY_WINDOW
+
+
+def test_a_window_is_the_same_where_its_text_stands():
+    window = prefix_window(TEXT, 720, EMPTY_WINDOW, 200, encode)
+    assert same_window(TEXT, window) == window
+    assert same_window(TEXT[:720] + "anything else", window) == window
+    moved = same_window("new line above\n" + TEXT, window)
+    assert moved is not None
+    assert (moved.start, moved.text) == (window.start + 15, window.text)
+    assert moved.tokens is window.tokens
+    for place in (window.start, window.start + 50, window.end - 1):
+        assert same_window(TEXT[:place] + "X" + TEXT[place + 1 :], window) is None
+    assert same_window(TEXT[: window.end - 1], window) is None
+
+
+def test_a_window_from_the_texts_start_is_not_sought_elsewhere():
+    window = prefix_window(TEXT, 18, EMPTY_WINDOW, 200, encode)
+    assert window.start == 0
+    assert same_window("x" + TEXT, window) is None
+
+
+@pytest.mark.parametrize(
+    ("suffix", "expected"),
+    [
+        ("", 0),
+        ("\nnext", 0),
+        (")\nnext", 1),
+        ('")]}:\n', 5),
+        ("  )  \r\nx", 5),
+        (")", 1),
+        (") + 1\n", 0),
+        ("x)\n", 0),
+        # No editor writes that many.
+        (")" * 65 + "\n", 0),
+        (")" * 65, 0),
+    ],
+)
+def test_closers_that_alone_follow_on_the_line_are_hidden(suffix, expected):
+    assert n_hidden_closers(suffix) == expected

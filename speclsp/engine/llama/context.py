@@ -10,8 +10,9 @@ import numpy as np
 from llama_cpp import llama_cpp as llama
 
 from speclsp.decoding.protocol import Logits
+from speclsp.engine.kv_states import KvState
 from speclsp.engine.llama.batch import DecodeBatch
-from speclsp.engine.llama.branches import BranchedCache
+from speclsp.engine.llama.branches import TEXT, BranchedCache
 from speclsp.engine.llama.interrupt import DecodeInterrupt
 from speclsp.engine.llama.model import LlamaModel
 from speclsp.engine.llama.native_context import MAX_OUTPUTS, NativeContext
@@ -325,6 +326,31 @@ class LlamaTarget:
         for fork_idx, fork in enumerate(forks):
             if self._native.is_open:
                 self._cache.end_fork(1 + fork_idx, fork.n_shared)
+
+    @property
+    def state_size(self) -> int:
+        """Bytes that :meth:`save_state` takes now."""
+        return self._native.state_size(TEXT) if self._native.is_open else 0
+
+    def save_state(self) -> KvState | None:
+        """Return a copy of the cache; None where llama.cpp cannot make one."""
+        self._forget_tree()
+        self._check_open()
+        data = self._native.state(TEXT)
+        return KvState(tuple(self._cached), data) if data is not None else None
+
+    def restore_state(self, state: KvState) -> bool:
+        """Make the cache hold ``state`` and nothing else; where that fails it is empty.
+
+        Cells may lie otherwise than they did, so that attention adds up the same terms in another
+        order.
+        """
+        self._clear()
+        if not self._native.set_state(TEXT, state.data):
+            self._clear()
+            return False
+        self._cached.extend(state.tokens)
+        return True
 
     def close(self) -> None:
         """Free the context and the weights; again changes nothing."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from llama_cpp import llama_cpp as llama
+from numpy.typing import NDArray
 
 from speclsp.decoding.protocol import Logits
 from speclsp.engine.llama.library import collected_lines
@@ -33,6 +34,7 @@ _CACHE_TYPES = {
     "q5_0": llama.GGML_TYPE_Q5_0,
     "q5_1": llama.GGML_TYPE_Q5_1,
 }
+_BYTES: Any = ctypes.POINTER(ctypes.c_uint8)
 _FLASH_ATTN = {"off": 0, "on": 1, "auto": -1}
 
 
@@ -86,6 +88,26 @@ class NativeContext:
         memory: Any = (ctypes.c_float * n_values).from_address(address)
         logits: Logits = np.frombuffer(memory, dtype=np.float32).reshape(n_rows, self._n_vocab)
         return logits
+
+    def state_size(self, sequence: int) -> int:
+        """Bytes of a copy of what the memory holds of a sequence."""
+        return int(llama.llama_state_seq_get_size(self.pointer, sequence))
+
+    def state(self, sequence: int) -> NDArray[np.uint8] | None:
+        """Copy out what the memory holds of a sequence; None where llama.cpp cannot."""
+        llama.llama_synchronize(self.pointer)
+        data = np.empty(self.state_size(sequence), dtype=np.uint8)
+        n_bytes = llama.llama_state_seq_get_data(
+            self.pointer, data.ctypes.data_as(_BYTES), data.nbytes, sequence
+        )
+        return data if data.nbytes and n_bytes == data.nbytes else None
+
+    def set_state(self, sequence: int, data: NDArray[np.uint8]) -> bool:
+        """Copy a state into the memory, which holds nothing of the sequence; whether it worked."""
+        n_bytes = llama.llama_state_seq_set_data(
+            self.pointer, data.ctypes.data_as(_BYTES), data.nbytes, sequence
+        )
+        return int(n_bytes) == data.nbytes
 
 
 def _open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> int:

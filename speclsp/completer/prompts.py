@@ -1,0 +1,143 @@
+"""The documents' prompts: what they reuse of each other, and what idle time prepares."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from speclsp.decoding.protocol import Target
+from speclsp.decoding.speculate import common_prefix_length
+from speclsp.engine.kv_states import KvStates
+from speclsp.errors import DecodeInterruptedError
+from speclsp.fim.chunks import ChunkWindow, ContextChunk, renewed_chunks, without_chunks
+from speclsp.fim.places import Places
+from speclsp.fim.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
+
+MAX_DOCUMENTS = 256
+"""Documents whose places are remembered."""
+
+_JUMP_SHARE: Final = 0.375
+"""Share of a prompt that a request at a new place waits for where the settings leave it open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkSource:
+    """Where context from other files comes from."""
+
+    ranked: Callable[[], Sequence[ContextChunk]]
+    """Gives the chunks for the request at hand, the best first."""
+    gone: Callable[[], Collection[str]]
+    """Gives the keys of chunks that must not be shown any more."""
+
+
+NO_CHUNK_SOURCE: Final = ChunkSource(ranked=tuple, gone=tuple)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptQuestion:
+    """What a prompt is wanted for."""
+
+    uri: str
+    layout: PromptLayout
+    text: FimText
+    budget: PromptBudget
+    n_first: int
+    """Most tokens that are evaluated at a new place while somebody waits."""
+    chunks: ChunkSource
+
+    def renewed(self, previous: ChunkWindow) -> ChunkWindow:
+        """Return the chunks of a new layout, given those of the former one."""
+        if self.budget.n_chunks <= 0:
+            return ChunkWindow()
+        return renewed_chunks(
+            without_chunks(previous, self.chunks.gone()),
+            self.chunks.ranked(),
+            self.budget.n_chunks,
+            self.layout.encode_chunk,
+        )
+
+    def allowed(self, previous: ChunkWindow) -> ChunkWindow:
+        """Return the chunks of ``previous`` that may still be shown."""
+        return without_chunks(previous, self.chunks.gone())
+
+
+class Prompts:
+    """The prompts of all documents on one target.  Belongs to the target's thread."""
+
+    def __init__(self, target: Target, n_state_bytes: int) -> None:
+        """``n_state_bytes`` bounds the KV states that are kept beside the current one."""
+        self._target = target
+        self._states = KvStates(target, n_state_bytes)
+        self._places: OrderedDict[str, Places] = OrderedDict()
+        self._asked: PromptQuestion | None = None
+        self.n_idle_evaluated = 0
+        """Tokens that were evaluated while nobody waited."""
+
+    def prompt(self, question: PromptQuestion) -> FimPrompt:
+        """Lay out a prompt, and make the target hold what is known of it."""
+        places = self._places.setdefault(question.uri, Places())
+        self._places.move_to_end(question.uri)
+        while len(self._places) > MAX_DOCUMENTS:
+            self._places.popitem(last=False)
+        places.without(question.allowed)
+        prompt = places.prompt(
+            question.layout,
+            question.text,
+            question.budget,
+            question.n_first,
+            self._states.n_reusable,
+            question.renewed,
+        )
+        self._states.prepare(prompt.tokens)
+        self._asked = question if question.n_first < question.budget.n_prompt else None
+        return prompt
+
+    def has_plan(self) -> bool:
+        """Whether there is something to evaluate in idle time."""
+        return self._plan() is not None
+
+    def settle(self, interrupted: Callable[[], bool]) -> bool:
+        """Evaluate the prompt that the next requests should find; whether that is done.
+
+        ``interrupted`` is asked between decodes.
+        Raises :class:`~speclsp.errors.DecodeError` from the target.
+        """
+        prompt = self._plan()
+        if prompt is None or self._asked is None:
+            return True
+        self._states.prepare(prompt.tokens)
+        if not self._evaluate(prompt.tokens, interrupted):
+            return False
+        self._places[self._asked.uri].adopt(prompt.window)
+        return True
+
+    def _plan(self) -> FimPrompt | None:
+        asked = self._asked
+        if asked is None or asked.uri not in self._places:
+            return None
+        return self._places[asked.uri].plan(asked.layout, asked.text, asked.budget, asked.renewed)
+
+    def _evaluate(self, tokens: Sequence[int], interrupted: Callable[[], bool]) -> bool:
+        """Fill the target's cache with a prompt; whether it holds all of it."""
+        target = self._target
+        n_chunk = min(target.n_ubatch, target.n_batch)
+        n_cached = common_prefix_length(target.cached, tokens)
+        target.truncate(n_cached)
+        while n_cached < len(tokens):
+            if interrupted():
+                return False
+            piece = tokens[n_cached : n_cached + n_chunk]
+            try:
+                target.decode(piece, 0)
+            except DecodeInterruptedError:
+                return False
+            n_cached += len(piece)
+            self.n_idle_evaluated += len(piece)
+        return True
+
+
+def n_first_of(n_jump: int, budget: PromptBudget) -> int:
+    """Return the tokens that a request at a new place waits for; ``n_jump`` is the setting."""
+    return n_jump or int(budget.n_prompt * _JUMP_SHARE)

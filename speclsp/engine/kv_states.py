@@ -1,0 +1,136 @@
+"""KV states of prompts that are not the current one: saved in memory, put back, bounded.
+
+A context's cache holds one text.  When another document's prompt, or one of another place, takes
+its room, what the cache holds is copied out first, and comes back by a copy in the other direction
+when a prompt begins like it: some milliseconds instead of a prefill.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from speclsp.decoding.protocol import Target
+from speclsp.decoding.speculate import common_prefix_length
+
+_N_WORTH: Final = 48
+"""Tokens that a copy has to save; fewer are evaluated as quickly."""
+
+_N_STATES: Final = 64
+"""Most saved states, however small they are: each is compared with each prompt."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KvState:
+    """A copy of what a target's cache held: its tokens by position, and the engine's bytes."""
+
+    tokens: tuple[int, ...]
+    data: NDArray[np.uint8]
+
+
+@runtime_checkable
+class StatefulTarget(Target, Protocol):
+    """A target whose cache can be copied out and in."""
+
+    @property
+    def state_size(self) -> int:
+        """Bytes that a copy of the cache takes now."""
+
+    def save_state(self) -> KvState | None:
+        """Return a copy of the cache; None where that fails."""
+
+    def restore_state(self, state: KvState) -> bool:
+        """Make the cache hold ``state`` and nothing else; where that fails it is empty."""
+
+
+class KvStates:
+    """The saved states of one target.  Belongs to the target's thread."""
+
+    def __init__(self, target: Target, n_bytes_max: int) -> None:
+        """``n_bytes_max`` bounds the bytes of all saved states; 0 saves none."""
+        self._target = target
+        self._stateful = target if isinstance(target, StatefulTarget) else None
+        self._n_bytes_max = n_bytes_max
+        self._n_bytes = 0
+        self._states: OrderedDict[tuple[int, ...], KvState] = OrderedDict()
+        self._n_prompt = 0
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the saved states."""
+        return self._n_bytes
+
+    @property
+    def n_states(self) -> int:
+        """How many states are saved."""
+        return len(self._states)
+
+    def n_reusable(self, tokens: Sequence[int]) -> int:
+        """How many leading tokens of a prompt the cache or a saved state holds."""
+        n_live = common_prefix_length(self._target.cached, tokens)
+        saved = [common_prefix_length(state, tokens) for state in self._states]
+        return max([n_live, *saved])
+
+    def prepare(self, tokens: Sequence[int]) -> None:
+        """Make the cache hold as much of a prompt as is known, before the prompt is evaluated.
+
+        What the cache holds of the last prompt is saved if the new one takes its room.
+        """
+        target = self._target
+        n_live = common_prefix_length(target.cached, tokens)
+        best, n_best = self._best(tokens)
+        if min(self._n_prompt, len(target.cached)) - n_live >= _N_WORTH:
+            self._save()
+        if best is not None and n_best - n_live >= _N_WORTH:
+            self._restore(best)
+        self._n_prompt = len(tokens)
+
+    def _best(self, tokens: Sequence[int]) -> tuple[KvState | None, int]:
+        best, n_best = None, 0
+        for state in self._states.values():
+            n_common = common_prefix_length(state.tokens, tokens)
+            if n_common > n_best:
+                best, n_best = state, n_common
+        return best, n_best
+
+    def _save(self) -> None:
+        """Copy out what the cache holds of the last prompt, in place of what that contains."""
+        target = self._stateful
+        if target is None or target.state_size > self._n_bytes_max:
+            return
+        target.truncate(self._n_prompt)
+        live = tuple(target.cached)
+        for tokens in list(self._states):
+            n_common = common_prefix_length(tokens, live)
+            if len(live) - n_common < _N_WORTH:
+                self._states.move_to_end(tokens)
+                return
+            if len(tokens) - n_common < _N_WORTH:
+                self._forget(tokens)
+        state = target.save_state()
+        if state is None:
+            return
+        self._states[state.tokens] = state
+        self._n_bytes += state.data.nbytes
+        while self._n_bytes > self._n_bytes_max or len(self._states) > _N_STATES:
+            self._forget(next(iter(self._states)))
+
+    def _restore(self, state: KvState) -> None:
+        target = self._stateful
+        if target is None:
+            return
+        if target.restore_state(state):
+            if state.tokens in self._states:
+                self._states.move_to_end(state.tokens)
+        else:
+            self._forget(state.tokens)
+
+    def _forget(self, tokens: tuple[int, ...]) -> None:
+        state = self._states.pop(tokens, None)
+        if state is not None:
+            self._n_bytes -= state.data.nbytes
