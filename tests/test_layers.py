@@ -24,6 +24,7 @@ LAYERS = {
     "drafting": 1,
     "decoding": 1,
     "postprocess": 1,
+    "recall": 1,
     "context": 1,
     "masking": 1,
     "index_store": 1,

@@ -1,0 +1,1 @@
+"""What earlier answers say about the next request: pure, without clock and threads."""
