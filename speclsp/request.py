@@ -235,13 +235,26 @@ class SessionStats:
     n_failed: int = 0
     n_withheld: int = 0
     """Requests whose text was too uncertain to be shown; they count as empty, too."""
+    n_memory: int = 0
+    """Requests that were answered with what is left of an earlier answer."""
+    n_filtered: int = 0
+    """Automatic requests that were answered empty by a rule that spares the model."""
+    n_gone_on: int = 0
+    """How often a running generation went on for a newer request whose text agreed with it."""
+    n_prefetches: int = 0
+    """Generations for what follows a suggestion on screen, to their end or not."""
+    n_prefetches_used: int = 0
+    """Those that a request was answered from."""
+    prefetch: RequestStats = field(default_factory=RequestStats)
+    """What they cost: not among ``totals``."""
     n_shown: int = 0
     n_accepted_items: int = 0
     n_partially_accepted: int = 0
     n_chars_accepted: int = 0
     totals: RequestStats = field(default_factory=RequestStats)
     latency: dict[str, Percentiles] = field(default_factory=dict)
-    """By stage: queue, tokenize, prompt, draft, verify, predict, total."""
+    """By stage: queue, tokenize, prompt, draft, verify, predict, total; and ``memory``, the whole
+    of those requests that needed no model."""
     index: IndexStats = field(default_factory=IndexStats)
     state: EngineState = "loading"
     model: str = ""
@@ -249,6 +262,8 @@ class SessionStats:
     layers: dict[str, int] = field(default_factory=dict)
     """Layers of the target model per device name."""
     n_ctx: int = 0
+    n_idle_evaluated: int = 0
+    """Prompt tokens evaluated in idle time, so that later requests find them; in no other sum."""
     verify_ms: tuple[tuple[int, float], ...] = ()
     """(k, T(k) in milliseconds): target passes over k tokens, as measured."""
 

@@ -59,6 +59,20 @@ class Completer(Protocol):
     def close_document(self, uri: str) -> None:
         """A buffer was closed: the file's text counts again."""
 
+    def known(self, request: CompletionRequest) -> CompletionResult | None:
+        """Answer a request without the model: None where only the model can.
+
+        Text typed as an earlier answer has it gets that one's rest (``source`` memory), and an
+        automatic request that cannot help gets no text (``source`` filter).  What is waiting or
+        running for the same document is superseded.
+        """
+
+    def delay_ms(self, request: CompletionRequest) -> float:
+        """How many milliseconds to wait for the next keystroke before :meth:`complete`.
+
+        0 for a request that the user made, and where waiting saves nothing.
+        """
+
     def complete(
         self, request: CompletionRequest, cancel: CancellationToken
     ) -> Future[CompletionResult]:
@@ -66,7 +80,8 @@ class Completer(Protocol):
 
         The future raises :class:`~speclsp.errors.EngineUnavailableError` at once while the engine
         is loading, off or failed, and :class:`~speclsp.errors.EngineError` where decoding fails.
-        A cancelled, superseded or overdue request returns what is finished so far.
+        What :meth:`known` knows is answered so here, too.  A cancelled, superseded or overdue
+        request returns what is finished so far, or nothing.
         """
 
     def shown(self, completion_id: str) -> None:

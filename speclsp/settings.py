@@ -222,9 +222,9 @@ class Settings:
     suggestion_memory: bool = _setting(
         True,
         "memory",
-        "Answer text typed as suggested from memory: with the rest of the suggestion, not with what "
-        "the model would say by now; and let a running generation go on while what is typed agrees "
-        "with it.",
+        "Answer text typed as suggested from memory: with the rest of the suggestion, not with "
+        "what the model would say by now; and let a running generation go on while what is typed "
+        "agrees with it.",
     )
     prefetch: bool = _setting(
         True,

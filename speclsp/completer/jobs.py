@@ -9,7 +9,12 @@ from dataclasses import dataclass, field
 
 from speclsp.cancellation import CancellationToken
 from speclsp.errors import SpecLspError
+from speclsp.recall.answers import Rest
 from speclsp.request import CompletionRequest, CompletionResult, FinishReason, RequestStats
+
+Finish = Callable[[CompletionResult, Rest | None], CompletionResult]
+"""Takes a result, and what it is the rest of where it was made for an earlier request; returns
+the result that is given."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -21,8 +26,11 @@ class CompletionJob:
     cancel: CancellationToken
     submitted: float
     deadline: float
-    record: Callable[[CompletionResult], None]
-    """Is told the result before the future is: who has the answer finds it in the statistics."""
+    finish: Finish
+    """Gets the result before the future does: who has the answer finds it in the statistics."""
+    may_go_on: bool = False
+    """Whether its generation may answer a newer request, and a generation that runs may answer
+    it, where what was typed between the two agrees."""
     future: Future[CompletionResult] = field(default_factory=Future)
     _superseded: threading.Event = field(default_factory=threading.Event)
 
@@ -34,19 +42,23 @@ class CompletionJob:
         """Stop the job at its next check: a newer request of its document is here."""
         self._superseded.set()
 
+    @property
+    def superseded(self) -> bool:
+        """Whether a newer request of its document is here."""
+        return self._superseded.is_set()
+
     def interrupted(self, now: float) -> FinishReason | None:
         """Return why the job has to stop now, if it has to."""
-        if self.cancel.cancelled or self._superseded.is_set():
+        if self.cancel.cancelled or self.superseded:
             return "cancelled"
         if now >= self.deadline:
             return "deadline"
         return None
 
-    def answer(self, result: CompletionResult) -> None:
+    def answer(self, result: CompletionResult, rest: Rest | None = None) -> None:
         """Fulfil the future, once."""
         if not self.future.done():
-            self.record(result)
-            self.future.set_result(result)
+            self.future.set_result(self.finish(result, rest))
 
     def answer_empty(self, reason: FinishReason, ms_queue: float) -> None:
         """Fulfil the future without text."""

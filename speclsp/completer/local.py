@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 
@@ -14,34 +12,32 @@ from speclsp import settings as settings_table
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.accepted import AcceptedTexts
 from speclsp.completer.buffers import OpenBuffers
-from speclsp.completer.completion import DraftSources, settings_of
+from speclsp.completer.completion import DraftSources
 from speclsp.completer.engine_thread import EngineThread
 from speclsp.completer.events import EventQueue
+from speclsp.completer.generating import Reports
+from speclsp.completer.given import GivenSuggestions
 from speclsp.completer.jobs import CompletionJob
+from speclsp.completer.private_text import PrivateText
 from speclsp.completer.project import Project
 from speclsp.completer.statistics import StatisticsSource
+from speclsp.completer.without_model import WithoutModel
 from speclsp.decoding.session import SessionRecorder
 from speclsp.engine.models import LlamaLoader, Loader, Words
+from speclsp.recall.answers import Rest
 from speclsp.request import (
     CompletionRequest,
     CompletionResult,
     Document,
     EngineState,
     Event,
+    RequestStats,
     SessionStats,
     WorkspaceFolder,
 )
 from speclsp.settings import Settings
 
 CLOSE_TIMEOUT_S = 5.0
-MAX_REMEMBERED = 256
-"""Completions whose acceptance can still be reported."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Remembered:
-    request: CompletionRequest
-    text: str
 
 
 class LocalCompleter:
@@ -60,19 +56,29 @@ class LocalCompleter:
         self._buffers = OpenBuffers()
         self._recorder = SessionRecorder()
         self._recorder_lock = threading.Lock()
-        self._remembered: OrderedDict[str, _Remembered] = OrderedDict()
+        self._given = GivenSuggestions()
+        self._without_model = WithoutModel(
+            settings, lambda message: self._events.log("warning", message), clock
+        )
         self._engine = EngineThread(
             settings=settings,
             loader=loader if loader is not None else LlamaLoader(self._events.log),
             buffers=self._buffers,
             events=self._events,
-            loaded=self._loaded,
-            failed=self._request_failed,
+            reports=Reports(
+                loaded=self._loaded,
+                failed=self._request_failed,
+                generated=self._without_model.take,
+                in_vain=self._spent_in_vain,
+                went_on=self._went_on,
+                prefetched=self._prefetched,
+                words=self._take_words,
+            ),
             sources=self._sources,
-            on_words=self._take_words,
             clock=clock,
         )
         self._project = Project(settings, self._events, busy=lambda: self._engine.busy)
+        self._private = PrivateText(settings, self._project.is_ignored)
         self._statistics = StatisticsSource(settings, self._events)
         self._accepted = AcceptedTexts(
             settings,
@@ -112,6 +118,7 @@ class LocalCompleter:
         self._settings = settings
         if changed:
             self._engine.apply_settings(settings, reload="engine" in scopes.values())
+            self._without_model.apply_settings(settings)
             self._project.apply_settings(settings)
             self._statistics.apply_settings(settings)
         return tuple(name for name, scope in scopes.items() if scope == "restart")
@@ -148,12 +155,14 @@ class LocalCompleter:
     def close_document(self, uri: str) -> None:
         """Forget a buffer."""
         document = self._buffers.remove(uri)
+        self._private.forget(uri)
+        self._without_model.forget(uri)
         self._project.set_open(self._buffers.documents())
         if document is not None:
             self._project.saved(document.file)
 
     def _take(self, document: Document) -> None:
-        self._buffers.put(document)
+        self._buffers.put(self._private.document(document))
         self._engine.run_idle(document.uri, lambda: self._warm(document.uri))
 
     def _warm(self, uri: str) -> None:
@@ -166,51 +175,110 @@ class LocalCompleter:
 
     # --- completions ------------------------------------------------------------------------------
 
+    def known(self, request: CompletionRequest) -> CompletionResult | None:
+        """Answer without the model, where that can be."""
+        private = self._private.request(request)
+        return self._refused(request) if private is None else self._known(private)
+
+    def _known(self, request: CompletionRequest) -> CompletionResult | None:
+        answered = self._without_model.answer(request, uuid.uuid4().hex)
+        if answered is None:
+            return None
+        result, rest = answered
+        self._engine.supersede(request.uri)
+        return self._finish(request, result, rest)
+
+    def delay_ms(self, request: CompletionRequest) -> float:
+        """Return how long to wait for the next keystroke."""
+        private = self._private.request(request)
+        if private is None:
+            return 0.0
+        request = private
+        if self._without_model.may_go_on(request) and self._engine.could_join(request):
+            return 0.0
+        return self._without_model.delay_ms(request, busy=self._engine.busy)
+
     def complete(
         self, request: CompletionRequest, cancel: CancellationToken
     ) -> Future[CompletionResult]:
-        """Queue a completion."""
+        """Answer from what is known, or queue a completion."""
+        private = self._private.request(request)
+        known = self._refused(request) if private is None else self._known(private)
+        if known is not None:
+            future: Future[CompletionResult] = Future()
+            future.set_result(known)
+            return future
+        request = private or request
         now = self._clock()
         deadline_ms = request.deadline_ms
         if deadline_ms is None:
-            deadline_ms = settings_of(self._settings, request).deadline_ms
+            deadline_ms = self._without_model.settings_for(request).deadline_ms
         job = CompletionJob(
             request=request,
             completion_id=uuid.uuid4().hex,
             cancel=cancel,
             submitted=now,
             deadline=now + deadline_ms / 1000,
-            record=lambda result: self._record(request, result),
+            finish=lambda result, rest: self._finish(request, result, rest),
+            may_go_on=self._without_model.may_go_on(request),
         )
         self._engine.submit(job)
         return job.future
 
-    def _record(self, request: CompletionRequest, result: CompletionResult) -> None:
+    def _refused(self, request: CompletionRequest) -> CompletionResult:
+        """Answer a request whose text is nobody's business."""
+        self._engine.supersede(request.uri)
+        result = CompletionResult(
+            completion_id=uuid.uuid4().hex,
+            text="",
+            finish_reason="stop",
+            stats=RequestStats(),
+            source="filter",
+        )
         with self._recorder_lock:
             self._recorder.add(result)
-            if result.text:
-                self._remembered[result.completion_id] = _Remembered(request, result.text)
-                while len(self._remembered) > MAX_REMEMBERED:
-                    self._remembered.popitem(last=False)
+        return result
+
+    def _finish(
+        self, request: CompletionRequest, result: CompletionResult, rest: Rest | None
+    ) -> CompletionResult:
+        """Note an answer, and return it as it is given."""
+        result = self._without_model.held_back(request, result)
+        is_use_of_prefetch = self._without_model.given(result, rest)
+        with self._recorder_lock:
+            self._recorder.add(result)
+            if is_use_of_prefetch:
+                self._recorder.prefetch_used()
+            self._given.add(request, result, rest)
+        return result
 
     def shown(self, completion_id: str) -> None:
-        """Note that a suggestion is on screen."""
+        """Note that a suggestion is on screen, and complete what follows it in idle time."""
         with self._recorder_lock:
-            if completion_id in self._remembered:
-                self._recorder.shown(completion_id)
+            given = self._given.get(completion_id)
+            if given is None:
+                return
+            self._recorder.shown(completion_id)
+        if given.is_whole:
+            after = self._without_model.shown(given.request, given.text, given.n_replaced)
+            if after is not None:
+                self._engine.prefetch(after, uuid.uuid4().hex)
 
     def accepted(self, completion_id: str, n_chars: int | None = None) -> None:
         """Learn what the user took."""
         with self._recorder_lock:
-            remembered = self._remembered.get(completion_id)
-            if remembered is None:
+            given = self._given.get(completion_id)
+            if given is None:
                 return
-            text = remembered.text if n_chars is None else remembered.text[:n_chars]
-            self._recorder.accepted(completion_id, len(text), len(remembered.text))
-        if len(text) == len(remembered.text):
-            self._accepted.take(completion_id, remembered.request, text)
-        else:
-            self._accepted.take_part(completion_id, remembered.request, text)
+            text = given.text if n_chars is None else given.text[:n_chars]
+            self._recorder.accepted(completion_id, len(text), len(given.text))
+        self._without_model.accepted(given.request, given.text)
+        learn = self._accepted.take if text == given.text else self._accepted.take_part
+        learn(given.learned_id, given.learned_request, given.said_before + text)
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        """Wait until the engine has nothing left to do, idle work included; whether it has."""
+        return self._engine.wait_idle(timeout_s)
 
     def statistics(self) -> SessionStats:
         """Return the session's sums."""
@@ -218,6 +286,7 @@ class LocalCompleter:
             return self._recorder.snapshot(
                 state=self.state(),
                 index=self._project.stats(),
+                n_idle_evaluated=self._engine.n_idle_evaluated,
                 verify_ms=self._engine.verify_ms,
             )
 
@@ -238,7 +307,22 @@ class LocalCompleter:
     def _loaded(self, *, model: str, draft_model: str, layers: dict[str, int], n_ctx: int) -> None:
         with self._recorder_lock:
             self._recorder.loaded(model=model, draft_model=draft_model, layers=layers, n_ctx=n_ctx)
+        self._without_model.clear()
 
     def _request_failed(self) -> None:
         with self._recorder_lock:
             self._recorder.failed()
+
+    def _spent_in_vain(self, stats: RequestStats) -> None:
+        with self._recorder_lock:
+            self._recorder.spent_in_vain(stats)
+
+    def _went_on(self) -> None:
+        with self._recorder_lock:
+            self._recorder.gone_on()
+
+    def _prefetched(self, request: CompletionRequest, result: CompletionResult) -> None:
+        with self._recorder_lock:
+            self._recorder.prefetched(result.stats)
+        if result.finish_reason != "cancelled":
+            self._without_model.take(request, result, prefetched=True)

@@ -24,6 +24,8 @@ N_ITEMS: Final = 256
 """Latest suggestions whose display and acceptance are told apart."""
 
 STAGES: Final = ("queue", "tokenize", "prompt", "draft", "verify", "predict", "total")
+MEMORY: Final = "memory"
+"""Where the times of requests without a model stand: beside the stages of those with one."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -44,10 +46,15 @@ class SessionRecorder:
     def __init__(self) -> None:
         self._n_requests = self._n_completions = self._n_empty = 0
         self._n_cancelled = self._n_failed = self._n_withheld = 0
+        self._n_memory = self._n_filtered = self._n_gone_on = 0
+        self._n_prefetches = self._n_prefetches_used = 0
+        self._prefetch = RequestStats()
         self._n_shown = self._n_accepted_items = self._n_partially_accepted = 0
         self._n_chars_accepted = 0
         self._totals = RequestStats()
-        self._latencies: dict[str, deque[float]] = {s: deque(maxlen=N_LATENCIES) for s in STAGES}
+        self._latencies: dict[str, deque[float]] = {
+            s: deque(maxlen=N_LATENCIES) for s in (*STAGES, MEMORY)
+        }
         self._items: OrderedDict[str, _Item] = OrderedDict()
         self._model = self._draft_model = ""
         self._layers: dict[str, int] = {}
@@ -64,10 +71,32 @@ class SessionRecorder:
             self._n_empty += 1
             self._n_withheld += result.withheld
         stats = result.stats
+        if result.source == "memory":
+            self._n_memory += 1
+            self._latencies[MEMORY].append(stats.ms_total)
+            return
+        self._n_filtered += result.source == "filter"
         self._totals = summed(self._totals, stats)
         if stats.n_target_passes:
             for stage in _stages_of(stats):
                 self._latencies[stage].append(getattr(stats, f"ms_{stage}"))
+
+    def gone_on(self) -> None:
+        """Count a generation that goes on for a newer request."""
+        self._n_gone_on += 1
+
+    def spent_in_vain(self, stats: RequestStats) -> None:
+        """Count what a generation cost whose text nobody got."""
+        self._totals = summed(self._totals, stats)
+
+    def prefetched(self, stats: RequestStats) -> None:
+        """Count a generation that nobody had asked for."""
+        self._n_prefetches += 1
+        self._prefetch = summed(self._prefetch, stats)
+
+    def prefetch_used(self) -> None:
+        """Count a prefetch that a request was answered from."""
+        self._n_prefetches_used += 1
 
     def failed(self) -> None:
         """Count a request that ended in an error."""
@@ -109,6 +138,7 @@ class SessionRecorder:
         *,
         state: EngineState,
         index: IndexStats | None = None,
+        n_idle_evaluated: int = 0,
         verify_ms: tuple[tuple[int, float], ...] = (),
     ) -> SessionStats:
         """Return the sums so far."""
@@ -119,18 +149,25 @@ class SessionRecorder:
             n_cancelled=self._n_cancelled,
             n_failed=self._n_failed,
             n_withheld=self._n_withheld,
+            n_memory=self._n_memory,
+            n_filtered=self._n_filtered,
+            n_gone_on=self._n_gone_on,
+            n_prefetches=self._n_prefetches,
+            n_prefetches_used=self._n_prefetches_used,
+            prefetch=self._prefetch,
             n_shown=self._n_shown,
             n_accepted_items=self._n_accepted_items,
             n_partially_accepted=self._n_partially_accepted,
             n_chars_accepted=self._n_chars_accepted,
             totals=self._totals,
-            latency={s: percentiles(self._latencies[s]) for s in STAGES if self._latencies[s]},
+            latency={s: percentiles(latest) for s, latest in self._latencies.items() if latest},
             index=index if index is not None else IndexStats(),
             state=state,
             model=self._model,
             draft_model=self._draft_model,
             layers=dict(self._layers),
             n_ctx=self._n_ctx,
+            n_idle_evaluated=n_idle_evaluated,
             verify_ms=verify_ms,
         )
 

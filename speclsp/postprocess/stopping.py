@@ -95,6 +95,11 @@ class CompletionText:
         return CompletedText(trim.text, trim.n_replaced, self._stopped_by)
 
     @property
+    def so_far(self) -> str:
+        """The text as it was fed, not yet fitted to what stands around the cursor."""
+        return self._text
+
+    @property
     def text(self) -> str:
         """The text to insert, from what was fed so far."""
         return self.finish().text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -40,9 +41,11 @@ def make() -> Iterator[Callable[..., LocalCompleter]]:
     made: list[LocalCompleter] = []
 
     def make_completer(loader: object, settings: Settings | None = None, **more) -> LocalCompleter:
-        completer = LocalCompleter(
-            settings or Settings(mode="chain", persist=False), loader=loader, **more
+        # Each request is to reach the model here; what needs none has tests of its own.
+        settings = dataclasses.replace(
+            settings or Settings(mode="chain", persist=False), suggestion_memory=False
         )
+        completer = LocalCompleter(settings, loader=loader, **more)
         made.append(completer)
         completer.start()
         return completer
