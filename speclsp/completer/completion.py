@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from speclsp.completer.buffers import OpenBuffers
-from speclsp.decoding.sampling import Sampler, SamplingParams, make_sampler
+from speclsp.completer.further_texts import FurtherTexts, TextMaker, n_rivals
+from speclsp.completer.private_text import cut_before_secrets
+from speclsp.completer.prompts import (
+    NO_CHUNK_SOURCE,
+    ChunkSource,
+    PromptQuestion,
+    Prompts,
+    n_first_of,
+)
+from speclsp.decoding.sampling import SamplingParams
 from speclsp.decoding.speculate import generate
 from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import DraftContext, TokenArray, TokenCorpus
 from speclsp.engine.models import Weights, Words
 from speclsp.errors import SpecLspError
-from speclsp.fim.healing import HealingSampler, held_back
-from speclsp.fim.prompt import FimPrompt, PromptBudget, PromptWindow, build_prompt
+from speclsp.fim.healing import held_back
+from speclsp.fim.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
+from speclsp.postprocess.confidence import verdict
 from speclsp.postprocess.rules import stop_rules
 from speclsp.postprocess.scope import cursor_scope
 from speclsp.postprocess.stopping import CompletionText
@@ -24,6 +35,9 @@ from speclsp.request import CompletionRequest, CompletionResult, FinishReason, R
 from speclsp.settings import Settings, resolve
 
 _T = TypeVar("_T")
+
+_CHUNK_SHARE: Final = 0.25
+"""Most of a prompt that context from other files takes."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,21 +48,23 @@ class Workbench:
     weights: Weights
     proposer: Proposer | None
     buffers: OpenBuffers
-    windows: dict[str, PromptWindow]
-    """Each document's prompt window, so that it moves rarely and the KV cache is reused."""
+    prompts: Prompts
+    """The documents' prompts, so that they change rarely and the KV cache is reused."""
     report: Callable[[SpecLspError], None]
     """Takes what went wrong without stopping the completion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftSources:
-    """What a request's drafts may come from beside the open buffers."""
+    """What a request's drafts and its prompt may come from beside the open buffers."""
 
     corpora: tuple[TokenCorpus, ...] = ()
     """The project's files."""
     accepted: tuple[TokenArray, ...] = ()
     """What was accepted before."""
     statistics: Statistics = NO_STATISTICS
+    chunks: ChunkSource = NO_CHUNK_SOURCE
+    """Context from other files for the prompt."""
 
 
 def settings_of(settings: Settings, request: CompletionRequest) -> Settings:
@@ -70,6 +86,7 @@ def prompt_budget(settings: Settings, weights: Weights, n_predict: int) -> Promp
         n_prompt=n_prompt,
         n_prefix=settings.n_prefix,
         n_suffix=settings.n_suffix,
+        n_chunks=int(n_prompt * _CHUNK_SHARE),
     )
 
 
@@ -102,10 +119,14 @@ def run_completion(
     sources: DraftSources,
     interrupted: Callable[[], FinishReason | None],
     clock: Callable[[], float],
+    watch: Callable[[CompletionText], None],
+    threshold: float = -math.inf,
 ) -> CompletionResult:
     """Complete one request on the engine thread.
 
-    ``clock`` is in seconds.  Raises :class:`~speclsp.errors.DecodeError`.
+    An automatic request whose text's mean log-probability is below ``threshold`` gets less of it,
+    or nothing.  ``clock`` is in seconds.  ``watch`` is given the text before it begins to grow.
+    Raises :class:`~speclsp.errors.DecodeError`.
     """
     started = clock()
     settings = settings_of(settings, request)
@@ -117,11 +138,21 @@ def run_completion(
     rules = stop_rules(settings, request)
     typed = held_back(bench.words.prefixes, rules.line_before)
     prefix = request.prefix.removesuffix(typed)
-    prompt = _prompt(request, prefix, settings, bench, n_predict)
-    context = _draft_context(request, len(typed), prompt, bench, sources)
-    text = CompletionText(
-        bench.words.vocabulary, rules, end_tokens=bench.words.family.end_tokens, typed=typed
+    prompt = bench.prompts.prompt(
+        _question(request, prefix, settings, bench, n_predict, sources.chunks)
     )
+    context = _draft_context(request, len(typed), prompt, bench, sources)
+    maker = TextMaker(
+        words=bench.words,
+        params=sampling_params(settings, request),
+        typed=typed,
+        new_text=lambda: CompletionText(
+            bench.words.vocabulary, rules, end_tokens=bench.words.family.end_tokens, typed=typed
+        ),
+    )
+    text, sampler = maker.new_text(), maker.sampler()
+    scores = maker.scores(sampler, n_rivals=n_rivals(request))
+    watch(text)
     tokenized = clock()
     bench.weights.set_interrupt(lambda: interrupted() is not None)
     try:
@@ -129,54 +160,80 @@ def run_completion(
             bench.weights.target,
             context,
             drafter=bench.proposer,
-            sampler=_sampler(request, settings, bench.words, typed),
+            sampler=sampler,
             n_predict=n_predict,
             stop=text.feed,
             interrupted=interrupted,
             clock=clock,
             observer=bench.weights.verify_cost,
+            scores=scores,
         )
+        done = text.finish()
+        further = FurtherTexts(maker, generation.tokens, scores, done)
+        if request.n_candidates > 1 and generation.finish_reason in ("stop", "length"):
+            further.grow(
+                bench.weights.target,
+                len(prompt.tokens),
+                n_wanted=request.n_candidates - 1,
+                n_predict=n_predict,
+                interrupted=interrupted,
+                clock=clock,
+            )
     finally:
         bench.weights.set_interrupt(None)
-    for failure in generation.drafter_failures:
+    for failure in (*generation.drafter_failures, *further.failures):
         bench.report(failure)
-    done = text.finish()
+    shown = verdict(
+        done.text,
+        done.n_replaced,
+        maker.text_scores(generation.tokens, scores, done.text),
+        threshold if request.trigger == "automatic" else -math.inf,
+    )
     stats = dataclasses.replace(
         generation.stats,
         drafters=bench.proposer.stats() if bench.proposer is not None else {},
+        n_alternative_tokens=further.counts.n_tokens,
+        n_alternative_passes=further.counts.n_passes,
+        ms_alternatives=1000 * further.counts.seconds,
         ms_tokenize=1000 * (tokenized - started),
     )
-    return CompletionResult(
+    result = CompletionResult(
         completion_id=completion_id,
-        text=done.text,
+        text=shown.text,
         finish_reason=generation.finish_reason,
         stats=stats,
-        n_replaced=done.n_replaced,
+        n_replaced=shown.n_replaced,
+        mean_logprob=shown.mean_logprob,
+        alternatives=tuple(further.alternatives),
+        withheld=shown.withheld,
     )
+    return cut_before_secrets(request, result) if settings.mask_secrets else result
 
 
-def _sampler(request: CompletionRequest, settings: Settings, words: Words, typed: str) -> Sampler:
-    sampler = make_sampler(sampling_params(settings, request))
-    if not typed:
-        return sampler
-    return HealingSampler(sampler, words.prefixes, words.vocabulary, typed)
-
-
-def _prompt(
-    request: CompletionRequest, prefix: str, settings: Settings, bench: Workbench, n_predict: int
-) -> FimPrompt:
-    prompt = build_prompt(
-        bench.words.family,
-        bench.words.vocabulary,
-        repo_name=request.repo_name,
-        path=request.path,
-        prefix=prefix,
-        suffix=request.suffix,
-        budget=prompt_budget(settings, bench.weights, n_predict),
-        window=bench.windows.pop(request.uri, None),
+def _question(
+    request: CompletionRequest,
+    prefix: str,
+    settings: Settings,
+    bench: Workbench,
+    n_predict: int,
+    chunks: ChunkSource,
+) -> PromptQuestion:
+    budget = prompt_budget(settings, bench.weights, n_predict)
+    is_typing = request.supersede and request.trigger == "automatic"
+    return PromptQuestion(
+        uri=request.uri,
+        layout=PromptLayout(
+            family=bench.words.family,
+            vocabulary=bench.words.vocabulary,
+            layout=settings.fim_layout,
+        ),
+        text=FimText(
+            repo_name=request.repo_name, path=request.path, prefix=prefix, suffix=request.suffix
+        ),
+        budget=budget,
+        n_first=n_first_of(settings.n_jump, budget) if is_typing else budget.n_prompt,
+        chunks=chunks,
     )
-    bench.windows[request.uri] = prompt.window
-    return prompt
 
 
 def _draft_context(
