@@ -135,6 +135,7 @@ def _context(
             n_prompt=n_prompt, n_prefix=settings.n_prefix, n_suffix=settings.n_suffix
         ),
         window=None,
+        layout=settings.fim_layout,
     )
     cost = weights.verify_cost
     return DraftContext(

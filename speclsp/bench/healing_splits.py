@@ -103,6 +103,7 @@ def count_splits(
             suffix=split.after,
             budget=_BUDGET,
             window=window,
+            layout="anchored",
         )
         window = prompt.window
         word = _CompletedWord(words, typed)
