@@ -121,6 +121,8 @@ def _unbalanced_bracket(document: _Document) -> Iterator[Defect]:
     is_before = _marks(document, document.before + document.after_unchanged)
     joined = document.before + document.text + document.after
     is_after = _marks(document, joined)
+    if _n_unpaired(is_after) < _n_unpaired(is_before):
+        return
     for old, new in (
         (is_before.closers, is_after.closers),
         (is_before.quotes, is_after.quotes),
@@ -133,6 +135,10 @@ def _unbalanced_bracket(document: _Document) -> Iterator[Defect]:
         on_purpose = [opener for opener in left_open if _leads_on(joined, opener, end)]
         if len(on_purpose) < len(is_after.openers) - len(is_before.openers):
             yield Defect("unbalanced_bracket", is_after.openers[-1].mark)
+
+
+def _n_unpaired(marks: CodeMarks) -> int:
+    return len(marks.closers) + len(marks.openers) + len(marks.quotes)
 
 
 def _leads_on(joined: str, opener: Opener, text_end: int) -> bool:
