@@ -29,7 +29,6 @@ CREATE TABLE count (
     model TEXT NOT NULL,
     bucket INTEGER NOT NULL,
     n_shown REAL NOT NULL,
-    n_accepted REAL NOT NULL,
     n_chars REAL NOT NULL,
     day INTEGER NOT NULL,
     last_day INTEGER NOT NULL,
@@ -42,7 +41,6 @@ class AcceptanceCount(NamedTuple):
     """What became of suggestions of one bucket."""
 
     n_shown: float
-    n_accepted: float
     n_chars: float
     """Characters of them that were accepted."""
 
@@ -123,26 +121,23 @@ class AcceptanceStore:
 _AGE: Final = """
 UPDATE count SET
     n_shown = n_shown / (1 << min(60, (:day - day) / :half_life)),
-    n_accepted = n_accepted / (1 << min(60, (:day - day) / :half_life)),
     n_chars = n_chars / (1 << min(60, (:day - day) / :half_life)),
     day = day + (:day - day) / :half_life * :half_life
 WHERE model = :model AND :day - day >= :half_life
 """
 _ADD: Final = """
-INSERT INTO count (model, bucket, n_shown, n_accepted, n_chars, day, last_day)
-VALUES (:model, :bucket, :n_shown, :n_accepted, :n_chars, :day, :day)
+INSERT INTO count (model, bucket, n_shown, n_chars, day, last_day)
+VALUES (:model, :bucket, :n_shown, :n_chars, :day, :day)
 ON CONFLICT (model, bucket) DO UPDATE SET
     n_shown = count.n_shown + excluded.n_shown,
-    n_accepted = count.n_accepted + excluded.n_accepted,
     n_chars = count.n_chars + excluded.n_chars,
     last_day = excluded.last_day
 """
 _LOAD: Final = """
-SELECT bucket, n_shown, n_accepted, n_chars FROM count WHERE model = :model ORDER BY bucket
+SELECT bucket, n_shown, n_chars FROM count WHERE model = :model ORDER BY bucket
 """
 _KEEP_TO_LIMIT: Final = """
 UPDATE count SET
-    n_accepted = n_accepted * :max_shown / n_shown,
     n_chars = n_chars * :max_shown / n_shown,
     n_shown = :max_shown
 WHERE model = :model AND n_shown > :max_shown
