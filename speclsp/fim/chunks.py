@@ -82,7 +82,7 @@ def renewed_chunks(
     not all fit ``n_tokens_max``, chunks that are ranked no more go first and then the lowest
     ranked, until no more than three quarters of it are taken.
     """
-    texts = {chunk.key: chunk.text for chunk in ranked}
+    texts = {chunk.key: chunk.text for chunk in reversed(ranked)}
     kept = [c for c in previous.chunks if texts.get(c.chunk.key, c.chunk.text) == c.chunk.text]
     known = {laid_out.chunk.key for laid_out in kept}
     new: list[LaidOutChunk] = []
