@@ -40,7 +40,7 @@ class Suggestion:
             return len(self.text) if _is_worth_taking(self.text) else 0
         for n_chars in reversed([idx for idx, char in enumerate(self.text) if char == "\n"]):
             head = self.text[:n_chars].removesuffix("\r")
-            ends_there = (rest + suffix[:1])[len(head) : len(head) + 1] in ("\n", "\r")
+            ends_there = (rest + suffix[:1])[len(head) : len(head) + 1] in ("", "\n", "\r")
             if rest.startswith(head) and ends_there and _is_worth_taking(head):
                 return len(head)
         return 0

@@ -20,9 +20,12 @@ from speclsp.bench.index_tables import (
     size_marks,
 )
 from speclsp.bench.source_corpus import source_corpus
+from speclsp.cli.bench_cases import cases_command, make_cases_command
 from speclsp.cli.bench_drafters import calibration, drafters
 from speclsp.cli.bench_healing import healing_command
 from speclsp.cli.bench_make_model import make_model_command
+from speclsp.cli.bench_quality import quality_command
+from speclsp.cli.bench_typing import typing_command
 from speclsp.cli.cost_true_remarks import print_remarks
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.engine.llama.vocabulary import load_vocabulary
@@ -36,8 +39,12 @@ def bench() -> None:
 
 bench.add_command(drafters)
 bench.add_command(calibration)
+bench.add_command(cases_command)
 bench.add_command(healing_command)
+bench.add_command(make_cases_command)
 bench.add_command(make_model_command)
+bench.add_command(quality_command)
+bench.add_command(typing_command)
 
 
 @bench.command(cls=SettingsCommand)

@@ -1,0 +1,97 @@
+"""``speclsp bench typing``: what keystrokes cost, over a session of real edits."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+
+from speclsp import settings
+from speclsp.bench.baseline import LAYOUTS
+from speclsp.bench.cases import EditCase, drawn_cases, load_cases
+from speclsp.bench.local_asker import local_asker
+from speclsp.bench.typing_counts import TypingCounts, count_typing
+from speclsp.bench.typing_report import (
+    latency_table,
+    prompt_table,
+    session_table,
+    typing_aims,
+    typing_object,
+)
+from speclsp.bench.typing_session import replay_typing
+from speclsp.cli.bench_cases import CASES, REPLAY_SEED
+from speclsp.cli.options import SettingsCommand, given_options
+
+
+@click.command("typing", cls=SettingsCommand)
+@CASES
+@click.option(
+    "--n-cases", type=click.IntRange(min=1), default=60, show_default=True,
+    help="So many of the cases, drawn evenly.",
+)  # fmt: skip
+@REPLAY_SEED
+@click.option(
+    "--compare/--no-compare", default=True, show_default=True,
+    help="Replay with the other layouts of the prompt, too.",
+)  # fmt: skip
+@click.option(
+    "--pauses/--no-pauses", default=True, show_default=True,
+    help="Let idle work end between two keys, as it does at a human's speed.",
+)  # fmt: skip
+@click.option(
+    "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the figures there.",
+)  # fmt: skip
+def typing_command(
+    cases_path: Path,
+    n_cases: int,
+    replay_seed: int,
+    compare: bool,
+    pauses: bool,
+    json_path: Path | None,
+    **options: Any,
+) -> None:
+    """Type the edits of CASES, one request per key, and count what that costs."""
+    resolved = settings.resolve([given_options(options)]).settings
+    cases = drawn_cases(load_cases(cases_path), n_cases, replay_seed)
+    others = [layout for layout in LAYOUTS if layout != resolved.fim_layout] if compare else []
+    counts: dict[str, TypingCounts] = {}
+    console = Console()
+    with Progress(console=console, transient=True) as progress:
+        for layout in (resolved.fim_layout, *others):
+            counts[layout] = _typed(
+                cases,
+                dataclasses.replace(resolved, fim_layout=layout),
+                replay_seed,
+                pauses,
+                progress,
+            )
+    for table in (prompt_table(counts), latency_table(counts), session_table(counts)):
+        console.print(table)
+    for line in typing_aims(counts[resolved.fim_layout]):
+        console.print(line, highlight=False)
+    if json_path is not None:
+        given = {"cases": len(cases), "seed": replay_seed, "pauses": pauses}
+        report = typing_object(given, counts)
+        json_path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+def _typed(
+    cases: list[EditCase],
+    resolved: settings.Settings,
+    seed: int,
+    rests: bool,
+    progress: Progress,
+) -> TypingCounts:
+    n_chars = sum(len(case.typed) for case in cases)
+    task = progress.add_task(f"Typing, {resolved.fim_layout}", total=n_chars)
+    with local_asker(resolved, rests=rests) as asker:
+        session = replay_typing(
+            cases, asker, seed=seed, progress=lambda n: progress.advance(task, n)
+        )
+        return count_typing(session, asker.statistics())
