@@ -31,6 +31,7 @@ DraftSamplingMode = Literal["argmax", "sampled"]
 SplitMode = Literal["none", "layer", "row", "tensor"]
 LoadMode = Literal["auto", "none", "mmap", "mlock", "mmap+mlock", "dio"]
 GpuLayers = int | Literal["auto", "all"]
+Confidence = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] | Literal["learned"]
 
 _NonNegative = Annotated[int, msgspec.Meta(ge=0)]
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
@@ -112,6 +113,19 @@ class Settings:
     )
     max_lines: _Positive = _setting(
         20, "completion", "Most lines of one completion.", per_language=True
+    )
+    n_candidates: Annotated[int, msgspec.Meta(ge=1, le=8)] = _setting(
+        3,
+        "completion",
+        "Suggestions to choose from where the user asks for them; while typing there is one.",
+        per_language=True,
+    )
+    min_confidence: Confidence = _setting(
+        "learned",
+        "completion",
+        "Least (geometric) mean probability of the tokens of what is suggested while typing, from "
+        "0, which shows all, to 1; `learned` follows what you accept.",
+        per_language=True,
     )
     complete_comments: bool = _setting(
         True, "completion", "Complete inside comments.", per_language=True
@@ -209,6 +223,12 @@ class Settings:
         "Most MiB of saved KV states, by which going back to a file or place evaluates nothing; "
         "0 saves none.",
         scope="engine",
+    )
+    n_context: _MinusOneOrMore = _setting(
+        -1,
+        "prompt",
+        "Most prompt tokens of context from other files: what their declarations, your last edits "
+        "and similar code say; -1 takes a quarter of the prompt, 0 none.",
     )
     fim_template: str = _setting(
         "",

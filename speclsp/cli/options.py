@@ -124,11 +124,10 @@ def metavar(name: str) -> str:
         return "JSON"
     kinds = _plain_types(settings.TYPES[name])
     words = choices(name)
+    number = "X" if float in kinds else "N" if int in kinds else ""
     if words:
-        return "|".join((*(["N"] if int in kinds else []), *words))
-    if float in kinds:
-        return "X"
-    return "N" if int in kinds else "TEXT"
+        return "|".join((*([number] if number else []), *words))
+    return number or "TEXT"
 
 
 def default_text(name: str) -> str:

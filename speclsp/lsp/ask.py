@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
@@ -11,10 +12,10 @@ from speclsp.lsp.suggestion import (
     Query,
     Suggestion,
     request_for,
-    suggestion_from,
+    suggestions_from,
 )
 from speclsp.lsp.text_buffer import Cursor, TextBuffer
-from speclsp.request import CompletionRequest
+from speclsp.request import CompletionRequest, Trigger
 
 if TYPE_CHECKING:
     from speclsp.lsp.session import Session
@@ -30,8 +31,10 @@ def buffer_and_cursor(
     return buffer, buffer.cursor_at(position.line, position.character, session.encoding)
 
 
-async def ask(session: Session, buffer: TextBuffer, query: Query, method: str) -> Suggestion | None:
-    """Ask the completer, and return what fits the buffer as it is by then.
+async def ask(
+    session: Session, buffer: TextBuffer, query: Query, method: str, trigger: Trigger
+) -> list[Suggestion]:
+    """Ask the completer, and return what fits the buffer as it is by then, the best first.
 
     A newer call for the same document and method cancels this one.
     """
@@ -39,7 +42,8 @@ async def ask(session: Session, buffer: TextBuffer, query: Query, method: str) -
     folder_uri = location.folder.uri if location.folder is not None else None
     settings = session.settings.for_folder(folder_uri)
     if not settings.for_language(buffer.language_id).enabled:
-        return None
+        return []
+    invoked = trigger == "invoked"
     request = CompletionRequest(
         uri=buffer.uri,
         path=location.path,
@@ -49,23 +53,27 @@ async def ask(session: Session, buffer: TextBuffer, query: Query, method: str) -
         language_id=buffer.language_id,
         file=location.file,
         overrides=session.settings.overrides(folder_uri),
+        trigger=trigger,
+        n_candidates=settings.for_language(buffer.language_id).n_candidates if invoked else 1,
     )
     around = session.documents.around_cell(buffer.uri)
     with session.requests.newest(method, buffer.uri):
         result = await session.complete(request_for(query, request, around))
     if result is None or session.documents.get(buffer.uri) is not buffer:
-        return None
-    return suggestion_from(query, result, buffer)
+        return []
+    return suggestions_from(query, result, buffer)
 
 
-def sent(session: Session, suggestion: Suggestion) -> None:
-    """Note that a suggestion goes out; it counts as shown where the client never says so."""
-    session.suggestions.remember(suggestion)
+def sent(session: Session, suggestions: Sequence[Suggestion]) -> None:
+    """Note that suggestions go out; the first counts as shown where the client never says so."""
+    for suggestion in suggestions:
+        session.suggestions.remember(suggestion)
     completer = session.completer
     if completer is None or session.client_reports_shown:
         return
-    if session.suggestions.first_shown(suggestion.completion_id):
-        session.tell("shown", completer.shown, suggestion.completion_id)
+    shown_id = suggestions[0].completion_id
+    if session.suggestions.first_shown(shown_id):
+        session.tell("shown", completer.shown, shown_id)
 
 
 def wire_range(session: Session, buffer: TextBuffer, suggestion: Suggestion) -> types.Range:

@@ -26,11 +26,12 @@ async def completion(
         return nothing
     buffer, cursor = found
     query = query_at(buffer, cursor)
-    suggestion = await ask(session, buffer, query, types.TEXT_DOCUMENT_COMPLETION)
-    if suggestion is None:
+    # Popups ask by the kind "invoked" for every letter, so that does not tell who asked.
+    suggestions = await ask(session, buffer, query, types.TEXT_DOCUMENT_COMPLETION, "automatic")
+    if not suggestions:
         return nothing
-    suggestion = with_word_before(suggestion, buffer)
-    sent(session, suggestion)
+    suggestion = with_word_before(suggestions[0], buffer)
+    sent(session, [suggestion])
     first_line = next((s.strip() for s in suggestion.text.splitlines() if s.strip()), "…")
     item = types.CompletionItem(
         label=first_line,

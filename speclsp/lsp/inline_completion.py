@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 async def inline_completion(
     ls: SpecLanguageServer, params: types.InlineCompletionParams
 ) -> types.InlineCompletionList:
-    """Return one item, or an empty list; never null, which leaves old ghost text on screen."""
+    """Return items, the best first, several where the user asked; never null, but an empty list.
+
+    Null leaves old ghost text on screen.
+    """
     session = ls.session
     nothing = types.InlineCompletionList(items=[])
     found = buffer_and_cursor(session, params.text_document.uri, params.position)
@@ -28,16 +31,27 @@ async def inline_completion(
     query = _query(session, buffer, cursor, params.context.selected_completion_info)
     if query is None:
         return nothing
-    suggestion = await ask(session, buffer, query, types.TEXT_DOCUMENT_INLINE_COMPLETION)
-    if suggestion is None:
-        return nothing
-    sent(session, suggestion)
-    item = types.InlineCompletionItem(
-        insert_text=suggestion.text,
-        range=wire_range(session, buffer, suggestion),
-        command=accept_command(suggestion),
+    invoked = params.context.trigger_kind == types.InlineCompletionTriggerKind.Invoked
+    suggestions = await ask(
+        session,
+        buffer,
+        query,
+        types.TEXT_DOCUMENT_INLINE_COMPLETION,
+        "invoked" if invoked else "automatic",
     )
-    return types.InlineCompletionList(items=[item])
+    if not suggestions:
+        return nothing
+    sent(session, suggestions)
+    return types.InlineCompletionList(
+        items=[
+            types.InlineCompletionItem(
+                insert_text=suggestion.text,
+                range=wire_range(session, buffer, suggestion),
+                command=accept_command(suggestion),
+            )
+            for suggestion in suggestions
+        ]
+    )
 
 
 def _query(

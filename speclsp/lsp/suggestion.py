@@ -10,8 +10,15 @@ import re
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from speclsp.lsp.text_buffer import Cursor, PositionEncoding, TextBuffer, code_points
-from speclsp.request import CompletionRequest, CompletionResult
+from speclsp.lsp.text_buffer import (
+    Cursor,
+    PositionEncoding,
+    TextBuffer,
+    code_points,
+    well_formed,
+    with_line_feeds,
+)
+from speclsp.request import Alternative, CompletionRequest, CompletionResult
 
 _WORD_BEFORE = re.compile(r"\w+\Z")
 _MAX_REMEMBERED = 256
@@ -23,8 +30,8 @@ class Query:
 
     ``prefix`` and ``suffix`` are the buffer's text around the place where the suggestion goes.
     Where the editor's completion popup has an item selected, ``prefix`` ends with that item's
-    text ``selected``, and ``start``..``end`` is the range that it replaces; otherwise both cursors
-    are where the request was made.
+    text ``selected`` (its line ends made LF), and ``start``..``end`` is the range that it replaces;
+    otherwise both cursors are where the request was made.
     """
 
     version: int
@@ -63,16 +70,17 @@ def query_at(buffer: TextBuffer, cursor: Cursor) -> Query:
 def query_selected(buffer: TextBuffer, start: Cursor, end: Cursor, text: str) -> Query | None:
     """Freeze a buffer as if the popup's selected item stood in it.
 
-    None where its range spans lines, which no suggestion could replace.
+    What was typed of the item, and whatever else its range covers, is not in it: the item replaces
+    that.  None where its range spans lines, which no suggestion could replace.
     """
     if start.line != end.line or end < start:
         return None
     prefix, _ = buffer.split_at(start)
     _, suffix = buffer.split_at(end)
-    text = text.replace("\r\n", "\n")
+    text = well_formed(text)
     return Query(
         version=buffer.version,
-        prefix=prefix + text,
+        prefix=prefix + with_line_feeds(text),
         suffix=suffix,
         start=start,
         end=end,
@@ -88,28 +96,50 @@ def request_for(
     return dataclasses.replace(request, prefix=above + query.prefix, suffix=query.suffix + below)
 
 
-def suggestion_from(
+def suggestions_from(
     query: Query, result: CompletionResult, buffer: TextBuffer
-) -> Suggestion | None:
-    """Return what to insert into the buffer as it is now, or None.
+) -> list[Suggestion]:
+    """Return what to insert into the buffer as it is now: all that is left of the result's texts.
 
-    Where the user has typed on meanwhile and the text still fits, its remainder is left.
+    The best come first, by mean log-probability; texts that have none, and equals, keep the
+    result's order.  Where the user has typed on meanwhile and a text still fits, its remainder is
+    left.
     """
-    text = result.text.replace("\r\n", "\n").replace("\r", "\n")
-    if not text or result.finish_reason == "cancelled":
+    if result.finish_reason == "cancelled":
+        return []
+    texts = [
+        Alternative(
+            completion_id=result.completion_id,
+            text=result.text,
+            n_replaced=result.n_replaced,
+            mean_logprob=result.mean_logprob,
+        ),
+        *result.alternatives,
+    ]
+    if all(text.mean_logprob is not None for text in texts if text.text):
+        texts.sort(key=lambda text: -(text.mean_logprob or 0.0))
+    found = [_suggestion_from(query, text, buffer) for text in texts]
+    return [suggestion for suggestion in found if suggestion is not None]
+
+
+def _suggestion_from(
+    query: Query, alternative: Alternative, buffer: TextBuffer
+) -> Suggestion | None:
+    text = with_line_feeds(alternative.text)
+    if not text:
         return None
     if query.selected is not None:
-        return _after_selected(query, query.selected, result, text, buffer)
+        return _after_selected(query, query.selected, alternative, text, buffer)
     typed = _typed_since(query, buffer)
     if typed is None or not text.startswith(typed) or len(typed) == len(text):
         return None
     start = _advanced(query.start, typed)
     n_line = len(buffer.line(start.line))
     return Suggestion(
-        completion_id=result.completion_id,
+        completion_id=alternative.completion_id,
         text=text[len(typed) :],
         start=start,
-        end=Cursor(start.line, min(start.column + result.n_replaced, n_line)),
+        end=Cursor(start.line, min(start.column + alternative.n_replaced, n_line)),
         n_foreign=-len(typed),
     )
 
@@ -164,13 +194,20 @@ class SuggestionMemory:
 
 
 def _after_selected(
-    query: Query, selected: str, result: CompletionResult, text: str, buffer: TextBuffer
+    query: Query, selected: str, alternative: Alternative, text: str, buffer: TextBuffer
 ) -> Suggestion | None:
-    # The range is the popup's, so nothing beyond it can be replaced, and it holds for one version.
-    if result.n_replaced or buffer.version != query.version:
+    # The range is the popup's, and it holds for one version.
+    if buffer.version != query.version:
+        return None
+    if alternative.n_replaced:
+        # What stands behind the range stays: the text leaves out what it would have replaced.
+        column = query.end.column
+        kept = buffer.line(query.end.line)[column : column + alternative.n_replaced]
+        text = text.removesuffix(kept) if text.endswith(kept) else ""
+    if not text:
         return None
     return Suggestion(
-        completion_id=result.completion_id,
+        completion_id=alternative.completion_id,
         text=selected + text,
         start=query.start,
         end=query.end,

@@ -46,7 +46,7 @@ class TextBuffer:
     def text(self) -> str:
         """The whole text, lines ended by LF."""
         if self._text is None:
-            self._text = _with_line_feeds("".join(self._lines))
+            self._text = with_line_feeds("".join(self._lines))
         return self._text
 
     def split_at(self, cursor: Cursor) -> tuple[str, str]:
@@ -56,7 +56,7 @@ class TextBuffer:
         after = "".join(self._lines[cursor.line + 1 :])
         prefix = before + line[: cursor.column]
         suffix = line[cursor.column :] + after
-        return _with_line_feeds(prefix), _with_line_feeds(suffix)
+        return with_line_feeds(prefix), with_line_feeds(suffix)
 
     def replace_all(self, text: str) -> None:
         """Take a whole new text."""
@@ -147,7 +147,8 @@ def well_formed(text: str) -> str:
     return text
 
 
-def _with_line_feeds(text: str) -> str:
+def with_line_feeds(text: str) -> str:
+    """Return ``text`` with every line ended by LF."""
     if "\r" not in text:
         return text
     return text.replace("\r\n", "\n").replace("\r", "\n")

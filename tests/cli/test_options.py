@@ -20,8 +20,8 @@ def sample(name: str) -> tuple[str, Any]:
         return "*.gen.py", ["*.gen.py"]
     words = options.choices(name)
     if words:
-        word = next(w for w in words if w != settings.default(name))
-        return word, word
+        others = [word for word in words if word != settings.default(name)]
+        return (others[0], others[0]) if others else ("0.5", 0.5)
     return {"TEXT": ("x,y", "x,y"), "N": ("3", 3), "X": ("0.5", 0.5)}[options.metavar(name)]
 
 

@@ -5,6 +5,9 @@ from collections.abc import Callable
 
 import pytest
 from lsp_wire import INLINE, URI, LspWire, at, span
+from scripted_completer import Asked
+
+from speclsp.request import Alternative
 
 # The cursor is at ¦.  What the marker stands in is what the client has open.
 TEXTS = {
@@ -201,11 +204,132 @@ async def test_empty_selected_text_keeps_its_range(wire: LspWire) -> None:
     assert item["range"] == span(0, 2, 2)
 
 
-async def test_items_that_would_leave_the_selected_range_are_dropped(wire: LspWire) -> None:
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+@pytest.mark.parametrize(
+    ("line", "n_before", "n_typed", "text"),
+    [
+        ("os.pa", 3, 2, "path"),
+        ("os.PA", 3, 2, "path"),  # the popup's item is spelt otherwise than what was typed
+        ("console.", 7, 1, ".log"),
+        ("x = 𝒳é", 4, 2, "𝒳éß"),
+        ("x = foobar", 4, 6, "fob"),
+        ("x", 1, 0, "y"),
+        ("for", 0, 3, "for i in x:\r\n    pass"),
+    ],
+)
+async def test_items_begin_with_the_selected_text_in_its_range(
+    line: str,
+    n_before: int,
+    n_typed: int,
+    text: str,
+    encoding: str,
+    newline: str,
+    connect: Callable[..., LspWire],
+) -> None:
+    wire = connect()
+    await wire.initialize(encoding=encoding)
+    wire.open(f"a{newline}{line};{newline}b")
+    wire.completer.script = lambda asked: asked.answer("(😋)")
+    start = n_units(line[:n_before], encoding)
+    end = n_units(line[: n_before + n_typed], encoding)
+    selected = {"range": span(1, start, end), "text": text}
+
+    (item,) = await wire.ghost(1, end, selectedCompletionInfo=selected)
+
+    assert item["insertText"] == text + "(😋)"
+    assert item["range"] == span(1, start, end)
+    request = wire.completer.asked[0].request
+    assert request.prefix == "a\n" + line[:n_before] + text.replace("\r\n", "\n")
+    assert request.suffix == line[n_before + n_typed :] + ";\nb"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [("(x)", ["path(x"]), ("(x, y", []), (")", [])],
+)
+async def test_nothing_behind_the_selected_range_is_replaced(
+    answer: str, expected: list[str], wire: LspWire
+) -> None:
     wire.open("os.pa)\n")
-    wire.completer.script = lambda asked: asked.answer("(x)", n_replaced=1)
+    wire.completer.script = lambda asked: asked.answer(answer, n_replaced=1)
     selected = {"range": span(0, 3, 5), "text": "path"}
-    assert await wire.ghost(0, 5, selectedCompletionInfo=selected) == []
+    items = await wire.ghost(0, 5, selectedCompletionInfo=selected)
+    assert [item["insertText"] for item in items] == expected
+    assert [item["range"] for item in items] == [span(0, 3, 5)] * len(expected)
+
+
+async def test_selected_text_that_is_no_unicode(wire: LspWire) -> None:
+    wire.open("ab")
+    selected = {"range": span(0, 0, 2), "text": "a\ud800"}
+    (item,) = await wire.ghost(0, 2, selectedCompletionInfo=selected)
+    assert item["insertText"] == "a\ufffdcompleted"
+    assert wire.completer.asked[0].request.prefix == "a\ufffd"
+
+
+# --- several items --------------------------------------------------------------------------------
+
+
+def answered_with_alternatives(asked: Asked) -> None:
+    asked.answer(
+        "one)",
+        n_replaced=1,
+        mean_logprob=-0.7,
+        alternatives=(
+            Alternative(completion_id="two", text="two", mean_logprob=-0.2),
+            Alternative(completion_id="three", text="three\r\n", mean_logprob=-0.9),
+        ),
+    )
+
+
+async def test_several_items_where_the_user_asks_the_surest_first(wire: LspWire) -> None:
+    wire.open("f(")
+    wire.change(2, {"range": span(0, 2, 2), "text": ")"})
+    wire.completer.script = answered_with_alternatives
+    items = await wire.ghost(0, 2, triggerKind=1)
+    assert [(item["insertText"], item["command"]["arguments"]) for item in items] == [
+        ("two", ["two"]),
+        ("one)", ["completion-1"]),
+        ("three\n", ["three"]),
+    ]
+    assert [item["range"]["end"]["character"] for item in items] == [2, 3, 2]
+    (asked,) = wire.completer.asked
+    assert (asked.request.trigger, asked.request.n_candidates) == ("invoked", 3)
+
+
+async def test_one_candidate_while_typing(wire: LspWire) -> None:
+    wire.open("f(")
+    await wire.ghost(0, 2)
+    (asked,) = wire.completer.asked
+    assert (asked.request.trigger, asked.request.n_candidates) == ("automatic", 1)
+
+
+async def test_every_item_may_begin_with_the_selected_text(wire: LspWire) -> None:
+    wire.open("os.pa\n")
+    wire.completer.script = answered_with_alternatives
+    selected = {"range": span(0, 3, 5), "text": "path"}
+    items = await wire.ghost(0, 5, triggerKind=1, selectedCompletionInfo=selected)
+    # One of them would replace a character that is not there, and so nothing.
+    assert [item["insertText"] for item in items] == ["pathtwo", "pathone)", "paththree\n"]
+    assert {str(item["range"]) for item in items} == {str(span(0, 3, 5))}
+
+
+async def test_an_alternative_is_shown_and_accepted_by_its_own_id(wire: LspWire) -> None:
+    wire.open("f(")
+    wire.completer.script = answered_with_alternatives
+    items = await wire.ghost(0, 2, triggerKind=1)
+    wire.notify("textDocument/didShowCompletion", {"item": items[2]})
+    wire.notify(
+        "textDocument/didPartiallyAcceptCompletion", {"item": items[2], "acceptedLength": 3}
+    )
+    await wire.ask("workspace/executeCommand", items[2]["command"])
+    calls = [c for c in wire.completer.calls if c[0] in ("shown", "accepted")]
+    assert calls == [
+        ("shown", "two"),  # the first one, as long as the client does not say what it shows
+        ("shown", "three"),
+        ("accepted", "three", 3),
+        ("accepted", "three", None),
+    ]
 
 
 async def test_selected_range_over_lines_gives_nothing(wire: LspWire) -> None:

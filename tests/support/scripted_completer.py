@@ -12,6 +12,7 @@ from typing import Any
 from speclsp.cancellation import CancellationToken
 from speclsp.errors import EngineUnavailableError
 from speclsp.request import (
+    Alternative,
     CompletionRequest,
     CompletionResult,
     Document,
@@ -33,7 +34,15 @@ class Asked:
     future: Future[CompletionResult]
     completion_id: str
 
-    def answer(self, text: str, *, n_replaced: int = 0, finish_reason: Any = "stop") -> None:
+    def answer(
+        self,
+        text: str,
+        *,
+        n_replaced: int = 0,
+        finish_reason: Any = "stop",
+        mean_logprob: float | None = None,
+        alternatives: tuple[Alternative, ...] = (),
+    ) -> None:
         self.future.set_result(
             CompletionResult(
                 completion_id=self.completion_id,
@@ -41,6 +50,8 @@ class Asked:
                 finish_reason=finish_reason,
                 stats=RequestStats(n_prompt=7, n_predicted=3),
                 n_replaced=n_replaced,
+                mean_logprob=mean_logprob,
+                alternatives=alternatives,
             )
         )
 
@@ -58,6 +69,9 @@ class ScriptedCompleter:
         self.applied: list[Settings] = []
         self.needs_restart: tuple[str, ...] = ()
         self.loading = False
+        self.known_texts: dict[str, str] = {}
+        """Texts that need no model, by what the text before the cursor ends with."""
+        self.delay = 0.0
         self.closed = False
         self.thread_names: set[str] = set()
         self._events: queue.Queue[Event] = queue.Queue()
@@ -98,6 +112,21 @@ class ScriptedCompleter:
     def close_document(self, uri: str) -> None:
         self.calls.append(("close_document", uri))
         self.documents.pop(uri, None)
+
+    def known(self, request: CompletionRequest) -> CompletionResult | None:
+        for end, text in self.known_texts.items():
+            if request.prefix.endswith(end):
+                return CompletionResult(
+                    completion_id=f"known {end}",
+                    text=text,
+                    finish_reason="stop",
+                    stats=RequestStats(),
+                    source="memory",
+                )
+        return None
+
+    def delay_ms(self, request: CompletionRequest) -> float:
+        return self.delay
 
     def complete(
         self, request: CompletionRequest, cancel: CancellationToken
