@@ -66,7 +66,11 @@ class TypingCounts:
     n_evaluated: int
     """Prompt tokens of all requests."""
     n_idle_evaluated: int
-    """Prompt tokens that were evaluated while nobody waited."""
+    """Prompt tokens that were evaluated in idle time for later requests."""
+    n_prefetch_evaluated: int
+    """Prompt tokens that were evaluated to complete behind a suggestion on the screen."""
+    n_prefetch_predicted: int
+    """Tokens that were predicted there."""
 
     @property
     def memory_share(self) -> float:
@@ -76,7 +80,8 @@ class TypingCounts:
     @property
     def evaluated_per_char(self) -> float:
         """Prompt tokens, those of idle work and prefetch among them, per character written."""
-        return (self.n_evaluated + self.n_idle_evaluated) / self.n_chars if self.n_chars else 0.0
+        n_all = self.n_evaluated + self.n_idle_evaluated + self.n_prefetch_evaluated
+        return n_all / self.n_chars if self.n_chars else 0.0
 
 
 def count_typing(session: TypedSession, stats: SessionStats) -> TypingCounts:
@@ -103,7 +108,9 @@ def count_typing(session: TypedSession, stats: SessionStats) -> TypingCounts:
         evaluated=_evaluated(asked),
         ms=_milliseconds(asked),
         n_evaluated=sum(request.answer.stats.n_prompt_evaluated for request in asked),
-        n_idle_evaluated=_n_idle_evaluated(stats),
+        n_idle_evaluated=stats.n_idle_evaluated,
+        n_prefetch_evaluated=stats.prefetch.n_prompt_evaluated,
+        n_prefetch_predicted=stats.prefetch.n_predicted,
     )
 
 
@@ -127,8 +134,3 @@ def _milliseconds(asked: Sequence[TypedRequest]) -> dict[str, Spread]:
         for name in (request.answer.source, "all"):
             numbers[name].append(request.answer.ms)
     return {name: Spread.of(values) for name, values in numbers.items()}
-
-
-def _n_idle_evaluated(stats: SessionStats) -> int:
-    del stats  # has no counts of idle work yet
-    return 0

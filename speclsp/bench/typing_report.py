@@ -98,7 +98,9 @@ def session_table(counts: Mapping[str, TypingCounts]) -> Table:
         ("tokens predicted", lambda one: str(one.n_predicted)),
         ("prompt tokens evaluated", lambda one: str(one.n_evaluated)),
         ("… in idle time, beside these", lambda one: str(one.n_idle_evaluated)),
-        ("… both, per character", lambda one: f"{one.evaluated_per_char:.1f}"),
+        ("… ahead of a take, beside these", lambda one: str(one.n_prefetch_evaluated)),
+        ("… all three, per character", lambda one: f"{one.evaluated_per_char:.1f}"),
+        ("tokens predicted ahead of a take", lambda one: str(one.n_prefetch_predicted)),
     )
     for name, value in rows:
         table.add_row(name, *(value(one) for one in counts.values()))

@@ -26,6 +26,7 @@ from speclsp.bench.quality_report import (
     quality_table,
 )
 from speclsp.cli.bench_cases import CASES, REPLAY_SEED
+from speclsp.cli.cost_true_remarks import print_remarks
 from speclsp.cli.options import SettingsCommand, given_options
 
 _OURS: Final = "speclsp"
@@ -70,6 +71,7 @@ def quality_command(
     with Progress(console=console, transient=True) as progress:
         ours, *others = [_run(name, cases, one, stride, progress) for name, one in ways.items()]
     compared = compare(ours, others, replay_seed)
+    print_remarks(console, resolved)
     for table in (quality_table(compared), defects_table(compared), cost_table(compared)):
         console.print(table)
     for line in quality_aims(compared):

@@ -25,6 +25,7 @@ from speclsp.bench.typing_report import (
 )
 from speclsp.bench.typing_session import replay_typing
 from speclsp.cli.bench_cases import CASES, REPLAY_SEED
+from speclsp.cli.cost_true_remarks import print_remarks
 from speclsp.cli.options import SettingsCommand, given_options
 
 
@@ -71,6 +72,7 @@ def typing_command(
                 pauses,
                 progress,
             )
+    print_remarks(console, resolved)
     for table in (prompt_table(counts), latency_table(counts), session_table(counts)):
         console.print(table)
     for line in typing_aims(counts[resolved.fim_layout]):

@@ -142,6 +142,10 @@ def test_counts_part_steps_and_sources() -> None:
     assert (counts.n_from_memory, counts.n_filtered, counts.n_target_passes) == (1, 1, 6)
     assert (counts.n_shown, counts.n_requests, counts.n_evaluated) == (5, 5, 49)
     assert counts.evaluated_per_char == 49 / 4
+    ahead = RequestStats(n_prompt_evaluated=3, n_predicted=5)
+    beside = count_typing(session, SessionStats(n_idle_evaluated=8, prefetch=ahead))
+    assert beside.evaluated_per_char == (49 + 8 + 3) / 4
+    assert beside.n_prefetch_predicted == 5
 
 
 def test_the_memorys_share_counts_requests_that_fit() -> None:
