@@ -13,6 +13,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.completer.accepted import AcceptedTexts
 from speclsp.completer.buffers import OpenBuffers
 from speclsp.completer.completion import DraftSources
+from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.engine_thread import EngineThread
 from speclsp.completer.events import EventQueue
 from speclsp.completer.generating import Reports
@@ -20,6 +21,7 @@ from speclsp.completer.given import GivenSuggestions
 from speclsp.completer.jobs import CompletionJob
 from speclsp.completer.private_text import PrivateText
 from speclsp.completer.project import Project
+from speclsp.completer.prompts import ChunkSource
 from speclsp.completer.statistics import StatisticsSource
 from speclsp.completer.without_model import WithoutModel
 from speclsp.decoding.session import SessionRecorder
@@ -79,6 +81,12 @@ class LocalCompleter:
         )
         self._project = Project(settings, self._events, busy=lambda: self._engine.busy)
         self._private = PrivateText(settings, self._project.is_ignored)
+        self._context = ContextChunks(
+            settings,
+            self._events,
+            root_of=self._project.root_of,
+            busy=lambda: self._engine.busy,
+        )
         self._statistics = StatisticsSource(settings, self._events)
         self._accepted = AcceptedTexts(
             settings,
@@ -97,6 +105,7 @@ class LocalCompleter:
     def close(self) -> None:
         """Stop all threads and free the models."""
         self._accepted.flush()
+        self._context.close()
         self._engine.close(CLOSE_TIMEOUT_S)
         self._project.close()
         self._accepted.close()
@@ -120,6 +129,7 @@ class LocalCompleter:
             self._engine.apply_settings(settings, reload="engine" in scopes.values())
             self._without_model.apply_settings(settings)
             self._project.apply_settings(settings)
+            self._context.apply_settings(settings)
             self._statistics.apply_settings(settings)
         return tuple(name for name, scope in scopes.items() if scope == "restart")
 
@@ -136,6 +146,7 @@ class LocalCompleter:
     def reindex(self) -> None:
         """Scan all folders again."""
         self._project.reindex()
+        self._context.look_again()
 
     def open_document(self, document: Document) -> None:
         """Take an opened buffer."""
@@ -151,18 +162,22 @@ class LocalCompleter:
         document = self._buffers.get(uri)
         if document is not None:
             self._project.saved(document.file)
+            self._context.look_again()
 
     def close_document(self, uri: str) -> None:
         """Forget a buffer."""
         document = self._buffers.remove(uri)
         self._private.forget(uri)
+        self._context.forget(uri)
         self._without_model.forget(uri)
         self._project.set_open(self._buffers.documents())
         if document is not None:
             self._project.saved(document.file)
 
     def _take(self, document: Document) -> None:
-        self._buffers.put(self._private.document(document))
+        document = self._private.document(document)
+        self._buffers.put(document)
+        self._context.take(document)
         self._engine.run_idle(document.uri, lambda: self._warm(document.uri))
 
     def _warm(self, uri: str) -> None:
@@ -182,10 +197,11 @@ class LocalCompleter:
 
     def _known(self, request: CompletionRequest) -> CompletionResult | None:
         answered = self._without_model.answer(request, uuid.uuid4().hex)
+        if request.supersede and not (answered is None and self._could_join(request)):
+            self._engine.supersede(request.uri)
         if answered is None:
             return None
         result, rest = answered
-        self._engine.supersede(request.uri)
         return self._finish(request, result, rest)
 
     def delay_ms(self, request: CompletionRequest) -> float:
@@ -194,9 +210,12 @@ class LocalCompleter:
         if private is None:
             return 0.0
         request = private
-        if self._without_model.may_go_on(request) and self._engine.could_join(request):
+        if self._could_join(request):
             return 0.0
         return self._without_model.delay_ms(request, busy=self._engine.busy)
+
+    def _could_join(self, request: CompletionRequest) -> bool:
+        return self._without_model.may_go_on(request) and self._engine.could_join(request)
 
     def complete(
         self, request: CompletionRequest, cancel: CancellationToken
@@ -209,6 +228,7 @@ class LocalCompleter:
             future.set_result(known)
             return future
         request = private or request
+        self._context.asked(request)
         now = self._clock()
         deadline_ms = request.deadline_ms
         if deadline_ms is None:
@@ -302,6 +322,9 @@ class LocalCompleter:
             corpora=self._project.corpora(),
             accepted=self._accepted.tokens(request),
             statistics=self._statistics.current(self._project.root_of(request.file)),
+            chunks=ChunkSource(
+                ranked=lambda: self._context.ranked(request), gone=self._context.gone
+            ),
         )
 
     def _loaded(self, *, model: str, draft_model: str, layers: dict[str, int], n_ctx: int) -> None:
