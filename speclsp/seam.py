@@ -63,8 +63,8 @@ class Completer(Protocol):
         """Answer a request without the model: None where only the model can.
 
         Text typed as an earlier answer has it gets that one's rest (``source`` memory), and an
-        automatic request that cannot help gets no text (``source`` filter).  What is waiting or
-        running for the same document is superseded.
+        automatic request that cannot help gets no text (``source`` filter).  An older request of
+        the same document is superseded, unless what is generated for it agrees with the newer.
         """
 
     def delay_ms(self, request: CompletionRequest) -> float:

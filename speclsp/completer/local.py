@@ -13,6 +13,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.completer.accepted import AcceptedTexts
 from speclsp.completer.buffers import OpenBuffers
 from speclsp.completer.completion import DraftSources
+from speclsp.completer.confidence import Confidence
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.engine_thread import EngineThread
 from speclsp.completer.events import EventQueue
@@ -77,7 +78,11 @@ class LocalCompleter:
                 words=self._take_words,
             ),
             sources=self._sources,
+            threshold=self._threshold,
             clock=clock,
+        )
+        self._confidence = Confidence(
+            settings, self._events, later=self._engine.run_idle, clock=clock
         )
         self._project = Project(settings, self._events, busy=lambda: self._engine.busy)
         self._private = PrivateText(settings, self._project.is_ignored)
@@ -105,10 +110,12 @@ class LocalCompleter:
     def close(self) -> None:
         """Stop all threads and free the models."""
         self._accepted.flush()
+        self._confidence.flush()
         self._context.close()
         self._engine.close(CLOSE_TIMEOUT_S)
         self._project.close()
         self._accepted.close()
+        self._confidence.close()
         self._statistics.close()
         self._events.close()
 
@@ -170,6 +177,7 @@ class LocalCompleter:
         self._private.forget(uri)
         self._context.forget(uri)
         self._without_model.forget(uri)
+        self._confidence.forget(uri)
         self._project.set_open(self._buffers.documents())
         if document is not None:
             self._project.saved(document.file)
@@ -196,6 +204,7 @@ class LocalCompleter:
         return self._refused(request) if private is None else self._known(private)
 
     def _known(self, request: CompletionRequest) -> CompletionResult | None:
+        self._confidence.asked(request)
         answered = self._without_model.answer(request, uuid.uuid4().hex)
         if request.supersede and not (answered is None and self._could_join(request)):
             self._engine.supersede(request.uri)
@@ -265,6 +274,7 @@ class LocalCompleter:
         """Note an answer, and return it as it is given."""
         result = self._without_model.held_back(request, result)
         is_use_of_prefetch = self._without_model.given(result, rest)
+        self._confidence.given(request, result)
         with self._recorder_lock:
             self._recorder.add(result)
             if is_use_of_prefetch:
@@ -279,6 +289,7 @@ class LocalCompleter:
             if given is None:
                 return
             self._recorder.shown(completion_id)
+        self._confidence.shown(completion_id)
         if given.is_whole:
             after = self._without_model.shown(given.request, given.text, given.n_replaced)
             if after is not None:
@@ -293,6 +304,7 @@ class LocalCompleter:
             text = given.text if n_chars is None else given.text[:n_chars]
             self._recorder.accepted(completion_id, len(text), len(given.text))
         self._without_model.accepted(given.request, given.text)
+        self._confidence.accepted(completion_id, n_chars)
         learn = self._accepted.take if text == given.text else self._accepted.take_part
         learn(given.learned_id, given.learned_request, given.said_before + text)
 
@@ -327,10 +339,14 @@ class LocalCompleter:
             ),
         )
 
+    def _threshold(self, settings: Settings) -> float:
+        return self._confidence.threshold(settings)
+
     def _loaded(self, *, model: str, draft_model: str, layers: dict[str, int], n_ctx: int) -> None:
         with self._recorder_lock:
             self._recorder.loaded(model=model, draft_model=draft_model, layers=layers, n_ctx=n_ctx)
         self._without_model.clear()
+        self._confidence.loaded(model)
 
     def _request_failed(self) -> None:
         with self._recorder_lock:

@@ -261,13 +261,22 @@ class Session:
     async def complete(self, request: CompletionRequest) -> CompletionResult | None:
         """Return the completer's result, or None where there is none to be had.
 
-        Cancelling the calling task cancels the request.
+        What needs the model may wait for the next keystroke first.  Cancelling the calling task
+        cancels the request, which costs nothing while it waits.
         """
-        if self.completer is None:
+        completer = self.completer
+        if completer is None:
             return None
         cancel = CancellationToken()
         try:
-            future = self.completer.complete(request, cancel)
+            known = completer.known(request)
+            if known is not None:
+                self._count(known)
+                return known
+            delay_ms = completer.delay_ms(request)
+            if delay_ms > 0:
+                await asyncio.sleep(delay_ms / 1000)
+            future = completer.complete(request, cancel)
             # The completer's own future must not be cancelled: its thread is going to set it.
             result = await asyncio.shield(asyncio.wrap_future(future))
         except asyncio.CancelledError:

@@ -231,7 +231,8 @@ def test_a_disk_that_cannot_be_written_is_a_warning(
 def test_the_completer_learns_what_is_accepted_and_drafts_from_it() -> None:
     """The model says what the user accepted before; that is drafted and found right."""
     text = "return quite_a_long_name(1)"
-    settings = Settings(drafters="ngram-cache", mode="first")
+    # The same place is asked about again and again, and the model is to answer each time.
+    settings = Settings(drafters="ngram-cache", mode="first", suggestion_memory=False)
     completer = LocalCompleter(settings, loader=ScriptedLoader(text))
     completer.start()
 
