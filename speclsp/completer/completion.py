@@ -120,12 +120,13 @@ def run_completion(
     interrupted: Callable[[], FinishReason | None],
     clock: Callable[[], float],
     watch: Callable[[CompletionText], None],
-    threshold: float = -math.inf,
+    threshold: Callable[[Settings], float],
 ) -> CompletionResult:
     """Complete one request on the engine thread.
 
-    An automatic request whose text's mean log-probability is below ``threshold`` gets less of it,
-    or nothing.  ``clock`` is in seconds.  ``watch`` is given the text before it begins to grow.
+    An automatic request whose text's mean log-probability is below ``threshold``, which is given
+    the request's settings, gets less of it, or nothing.  ``clock`` is in seconds.  ``watch`` is
+    given the text before it begins to grow.
     Raises :class:`~speclsp.errors.DecodeError`.
     """
     started = clock()
@@ -187,7 +188,7 @@ def run_completion(
         done.text,
         done.n_replaced,
         maker.text_scores(generation.tokens, scores, done.text),
-        threshold if request.trigger == "automatic" else -math.inf,
+        threshold(settings) if request.trigger == "automatic" else -math.inf,
     )
     stats = dataclasses.replace(
         generation.stats,

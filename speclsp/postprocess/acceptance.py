@@ -24,8 +24,13 @@ COST: Final = 0.3
 
 EDGES: Final = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Geometric mean probabilities between the buckets."""
-PRIOR: Final = (0.02, 0.05, 0.5, 0.9, 1.2, 1.4, 1.7, 2.0, 2.1, 2.5, 3.0, 3.5, 4.0)
-"""Characters to be expected of a suggestion of each bucket."""
+PRIOR: Final = (0.04, 0.2, 0.6, 0.9, 1.4, 1.4, 1.9, 1.9, 2.5, 3.0, 4.1, 4.7, 4.7)
+"""Characters to be expected of a suggestion of each bucket.
+
+Those of 1,500 suggestions of the embedded model in five packages that agree with what stood there,
+from the cursor to the first difference on its line.  Below 0.15 no line of 116 was right and 8 % of
+all suggestions lie; from 0.9 on 70 % of the lines were right.
+"""
 PRIOR_WEIGHT: Final = 20.0
 
 HIGHEST_EDGE: Final = 0.5
