@@ -1,0 +1,177 @@
+"""Typed sessions on the embedded model: what each request that reaches it evaluates."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean, median
+
+import pytest
+
+from speclsp.cancellation import CancellationToken
+from speclsp.completer.local import LocalCompleter
+from speclsp.request import CompletionRequest, CompletionResult
+from speclsp.settings import Settings
+
+WAIT_S = 60
+SOURCES = {
+    name: (Path(ast.__file__).parent / f"{name}.py").read_text(encoding="utf-8")[:30_000]
+    for name in ("ast", "configparser")
+}
+N_KEYS = 60
+"""Keystrokes between two jumps."""
+
+
+@pytest.fixture(autouse=True)
+def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., LocalCompleter]]:
+    made: list[LocalCompleter] = []
+
+    def make_completer(**settings) -> LocalCompleter:
+        completer = LocalCompleter(
+            Settings(
+                persist=False,
+                threads=1,
+                deadline_ms=60_000,
+                debounce_ms=0,
+                suggestion_memory=False,
+                prefetch=False,
+                automatic_filters=False,
+                **settings,
+            )
+        )
+        made.append(completer)
+        completer.start()
+        assert completer.wait_idle(WAIT_S)
+        return completer
+
+    yield make_completer
+    for completer in made:
+        completer.close()
+
+
+def ask(
+    completer: LocalCompleter, prefix: str, suffix: str, name: str = "ast", **fields
+) -> CompletionResult:
+    request = CompletionRequest(
+        uri=f"file:///p/{name}.py",
+        path=f"{name}.py",
+        repo_name="p",
+        prefix=prefix,
+        suffix=suffix,
+        language_id="python",
+        n_predict=fields.pop("n_predict", 4),
+        wait_for_model=True,
+        temperature=0.0,
+        **fields,
+    )
+    return completer.complete(request, CancellationToken()).result(WAIT_S)
+
+
+@dataclass
+class Counts:
+    """Prompt tokens evaluated by the requests that reached the model."""
+
+    within: list[int] = field(default_factory=list)
+    newlines: list[int] = field(default_factory=list)
+    jumps: list[int] = field(default_factory=list)
+
+    @property
+    def all(self) -> list[int]:
+        return [*self.within, *self.newlines, *self.jumps]
+
+
+def type_again(completer: LocalCompleter, name: str, start: int, counts: Counts) -> None:
+    """Type ``N_KEYS`` keys of a file at a place where nothing follows on the line."""
+    source = SOURCES[name]
+    start = source.index("\n", start)
+    end = source.index("\n", start + N_KEYS + 40)
+    for n_typed in range(1, N_KEYS + 1):
+        result = ask(completer, source[: start + n_typed], source[end:], name)
+        assert completer.wait_idle(WAIT_S)
+        if result.source != "model" or not result.stats.n_prompt:
+            continue
+        key = source[start + n_typed - 1]
+        kind = counts.jumps if n_typed == 1 else counts.newlines if key == "\n" else counts.within
+        kind.append(result.stats.n_prompt_evaluated)
+
+
+PLACES = [("ast", 20_000), ("ast", 20_900), ("configparser", 9_000), ("ast", 27_000)]
+
+
+def test_a_keystroke_evaluates_what_was_typed(make):
+    completer = make()
+    counts = Counts()
+    for name, start in PLACES:
+        type_again(completer, name, start, counts)
+    assert len(counts.all) > 150
+    assert len(counts.jumps) == len(PLACES)
+    assert median(counts.within) <= 2
+    assert max(counts.within) <= 12
+    assert mean(counts.newlines or [0]) <= 4
+    assert mean(counts.all) <= 12
+    # Idle work is counted apart: each place was laid out to the full once.
+    stats = completer.statistics()
+    assert stats.totals.n_prompt_evaluated == sum(counts.all)
+    assert stats.n_idle_evaluated > 1_000
+
+
+def test_the_plain_layout_evaluates_the_suffix_again_and_again(make):
+    completer = make(fim_layout="plain")
+    counts = Counts()
+    type_again(completer, "ast", 20_000, counts)
+    assert mean(counts.all) > 20
+    assert completer.statistics().n_idle_evaluated == 0
+
+
+def test_going_back_to_a_file_evaluates_nothing(make):
+    completer = make()
+    texts = {name: (SOURCES[name][:9_000], "\n" + SOURCES[name][9_000:]) for name in SOURCES}
+    for prefix, suffix in texts.values():
+        name = "ast" if prefix == texts["ast"][0] else "configparser"
+        assert ask(completer, prefix, suffix, name).stats.n_prompt_evaluated > 100
+        assert completer.wait_idle(WAIT_S)
+    answers = {}
+    for n in range(4):
+        name = ("ast", "configparser")[n % 2]
+        result = ask(completer, *texts[name], name)
+        assert completer.wait_idle(WAIT_S)
+        assert result.stats.n_prompt_evaluated <= 2
+        assert answers.setdefault(name, result.text) == result.text
+
+
+def test_what_comes_back_gives_the_text_of_a_fresh_model(make):
+    texts = {name: (SOURCES[name][:9_000], "\n" + SOURCES[name][9_000:]) for name in SOURCES}
+    completer = make()
+    for _ in range(2):
+        back = {
+            name: ask(completer, *text, name, n_predict=16, supersede=False)
+            for name, text in texts.items()
+        }
+    assert all(result.stats.n_prompt_evaluated <= 2 for result in back.values())
+    for name, text in texts.items():
+        fresh = ask(make(), *text, name, n_predict=16, supersede=False)
+        assert fresh.stats.n_prompt_evaluated > 400
+        assert fresh.stats.n_prompt == back[name].stats.n_prompt
+        assert fresh.text == back[name].text
+
+
+def test_a_request_stops_idle_work(make):
+    completer = make()
+    source = SOURCES["ast"]
+    prefix, suffix = source[:20_000], "\n" + source[20_000:]
+    for n_typed in range(8):
+        # No pause between these: idle work neither gets in the way nor is it done.
+        result = ask(completer, prefix + "abcdefgh"[:n_typed], suffix)
+        if n_typed:
+            assert result.stats.n_prompt_evaluated <= 4
+    assert completer.wait_idle(WAIT_S)
+    assert completer.statistics().n_idle_evaluated > 300
+    assert ask(completer, prefix + "abcdefghi", suffix).stats.n_prompt_evaluated <= 4
