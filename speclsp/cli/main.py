@@ -35,6 +35,9 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
     "complete": Subcommand(
         "speclsp.cli.complete", "complete", "Complete headless: JSON-RPC on stdin and stdout."
     ),
+    "explain": Subcommand(
+        "speclsp.cli.explain", "explain", "Show the prompt at a place in a file, and why it is so."
+    ),
     "demo": Subcommand(
         "speclsp.cli.demo", "demo", "Type into a sample project and watch the ghost text."
     ),

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
 
 from speclsp.completer.buffers import OpenBuffers
-from speclsp.completer.completion import DraftSources
+from speclsp.completer.completion import DraftSources, Workbench
 from speclsp.completer.events import EventQueue
 from speclsp.completer.generating import Generations, Reports
 from speclsp.completer.jobs import CompletionJob, ControlJob
@@ -21,6 +23,8 @@ from speclsp.engine.scheduler import FairQueue
 from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.request import CompletionRequest, EngineState
 from speclsp.settings import Settings
+
+_T = TypeVar("_T")
 
 MAX_FAILURES = 3
 """Decoding failures in a row after which the models are loaded anew."""
@@ -127,6 +131,22 @@ class EngineThread:
     def run_idle(self, key: str, action: Callable[[], None]) -> None:
         """Run ``action`` on the engine thread when nothing else waits, or when closing."""
         self._queue.put_idle(key, ControlJob(action))
+
+    def with_models(self, use: Callable[[Workbench, Settings], _T]) -> Future[_T]:
+        """Let ``use`` look at the loaded models; the future raises where there are none."""
+        future: Future[_T] = Future()
+
+        def run() -> None:
+            if self._models.weights is None:
+                future.set_exception(self._life.availability()[1])
+                return
+            try:
+                future.set_result(use(self._models.workbench(), self._life.settings))
+            except SpecLspError as error:
+                future.set_exception(error)
+
+        self._queue.put_control(ControlJob(run))
+        return future
 
     def apply_settings(self, settings: Settings, *, reload: bool) -> None:
         """Take new settings with the next job; ``reload`` frees and loads the models."""

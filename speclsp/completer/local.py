@@ -17,6 +17,7 @@ from speclsp.completer.confidence import Confidence
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.engine_thread import EngineThread
 from speclsp.completer.events import EventQueue
+from speclsp.completer.explaining import PromptExplanation, explain_prompt
 from speclsp.completer.generating import Reports
 from speclsp.completer.given import GivenSuggestions
 from speclsp.completer.jobs import CompletionJob
@@ -253,6 +254,20 @@ class LocalCompleter:
         )
         self._engine.submit(job)
         return job.future
+
+    def explain(self, request: CompletionRequest) -> Future[PromptExplanation]:
+        """Say what the prompt of a request would be, and why, without asking the model."""
+        private = self._private.request(request)
+        if private is None:
+            future: Future[PromptExplanation] = Future()
+            future.set_result(PromptExplanation(refused=self._private.reason(request)))
+            return future
+        self._context.asked(private)
+        return self._engine.with_models(
+            lambda bench, settings: explain_prompt(
+                private, settings, bench.words, bench.weights, self._context.candidates(private)
+            )
+        )
 
     def _refused(self, request: CompletionRequest) -> CompletionResult:
         """Answer a request whose text is nobody's business."""

@@ -61,6 +61,14 @@ class PrivateText:
         prefix, suffix = parts
         return dataclasses.replace(request, prefix=prefix, suffix=suffix)
 
+    def reason(self, request: CompletionRequest) -> str:
+        """Say why nothing may be asked."""
+        if is_secret_path(request.path):
+            return "the file looks as if it held secrets"
+        if request.file and self._is_ignored(request.file):
+            return ".gitignore or the setting exclude leaves the file out"
+        return "the line holds a secret"
+
     def forget(self, uri: str) -> None:
         """Forget a buffer that was closed."""
         with self._lock:

@@ -58,7 +58,7 @@ def declared_candidates(place: CursorPlace, project: ProjectView) -> list[Candid
     whole = place.prefix + place.suffix
     own = {declared.name for declared in declarations(whole, place.path)}
     imported = imported_paths(whole, place.path, project.paths)
-    names = [name for name in reversed(names_in(place.near)) if name not in own]
+    names = [name for name in _nearest_first(place) if name not in own]
     found: list[Candidate] = []
     for nearness, name in enumerate(names):
         for path, is_imported in _declaring(name, place.path, imported, project):
@@ -153,6 +153,15 @@ def viewed_candidates(viewed: Sequence[ViewedText]) -> list[Candidate]:
                 )
             )
     return found
+
+
+def _nearest_first(place: CursorPlace) -> list[str]:
+    """Return the names around the cursor: those before it by their last mention, then the rest."""
+    before = "\n".join(place.prefix.split("\n")[-_NEAR_BEFORE:])
+    backwards = "\n".join(
+        " ".join(reversed(names_in(line))) for line in reversed(before.split("\n"))
+    )
+    return names_in(backwards + "\n" + place.near)
 
 
 def _declaring(

@@ -119,19 +119,32 @@ def declaration_text(
 ) -> str:
     """Return what says most of a declaration in few lines.
 
-    That is its first lines, up to the body, and where it holds others, theirs.
+    That is its head, and of its body the lines that are indented least where it holds other
+    declarations (fields, the heads of methods), else the first lines.
     """
     end = _end_of_head(lines, declared.line)
     shown = list(range(declared.line, end))
     body_end = _body_end(lines, declared, end)
-    for inner in all_declared:
-        if end <= inner.line < body_end and inner.indent > declared.indent:
-            if len(shown) >= MAX_LINES:
-                break
-            shown.append(inner.line)
-    if len(shown) == end - declared.line:  # nothing inside: the first lines of the body say more
+    if any(end <= d.line < body_end and d.indent > declared.indent for d in all_declared):
+        shown.extend(_outer_lines(lines, end, body_end))
+    else:
         shown.extend(range(end, min(body_end, declared.line + MAX_LINES // 2)))
     return "\n".join(lines[line] for line in shown[:MAX_LINES]).rstrip() + "\n"
+
+
+def _outer_lines(lines: Sequence[str], start: int, end: int) -> list[int]:
+    """Return the lines of a body that are not inside of something else."""
+    filled = [line_idx for line_idx in range(start, end) if lines[line_idx].strip()]
+    least = min((_indent(lines[line_idx]) for line_idx in filled), default=0)
+    return [
+        line_idx
+        for line_idx in filled
+        if _indent(lines[line_idx]) == least and lines[line_idx].strip()[0] not in "@)}]#"
+    ]
+
+
+def _indent(line: str) -> int:
+    return len(line[: len(line) - len(line.lstrip())].expandtabs(4))
 
 
 def _end_of_head(lines: Sequence[str], start: int) -> int:
@@ -151,8 +164,7 @@ def _body_end(lines: Sequence[str], declared: Declaration, start: int) -> int:
         line = lines[line_idx]
         if not line.strip():
             continue
-        indent = len(line[: len(line) - len(line.lstrip())].expandtabs(4))
-        if indent <= declared.indent:
+        if _indent(line) <= declared.indent:
             closes = line.strip()[0] in ")}]" or line.strip().startswith("end")
             return line_idx + 1 if closes else line_idx
     return len(lines)

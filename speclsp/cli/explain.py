@@ -1,0 +1,174 @@
+"""``speclsp explain``: the prompt at a place in a file, and why it is so."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from speclsp import settings
+from speclsp.cli.event_log import EventLog
+from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.completer.explaining import PromptExplanation
+from speclsp.completer.local import LocalCompleter
+from speclsp.request import CompletionRequest, Document, WorkspaceFolder
+from speclsp.settings import Settings
+from speclsp.workspace.repository import find_repository, repository_name
+
+
+@click.command(cls=SettingsCommand)
+@click.argument("place", metavar="FILE:LINE:COL")
+@click.option(
+    "--project",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The project's folder; without it the file's repository, or the file's folder.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+def explain(place: str, project: Path | None, *, as_json: bool, **options: Any) -> None:
+    """Print the prompt for a cursor: its parts, each chunk of context with its reason and tokens.
+
+    Also what the KV cache reuses of the prompt of one keystroke earlier. LINE and COL count from
+    1; COL 1 is before the first character.
+    """
+    file, prefix, suffix = _split_at(place)
+    folder = (project or _folder_of(file)).absolute()
+    resolved = settings.resolve([given_options(options)]).settings
+    explanation = _explain(resolved, folder, file, prefix, suffix)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(explanation), indent=2))
+    else:
+        _print(Console(highlight=False), place, explanation)
+
+
+def _split_at(place: str) -> tuple[Path, str, str]:
+    """Return the file of ``FILE:LINE:COL``, absolute, and the text before and after the cursor."""
+    name, line_text, column_text = ([*place.rsplit(":", 2), "", ""])[:3]
+    if not (name and line_text.isdecimal() and column_text.isdecimal()):
+        raise click.BadParameter(f"{place!r} is not FILE:LINE:COL, for example shop/cart.py:12:5.")
+    file = Path(os.path.abspath(name))  # noqa: PTH100  .. goes, links stay
+    try:
+        text = file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+    except OSError as error:
+        raise click.BadParameter(f"{name} cannot be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(f"{name} is no UTF-8 text.") from error
+    lines = text.split("\n")
+    line_idx, column = int(line_text) - 1, int(column_text) - 1
+    if not 0 <= line_idx < len(lines):
+        raise click.BadParameter(f"{name} has the lines 1 to {len(lines)}, not {line_text}.")
+    if not 0 <= column <= len(lines[line_idx]):
+        n_columns = len(lines[line_idx]) + 1
+        raise click.BadParameter(
+            f"line {line_text} of {name} has the columns 1 to {n_columns}, not {column_text}."
+        )
+    offset = sum(len(line) + 1 for line in lines[:line_idx]) + column
+    return file, text[:offset], text[offset:]
+
+
+def _folder_of(file: Path) -> Path:
+    repository = find_repository(file.parent)
+    return file.parent if repository is None else repository.work_tree
+
+
+def _explain(
+    resolved: Settings, folder: Path, file: Path, prefix: str, suffix: str
+) -> PromptExplanation:
+    inside = file.is_relative_to(folder)
+    request = CompletionRequest(
+        uri=file.as_uri(),
+        path=file.relative_to(folder).as_posix() if inside else file.name,
+        repo_name=repository_name(folder),
+        prefix=prefix,
+        suffix=suffix,
+        file=str(file),
+        supersede=False,
+        wait_for_model=True,
+    )
+    completer = LocalCompleter(resolved)
+    log = EventLog(completer, "warning")
+    completer.open_folder(WorkspaceFolder(root=str(folder), name=request.repo_name))
+    completer.open_document(
+        Document(
+            uri=request.uri,
+            path=request.path,
+            language_id="",
+            version=1,
+            text=prefix + suffix,
+            file=request.file,
+        )
+    )
+    completer.start()
+    log.start()
+    try:
+        explanation = completer.explain(request).result()
+        log.expect_end()
+        return explanation
+    finally:
+        completer.close()
+        log.stop()
+
+
+def _print(console: Console, place: str, explained: PromptExplanation) -> None:
+    if explained.refused:
+        console.print(f"Nothing is asked at {place}: {explained.refused}.", soft_wrap=True)
+        return
+    console.print(
+        f"{place}: {explained.n_tokens} of at most {explained.n_tokens_max} prompt tokens, "
+        f"layout {explained.layout}, family {explained.family}.",
+        soft_wrap=True,
+    )
+    console.print(
+        f"The middle begins at line {explained.anchor_line}, column {explained.anchor_column}; "
+        f"held back for the model to say again: {explained.held_back!r}.",
+        soft_wrap=True,
+    )
+    if explained.reuse is not None:
+        console.print(
+            f"One keystroke earlier the prompt was other; it is {explained.reuse.layout}: the KV "
+            f"cache reuses {explained.reuse.n_reused} tokens, {explained.reuse.n_evaluated} are "
+            "evaluated.",
+            soft_wrap=True,
+        )
+    console.print(_parts_table(explained))
+    if explained.chunks:
+        console.print(_chunk_table(explained))
+    else:
+        console.print("No context from other files was found.\n")
+    console.print(Text(explained.text), soft_wrap=True)
+
+
+def _parts_table(explained: PromptExplanation) -> Table:
+    table = Table(title="Parts", title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("part")
+    table.add_column("tokens", justify="right")
+    table.add_column("characters", justify="right")
+    table.add_column("lines", justify="right")
+    n_chunk_tokens = sum(chunk.n_tokens for chunk in explained.chunks)
+    table.add_row("special tokens, names", str(explained.n_frame), "", "")
+    table.add_row("other files", str(n_chunk_tokens), "", "")
+    for window in explained.windows:
+        lines = f"{window.first_line}-{window.last_line}" if window.n_chars else ""
+        table.add_row(window.name, str(window.n_tokens), str(window.n_chars), lines)
+    return table
+
+
+def _chunk_table(explained: PromptExplanation) -> Table:
+    title = f"Context from other files, at most {explained.n_chunk_tokens_max} tokens"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("where", overflow="fold")
+    table.add_column("tokens", justify="right")
+    table.add_column("why", overflow="fold")
+    for chunk in explained.chunks:
+        table.add_row(
+            f"{chunk.path}:{chunk.first_line}-{chunk.last_line}",
+            str(chunk.n_tokens) if chunk.in_prompt else "left out",
+            f"{chunk.reason}: {chunk.detail}",
+        )
+    return table

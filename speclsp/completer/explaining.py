@@ -1,0 +1,225 @@
+"""Why a prompt is what it is: its parts and windows, the chunks, and what a KV cache reuses."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from speclsp.completer.completion import prompt_budget, settings_of
+from speclsp.context.candidate import Candidate
+from speclsp.context.ranking import as_chunk
+from speclsp.decoding.speculate import common_prefix_length
+from speclsp.engine.models import Weights, Words
+from speclsp.fim.chunks import NO_CHUNKS, ChunkWindow, renewed_chunks
+from speclsp.fim.healing import held_back
+from speclsp.fim.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
+from speclsp.postprocess.rules import stop_rules
+from speclsp.request import CompletionRequest
+from speclsp.settings import Settings
+
+Layout = Literal["continued", "laid out anew"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedChunk:
+    """A piece of another file: why it was chosen, and its tokens in the prompt, 0 if not there."""
+
+    path: str
+    first_line: int
+    last_line: int
+    """From 1, as editors count."""
+    reason: str
+    detail: str
+    n_tokens: int
+    in_prompt: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedWindow:
+    """Lines ``first_line`` to ``last_line`` of the file, from 1; no tokens where it is empty."""
+
+    name: Literal["prefix", "middle", "suffix"]
+    first_line: int
+    last_line: int
+    n_tokens: int
+    n_chars: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedReuse:
+    """What the KV cache keeps of the prompt of one keystroke earlier."""
+
+    layout: Layout
+    n_reused: int
+    n_evaluated: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptExplanation:
+    """A prompt and its reasons: plain data, as everything that crosses the seam."""
+
+    refused: str = ""
+    """Why nothing is asked here; the rest is empty then."""
+    family: str = ""
+    layout: str = ""
+    n_tokens: int = 0
+    n_tokens_max: int = 0
+    n_chunk_tokens_max: int = 0
+    n_frame: int = 0
+    """Special tokens and names."""
+    anchor_line: int = 0
+    anchor_column: int = 0
+    """Where the middle begins, from 1."""
+    held_back: str = ""
+    """What stands before the cursor and is left out, for the model to say again."""
+    windows: tuple[ExplainedWindow, ...] = ()
+    chunks: tuple[ExplainedChunk, ...] = ()
+    reuse: ExplainedReuse | None = None
+    """None at the start of a file."""
+    text: str = ""
+    """The prompt, special tokens by their names."""
+
+
+def explain_prompt(
+    request: CompletionRequest,
+    settings: Settings,
+    words: Words,
+    weights: Weights,
+    candidates: Sequence[Candidate],
+) -> PromptExplanation:
+    """Lay out the prompt for a request as after some typing at its cursor."""
+    settings = settings_of(settings, request)
+    layout = PromptLayout(
+        family=words.family, vocabulary=words.vocabulary, layout=settings.fim_layout
+    )
+    n_predict = settings.n_predict if request.n_predict is None else request.n_predict
+    budget = prompt_budget(settings, weights, n_predict)
+    chunks = NO_CHUNKS
+    if budget.n_chunks > 0:
+        ranked = [as_chunk(candidate) for candidate in candidates]
+        chunks = renewed_chunks(NO_CHUNKS, ranked, budget.n_chunks, layout.encode_chunk)
+    typed, text = _fim_text(request, settings, words)
+    prompt, reuse = _after_a_keystroke(request, settings, words, layout, budget, chunks)
+    window = prompt.window
+    in_prompt = {laid_out.chunk.key: len(laid_out.tokens) for laid_out in window.chunks.chunks}
+    anchor_start = text.prefix.rfind("\n", 0, window.anchor) + 1
+    n_parts = prompt.n_prefix + prompt.n_middle + prompt.n_suffix + window.chunks.n_tokens
+    return PromptExplanation(
+        family=words.family.name,
+        layout=settings.fim_layout,
+        n_tokens=len(prompt.tokens),
+        n_tokens_max=budget.n_prompt,
+        n_chunk_tokens_max=budget.n_chunks,
+        n_frame=len(prompt.tokens) - n_parts,
+        anchor_line=_line(text.prefix, window.anchor),
+        anchor_column=window.anchor - anchor_start + 1,
+        held_back=typed,
+        windows=_windows(text, prompt),
+        chunks=tuple(_explained(candidate, in_prompt) for candidate in candidates),
+        reuse=reuse,
+        text=_as_text(prompt.tokens, words),
+    )
+
+
+def _fim_text(request: CompletionRequest, settings: Settings, words: Words) -> tuple[str, FimText]:
+    typed = held_back(words.prefixes, stop_rules(settings, request).line_before)
+    return typed, FimText(
+        repo_name=request.repo_name,
+        path=request.path,
+        prefix=request.prefix.removesuffix(typed),
+        suffix=request.suffix,
+    )
+
+
+def _after_a_keystroke(
+    request: CompletionRequest,
+    settings: Settings,
+    words: Words,
+    layout: PromptLayout,
+    budget: PromptBudget,
+    chunks: ChunkWindow,
+) -> tuple[FimPrompt, ExplainedReuse | None]:
+    """Return the prompt that follows the one of a keystroke earlier, and what it shares."""
+    _, text = _fim_text(request, settings, words)
+    if not request.prefix:
+        return layout.fresh(text, budget, near=None, chunks=chunks), None
+    earlier = dataclasses.replace(request, prefix=request.prefix[:-1])
+    _, earlier_text = _fim_text(earlier, settings, words)
+    former = layout.fresh(earlier_text, budget, near=None, chunks=chunks)
+    prompt = layout.continued(text, budget, former.window)
+    how: Layout = "continued"
+    if prompt is None:
+        prompt = layout.fresh(text, budget, near=former.window, chunks=chunks)
+        how = "laid out anew"
+    # The last token is evaluated always: its logits are those of the first new one.
+    n_reused = min(common_prefix_length(former.tokens, prompt.tokens), len(prompt.tokens) - 1)
+    return prompt, ExplainedReuse(
+        layout=how, n_reused=n_reused, n_evaluated=len(prompt.tokens) - n_reused
+    )
+
+
+def _windows(text: FimText, prompt: FimPrompt) -> tuple[ExplainedWindow, ...]:
+    window = prompt.window
+    cursor_line = _line(text.prefix, len(text.prefix))
+    n_middle_chars = len(text.prefix) - window.anchor
+    hidden = prompt.n_suffix_chars - len(window.suffix.text)
+    suffix_line = cursor_line + text.suffix.count("\n", 0, hidden)
+    return (
+        ExplainedWindow(
+            name="prefix",
+            first_line=_line(text.prefix, window.prefix.start),
+            last_line=_line(text.prefix, max(window.prefix.start, window.anchor - 1)),
+            n_tokens=prompt.n_prefix,
+            n_chars=window.anchor - window.prefix.start,
+        ),
+        ExplainedWindow(
+            name="middle",
+            first_line=_line(text.prefix, window.anchor),
+            last_line=cursor_line,
+            n_tokens=prompt.n_middle,
+            n_chars=n_middle_chars,
+        ),
+        ExplainedWindow(
+            name="suffix",
+            first_line=suffix_line,
+            last_line=suffix_line + window.suffix.text.rstrip("\n").count("\n"),
+            n_tokens=prompt.n_suffix,
+            n_chars=len(window.suffix.text),
+        ),
+    )
+
+
+def _explained(candidate: Candidate, in_prompt: dict[str, int]) -> ExplainedChunk:
+    return ExplainedChunk(
+        path=candidate.path,
+        first_line=candidate.first_line + 1,
+        last_line=candidate.last_line + 1,
+        reason=candidate.reason,
+        detail=candidate.detail,
+        n_tokens=in_prompt.get(candidate.key, 0),
+        in_prompt=candidate.key in in_prompt,
+        text=candidate.text,
+    )
+
+
+def _line(text: str, offset: int) -> int:
+    return text.count("\n", 0, offset) + 1
+
+
+def _as_text(tokens: Sequence[int], words: Words) -> str:
+    named = words.family.tokens
+    names = {
+        named.prefix: "<fim_prefix>",
+        named.suffix: "<fim_suffix>",
+        named.middle: "<fim_middle>",
+        named.repo: "<repo_name>",
+        named.separator: "<file_sep>",
+        words.family.bos: "<bos>",
+    }
+    data = b"".join(
+        words.vocabulary.piece(token) or names.get(token, f"<{token}>").encode() for token in tokens
+    )
+    return data.decode("utf-8", "replace")
