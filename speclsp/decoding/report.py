@@ -50,6 +50,11 @@ def report_lines(stats: SessionStats) -> list[str]:
 def request_line(result: CompletionResult) -> str:
     """Return one completion's line for the log."""
     stats = result.stats
+    if result.source != "model" and not stats.n_target_passes:
+        return (
+            f"completion {result.completion_id}: by {result.source}, "
+            f"{len(result.text)} characters in {stats.ms_total:.2f} ms"
+        )
     drafters = ", ".join(
         f"{name} {drafter.n_accepted}/{drafter.n_drafted}"
         for name, drafter in stats.drafters.items()
@@ -112,12 +117,31 @@ def _session_lines(stats: SessionStats) -> list[str]:
         lines.append(
             f"model = {stats.model}{draft}, n_ctx = {stats.n_ctx}, layers per device: {layers}"
         )
+    lines += _spared_lines(stats)
     index = stats.index
     if index.n_files or index.n_skipped or index.building:
         building = ", still building" if index.building else ""
         lines.append(
             f"index = {index.n_files} files, {index.n_tokens} tokens, "
             f"{index.n_skipped} files skipped{building}"
+        )
+    return lines
+
+
+def _spared_lines(stats: SessionStats) -> list[str]:
+    """Return what needed no model, and what was spent ahead of requests."""
+    lines = []
+    if stats.n_memory or stats.n_filtered or stats.n_gone_on:
+        lines.append(
+            f"without the model = {stats.n_memory} from memory, {stats.n_filtered} filtered; "
+            f"generations that went on for a newer request = {stats.n_gone_on}"
+        )
+    if stats.n_prefetches:
+        prefetch = stats.prefetch
+        lines.append(
+            f"prefetches = {stats.n_prefetches} ({stats.n_prefetches_used} used), "
+            f"{prefetch.n_prompt_evaluated} prompt tokens evaluated, "
+            f"{prefetch.n_predicted} tokens predicted, beside the sums below"
         )
     return lines
 
