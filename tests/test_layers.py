@@ -45,6 +45,7 @@ ONLY_IN = {
     "lsprotocol": ("lsp/",),
     "watchdog": ("workspace/watch.py",),
     "pygments": ("postprocess/scope.py",),
+    "tree_sitter": ("postprocess/syntax.py",),
     "pathspec": ("workspace/",),
     "sqlite3": ("index_store/",),
     "click": ("cli/",),

@@ -49,6 +49,12 @@ def n_closers_replaced(text: str, line_before: str, rest: str) -> int:
     return n_replaced
 
 
+def unpaired_brackets(text: str) -> tuple[int, bool]:
+    """How many closing brackets have no partner in ``text``, and whether one is open at its end."""
+    scan = _scan(text, "")
+    return len(scan.closers), bool(scan.wanted)
+
+
 def has_open_bracket(text: str) -> bool:
     """Whether a bracket that ``text`` opens is still open at its end."""
     return bool(_scan(text, "").wanted)

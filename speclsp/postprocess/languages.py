@@ -88,6 +88,25 @@ _CONTINUATION_WORDS: Final = frozenset(
 _CLOSING_WORDS: Final = frozenset(("done", "end", "endif", "esac", "fi", "until"))
 
 
+_DEFINITION: Final = re.compile(
+    r"\s*(?:(?:abstract|async|default|export|final|internal|open|private|protected|public"
+    r"|pub(?:\([\w: ]*\))?|sealed|static|unsafe)\s+)*"
+    r"(?:class|def|defmodule|defp|fn|fun|func|function|impl|interface|trait)\b(?=.)"
+)
+_NO_DEFINITION_WORDS: Final = _PROSE | frozenset(("c", "cpp", "cuda-cpp", "objective-c"))
+_PREAMBLE: Final = re.compile(r"\s*(?:@|#|//|/\*|\*|--|\[|$)")
+
+
+def begins_definition(language_id: str, line: str) -> bool:
+    """Whether ``line``, perhaps not whole yet, begins a function, a class or the like."""
+    return language_id not in _NO_DEFINITION_WORDS and bool(_DEFINITION.match(line))
+
+
+def leads_to_definition(line: str) -> bool:
+    """Whether ``line`` may belong to a definition below it: blank, a comment, a decorator."""
+    return bool(_PREAMBLE.match(line))
+
+
 def opens_block(language_id: str, line: str) -> bool:
     """Whether what follows ``line``, the text before the cursor, stands on lines of its own."""
     code = line.rstrip()
@@ -100,6 +119,16 @@ def opens_block(language_id: str, line: str) -> bool:
 def continues_block(word: str) -> bool:
     """Whether a line that begins with ``word``, as deep as the block's opener, goes on with it."""
     return word in _CONTINUATION_WORDS
+
+
+def may_close(word: str) -> bool:
+    """Whether ``word``, which may go on, is the beginning of one that closes a block."""
+    return any(closing.startswith(word) for closing in _CLOSING_WORDS)
+
+
+def may_continue(word: str) -> bool:
+    """Whether ``word``, which may go on, is the beginning of one that goes on with a block."""
+    return any(continuing.startswith(word) for continuing in _CONTINUATION_WORDS)
 
 
 def closes_block(line: str) -> bool:

@@ -36,6 +36,18 @@ def repeated_lines(lines: Sequence[str]) -> int | None:
     return None
 
 
+def first_loop(line: str, n_known: int) -> int | None:
+    """How many characters to keep of ``line``, which began to loop behind the first ``n_known``.
+
+    None where it has no loop.  The answer is the one that comes of reading it letter by letter.
+    """
+    for end in range(max(n_known + 1, _N_LOOP_CHARS), len(line) + 1):
+        n_kept = repeated_characters(line[:end])
+        if n_kept is not None:
+            return n_kept
+    return None
+
+
 def repeated_characters(line: str) -> int | None:
     """How many characters of ``line`` to keep where its end is a loop, else None."""
     if len(line) < _N_LOOP_CHARS:

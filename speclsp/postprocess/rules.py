@@ -17,7 +17,12 @@ cursor's line opens."""
 _CLOSERS: Final = ")]}\"'`;:,>"
 """Characters that editors write behind the cursor on their own."""
 
-_N_NEXT_LINES: Final = 8
+N_NEXT_LINES: Final = 8
+"""Most lines after the cursor that the rules look at."""
+
+_N_CODE_CHARS: Final = 8000
+"""Most characters before the cursor that are parsed: about a millisecond's worth."""
+
 _N_SCANNED_CHARS: Final = 4000
 """Most characters of a line, and of the text after the cursor, that the rules look at."""
 
@@ -35,6 +40,8 @@ class StopRules:
     """The rest of the cursor's line."""
     next_lines: tuple[str, ...]
     """The next lines that are not blank, without white space at their ends."""
+    code_before: str
+    """The text before the cursor, from a line's start on, with LF line ends."""
     newline: str
     indent: IndentStyle
 
@@ -56,10 +63,16 @@ def stop_rules(settings: Settings, request: CompletionRequest) -> StopRules:
         language_id=request.language_id,
         line_before=line_before,
         line_after=line_after,
-        next_lines=tuple([line.rstrip() for line in following if line.strip()][:_N_NEXT_LINES]),
+        next_lines=tuple([line.rstrip() for line in following if line.strip()][:N_NEXT_LINES]),
+        code_before=_code_before(before),
         newline=newline_of(before, after),
         indent=indent_style_of(before, after),
     )
+
+
+def _code_before(before: str) -> str:
+    window = before[-_N_CODE_CHARS:].replace("\r\n", "\n").replace("\r", "\n")
+    return window if len(before) <= _N_CODE_CHARS else window[window.find("\n") + 1 :]
 
 
 def _extent(

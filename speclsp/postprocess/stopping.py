@@ -9,21 +9,35 @@ from typing import Final, Literal
 from speclsp.fim.protocol import Vocabulary
 from speclsp.postprocess.brackets import has_open_bracket
 from speclsp.postprocess.detokenizer import Utf8Detokenizer
-from speclsp.postprocess.languages import closes_block, continues_block, opens_block
-from speclsp.postprocess.repetition import repeated_characters, repeated_lines
-from speclsp.postprocess.rules import StopRules
-from speclsp.postprocess.trim import trimmed
+from speclsp.postprocess.languages import (
+    begins_definition,
+    closes_block,
+    continues_block,
+    leads_to_definition,
+    may_close,
+    may_continue,
+    opens_block,
+)
+from speclsp.postprocess.nesting import Nesting, TextNesting
+from speclsp.postprocess.repetition import first_loop, repeated_lines
+from speclsp.postprocess.rules import N_NEXT_LINES, StopRules
+from speclsp.postprocess.trim import is_same_line, trimmed
 from speclsp.postprocess.whitespace import indent_width
 
-StopReason = Literal["end", "bytes", "lines", "blank", "dedent", "block", "suffix", "loop"]
+StopReason = Literal[
+    "end", "bytes", "lines", "blank", "dedent", "block", "sibling", "suffix", "loop"
+]
 """What ended a text: an end token, bytes that are no text, ``max_lines``, blank lines, a line
-less deep than the cursor's, the end of the block, text that already follows, or a loop."""
+less deep than the cursor's, the end of the block, the next definition, text that already follows,
+or a loop."""
 
 _N_BLANK_LINES: Final = 2
 """As many blank lines one after another end a completion."""
 
 _N_SUBSTANTIAL: Final = 8
 """Letters and digits of a line that hardly stands twice by chance."""
+
+_AT_CURSOR: Final = Nesting(n_closed=0, is_open=False)
 
 _CONNECTORS: Final = " \t,;.([{\"'`+-*/=&|"
 _FIRST_WORD: Final = re.compile(r"\s*(\w*)(?!\w)")
@@ -65,6 +79,11 @@ class CompletionText:
         self._lines: list[str] = []
         """Completed lines; the first with the cursor's line before it."""
         self._base_indent: int | None = None
+        self._text_nesting = TextNesting(rules)
+        self._nesting = _AT_CURSOR
+        """Of the end of the last completed line."""
+        self._is_reopened = False
+        """Whether the line that closed the cursor's block opened another: ``} else {``."""
         self._stopped_by: StopReason | None = None
 
     def feed(self, token: int) -> bool:
@@ -111,13 +130,25 @@ class CompletionText:
         """Take text up to where a rule stops it."""
         *whole, rest = characters.split("\n")
         for line in whole:
-            self._text += line
-            self._end_line()
+            self._append(line)
+            if not self._is_stopped():
+                self._end_line()
             if self._is_stopped():
                 return
         if rest:
-            self._text += rest
-            self._look_at_open_line()
+            self._append(rest)
+            if not self._is_stopped():
+                self._is_stopped_at(self._current_line(), is_whole=False)
+
+    def _append(self, characters: str) -> None:
+        """Take a part of a line, up to where it becomes a loop."""
+        n_known = len(self._text) - self._line_start
+        self._text += characters
+        n_kept = first_loop(self._text[self._line_start :], n_known)
+        if n_kept is not None:
+            # One round, without what only led over to the next.
+            self._text = self._text[: self._line_start + n_kept].rstrip(_CONNECTORS)
+            self._stopped_by = "loop"
 
     def _end_line(self) -> None:
         line = self._current_line()
@@ -135,21 +166,11 @@ class CompletionText:
             line.strip() for line in self._lines[-_N_BLANK_LINES:]
         ):
             self._stopped_by = "blank"
-        elif self._rules.extent == "block" and self._closes_the_block(line):
+        elif self._rules.extent != "line" and self._ends_the_block(line):
             self._stopped_by = "block"
         else:
             self._text += "\n"
             self._line_start = len(self._text)
-
-    def _look_at_open_line(self) -> None:
-        line = self._current_line()
-        if self._is_stopped_at(line, is_whole=False):
-            return
-        n_kept = repeated_characters(self._text[self._line_start :])
-        if n_kept is not None:
-            # One round, without what only led over to the next.
-            self._text = self._text[: self._line_start + n_kept].rstrip(_CONNECTORS)
-            self._stopped_by = "loop"
 
     def _is_stopped_at(self, line: str, *, is_whole: bool) -> bool:
         """Whether the text ends before ``line``; cuts it there."""
@@ -157,34 +178,86 @@ class CompletionText:
             return False
         if is_whole and self._repeats_suffix(line):
             return self._cut_line("suffix")
-        if not self._has_depth():
-            return False
-        word = _FIRST_WORD.match(line)
-        is_decidable = is_whole or (word is not None and word.end() < len(line.rstrip()))
-        if is_decidable and self._leaves_the_block(line, word.group(1) if word else ""):
+        return self._has_depth() and self._is_beyond_the_block(line, is_whole=is_whole)
+
+    def _is_beyond_the_block(self, line: str, *, is_whole: bool) -> bool:
+        """Whether ``line`` stands beside what the text is to be; cuts it there."""
+        if self._begins_a_sibling(line):
+            return self._cut_sibling()
+        is_open = not is_whole and self._may_be_special(line)
+        if not is_open and self._leaves_the_block(line):
             return self._cut_line("dedent")
         return False
 
-    def _leaves_the_block(self, line: str, word: str) -> bool:
+    def _may_be_special(self, line: str) -> bool:
+        """Whether ``line`` so far is a word that may yet close or go on with the block."""
+        code = line.lstrip()
+        if not code.isidentifier():
+            return False
+        base = self._base()
+        is_beside = base is not None and indent_width(line) >= base
+        return may_close(code) or (is_beside and may_continue(code))
+
+    def _leaves_the_block(self, line: str) -> bool:
         indent = indent_width(line)
         base = self._base()
-        if base is None or indent > base:
+        if base is None or indent > base or self._nesting.is_open:
             return False
         is_closer = line.lstrip()[0] in ")]}" or closes_block(line)
         if indent < base:
             # A closing bracket that nothing after the cursor provides is worth having.
-            return not (is_closer and not self._rules.next_lines)
-        return self._rules.extent == "block" and not (is_closer or continues_block(word))
+            return not is_closer or self._is_provided(line)
+        word = _FIRST_WORD.match(line)
+        continues = word is not None and continues_block(word.group(1))
+        return self._rules.extent == "block" and not (is_closer or continues)
+
+    def _is_provided(self, line: str) -> bool:
+        """Whether the block that ``line`` closes is closed after the cursor."""
+        indent = indent_width(line)
+        next_lines = self._rules.next_lines
+        for next_line in next_lines:
+            if indent_width(next_line) <= indent:
+                is_closer = next_line.lstrip()[0] in ")]}" or closes_block(next_line)
+                return is_closer and indent_width(next_line) == indent
+        return len(next_lines) == N_NEXT_LINES
+
+    def _begins_a_sibling(self, line: str) -> bool:
+        """Whether ``line`` begins a definition beside what the text already has."""
+        if self._rules.extent != "lines" or self._nesting.is_open:
+            return False
+        is_beside = indent_width(line) == self._base()
+        return (
+            is_beside
+            and begins_definition(self._rules.language_id, line)
+            and not all(map(leads_to_definition, self._lines))
+        )
+
+    def _ends_the_block(self, line: str) -> bool:
+        """Whether the block that the cursor stands in, or that its line opened, ends here."""
+        before = self._nesting
+        self._nesting = nesting = self._text_nesting.at_end_of(self._text)
+        if nesting.n_closed > before.n_closed:
+            opens_another = opens_block(self._rules.language_id, line)
+            self._is_reopened = nesting.is_open
+            if not nesting.is_open and not opens_another:
+                return True
+        elif self._is_reopened and not nesting.is_open:
+            return True
+        if self._rules.extent == "block":
+            return self._closes_the_block(line)
+        # Beside others of its kind one definition is enough.
+        is_beside = indent_width(line) == self._base()
+        return is_beside and not nesting.is_open and nesting.n_definitions > before.n_definitions
 
     def _closes_the_block(self, line: str) -> bool:
-        """Whether the block that the cursor's line opened ends with ``line``."""
+        """Whether the block that the cursor's line opened ends with ``line``, by indentation."""
         if len(self._lines) == 1:
             # Text on the cursor's line itself: the block may have become a part of that line.
             has_text = bool(self._text.strip())
             is_open = has_open_bracket(line) or opens_block(self._rules.language_id, line)
             return has_text and not is_open
         base = self._base()
-        is_inside = base is None or indent_width(line) > base
+        is_inside = base is None or indent_width(line) > base or self._nesting.is_open
         return not is_inside and closes_block(line)
 
     def _base(self) -> int | None:
@@ -196,23 +269,26 @@ class CompletionText:
         return self._base_indent
 
     def _repeats_suffix(self, line: str) -> bool:
-        """Whether ``line`` stands after the cursor already."""
-        if not self._lines and self._rules.line_before.strip():
+        """Whether ``line`` stands after the cursor already, white space inside it aside."""
+        n_substantial = sum(character.isalnum() for character in line)
+        is_first = not self._lines and bool(self._rules.line_before.strip())
+        if is_first and (n_substantial < _N_SUBSTANTIAL or not self._text.strip()):
             return False
-        code = line.rstrip()
         next_lines = self._rules.next_lines
-        if next_lines[:1] == (code,):
+        if is_same_line(line, next_lines[:1]):
             return True
-        n_substantial = sum(character.isalnum() for character in code)
-        return n_substantial >= _N_SUBSTANTIAL and code in next_lines[1:3]
+        return (
+            not is_first
+            and n_substantial >= _N_SUBSTANTIAL
+            and (is_same_line(line, next_lines[1:3]))
+        )
 
     def _without_unwanted_last_line(self) -> str:
         """The text; without its open last line where a rule would have cut the whole line."""
         line = self._current_line()
         if not line.strip():
             return self._text
-        word = _FIRST_WORD.match(line)
-        leaves = self._has_depth() and self._leaves_the_block(line, word.group(1) if word else "")
+        leaves = self._has_depth() and self._leaves_the_block(line)
         if leaves or self._repeats_suffix(line):
             return self._text[: max(0, self._line_start - 1)]
         return self._text
@@ -234,6 +310,13 @@ class CompletionText:
         # The line end before it goes too: it belongs to the line that is cut.
         self._text = self._text[: max(0, self._line_start - 1)]
         self._stopped_by = reason
+        return True
+
+    def _cut_sibling(self) -> bool:
+        # What leads to the definition, comments and decorators, goes with it.
+        self._cut_line("sibling")
+        while "\n" in self._text and leads_to_definition(self._text.rpartition("\n")[2]):
+            self._text = self._text.rpartition("\n")[0]
         return True
 
     def _keep_lines(self, n_lines: int, reason: StopReason) -> None:

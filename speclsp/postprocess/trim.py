@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from speclsp.postprocess.brackets import n_closers_replaced
+from speclsp.postprocess.brackets import n_closers_replaced, unpaired_brackets
 from speclsp.postprocess.rules import StopRules
-from speclsp.postprocess.whitespace import with_indent_style
+from speclsp.postprocess.whitespace import indent_width, with_indent_style
 
 _CLOSERS: Final = frozenset(")]}\"'`;:,> \t")
 
 _PARTING: Final = re.compile(r"[ \t]*(?:\n[ \t]*)?")
+
+_N_LONG_LINE: Final = 12
+"""Letters and digits of a line that is known again at another depth."""
 
 _N_OVERLAP_CHARS: Final = 3
 """Fewer characters that stand on both sides of the cut do so by chance."""
@@ -38,11 +42,25 @@ def trimmed(text: str, rules: StopRules) -> Trimmed:
     text = _without_blank_end(_without_next_lines(text, rules.next_lines), rules.line_after)
     if not text.strip():
         return _NOTHING
+    text = without_closers_below(text, rules.line_before, rules.line_after, rules.next_lines)
     fitted = fitted_to_line(text, rules.line_before, rules.line_after)
-    if not fitted.text.strip():
+    if not fitted.text.strip() or fitted.text.rstrip() == rules.line_after[: fitted.n_replaced]:
         return _NOTHING
     styled = with_indent_style(fitted.text, rules.indent, line_before=rules.line_before)
     return Trimmed(styled.replace("\n", rules.newline), fitted.n_replaced)
+
+
+def is_same_line(line: str, others: Sequence[str]) -> bool:
+    """Whether ``line`` is one of ``others``, white space inside it aside.
+
+    Its depth counts, unless it is so long that it hardly stands twice by chance.
+    """
+    dense = "".join(line.split())
+    is_long = sum(character.isalnum() for character in dense) >= _N_LONG_LINE
+    return any(
+        dense == "".join(other.split()) and (is_long or indent_width(line) == indent_width(other))
+        for other in others
+    )
 
 
 def fitted_to_line(text: str, line_before: str, line_after: str) -> Trimmed:
@@ -61,6 +79,25 @@ def fitted_to_line(text: str, line_before: str, line_after: str) -> Trimmed:
     if _says_all_of(first_line, rest):
         return Trimmed(text, len(rest))
     return Trimmed(text[: len(text) - _n_overlap(text, rest)])
+
+
+def without_closers_below(
+    text: str, line_before: str, line_after: str, next_lines: Sequence[str]
+) -> str:
+    """Return the text without the closing brackets at its end that the next line begins with.
+
+    Behind ``f(`` and before a line that is ``)`` the call is closed already.
+    """
+    closing_line = next_lines[0].strip() if next_lines else ""
+    if "\n" in text or line_after.strip() or not closing_line[:1] or closing_line[0] not in ")]}":
+        return text
+    if indent_width(next_lines[0]) != indent_width(line_before):
+        return text
+    kept = text.rstrip().removesuffix(";")
+    n_unpaired, _ = unpaired_brackets(kept)
+    if n_unpaired == 1 and kept.endswith(closing_line[0]):
+        return kept[:-1].rstrip()
+    return text
 
 
 def _says_all_of(line: str, rest: str) -> bool:
@@ -99,7 +136,8 @@ def _without_next_lines(text: str, next_lines: tuple[str, ...]) -> str:
     """Without last lines that are the next lines after the cursor."""
     lines = text.rstrip().split("\n")
     for n_lines in range(min(len(lines) - 1, len(next_lines)), 0, -1):
-        if tuple(line.rstrip() for line in lines[-n_lines:]) == next_lines[:n_lines]:
+        pairs = zip(lines[-n_lines:], next_lines[:n_lines], strict=True)
+        if all(is_same_line(line, (next_line,)) for line, next_line in pairs):
             return "\n".join(lines[:-n_lines])
     return text
 

@@ -66,6 +66,7 @@ def test_what_stands_around_the_cursor(rules_at):
         line_before="\t\ty = ",
         line_after=")  ",
         next_lines=("\t\tz", "\tw"),
+        code_before="a\n\tif x:\n\t\ty = ",
         newline="\r\n",
         indent=IndentStyle("tabs", 4),
     )

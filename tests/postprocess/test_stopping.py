@@ -104,7 +104,7 @@ CASES = {
         "void f() {\n  ▮",
         "g();\n}\nvoid h() {\n",
         "void f() {\n  g();\n}",
-        "dedent",
+        "block",
     ),
     "keywords that close": (
         "lua",
@@ -165,6 +165,112 @@ CASES = {
     ),
     "nothing but blank lines": ("python", "x = 1\n▮\n", "\n\n\n\n", "x = 1\n\n", "blank"),
     "nothing at all": ("python", "x = 1▮\n", "\ny = 2", "x = 1\n", "lines"),
+    "brackets inside a string end no block": (
+        "python",
+        "def f():\n    ▮\n",
+        'x = """\nno ) dedent\n"""\n    return x\ny = 2\n',
+        'def f():\n    x = """\nno ) dedent\n"""\n    return x\n',
+        "dedent",
+    ),
+    "one definition beside others": (
+        "python",
+        "class A:\n    def a(self): ...\n\n    ▮\n",
+        "def b(self):\n        x = 1\n\n        return x\n\n    # Next.\n    def c(self):\n",
+        "class A:\n    def a(self): ...\n\n    def b(self):\n        x = 1\n\n        return x\n",
+        "sibling",
+    ),
+    "a decorated definition": (
+        "python",
+        "▮\n",
+        "@cache\n# Once.\ndef f():\n    return 1\n\n@cache\ndef g():\n",
+        "@cache\n# Once.\ndef f():\n    return 1\n",
+        "sibling",
+    ),
+    "one method, by its closing brace": (
+        "java",
+        "class A {\n    ▮\n}\n",
+        "int f() {\n        return 1;\n    }\n\n    int g() {\n",
+        "class A {\n    int f() {\n        return 1;\n    }\n}\n",
+        "block",
+    ),
+    "one function of C, which no word begins": (
+        "c",
+        "▮",
+        "int f(void)\n{\n    return 1;\n}\n\nint g(void)\n",
+        "int f(void)\n{\n    return 1;\n}",
+        "block",
+    ),
+    "labels and preprocessor lines are no dedent inside braces": (
+        "c",
+        "void f() {\n  if (x) {▮\n  }\n}\n",
+        "\n    for (;;) {\n#ifdef A\n      h();\n#endif\n    }\n  }\n",
+        "void f() {\n  if (x) {\n    for (;;) {\n#ifdef A\n      h();\n#endif\n    }\n  }\n}\n",
+        "suffix",
+    ),
+    "a block's closing brace that only the outer block has after the cursor": (
+        "c",
+        "void f() {\n    if (x) {\n        ▮\n}\n",
+        "g();\n    }\n    h();\n}\n",
+        "void f() {\n    if (x) {\n        g();\n    }\n}\n",
+        "block",
+    ),
+    "a regular expression is no bracket": (
+        "javascript",
+        "function f() {\n  ▮\n}\n",
+        "const r = /[)}]/;\n  return r;\n}\n",
+        "function f() {\n  const r = /[)}]/;\n  return r;\n}\n",
+        "dedent",
+    ),
+    "the rest of a call on lines of its own": (
+        "python",
+        "f(\n    a,\n    ▮\n\ng()\n",
+        "b,\n    c,\n)\nh()\n",
+        "f(\n    a,\n    b,\n    c,\n)\n\ng()\n",
+        "block",
+    ),
+    "the rest of a call that is closed already": (
+        "python",
+        "f(\n    a,\n    ▮\n)\n",
+        "b,\n)\nh()\n",
+        "f(\n    a,\n    b,\n)\n",
+        "dedent",
+    ),
+    "a call that the next line closes": (
+        "python",
+        "f(▮\n)\n",
+        "a, b)\n",
+        "f(a, b\n)\n",
+        "block",
+    ),
+    "ends by a keyword": (
+        "ruby",
+        "class A\n  def f(x)\n    ▮\nend\n",
+        "if x\n      1\n    end\n  end\n\n  def g\n",
+        "class A\n  def f(x)\n    if x\n      1\n    end\n  end\nend\n",
+        "block",
+    ),
+    "no grammar: brackets by their looks": (
+        "zig",
+        "fn f() void {\n    ▮",
+        "if (x) {\n        g();\n    }\n    h();\n}\n\nfn g() void {\n",
+        "fn f() void {\n    if (x) {\n        g();\n    }\n    h();\n}",
+        "block",
+    ),
+    "the line that follows, typed again": (
+        "python",
+        "def f():\n    retu▮\n    return total\n",
+        "rn total\n",
+        "def f():\n    retu\n    return total\n",
+        "suffix",
+    ),
+    "the next line with other white space": (
+        "c",
+        "▮\nresult = compute( x );\n",
+        "y = 1;\nresult = compute(x);\n",
+        "y = 1;\nresult = compute( x );\n",
+        "suffix",
+    ),
+    "only what closes what is closed": ("python", "f(a▮)\n", ")\n", "f(a)\n", "lines"),
     "CRLF is restored": (
         "python",
         "if x:▮\r\nelse:\r\n",
@@ -231,7 +337,7 @@ def test_max_lines_of_a_block_count_its_own_lines(complete):
     [
         # Cut off by n_predict or the deadline: what is finished so far.
         ("def f():▮\n", "\n    return 1\n    x = so", "\n    return 1\n    x = so"),
-        ("def f():\n    ▮\n", "return 1\nde", "return 1"),
+        ("def f():\n    ▮\n", "return 1\nd", "return 1"),
         ("def f():\n    ▮\n    return x\n", "x = 1\n    return x", "x = 1"),
         ("def f():\n    ▮\n", "", ""),
         ("x = ▮\n", "   ", ""),
@@ -310,6 +416,61 @@ def test_only_the_text_at_the_cursor_changes(byte_vocabulary, prefix, suffix, ge
         assert done.text.count("\n") == done.text.count("\r\n")
     else:
         assert "\r" not in done.text
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_not_a_token_is_taken_after_the_decisive_one(complete, name):
+    """Whatever came instead of the last byte, the rule would not have stopped the text yet."""
+    language, document, generated, _, stopped_by = CASES[name]
+    n_fed = complete(document, generated, language).n_fed
+    text = generated.encode()[: n_fed - 1].decode(errors="ignore")
+    assert complete(document, text, language).done.stopped_by is None
+    others = [complete(document, text + other, language) for other in "oe(\n_af"]
+    assert any(other.done.stopped_by != stopped_by for other in others)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    prefix=SOURCE_TEXT,
+    suffix=SOURCE_TEXT,
+    generated=st.one_of(
+        SOURCE_TEXT,
+        st.lists(st.sampled_from(["def f():", "    x", "\n", "}", "{", "ab, ", "end"])).map(
+            "".join
+        ),
+    ),
+    cuts=st.lists(st.integers(1, 20), max_size=30),
+    language=st.sampled_from(["python", "c", "ruby", ""]),
+)
+def test_the_text_does_not_depend_on_how_it_is_cut_into_tokens(
+    byte_vocabulary, prefix, suffix, generated, cuts, language
+):
+    request = CompletionRequest(
+        uri="u", path="p", repo_name="r", prefix=prefix, suffix=suffix, language_id=language
+    )
+    rules = stop_rules(Settings(), request)
+    data = generated.encode()
+    pieces, start = [], 0
+    for n_bytes in cuts:
+        pieces.append(data[start : start + n_bytes])
+        start += n_bytes
+    pieces.append(data[start:])
+    whole = CompletionText(byte_vocabulary(pieces=tuple(pieces)), rules)
+    n_fed = 0
+    for token in range(257, 257 + len(pieces)):
+        n_fed += 1
+        if whole.feed(token):
+            break
+    single = CompletionText(byte_vocabulary(), rules)
+    for byte in b"".join(pieces[:n_fed]):
+        if single.feed(byte):
+            break
+    assert whole.finish() == single.finish()
+    # Once decided, nothing changes any more.
+    if whole.finish().stopped_by:
+        done = whole.finish()
+        assert whole.feed(ord("x"))
+        assert whole.finish() == done
 
 
 def test_the_embedded_vocabulary_gives_back_every_character(rules_at):

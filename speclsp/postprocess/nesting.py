@@ -1,0 +1,71 @@
+"""What a text opens and closes: seen from the cursor on, where the text begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from speclsp.postprocess.brackets import unpaired_brackets
+from speclsp.postprocess.rules import StopRules
+from speclsp.postprocess.syntax import TextLeaf, syntax_text
+
+_PAIRS: Final = {")": "(", "]": "[", "}": "{"}
+_OPENERS: Final = frozenset("([{")
+_STRING_ENDS: Final = {"string_start": "string_end", "`": "`", '"""': '"""', "'''": "'''"}
+_CLOSING_WORDS: Final = frozenset(("done", "end", "esac", "fi"))
+
+
+@dataclass(frozen=True, slots=True)
+class Nesting:
+    """How deep the end of a text lies, compared with the cursor."""
+
+    n_closed: int
+    """Brackets and blocks that were open at the cursor and that the text closed."""
+    is_open: bool
+    """Whether a bracket or a string is open that the text itself opened."""
+    n_definitions: int = 0
+    """Functions, classes and the like that the text begins and ends; 0 where none is known."""
+
+
+class TextNesting:
+    """Tells the nesting of a growing text, by the language's grammar where there is one.
+
+    Where there is none, or where the text has characters that the grammar does not know, brackets
+    are counted by their looks.
+    """
+
+    def __init__(self, rules: StopRules) -> None:
+        self._syntax = syntax_text(rules.language_id, rules.code_before)
+
+    def at_end_of(self, text: str) -> Nesting:
+        """Return the nesting at the end of ``text``, which begins at the cursor (LF line ends)."""
+        leaves = self._syntax.leaves(text) if self._syntax is not None else None
+        if leaves is not None:
+            return _nesting_of_leaves(leaves)
+        n_closed, is_open = unpaired_brackets(text)
+        return Nesting(n_closed, is_open)
+
+
+def _nesting_of_leaves(leaves: list[TextLeaf]) -> Nesting:
+    open_marks: list[str] = []
+    n_closed = 0
+    n_definitions = 0
+    for leaf in leaves:
+        kind = leaf.kind
+        is_in_string = bool(open_marks) and open_marks[-1] in _STRING_ENDS
+        if is_in_string:
+            if kind == _STRING_ENDS[open_marks[-1]]:
+                open_marks.pop()
+            continue
+        if kind in _OPENERS or kind in _STRING_ENDS:
+            open_marks.append(kind)
+        elif kind in _PAIRS:
+            if open_marks and open_marks[-1] == _PAIRS[kind]:
+                open_marks.pop()
+                n_definitions += leaf.ends_definition
+            else:
+                n_closed += 1
+        elif kind in _CLOSING_WORDS:
+            n_closed += leaf.began_before_cursor
+            n_definitions += leaf.ends_definition and not leaf.began_before_cursor
+    return Nesting(n_closed, bool(open_marks), n_definitions)
