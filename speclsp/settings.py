@@ -230,6 +230,12 @@ class Settings:
         "Most prompt tokens of context from other files: what their declarations, your last edits "
         "and similar code say; -1 takes a quarter of the prompt, 0 none.",
     )
+    healing: bool = _setting(
+        True,
+        "prompt",
+        "Let the model say again what was typed last and hold it to that, so that no word is "
+        "broken where its tokens meet; off ends the prompt at the cursor.",
+    )
     fim_template: str = _setting(
         "",
         "prompt",

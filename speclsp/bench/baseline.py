@@ -12,7 +12,10 @@ from typing import Any, Final, get_args
 from speclsp.settings import FimLayout, Settings
 
 SWITCHED_OFF: Final[dict[str, Any]] = {
+    "healing": False,
     "speculation": False,
+    "n_context": 0,
+    "min_confidence": 0.0,
     "suggestion_memory": False,
     "prefetch": False,
     "automatic_filters": False,

@@ -131,7 +131,7 @@ def _type_burst(place: _Place, n_keys: int, asker: Asker, session: TypedSession)
     last = _Last("jump")
     n_fitting = 0
     session.n_jumps += 1
-    for _ in range(n_keys + 1):
+    for n_pressed in range(n_keys + 1):
         answer = asker.ask(case, place.n_typed)
         session.requests.append(
             TypedRequest(
@@ -145,7 +145,7 @@ def _type_burst(place: _Place, n_keys: int, asker: Asker, session: TypedSession)
             asker.shown(answer)
         asker.rest()
         rest = case.typed[place.n_typed :]
-        if not rest:
+        if not rest or n_pressed == n_keys:
             return
         shown = Suggestion(text=answer.text, n_replaced=answer.n_replaced) if answer.text else None
         if shown != last.rest:

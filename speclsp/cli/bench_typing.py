@@ -32,7 +32,7 @@ from speclsp.cli.options import SettingsCommand, given_options
 @click.command("typing", cls=SettingsCommand)
 @CASES
 @click.option(
-    "--n-cases", type=click.IntRange(min=1), default=60, show_default=True,
+    "--n-cases", type=click.IntRange(min=1), default=40, show_default=True,
     help="So many of the cases, drawn evenly.",
 )  # fmt: skip
 @REPLAY_SEED

@@ -111,6 +111,11 @@ def may_complete_here(settings: Settings, request: CompletionRequest) -> bool:
     return settings.complete_strings or scope != "string"
 
 
+def said_again(settings: Settings, words: Words, line_before: str) -> str:
+    """Return the end of the text before the cursor that the model says again; see healing."""
+    return held_back(words.prefixes, line_before) if settings.healing else ""
+
+
 def run_completion(
     request: CompletionRequest,
     completion_id: str,
@@ -137,7 +142,7 @@ def run_completion(
         )
     n_predict = _or(request.n_predict, settings.n_predict)
     rules = stop_rules(settings, request)
-    typed = held_back(bench.words.prefixes, rules.line_before)
+    typed = said_again(settings, bench.words, rules.line_before)
     prefix = request.prefix.removesuffix(typed)
     prompt = bench.prompts.prompt(
         _question(request, prefix, settings, bench, n_predict, sources.chunks)

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from speclsp.completer.completion import prompt_budget, settings_of
+from speclsp.completer.completion import prompt_budget, said_again, settings_of
 from speclsp.context.candidate import Candidate
 from speclsp.context.ranking import as_chunk
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.engine.models import Weights, Words
 from speclsp.fim.chunks import NO_CHUNKS, ChunkWindow, renewed_chunks
-from speclsp.fim.healing import held_back
 from speclsp.fim.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 from speclsp.postprocess.rules import stop_rules
 from speclsp.request import CompletionRequest
@@ -125,7 +124,7 @@ def explain_prompt(
 
 
 def _fim_text(request: CompletionRequest, settings: Settings, words: Words) -> tuple[str, FimText]:
-    typed = held_back(words.prefixes, stop_rules(settings, request).line_before)
+    typed = said_again(settings, words, stop_rules(settings, request).line_before)
     return typed, FimText(
         repo_name=request.repo_name,
         path=request.path,

@@ -96,6 +96,7 @@ def test_the_human_jumps_between_two_files_of_a_project(tmp_path: Path) -> None:
     gaps = [after - before for before, after in itertools.pairwise(jumps)]
     assert max(gaps) <= JUMP_KEYS[1] + 1
     assert session.n_chars == session.n_keys == 240
+    assert len(session.requests) == session.n_keys + session.n_jumps
 
 
 def test_the_same_seed_replays_the_same_session() -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,17 @@ def test_what_was_typed_last_is_said_again_and_not_shown(make):
     for typed in ("    ", "  ", "    return", "    re", "    return 1"):
         result = ask(completer, prefix=f"def f():\n{typed}").result(WAIT_S)
         assert typed.strip(" ") + result.text == "return 1"
+
+
+def test_without_healing_the_prompt_ends_at_the_cursor(make):
+    plain = Settings(mode="chain", persist=False, suggestion_memory=False, n_context=0)
+    lengths = []
+    for healing in (True, False):
+        completer = ready(make(ScriptedLoader("return 1"), replace(plain, healing=healing)))
+        result = ask(completer, prefix="def f():\n    ").result(WAIT_S)
+        assert result.text == "return 1"
+        lengths.append(result.stats.n_prompt)
+    assert lengths[1] - lengths[0] == len("    ")
 
 
 def test_loading_is_told_and_answered_at_once(make):
