@@ -1,0 +1,521 @@
+"""Requests that the model is spared, over the in-process completer with a scripted model."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_models import END, N_TOKENS, ScriptedLoader
+from typed_requests import request_at
+
+from speclsp.cancellation import CancellationToken
+from speclsp.completer.local import LocalCompleter
+from speclsp.completer.running import GRACE_S
+from speclsp.errors import DecodeError
+from speclsp.request import CompletionResult, Document, LogLine
+from speclsp.settings import Settings
+
+WAIT_S = 20
+SCRIPT = "first = 1\nsecond = 2\nthird = 3\nupper = 4\nlower = 5\nouter = 6"
+TWO_LINES = "first = 1\nsecond = 2"
+TYPING = Settings(mode="chain", persist=False, multiline="always", max_lines=2, prefetch=False)
+
+
+def reciting(script: str) -> Callable[[Sequence[int]], Sequence[float]]:
+    """Predict what follows in ``script`` the last line before the cursor that is not blank."""
+
+    def predict(cached: Sequence[int]) -> Sequence[float]:
+        prefix, suffix, middle = (list(cached).index(token) for token in (256, 257, 258))
+        shown = [*cached[prefix + 1 : suffix], *cached[middle + 1 :]]
+        text = bytes(shown).decode()
+        line = text.rstrip("\n").rpartition("\n")[2] + text[len(text.rstrip("\n")) :]
+        found = ("\n" + script).find("\n" + line)
+        at = found + len(line) if found >= 0 else len(script)
+        logits = [0.0] * N_TOKENS
+        logits[ord(script[at]) if at < len(script) else END] = 9.0
+        return logits
+
+    return predict
+
+
+class Typist:
+    """A completer on a model that recites, and the ways to ask it."""
+
+    def __init__(self, settings: Settings = TYPING, **more: Any) -> None:
+        self.loader = ScriptedLoader()
+        self.completer = LocalCompleter(settings, loader=self.loader, **more)
+        self.completer.start()
+        until(lambda: self.completer.state() == "ready")
+        self.loader.target._predict = reciting(SCRIPT)
+
+    def start(self, text: str, **fields: Any) -> Future[CompletionResult]:
+        return self.completer.complete(request_at(text, **fields), CancellationToken())
+
+    def ask(self, text: str, **fields: Any) -> CompletionResult:
+        return self.start(text, **fields).result(WAIT_S)
+
+    @property
+    def n_decodes(self) -> int:
+        return self.loader.target.n_decodes
+
+    def hold_up_at(self, n_decode: int) -> threading.Event:
+        """Stop at a decode, counted from now; returns what is set when it is reached."""
+        reached, left = threading.Event(), [n_decode]
+        target = self.loader.target
+        target.gate.set()
+
+        def hold_up() -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                reached.set()
+                target.gate.clear()
+                assert target.gate.wait(WAIT_S)
+
+        target.before_decode = hold_up
+        return reached
+
+    def go_on(self) -> None:
+        self.loader.target.before_decode = lambda: None
+        self.loader.target.gate.set()
+
+
+@pytest.fixture(autouse=True)
+def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., Typist]]:
+    made: list[Typist] = []
+
+    def make_typist(*arguments: Any, **more: Any) -> Typist:
+        made.append(Typist(*arguments, **more))
+        return made[-1]
+
+    yield make_typist
+    for typist in made:
+        typist.go_on()
+        typist.completer.close()
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.002)
+
+
+# --- typing through a suggestion ------------------------------------------------------------------
+
+
+def test_every_keystroke_that_fits_costs_nothing(make) -> None:
+    typist = make()
+    assert typist.ask("¦").text == TWO_LINES
+    n_decodes = typist.n_decodes
+    for n_typed in range(1, len(TWO_LINES)):
+        result = typist.ask(TWO_LINES[:n_typed] + "¦")
+        assert (result.text, result.source) == (TWO_LINES[n_typed:], "memory")
+        assert result.stats.n_target_passes == 0
+    assert typist.ask("fir¦").text == TWO_LINES[3:]  # and back
+    assert typist.ask("fi¦").text == TWO_LINES[2:]
+    stats = typist.completer.statistics()
+    assert (stats.n_memory, stats.latency["memory"].n) == (len(TWO_LINES) + 1,) * 2
+    assert stats.latency["total"].n == 1
+    assert stats.n_completions == stats.n_requests == len(TWO_LINES) + 2
+    typist.completer.wait_idle(WAIT_S)
+    assert typist.n_decodes - n_decodes <= 1  # what idle time prepares
+    assert typist.ask(TWO_LINES + "¦").source == "model"
+
+
+def test_what_is_learned_is_the_whole_suggestion_once(make) -> None:
+    typist = make()
+    learned: list[str] = []
+    typist.completer._accepted._count = lambda root, before, text: learned.append(text)
+    first = typist.ask("¦")
+    second = typist.ask("fir¦")
+    assert second.completion_id != first.completion_id
+    typist.completer.accepted(second.completion_id, 6)
+    third = typist.ask("first = 1¦")
+    typist.completer.accepted(third.completion_id)
+    typist.completer.accepted(first.completion_id)
+    assert learned == [TWO_LINES]
+    stats = typist.completer.statistics()
+    assert (stats.n_accepted_items, stats.n_partially_accepted) == (2, 1)
+    assert stats.n_chars_accepted == 6 + len(third.text) + len(first.text)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"supersede": False},
+        {"trigger": "invoked", "temperature": 0.7},
+        {"n_candidates": 2},
+        {"single_line": True},
+        {"language_id": "rust"},
+    ],
+)
+def test_who_wants_the_models_own_word_gets_it(make, fields) -> None:
+    typist = make()
+    typist.ask("¦", **fields)
+    result = typist.ask("fir¦", **{**fields, "n_candidates": fields.get("n_candidates", 1)})
+    if "single_line" in fields or "language_id" in fields:
+        assert result.source == "memory"  # asked so both times
+        result = typist.ask("fi¦")
+    assert result.source == "model"
+    assert result.stats.n_target_passes > 0
+
+
+def test_invoked_without_chance_is_answered_from_memory(make) -> None:
+    typist = make()
+    typist.ask("¦")
+    assert typist.ask("f¦", trigger="invoked").source == "memory"
+
+
+@pytest.mark.parametrize("change", [{"n_predict": 5}, {"ctx_size": 512}, {"max_lines": 1}])
+def test_other_settings_forget(make, change) -> None:
+    typist = make()
+    typist.ask("¦")
+    typist.completer.apply_settings(dataclasses.replace(TYPING, **change))
+    until(lambda: typist.completer.state() == "ready")
+    assert typist.ask("f¦", wait_for_model=True).source == "model"
+
+
+def test_closing_the_document_forgets(make) -> None:
+    typist = make()
+    document = Document(uri="file:///p/a.py", path="a.py", language_id="python", version=1, text="")
+    typist.completer.open_document(document)
+    typist.ask("¦")
+    typist.completer.close_document(document.uri)
+    assert typist.ask("f¦").source == "model"
+
+
+def test_switched_off_everything_reaches_the_model(make) -> None:
+    settings = Settings(mode="chain", persist=False, multiline="always", suggestion_memory=False)
+    typist = make(settings)
+    typist.ask("¦")
+    assert typist.ask("f¦").source == "model"
+
+
+def test_nothing_to_say_is_remembered_briefly(make) -> None:
+    now = [0.0]
+    typist = make(clock=lambda: now[0])
+    end = SCRIPT + "¦"
+    assert typist.ask(end).text == ""
+    n_decodes = typist.n_decodes
+    assert (typist.ask(end).text, typist.ask(end).source) == ("", "memory")
+    assert typist.ask(end, trigger="invoked").source == "model"
+    assert typist.n_decodes > n_decodes
+    now[0] = 10.0
+    assert typist.ask(end).source == "model"
+
+
+# --- the generation that runs goes on -------------------------------------------------------------
+
+
+def test_a_generation_goes_on_while_what_is_typed_agrees(make) -> None:
+    typist = make()
+    reached = typist.hold_up_at(6)
+    first = typist.start("¦")
+    assert reached.wait(WAIT_S)
+    second = typist.start("fi¦")  # less than there is
+    assert first.result(WAIT_S).finish_reason == "cancelled"
+    third = typist.start("first = 1\nse¦")  # more than there is
+    assert second.result(WAIT_S).finish_reason == "cancelled"
+    typist.go_on()
+    result = third.result(WAIT_S)
+    assert (result.text, result.source) == ("cond = 2", "model")
+    assert result.stats.n_predicted >= len(TWO_LINES)
+    stats = typist.completer.statistics()
+    assert (stats.n_gone_on, stats.n_cancelled, stats.n_completions) == (2, 2, 1)
+    assert stats.totals.n_predicted == result.stats.n_predicted
+    assert typist.ask("f¦").source == "memory"
+    # What is accepted of it is learned as the text that was generated.
+    learned: list[str] = []
+    typist.completer._accepted._count = lambda root, before, text: learned.append(text)
+    typist.completer.accepted(result.completion_id)
+    assert learned == [TWO_LINES]
+
+
+def test_a_generation_that_something_else_was_typed_against_stops(make) -> None:
+    typist = make()
+    reached = typist.hold_up_at(6)
+    first = typist.start("¦")
+    assert reached.wait(WAIT_S)
+    n_decodes = typist.n_decodes
+    second = typist.start("upp¦")
+    typist.go_on()
+    assert first.result(WAIT_S).finish_reason == "cancelled"
+    assert second.result(WAIT_S).text.startswith("er = 4")
+    assert typist.completer.statistics().n_gone_on == 0
+    assert second.result().stats.n_target_passes >= typist.n_decodes - n_decodes - 2
+
+
+def test_it_is_decided_while_the_text_grows(make) -> None:
+    typist = make()
+    reached = typist.hold_up_at(3)
+    first = typist.start("¦")
+    assert reached.wait(WAIT_S)
+    second = typist.start("first = 2¦")  # agrees so far, and will not
+    typist.go_on()
+    assert first.result(WAIT_S).finish_reason == "cancelled"
+    result = second.result(WAIT_S)
+    assert result.finish_reason == "stop"
+    assert result.stats.n_prompt > 0
+    stats = typist.completer.statistics()
+    assert stats.n_gone_on == 1
+    assert stats.totals.n_predicted > result.stats.n_predicted  # what was spent in vain counts
+    assert stats.n_requests == 2
+
+
+def test_a_text_that_was_typed_whole_meanwhile_leaves_a_request_of_its_own(make) -> None:
+    typist = make()
+    reached = typist.hold_up_at(3)
+    typist.start("¦")
+    assert reached.wait(WAIT_S)
+    second = typist.start(TWO_LINES + "¦")
+    typist.go_on()
+    assert second.result(WAIT_S).text == "\nthird = 3\nupper = 4"
+
+
+def test_another_document_does_not_join(make) -> None:
+    typist = make()
+    reached = typist.hold_up_at(3)
+    first = typist.start("¦")
+    assert reached.wait(WAIT_S)
+    beside = typist.start("f¦", uri="file:///p/b.py")
+    typist.go_on()
+    assert first.result(WAIT_S).text == TWO_LINES
+    assert beside.result(WAIT_S).stats.n_target_passes > 0
+
+
+def test_a_failure_reaches_whoever_waits_by_then(make) -> None:
+    typist = make()
+    reached = typist.hold_up_at(3)
+    typist.start("¦")
+    assert reached.wait(WAIT_S)
+    second = typist.start("f¦")
+
+    def fail() -> None:
+        raise DecodeError("llama_decode returned -3.")
+
+    typist.loader.target.before_decode = fail
+    typist.loader.target.gate.set()
+    with pytest.raises(DecodeError):
+        second.result(WAIT_S)
+
+
+def test_closing_while_one_has_joined_answers_both(make) -> None:
+    typist = make()
+    reached = typist.hold_up_at(3)
+    first = typist.start("¦")
+    assert reached.wait(WAIT_S)
+    second = typist.start("f¦")
+    closing = threading.Thread(target=typist.completer.close)
+    closing.start()
+    until(lambda: typist.completer._engine.closing)
+    typist.go_on()
+    closing.join(WAIT_S)
+    assert first.done()
+    assert second.done()
+
+
+def test_a_request_that_its_editor_cancels_is_waited_on_for_a_moment(make) -> None:
+    now = [0.0]
+    typist = make(clock=lambda: now[0])
+    token = CancellationToken()
+    reached = typist.hold_up_at(3)
+    first = typist.completer.complete(request_at("¦"), token)
+    assert reached.wait(WAIT_S)
+    token.cancel()
+    second = typist.start("f¦")
+    typist.go_on()
+    assert second.result(WAIT_S).text == TWO_LINES[1:]
+    assert first.result(WAIT_S).text == ""
+
+    token = CancellationToken()
+    n_left = 100
+
+    def later() -> None:
+        nonlocal n_left
+        n_left -= 1
+        now[0] += GRACE_S / 3
+        if n_left == 98:
+            token.cancel()
+
+    typist.loader.target.before_decode = later
+    result = typist.completer.complete(request_at("third = 3\n¦"), token).result(WAIT_S)
+    assert result.finish_reason == "cancelled"
+    assert 3 <= 100 - n_left <= 7
+
+
+# --- prefetch -------------------------------------------------------------------------------------
+
+PREFETCHING = Settings(mode="chain", persist=False, multiline="always", max_lines=2)
+
+
+def test_what_follows_a_suggestion_on_screen_is_there_when_it_is_taken(make) -> None:
+    typist = make(PREFETCHING)
+    first = typist.ask("¦")
+    typist.completer.shown(first.completion_id)
+    until(lambda: typist.completer.statistics().n_prefetches == 1)
+    stats = typist.completer.statistics()
+    assert stats.prefetch.n_predicted > 0
+    assert stats.totals.n_predicted == first.stats.n_predicted
+    typist.completer.shown(typist.ask("fir¦").completion_id)  # known what follows
+    after = typist.ask(first.text + "¦")
+    assert (after.text, after.source) == ("\nthird = 3\nupper = 4", "memory")
+    typist.ask(first.text + "\n¦")
+    typist.completer.wait_idle(WAIT_S)
+    stats = typist.completer.statistics()
+    assert (stats.n_prefetches, stats.n_prefetches_used) == (1, 1)
+    typist.completer.shown(after.completion_id)
+    until(lambda: typist.completer.statistics().n_prefetches == 2)
+
+
+def test_a_real_request_ends_a_prefetch_within_one_decode(make) -> None:
+    typist = make(PREFETCHING)
+    first = typist.ask("¦")
+    reached = typist.hold_up_at(4)
+    typist.completer.shown(first.completion_id)
+    assert reached.wait(WAIT_S)
+    n_decodes = typist.n_decodes
+    second = typist.start("third¦")
+    typist.go_on()
+    result = second.result(WAIT_S)
+    assert result.text.startswith(" = 3")
+    assert typist.n_decodes - n_decodes <= 1 + result.stats.n_target_passes + 1
+    stats = typist.completer.statistics()
+    assert (stats.n_prefetches, stats.prefetch.n_predicted) == (1, 4)
+    assert typist.ask(TWO_LINES + "¦").source == "model"  # what was broken off is not kept
+
+
+def test_the_request_that_a_prefetch_is_made_for_waits_for_it(make) -> None:
+    typist = make(PREFETCHING)
+    first = typist.ask("¦")
+    reached = typist.hold_up_at(4)
+    typist.completer.shown(first.completion_id)
+    assert reached.wait(WAIT_S)
+    after = typist.start(TWO_LINES + "\n¦")
+    assert typist.completer.delay_ms(request_at(TWO_LINES + "\nt¦")) == 0
+    typist.go_on()
+    result = after.result(WAIT_S)
+    assert result.text == "third = 3\nupper = 4"
+    stats = typist.completer.statistics()
+    assert (stats.n_prefetches, stats.n_gone_on) == (0, 1)
+    assert stats.totals.n_predicted == first.stats.n_predicted + result.stats.n_predicted
+
+
+@pytest.mark.parametrize("switch", ["prefetch", "suggestion_memory"])
+def test_prefetch_can_be_switched_off(make, switch) -> None:
+    settings = Settings(persist=False, multiline="always", **{switch: False})
+    typist = make(settings)
+    typist.completer.shown(typist.ask("¦").completion_id)
+    typist.completer.wait_idle(WAIT_S)
+    assert typist.completer.statistics().n_prefetches == 0
+
+
+def test_a_prefetch_that_fails_is_logged_and_no_more(make) -> None:
+    typist = make(PREFETCHING)
+    first = typist.ask("¦")
+
+    def fail() -> None:
+        raise DecodeError("llama_decode returned -3.")
+
+    typist.loader.target.before_decode = fail
+    typist.completer.shown(first.completion_id)
+    typist.completer.wait_idle(WAIT_S)
+    typist.go_on()
+    assert typist.completer.statistics().n_failed == 0
+    assert typist.ask("x¦").source == "model"
+
+
+# --- filters --------------------------------------------------------------------------------------
+
+
+def test_inside_a_word_the_model_is_asked_by_hand_only(make) -> None:
+    typist = make()
+    n_decodes = typist.n_decodes
+    result = typist.ask("fi¦rst")
+    assert (result.text, result.source) == ("", "filter")
+    assert typist.n_decodes == n_decodes
+    assert typist.ask("fi¦rst", trigger="invoked").source == "model"
+    assert typist.ask("fi¦rst", supersede=False).source == "model"
+    assert typist.ask("fi¦ rst").source == "model"
+    assert typist.ask("# 中¦文").source == "model"
+    assert typist.completer.statistics().n_filtered == 1
+
+
+def test_paths_can_be_left_to_the_user(make) -> None:
+    patterns = ["*.lock", "vendor/", "!vendor/ours/", "[a"]
+    typist = make(Settings(mode="chain", persist=False, exclude_automatic=patterns))
+    assert typist.ask("¦", path="vendor/a.py").source == "filter"
+    assert typist.ask("¦", path="x/uv.lock").source == "filter"
+    assert typist.ask("¦", path="vendor/a.py", trigger="invoked").source == "model"
+    assert typist.ask("¦", path="src/a.py", uri="file:///p/b.py").source == "model"
+    overrides = {"exclude_automatic": ["src/"]}
+    assert typist.ask("x¦", path="src/a.py", overrides=overrides).source == "filter"
+
+
+def test_a_wrong_pattern_is_named_once(make) -> None:
+    typist = make(Settings(mode="chain", persist=False, exclude_automatic=["[a", "!"]))
+    typist.ask("¦")
+    typist.ask("x¦")
+    logged = []
+    while (event := typist.completer.next_event(0.05)) is not None:
+        if isinstance(event, LogLine) and "exclude_automatic" in event.message:
+            logged.append(event.message)
+    assert len(logged) == len(set(logged)) >= 1
+
+
+def test_what_was_typed_against_twice_is_not_shown_a_third_time(make) -> None:
+    typist = make()
+    for _ in range(2):
+        shown = typist.ask("¦")
+        assert shown.text == TWO_LINES
+        typist.completer.shown(shown.completion_id)
+        typist.ask("q¦")
+    held_back = typist.ask("¦")
+    assert (held_back.text, held_back.source) == ("", "filter")
+    assert typist.ask("¦", trigger="invoked").text == TWO_LINES
+
+
+def test_the_models_answer_is_held_back_too(make) -> None:
+    now = [0.0]
+    typist = make(clock=lambda: now[0])
+    for _ in range(2):
+        typist.completer.shown(typist.ask("¦").completion_id)
+        typist.ask("q¦")
+        now[0] += 1000.0  # too long ago to be remembered
+    held_back = typist.ask("¦")
+    assert (held_back.text, held_back.source) == ("", "filter")
+    assert held_back.stats.n_target_passes > 0
+    typist.completer.accepted(typist.ask("¦", trigger="invoked").completion_id)
+    assert typist.ask("¦").text == TWO_LINES
+
+
+# --- waiting --------------------------------------------------------------------------------------
+
+
+def test_how_long_to_wait_is_a_setting_and_follows_the_model(make) -> None:
+    now = [0.0]
+    typist = make(Settings(mode="chain", persist=False, multiline="always"), clock=lambda: now[0])
+
+    def slow() -> None:
+        now[0] += 1.0
+
+    typist.loader.target.before_decode = slow
+    where = request_at("second = 2\n¦")
+    assert typist.completer.delay_ms(where) == 0
+    for n in range(4):
+        typist.ask(f"{n}\n¦")
+    assert typist.completer.delay_ms(where) == 150
+    assert typist.completer.delay_ms(request_at("¦", trigger="invoked")) == 0
+    assert typist.completer.delay_ms(request_at("¦", supersede=False)) == 0
+    assert typist.completer.delay_ms(request_at("¦", overrides={"debounce_ms": 7})) == 7
