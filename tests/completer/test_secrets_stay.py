@@ -1,0 +1,158 @@
+"""What is tokenised, remembered, kept and logged never holds a secret of a buffer or the model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from indexed_project import write
+from kept_texts import kept_texts
+from planted_secrets import Planted, planted_secrets
+from scripted_models import ByteVocabulary, ScriptedLoader
+
+from speclsp.cancellation import CancellationToken
+from speclsp.completer.local import LocalCompleter
+from speclsp.masking.masked_text import PLACEHOLDER
+from speclsp.request import CompletionRequest, CompletionResult, Document, LogLine, WorkspaceFolder
+from speclsp.settings import Settings
+
+WAIT_S = 30
+BEFORE = "import os\n\n\ndef width_of(box):\n    return box.width\n\n\n"
+AFTER = "\n\n\ndef area_of(box):\n    "
+
+
+@pytest.fixture
+def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "traces"
+    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(folder / name))
+    return folder
+
+
+@pytest.fixture
+def tokenised(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """All texts that become tokens: prompts, buffers, files, what the drafters look at."""
+    texts: list[str] = []
+    real = ByteVocabulary.tokenize
+
+    def recording(self, text: str):
+        texts.append(text)
+        return real(self, text)
+
+    monkeypatch.setattr(ByteVocabulary, "tokenize", recording)
+    return texts
+
+
+class Session:
+    """A completer on a project, whose model says what it is told to."""
+
+    def __init__(self, root: Path, settings: Settings) -> None:
+        self.root = root
+        self.loader = ScriptedLoader()
+        self.completer = LocalCompleter(settings, loader=self.loader)
+        self.completer.open_folder(WorkspaceFolder(root=str(root), name="project"))
+        self.completer.start()
+        self.until(lambda: self.completer.state() == "ready")
+
+    def until(self, condition) -> None:
+        end = time.monotonic() + WAIT_S
+        while not condition():
+            assert time.monotonic() < end, "waited in vain"
+            time.sleep(0.01)
+
+    def open(self, name: str, text: str, version: int = 1) -> None:
+        file = str(self.root / name)
+        document = Document(
+            uri=f"file://{file}", path=name, language_id="", version=version, text=text, file=file
+        )
+        (self.completer.open_document if version == 1 else self.completer.change_document)(document)
+
+    def ask(
+        self, name: str, prefix: str, suffix: str = "", says: str = "return 1"
+    ) -> CompletionResult:
+        from scripted_models import answering
+
+        self.loader.target._predict = answering(says)
+        file = str(self.root / name)
+        request = CompletionRequest(
+            uri=f"file://{file}",
+            path=name,
+            repo_name="project",
+            prefix=prefix,
+            suffix=suffix,
+            file=file,
+        )
+        return self.completer.complete(request, CancellationToken()).result(WAIT_S)
+
+    def messages(self) -> Iterator[str]:
+        while (event := self.completer.next_event(0.05)) is not None:
+            yield event.message if isinstance(event, LogLine) else repr(event)
+
+
+def type_among_secrets(root: Path, planted: list[Planted], settings: Settings) -> list[str]:
+    for number, secret in enumerate(planted[::2]):
+        write(root / f"disk_{number}" / secret.name, BEFORE + secret.lines + AFTER)
+    session = Session(root, settings)
+    session.until(lambda: session.completer.statistics().index.n_files >= 45)
+    n_accepted = 0
+    for number, secret in enumerate(planted):
+        name = f"buffer_{number}/{secret.name}"
+        text = BEFORE + secret.lines + AFTER
+        session.open(name, BEFORE)
+        session.open(name, text, 2)
+        # The model says the secret itself, in the line that it is usual in, and behind it.
+        for says in ("return 1", f"f()\n{secret.lines}\n"):
+            result = session.ask(name, text, says=says)
+            if result.text:
+                session.completer.accepted(result.completion_id)
+                n_accepted += 1
+    assert n_accepted > 50
+    session.completer.statistics()
+    session.completer.close()
+    return list(session.messages())
+
+
+def seen(planted: list[Planted], texts: list[str]) -> set[str]:
+    whole = "\n".join(texts)
+    return {p.kind for p in planted for secret in p.secrets if secret[1:-1] in whole}
+
+
+def test_no_secret_is_tokenised_kept_or_logged(tmp_path, traces, tokenised) -> None:
+    planted = planted_secrets(2)
+    messages = type_among_secrets(tmp_path / "project", planted, Settings())
+    kept = list(kept_texts(traces, ByteVocabulary(), []))
+    assert any(PLACEHOLDER in text for text in tokenised)
+    assert any("return box.width" in text for text in kept)
+    assert seen(planted, tokenised) == set()
+    assert seen(planted, messages) == set()
+    assert seen(planted, kept) == set()
+
+
+def test_with_masking_off_the_same_search_finds_them_all(tmp_path, traces, tokenised) -> None:
+    planted = planted_secrets(2)
+    type_among_secrets(tmp_path / "project", planted, Settings(mask_secrets=False))
+    kept = list(kept_texts(traces, ByteVocabulary(), []))
+    assert seen(planted, tokenised) == {p.kind for p in planted}
+    assert len(seen(planted, kept)) > 20
+
+
+def test_a_completion_is_cut_before_a_placeholder_and_refused_on_a_secrets_line(
+    tmp_path, traces
+) -> None:
+    session = Session(tmp_path, Settings())
+    try:
+        text = 'password = "hunter22"\n\n\ndef f():\n    '
+        session.open("a.py", text)
+        cut = session.ask("a.py", text, says=f"g()\n    x = {PLACEHOLDER}\n")
+        assert cut.text == "g()\n    x = "
+        refused = session.ask("a.py", 'password = "hun', 'ter22"\n')
+        assert (refused.text, refused.source) == ("", "filter")
+        assert session.ask(".env", "PORT=").source == "filter"
+        write(tmp_path / ".gitignore", "private/\n")
+        session.completer.reindex()
+        assert session.ask("private/a.py", "x = ").source == "filter"
+        assert session.ask("public/a.py", "x = ").text
+    finally:
+        session.completer.close()
