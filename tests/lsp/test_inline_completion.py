@@ -482,3 +482,46 @@ async def test_documents_and_requests_name_their_file(wire: LspWire) -> None:
         assert len(await wire.ghost(0, 1, uri=uri)) == 1
         assert wire.completer.documents[uri].file == file
         assert wire.completer.asked[-1].request.file == file
+
+
+# --- without the model, and waiting ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "trigger"), [(0, "invoked"), (1, "invoked"), (2, "automatic")])
+async def test_the_completer_learns_who_asked(kind: int, trigger: str, wire: LspWire) -> None:
+    wire.open("x")
+    await wire.ghost(0, 1, triggerKind=kind)
+    assert wire.completer.asked[-1].request.trigger == trigger
+
+
+async def test_what_is_known_is_answered_without_waiting_or_asking(wire: LspWire) -> None:
+    wire.open("re")
+    wire.completer.known_texts["re"] = "turn"
+    wire.completer.delay = 3_600_000.0
+    (item,) = await wire.ghost(0, 2)
+    assert item["insertText"] == "turn"
+    assert wire.completer.asked == []
+    assert ("shown", "known re") in wire.completer.calls
+
+
+async def test_a_newer_keystroke_replaces_one_that_waits_at_no_cost(wire: LspWire) -> None:
+    wire.open("a")
+    wire.completer.delay = 3_600_000.0
+    first = wire.request(INLINE, at(0, 1))
+    await asyncio.sleep(0.05)
+    assert wire.completer.asked == []
+    wire.completer.delay = 1.0
+    wire.change(2, {"range": span(0, 1, 1), "text": "b"})
+    assert len(await wire.ghost(0, 2)) == 1
+    assert (await wire.answer(first))["error"]["code"] == -32800
+    assert [asked.request.prefix for asked in wire.completer.asked] == ["ab"]
+
+
+async def test_one_that_waits_can_be_cancelled(wire: LspWire) -> None:
+    wire.open("a")
+    wire.completer.delay = 3_600_000.0
+    msg_id = wire.request(INLINE, at(0, 1))
+    await asyncio.sleep(0.05)
+    wire.notify("$/cancelRequest", {"id": msg_id})
+    assert (await wire.answer(msg_id))["error"]["code"] == -32800
+    assert wire.completer.asked == []

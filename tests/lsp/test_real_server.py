@@ -135,6 +135,37 @@ async def test_ghost_text_while_the_index_is_still_building(project: Path, start
     assert heard.messages == []
 
 
+async def test_a_suggestion_that_is_typed_as_it_stands_costs_no_target_pass(
+    tmp_path: Path, start: Start
+) -> None:
+    heard = await start(tmp_path, persist=False, multiline="always", prefetch=False)
+    before = "def area(width, height):\n    return width * height\n\n\ndef volume(width, height"
+    after = "\n\n\nprint(area(1, 2))\n"
+    path = tmp_path / "boxes.py"
+
+    async def ask(typed: str) -> str:
+        heard.server.change(before + typed + after)
+        lines = (before + typed).split("\n")
+        items = await heard.server.inline_completion(len(lines) - 1, len(lines[-1]))
+        return items[0].insert_text if items else ""
+
+    heard.server.open(path, before + after)
+    lines = before.split("\n")
+    text = (await heard.ghost(len(lines) - 1, len(lines[-1]))).insert_text
+    assert "\n" in text
+    assert len(text) > 10
+    first = await heard.statistics()
+    for n_typed in range(1, len(text)):
+        assert await ask(text[:n_typed]) == text[n_typed:]
+    for n_typed in (5, 4, 3):  # and back
+        assert await ask(text[:n_typed]) == text[n_typed:]
+    last = await heard.statistics()
+    assert last.totals.n_target_passes == first.totals.n_target_passes
+    assert last.totals.n_prompt_evaluated == first.totals.n_prompt_evaluated
+    assert last.n_memory == len(text) + 2
+    assert last.n_shown == len(text) + 3
+
+
 async def test_answer_comes_at_once_while_the_model_loads(tmp_path: Path, start: Start) -> None:
     heard = await start(tmp_path)
     heard.server.open(tmp_path / "a.py", "x = ")
