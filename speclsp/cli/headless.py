@@ -210,7 +210,9 @@ class HeadlessSession:
         result = complete_when_ready(self._completer, request, job.cancel)
         # From here on ``cancel`` answers false, so what it promised until now is known.
         self._forget(job)
-        return completion_object(result, cancelled=job.cancel.cancelled)
+        return completion_object(
+            result, cancelled=job.cancel.cancelled, n_candidates=request.n_candidates
+        )
 
     def _forget(self, job: _Job) -> None:
         with self._lock:
@@ -231,6 +233,8 @@ class HeadlessSession:
             language_id=params.language_id,
             single_line=params.single_line,
             supersede=False,
+            trigger=params.trigger,
+            n_candidates=params.n_candidates,
             **overrides,
         )
 

@@ -11,6 +11,7 @@ import msgspec
 
 from speclsp import settings
 from speclsp.cli.json_rpc import CallId
+from speclsp.request import Trigger
 
 REQUEST_SETTINGS = (
     "max_lines",
@@ -33,13 +34,18 @@ CompleteParams = msgspec.defstruct(
         ("repo_name", str | None, None),
         ("language_id", str, ""),
         ("single_line", bool | None, None),
+        ("n_candidates", settings.TYPES["n_candidates"], 1),
+        ("trigger", Trigger, "invoked"),
         *((name, settings.TYPES[name] | None, None) for name in REQUEST_SETTINGS),
     ],
     rename="camel",
     forbid_unknown_fields=True,
     frozen=True,
 )
-"""The params of ``complete``; what is None takes the settings' value."""
+"""The params of ``complete``; what is None takes the settings' value.
+
+Whoever sends a request by a pipe wants an answer, so it counts as invoked unless it says otherwise.
+"""
 
 
 class CancelParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -5,19 +5,40 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from speclsp.request import CompletionResult, RequestStats, SessionStats
+from speclsp.request import Alternative, CompletionResult, RequestStats, SessionStats
 
 
-def completion_object(result: CompletionResult | None, *, cancelled: bool) -> dict[str, Any]:
+def completion_object(
+    result: CompletionResult | None, *, cancelled: bool, n_candidates: int
+) -> dict[str, Any]:
     """Return the result of ``complete``.
 
     A request whose cancellation was confirmed says so, even where it had just ended otherwise.
-    ``result`` is None where it was cancelled before it began.
+    ``result`` is None where it was cancelled before it began.  Where more than one of
+    ``n_candidates`` was asked for, the alternatives stand in it, and how probable each text is.
     """
-    text = result.text if result is not None else ""
-    finish_reason = "cancelled" if cancelled or result is None else result.finish_reason
-    stats = result.stats if result is not None else RequestStats()
-    return {"text": text, "finishReason": finish_reason, "stats": stats_object(stats)}
+    if result is None:
+        result = CompletionResult(
+            completion_id="", text="", finish_reason="cancelled", stats=RequestStats()
+        )
+    made = {
+        "text": result.text,
+        "finishReason": "cancelled" if cancelled else result.finish_reason,
+        "stats": stats_object(result.stats),
+    }
+    if n_candidates > 1:
+        made |= _text_object(result)
+        made["alternatives"] = [_text_object(other) for other in result.alternatives]
+    return made
+
+
+def _text_object(text: CompletionResult | Alternative) -> dict[str, Any]:
+    mean = text.mean_logprob
+    return {
+        "text": text.text,
+        "nReplaced": text.n_replaced,
+        "meanLogprob": None if mean is None else round(mean, 4),
+    }
 
 
 def stats_object(stats: RequestStats) -> dict[str, Any]:

@@ -29,7 +29,7 @@ N_ROUNDS = 2
 
 def n_rivals(request: CompletionRequest) -> int:
     """Return how many other tokens to keep at each place, for the texts that a request wants."""
-    return max(0, request.n_candidates - 1)
+    return N_ROUNDS * max(0, request.n_candidates - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,6 +95,22 @@ def ten() -> list[Any]:
     return answers(complete(lines(*(request(i, p) for i, p in enumerate(PREFIXES)))))
 
 
+def test_candidates_share_one_prefill() -> None:
+    several, one = answers(
+        complete(lines(request(1, PREFIXES[0], nCandidates=4), request(2, PREFIXES[0])))
+    )
+    result, single = several["result"], one["result"]
+    assert result["stats"]["nPromptEvaluated"] == result["stats"]["nPrompt"]
+    assert result["text"] == single["text"]
+    assert "alternatives" not in single
+    texts = [result["text"], *(other["text"] for other in result["alternatives"])]
+    assert len({"".join(text.split()) for text in texts}) == 4
+    means = [other["meanLogprob"] for other in result["alternatives"]]
+    assert means == sorted(means, reverse=True)
+    assert all(mean < 0 for mean in means)
+    assert [other["nReplaced"] for other in result["alternatives"]] == [0, 0, 0]
+
+
 def test_ten_lines_get_ten_answers(ten: list[Any]) -> None:
     assert [answer["id"] for answer in ten] == list(range(10))
     for answer in ten:

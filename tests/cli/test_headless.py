@@ -90,6 +90,8 @@ def test_params_reach_the_request(pipe: Pipe) -> None:
             seed=4,
             deadlineMs=100,
             maxLines=2,
+            nCandidates=4,
+            trigger="automatic",
         )
     )
     (request,) = pipe.completer.requests
@@ -98,6 +100,13 @@ def test_params_reach_the_request(pipe: Pipe) -> None:
     assert (request.n_predict, request.temperature, request.top_k) == (64, 0.0, 3)
     assert (request.top_p, request.min_p, request.seed) == (0.5, 0.1, 4)
     assert (request.deadline_ms, request.max_lines, request.supersede) == (100, 2, False)
+    assert (request.n_candidates, request.trigger) == (4, "automatic")
+
+
+def test_one_text_that_is_never_withheld_unless_asked_otherwise(pipe: Pipe) -> None:
+    pipe.run(completing(1))
+    (request,) = pipe.completer.requests
+    assert (request.n_candidates, request.trigger) == (1, "invoked")
 
 
 def test_without_a_deadline_asked_for_there_is_none(pipe: Pipe) -> None:

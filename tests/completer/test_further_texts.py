@@ -1,0 +1,283 @@
+"""Alternatives: distinct, ranked, behind one prefill, and beside a first text that stays."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from scripted_models import END, N_TOKENS, GatedTarget, ScriptedLoader
+
+from speclsp.cancellation import CancellationToken
+from speclsp.completer.local import LocalCompleter
+from speclsp.engine.models import Weights
+from speclsp.errors import DecodeError
+from speclsp.request import CompletionRequest, CompletionResult
+from speclsp.settings import Settings
+
+WAIT_S = 60
+PLACES = {
+    "behind a word's beginning": "class Cart:\n    def __init__(self):\n        self.items = []\n\n"
+    "    def add(self, item):\n        self.it",
+    "on a blank line": "def total(items):\n    result = 0\n    for item in items:\n        ",
+    "behind a dot": "def f(x):\n    return x.",
+    "at the start of a line": "import os\n\n\n",
+}
+
+
+@pytest.fixture(autouse=True)
+def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+Complete = Callable[..., CompletionResult]
+
+
+def completing(completer: LocalCompleter, prefix: str, **fields: object) -> CompletionResult:
+    request = CompletionRequest(
+        uri="headless:a.py",
+        path="a.py",
+        repo_name="p",
+        prefix=prefix,
+        suffix="",
+        language_id="python",
+        trigger="invoked",
+        supersede=False,
+        wait_for_model=True,
+        deadline_ms=60_000,
+    )
+    request = dataclasses.replace(request, **fields)  # type: ignore[arg-type]  # fields by name
+    return completer.complete(request, CancellationToken()).result(WAIT_S)
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[LocalCompleter]:
+    completer = LocalCompleter(Settings(threads=1, persist=False))
+    completer.start()
+    yield completer
+    completer.close()
+
+
+def sense(text: str) -> str:
+    return "".join(text.split())
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("place", PLACES)
+def test_candidates_of_the_real_model(place: str, temperature: float, real: LocalCompleter) -> None:
+    def complete(n_candidates: int) -> CompletionResult:
+        # A prompt that nothing of is known: its first line is this test's own.
+        prefix = f"# {place} {temperature} {n_candidates > 1}\n{PLACES[place]}"
+        return completing(
+            real, prefix, n_candidates=n_candidates, temperature=temperature, seed=3, n_predict=40
+        )
+
+    several, again, one = complete(3), complete(3), completing(
+        real,
+        f"# {place} {temperature} True\n{PLACES[place]}",
+        temperature=temperature,
+        seed=3,
+        n_predict=40,
+    )  # fmt: skip
+    # What one request gives is the first text, whatever stands beside it.
+    assert (several.text, several.finish_reason) == (one.text, one.finish_reason)
+    assert several.mean_logprob == pytest.approx(one.mean_logprob, abs=0.01)
+    # The prompt was evaluated once, and each alternative's own tokens once.
+    stats = several.stats
+    n_known = stats.n_prompt - stats.n_prompt_evaluated
+    assert n_known < 40
+    assert stats.n_alternative_tokens <= 3 * 40
+    assert stats.n_alternative_passes <= 2 * 40
+    assert 0 < stats.n_predicted == one.stats.n_predicted
+    texts = [several.text, *(other.text for other in several.alternatives)]
+    assert len(texts) == 3
+    assert len({sense(text) for text in texts}) == 3
+    assert all(texts[1:])
+    means = [other.mean_logprob for other in several.alternatives]
+    assert means == sorted(means, key=lambda mean: -(mean or 0.0))
+    assert all(mean is not None and mean < 0.0 for mean in means)
+    assert len({several.completion_id, *(o.completion_id for o in several.alternatives)}) == 3
+    assert [other.text for other in again.alternatives] == texts[1:]
+
+
+@pytest.mark.real
+def test_mean_logprob_is_that_of_the_text_whatever_is_drafted(real: LocalCompleter) -> None:
+    plain = LocalCompleter(Settings(threads=1, persist=False, speculation=False))
+    plain.start()
+    try:
+        for prefix in PLACES.values():
+            drafted, alone = completing(real, prefix), completing(plain, prefix)
+            assert drafted.text == alone.text
+            assert drafted.mean_logprob == pytest.approx(alone.mean_logprob, abs=0.01)
+    finally:
+        plain.close()
+
+
+# --- a scripted model -----------------------------------------------------------------------------
+
+
+def choosing(choices: dict[str, dict[str, float]]) -> Callable[[Sequence[int]], list[float]]:
+    """Predict by what was said behind the middle token: probabilities of the next characters.
+
+    "" ends the text, and so does all that is not named.
+    """
+
+    def predict(cached: Sequence[int]) -> list[float]:
+        middle = len(cached) - 1 - list(reversed(cached)).index(258)
+        said = bytes(cached[middle + 1 :]).decode()
+        logits = [-30.0] * N_TOKENS
+        for character, probability in choices.get(said, {"": 1.0}).items():
+            logits[ord(character) if character else END] = math.log(probability)
+        return logits
+
+    return predict
+
+
+class ChoosingLoader(ScriptedLoader):
+    """Loads a model of ``choices``; ``sizes`` are the target's."""
+
+    def __init__(self, choices: dict[str, dict[str, float]], **sizes: int) -> None:
+        super().__init__()
+        self._predict = choosing(choices)
+        self._sizes = sizes
+
+    def weights(self, settings, words, progress, log) -> Weights:  # type: ignore[no-untyped-def]
+        made = super().weights(settings, words, progress, log)
+        self.targets.append(GatedTarget(self._predict, **self._sizes))
+        return dataclasses.replace(made, target=self.targets[-1])
+
+
+TREE = {
+    "": {"a": 0.5, "b": 0.3, "c": 0.15, "": 0.05},
+    "a": {"x": 0.9, "y": 0.1},
+    "ax": {"1": 0.6, "2": 0.4},
+    "b": {" ": 0.5, "1": 0.5},
+    "b ": {"1": 1.0},
+    "c": {"1": 1.0},
+}
+
+
+def scripted(choices: dict[str, dict[str, float]], **sizes: int) -> LocalCompleter:
+    settings = Settings(persist=False, index_project=False, speculation=False)
+    completer = LocalCompleter(settings, loader=ChoosingLoader(choices, **sizes))
+    completer.start()
+    return completer
+
+
+@pytest.mark.parametrize(
+    ("n_candidates", "expected"),
+    [
+        (1, {}),
+        # Worth most: b at the start, 0.3 of all; then 2 for 1, 0.4 of one token of three.
+        (2, {"b 1": (0.3 * 0.5 * 1.0) ** (1 / 3)}),
+        (4, {
+            "ax2": (0.5 * 0.9 * 0.4) ** (1 / 3),
+            "b 1": (0.3 * 0.5 * 1.0) ** (1 / 3),
+            "c1": 0.15**0.5,
+        }),
+    ],
+)  # fmt: skip
+def test_texts_part_where_the_model_was_least_sure(
+    n_candidates: int, expected: dict[str, float]
+) -> None:
+    completer = scripted(TREE)
+    try:
+        result = completing(completer, "x = 1\n", n_candidates=n_candidates)
+    finally:
+        completer.close()
+    assert result.text == "ax1"
+    assert result.mean_logprob == pytest.approx(math.log((0.5 * 0.9 * 0.6) ** (1 / 3)), abs=1e-4)
+    found = {o.text: math.exp(o.mean_logprob or 0.0) for o in result.alternatives}
+    assert found == {text: pytest.approx(mean, abs=1e-4) for text, mean in expected.items()}
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+
+
+def test_each_token_is_evaluated_once() -> None:
+    loader = ChoosingLoader(TREE)
+    settings = Settings(persist=False, index_project=False, speculation=False)
+    completer = LocalCompleter(settings, loader=loader)
+    completer.start()
+    try:
+        completing(completer, "x = 0\n")
+        n_before = loader.target.n_tokens_evaluated
+        stats = completing(completer, "y = 1\n", n_candidates=3).stats
+    finally:
+        completer.close()
+    # The first text's tokens, but for the end token, are evaluated beside the prompt's, and so are
+    # those of the alternatives from the one on by which they part.
+    assert stats.n_alternative_tokens == len("b 1") + len("2")
+    n_evaluated = loader.target.n_tokens_evaluated - n_before
+    assert n_evaluated == stats.n_prompt_evaluated + len("ax1") + stats.n_alternative_tokens
+
+
+def test_a_text_that_says_the_same_gives_way_to_another() -> None:
+    choices = {
+        "": {"a": 0.6, " ": 0.3, "z": 0.1},
+        " ": {"a": 1.0},
+        "a": {"b": 1.0},
+        " a": {"b": 1.0},
+    }
+    completer = scripted(choices)
+    try:
+        result = completing(completer, "x = 1\n", n_candidates=2)
+    finally:
+        completer.close()
+    assert result.text == "ab"
+    assert [other.text for other in result.alternatives] == ["z"]
+
+
+def test_nothing_to_say_has_alternatives() -> None:
+    completer = scripted({"": {"": 0.6, "a": 0.3, "b": 0.1}})
+    try:
+        result = completing(completer, "x = 1\n", n_candidates=3)
+    finally:
+        completer.close()
+    assert result.text == ""
+    assert [other.text for other in result.alternatives] == ["a", "b"]
+
+
+def test_alternatives_keep_to_what_was_typed() -> None:
+    # The byte vocabulary holds back blanks alone, which all texts say again.
+    choices = {
+        "": {" ": 0.1, "q": 0.9},
+        " ": {" ": 0.2, "q": 0.8},
+        "  ": {"a": 0.6, "b": 0.4},
+    }
+    completer = scripted(choices)
+    try:
+        result = completing(completer, "if x:\n  ", n_candidates=4)
+    finally:
+        completer.close()
+    assert result.text == "a"
+    assert [other.text for other in result.alternatives] == ["b"]
+    assert result.mean_logprob == pytest.approx(math.log(0.6), abs=1e-4)
+
+
+def test_a_target_without_branches_has_no_alternatives() -> None:
+    completer = scripted(TREE, n_branches=1)
+    try:
+        result = completing(completer, "x = 1\n", n_candidates=4)
+    finally:
+        completer.close()
+    assert (result.text, result.alternatives) == ("ax1", ())
+
+
+def test_alternatives_that_fail_leave_the_first_text() -> None:
+    completer = scripted(TREE)
+
+    def fail(forks: Sequence[int], tokens: Sequence[int]) -> None:
+        raise DecodeError("no more")
+
+    try:
+        completing(completer, "x = 0\n")
+        loader = completer._engine._models._loader
+        loader.target.decode_forks = fail
+        result = completing(completer, "x = 1\n", n_candidates=4)
+    finally:
+        completer.close()
+    assert (result.text, result.alternatives) == ("ax1", ())
+    assert completer.statistics().n_failed == 0
