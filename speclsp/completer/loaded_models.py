@@ -14,8 +14,9 @@ from speclsp.drafting.proposer import Proposer
 from speclsp.engine.models import Loader, Weights, Words
 from speclsp.settings import Settings
 
-PAUSE_S: Final = 0.15
-"""Seconds without a call after which idle time begins: most keystrokes come sooner."""
+PAUSE_S: Final = 0.25
+"""Seconds without a call after which idle time begins: most keystrokes come sooner, and chunks
+from other files were chosen meanwhile."""
 
 _MIB: Final = 1 << 20
 

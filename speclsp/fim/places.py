@@ -81,9 +81,10 @@ class Places:
     ) -> FimPrompt | None:
         """Return the prompt that the next requests should find evaluated; None where it is there.
 
-        That is one laid out to the full where the current one was cut, and one with a nearer
-        anchor where much was typed since.  ``renew`` gives the chunks of a new layout.  The plan
-        stays the same while it covers the cursor, so that its evaluation can be interrupted.
+        That is one laid out to the full where the current one was cut, one with a nearer anchor
+        where much was typed since, and one with chunks where there were none.  ``renew`` gives
+        the chunks of a new layout.  The plan stays the same while it covers the cursor, so that
+        its evaluation can be interrupted.
         """
         if not self._windows or layout.layout == "plain":
             return None
@@ -92,7 +93,9 @@ class Places:
         if prompt is None:
             return None
         is_full = current.n_limit >= budget.n_prompt
-        if is_full and prompt.n_room >= prompt.n_middle_max * _LITTLE_ROOM:
+        has_room = prompt.n_room >= prompt.n_middle_max * _LITTLE_ROOM
+        is_bare = not current.chunks.chunks and bool(renew(NO_CHUNKS).chunks)
+        if is_full and has_room and not is_bare:
             self._planned = None
             return None
         if self._planned is not None:

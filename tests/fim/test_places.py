@@ -248,6 +248,18 @@ def test_chunks_come_in_idle_time_and_stay_over_keystrokes_and_jumps(embedded):
     assert [c.chunk.key for c in session.prompt.window.chunks.chunks] == ["other", "new"]
 
 
+def test_chunks_that_are_found_later_are_laid_out_in_idle_time_once(embedded):
+    session = Session(embedded)
+    session.at(HERE)
+    session.settle()
+    session.chunks = (CHUNK,)
+    assert session.at(HERE) == 0
+    assert session.settle() > 400
+    assert session.at(HERE) == 0
+    assert [c.chunk for c in session.prompt.window.chunks.chunks] == [CHUNK]
+    assert session.settle() == 0
+
+
 def test_places_that_show_what_must_not_be_shown_are_forgotten(embedded):
     session = Session(embedded, chunks=(CHUNK,))
     session.at(HERE, n_first=640)
