@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from speclsp.context.identifiers import NameCodes, codes_of, names_in
 
 WINDOW_LINES: Final = 20
+_MORE_LINES: Final = 6
 LEAST_SIMILARITY: Final = 0.1
 """Weighted Jaccard index below which a window is left out."""
 _B: Final = 0.75
@@ -88,6 +89,9 @@ def windows(lines: Sequence[str]) -> list[tuple[int, int]]:
                 first = line_idx
                 break
         end = min(first + WINDOW_LINES, len(lines))
+        last = min(end + _MORE_LINES, len(lines))
+        while end < last and lines[end - 1].strip() and lines[end].strip():
+            end += 1  # to the end of what is begun
         while end > first and not lines[end - 1].strip():
             end -= 1
         if end > first and (not found or found[-1][0] != first):

@@ -1,0 +1,153 @@
+"""``speclsp explain`` on the real model: what it says is what the engine does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from indexed_project import write
+
+from speclsp.cancellation import CancellationToken
+from speclsp.cli.main import cli
+from speclsp.cli.waiting import complete_when_ready
+from speclsp.completer.local import LocalCompleter
+from speclsp.request import CompletionRequest, Document, WorkspaceFolder
+from speclsp.settings import Settings
+from speclsp.workspace.repository import repository_name
+
+pytestmark = pytest.mark.real
+
+MODELS = (
+    'class Box:\n    """A box with sides."""\n\n'
+    "    def area_of_box(self):\n        return self.width\n"
+)
+CART = (
+    'from models import Box\n\nPASSWORD = "hunter22"\n\n\ndef total_area(boxes):\n'
+    '    """Return the area of all boxes."""\n    total = 0\n    for box in boxes:\n'
+    "        total += Box(box).area_of_box(1)\n    return total\n"
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    root = tmp_path / "project"
+    write(root / "models.py", MODELS)
+    write(root / "cart.py", CART)
+    return root
+
+
+def explain(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["explain", *arguments], catch_exceptions=False)
+
+
+def test_the_parts_add_up_and_chunks_have_reasons(project: Path) -> None:
+    result = explain(f"{project / 'cart.py'}:10:22", "--json")
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    chunks = said["chunks"]
+    n_parts = sum(window["n_tokens"] for window in said["windows"])
+    n_chunk_tokens = sum(chunk["n_tokens"] for chunk in chunks)
+    assert said["n_tokens"] == said["n_frame"] + n_parts + n_chunk_tokens <= said["n_tokens_max"]
+    assert n_chunk_tokens <= said["n_chunk_tokens_max"]
+    assert (chunks[0]["path"], chunks[0]["reason"]) == ("models.py", "declaration")
+    assert (chunks[0]["first_line"], chunks[0]["in_prompt"]) == (1, True)
+    assert 'class Box:\n    """A box with sides."""' in said["text"]
+    assert "__MASKED_SECRET__" in said["text"]
+    assert "hunter22" not in result.stdout
+    assert (said["text"] + said["held_back"]).endswith("        total += Box(")
+    assert said["reuse"]["n_reused"] + said["reuse"]["n_evaluated"] == said["n_tokens"]
+
+
+def test_the_tables_for_people(project: Path) -> None:
+    result = explain(f"{project / 'cart.py'}:10:22", "--project", str(project))
+    assert result.exit_code == 0, result.output
+    for part in ("layout anchored", "middle", "models.py:1-", "Box is declared here, imported"):
+        assert part in result.stdout
+    assert "<file_sep>cart.py\n<fim_prefix>" in result.stdout
+
+
+@pytest.mark.parametrize("layout", ["anchored", "plain"])
+def test_what_is_said_of_the_kv_cache_is_what_the_engine_evaluates(
+    project: Path, layout: str
+) -> None:
+    arguments = (f"{project / 'cart.py'}:10:22", "--json", "--fim-layout", layout)
+    said = json.loads(explain(*arguments).stdout)
+    prefix = "\n".join(CART.split("\n")[:9]) + "\n" + CART.split("\n")[9][:21]
+    completer = LocalCompleter(Settings(fim_layout=layout, speculation=False, n_predict=1))  # type: ignore[arg-type]
+    completer.open_folder(WorkspaceFolder(root=str(project), name="project"))
+    completer.start()
+    file = str(project / "cart.py")
+    try:
+        stats = []
+        for cursor in (len(prefix) - 1, len(prefix)):
+            request = CompletionRequest(
+                uri=f"file://{file}",
+                path="cart.py",
+                repo_name=repository_name(project),
+                prefix=prefix[:cursor],
+                suffix=CART[len(prefix) :],
+                file=file,
+                supersede=False,
+                overrides={"n_context": -1},
+            )
+            completer.open_document(
+                Document(
+                    uri=request.uri,
+                    path=request.path,
+                    language_id="",
+                    version=1,
+                    text=request.prefix + request.suffix,
+                    file=file,
+                )
+            )
+            result = complete_when_ready(completer, request, CancellationToken())
+            assert result is not None
+            stats.append(result.stats)
+    finally:
+        completer.close()
+    assert stats[1].n_prompt == said["n_tokens"]
+    assert stats[1].n_prompt_evaluated == said["reuse"]["n_evaluated"]
+
+
+def test_places_where_nothing_is_asked(project: Path) -> None:
+    write(project / ".env", "PORT=1\n")
+    write(project / ".gitignore", "private.py\n")
+    write(project / "private.py", "x = 1\n")
+    for place, why in (
+        ("cart.py:3:5", "the line holds a secret"),
+        (".env:1:3", "looks as if it held secrets"),
+        ("private.py:1:3", ".gitignore or the setting exclude"),
+    ):
+        result = explain(f"{project}/{place}", "--project", str(project))
+        assert result.exit_code == 0
+        assert why in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("cart.py", "is not FILE:LINE:COL"),
+        ("cart.py:x:1", "is not FILE:LINE:COL"),
+        ("gone.py:1:1", "gone.py cannot be read: No such file"),
+        ("cart.py:99:1", "has the lines 1 to 12, not 99"),
+        ("cart.py:1:99", "has the columns 1 to 23, not 99"),
+        ("cart.py:0:1", "has the lines 1 to 12, not 0"),
+        ("latin.py:1:1", "is no UTF-8 text"),
+    ],
+)
+def test_places_that_are_none(project: Path, place: str, message: str) -> None:
+    write(project / "latin.py", b"caf\xe9\n")
+    result = explain(f"{project}/{place}")
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+
+
+def test_the_start_of_an_empty_file(project: Path) -> None:
+    write(project / "empty.py", "")
+    said = json.loads(explain(f"{project / 'empty.py'}:1:1", "--json").stdout)
+    assert said["reuse"] is None
+    assert [window["n_tokens"] for window in said["windows"]] == [0, 0, 0]

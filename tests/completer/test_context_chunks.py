@@ -1,0 +1,134 @@
+"""Context from other files: what is chosen, when, and that nobody waits for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from indexed_project import write
+
+from speclsp.completer.context_chunks import ContextChunks
+from speclsp.completer.events import EventQueue
+from speclsp.context.candidate import Candidate
+from speclsp.request import CompletionRequest, Document
+from speclsp.settings import Settings
+
+WAIT_S = 30
+MODELS = 'class Box:\n    """A box."""\n\n    def area_of_it(self):\n        return self.width\n'
+CART = "from models import Box\n\n\ndef total(boxes):\n    box = Box("
+
+
+class Project:
+    def __init__(self, root: Path, settings: Settings | None = None) -> None:
+        self.root = root
+        self.chunks = ContextChunks(
+            settings or Settings(),
+            EventQueue(),
+            root_of=lambda file: str(root) if file.startswith(str(root)) else "",
+            busy=lambda: False,
+        )
+
+    def open(self, name: str, text: str) -> None:
+        file = str(self.root / name)
+        self.chunks.take(
+            Document(uri=name, path=name, language_id="", version=1, text=text, file=file)
+        )
+
+    def request(self, name: str, prefix: str, *, supersede: bool = False) -> CompletionRequest:
+        request = CompletionRequest(
+            uri=name,
+            path=name,
+            repo_name="p",
+            prefix=prefix,
+            suffix="",
+            file=str(self.root / name),
+            supersede=supersede,
+        )
+        self.chunks.asked(request)
+        return request
+
+    def chosen(self, name: str, prefix: str) -> tuple[Candidate, ...]:
+        return self.chunks.candidates(self.request(name, prefix))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    write(tmp_path / "models.py", MODELS)
+    project = Project(tmp_path)
+    yield project
+    project.chunks.close()
+
+
+def test_what_a_name_at_the_cursor_means_is_chosen(project: Project) -> None:
+    project.open("cart.py", CART)
+    first = project.chosen("cart.py", CART)[0]
+    assert (first.path, first.reason) == ("models.py", "declaration")
+    assert first.text.startswith('class Box:\n    """A box."""\n')
+    chunks = project.chunks.ranked(project.request("cart.py", CART))
+    assert chunks[0].text == first.text.rstrip("\n")
+
+
+def test_edits_of_other_documents_and_how_they_were_before(project: Project) -> None:
+    text = "".join(f"value_{n} = {n}\n" for n in range(30))
+    project.open("notes.py", text)
+    project.open("notes.py", text.replace("value_9 = 9", "renamed = 9"))
+    found = {c.reason: c for c in project.chosen("cart.py", "renamed_too = ")}
+    assert "renamed = 9\n" in found["edit"].text
+    assert found["diff"].text == "-value_9 = 9\n+renamed = 9\n"
+    assert found["diff"].path == "notes.py.diff"
+
+
+def test_what_was_looked_at_last(project: Project) -> None:
+    text = "".join(f"seen_{n} = {n}\n" for n in range(60))
+    project.open("seen.py", text)
+    project.request("seen.py", "".join(text.splitlines(keepends=True)[:40]))
+    (viewed,) = [c for c in project.chosen("cart.py", "x = ") if c.reason == "viewed"]
+    assert "seen_40 = 40\n" in viewed.text
+    assert "seen_0 = 0\n" not in viewed.text
+
+
+def test_the_same_input_gives_the_same_chunks(tmp_path: Path) -> None:
+    for n in range(12):
+        write(tmp_path / f"m{n}.py", f"def helper_{n}(cart, voucher):\n    return cart.total\n")
+    prefix = "".join(f"helper_{n}(cart, voucher)\n" for n in range(12))
+    runs = []
+    for _ in range(3):
+        project = Project(tmp_path)
+        project.open("x.py", "a = 1\n")
+        project.open("x.py", "a = 22\n")
+        runs.append(project.chosen("main.py", prefix))
+        project.chunks.close()
+    assert len(runs[0]) > 5
+    assert runs[0] == runs[1] == runs[2]
+
+
+def test_while_typing_nobody_waits_and_what_is_there_is_taken(project: Project) -> None:
+    project.open("cart.py", CART)
+    request = project.request("cart.py", CART, supersede=True)
+    end = time.monotonic() + WAIT_S
+    while not project.chunks.candidates(request):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert project.chunks.candidates(request)[0].path == "models.py"
+    project.chunks.forget("cart.py")
+    assert project.chunks.candidates(request) == ()
+
+
+def test_what_is_gone_is_not_shown_any_more(project: Project) -> None:
+    project.open("cart.py", CART)
+    (chosen, *_) = project.chosen("cart.py", CART)
+    assert not project.chunks.gone()
+    write(project.root / ".gitignore", "models.py\n")
+    project.chunks.look_again()
+    assert "models.py" not in {c.path for c in project.chosen("cart.py", CART)}
+    assert chosen.key in project.chunks.gone()
+
+
+def test_switched_off_there_is_none(tmp_path: Path) -> None:
+    write(tmp_path / "models.py", MODELS)
+    project = Project(tmp_path, Settings(n_context=0))
+    project.open("cart.py", CART)
+    assert project.chosen("cart.py", CART) == ()
+    project.chunks.close()
