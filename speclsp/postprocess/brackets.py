@@ -44,8 +44,14 @@ def n_closers_replaced(text: str, line_before: str, rest: str) -> int:
         end = surplus.pop(0)[1] + 1
         n_replaced = index + 1
     remaining = rest[n_replaced:].strip()
-    if n_replaced and remaining and text[end:].lstrip(" \t").startswith(remaining):
-        return len(rest)
+    if n_replaced and remaining:
+        if remaining[0] in _QUOTES and line_before.count(remaining[0]) % 2 == 1:
+            # Behind a field of a template the text is in the string again, whose end follows.
+            n_parting = len(rest[n_replaced:]) - len(rest[n_replaced:].lstrip())
+            n_more = n_closers_replaced(text[end:], "", rest[n_replaced + n_parting :])
+            return n_replaced + n_parting + n_more if n_more else n_replaced
+        if text[end:].lstrip(" \t").startswith(remaining):
+            return len(rest)
     return n_replaced
 
 

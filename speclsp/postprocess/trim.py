@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from speclsp.postprocess.brackets import n_closers_replaced, unpaired_brackets
+from speclsp.postprocess.brackets import (
+    has_open_bracket,
+    n_closers_replaced,
+    unpaired_brackets,
+)
 from speclsp.postprocess.rules import StopRules
 from speclsp.postprocess.whitespace import indent_width, with_indent_style
 
@@ -44,10 +48,18 @@ def trimmed(text: str, rules: StopRules) -> Trimmed:
         return _NOTHING
     text = without_closers_below(text, rules.line_before, rules.line_after, rules.next_lines)
     fitted = fitted_to_line(text, rules.line_before, rules.line_after)
-    if not fitted.text.strip() or fitted.text.rstrip() == rules.line_after[: fitted.n_replaced]:
+    if not fitted.text.strip() or _only_closes_the_closed(fitted, rules):
         return _NOTHING
     styled = with_indent_style(fitted.text, rules.indent, line_before=rules.line_before)
     return Trimmed(styled.replace("\n", rules.newline), fitted.n_replaced)
+
+
+def _only_closes_the_closed(fitted: Trimmed, rules: StopRules) -> bool:
+    """Whether the text says what it replaces, or closing brackets that nothing has opened."""
+    code = fitted.text.strip()
+    if code == rules.line_after[: fitted.n_replaced].strip():
+        return True
+    return not code.strip(")]}") and not has_open_bracket(rules.code_before)
 
 
 def is_same_line(line: str, others: Sequence[str]) -> bool:
@@ -143,9 +155,13 @@ def _without_next_lines(text: str, next_lines: tuple[str, ...]) -> str:
 
 
 def _without_blank_end(text: str, line_after: str) -> str:
-    """Without white space at the end, but for what parts the text from the line's rest."""
+    """Without white space at the end, but for what parts the text from the line's rest.
+
+    A closing bracket is parted by a line end where the text has several lines, and by no space.
+    """
     kept = text.rstrip()
-    if not line_after.strip():
+    rest = line_after.strip()
+    if not rest or (not set(rest) - _CLOSERS and "\n" not in kept):
         return kept
     parting = _PARTING.match(text, len(kept))
     return text[: parting.end()] if parting else kept

@@ -56,3 +56,40 @@ def test_line(line, text, expected, n_replaced):
     fitted = fitted_to_line(text, before, after)
     assert before + fitted.text + after[fitted.n_replaced :] == expected
     assert fitted.n_replaced == n_replaced
+
+
+COMPLETED = [
+    ("foo(▮)", "x, y)\n", "foo(x, y)"),
+    ("foo(▮)", "x, y\n", "foo(x, y)"),
+    ("foo('▮')", "x', y)\n", "foo('x', y)"),
+    ('x = f"{▮}"', 'name}"\n', 'x = f"{name}"'),
+    ('x = f"{▮}"', "name}\n", 'x = f"{name}"'),
+    ('x = f"{▮}"', "name\n", 'x = f"{name}"'),
+    ('x = f"{▮}"', "d['b']}\"\n", "x = f\"{d['b']}\""),
+    ('x = f"{▮}"', 'name} and {other}"\n', 'x = f"{name} and {other}"'),
+    ('print(f"{▮}")', 'name}")\n', 'print(f"{name}")'),
+    ('print(f"{▮}")', 'a} {b}", c)\n', 'print(f"{a} {b}", c)'),
+    ("print(▮)", '"hello", "(")\n', 'print("hello", "(")'),
+    ('x = {"a": [▮]}', "1, 2]}\n", 'x = {"a": [1, 2]}'),
+    ('x["▮"]', 'key"] = 1\n', 'x["key"] = 1'),
+    ("foo(bar(▮))", "1), 2)\n", "foo(bar(1), 2)"),
+    ("foo(bar(▮))", "1), (2)\n", "foo(bar(1), (2))"),
+    ("if (a▮) {", " && b) {\n", "if (a && b) {"),
+    ("for (let i = 0; ▮) {", "i < n; i++) {\n", "for (let i = 0; i < n; i++) {"),
+    ("foo(() => {▮});", "\n  a();\n});\n", "foo(() => {\n  a();\n});"),
+    ("x = `▮`;", "a ${b}`;\n", "x = `a ${b}`;"),
+    ('<a href="▮">', 'x">\n', '<a href="x">'),
+    ("Vec<▮>", "u8>\n", "Vec<u8>"),
+    ("x = (▮\n)", "1, 2)\n", "x = (1, 2\n)"),
+    # What only closes what is closed is nothing.
+    ("foo(a▮)", ")\n", "foo(a)"),
+    ('foo("a▮")', '")\n', 'foo("a")'),
+    ("foo(x)▮", ")\n", "foo(x)"),
+    ("foo(bar(x)▮", ")\n", "foo(bar(x))"),
+]
+
+
+@pytest.mark.parametrize(("document", "generated", "expected"), COMPLETED)
+def test_what_the_editor_closed_is_closed_once(complete, document, generated, expected):
+    language = "javascript" if ";" in document or "{" in document[-2:] else "python"
+    assert complete(document + "\n", generated, language).document == expected + "\n"
