@@ -21,7 +21,7 @@ def completion_object(
         result = CompletionResult(
             completion_id="", text="", finish_reason="cancelled", stats=RequestStats()
         )
-    made = {
+    made: dict[str, Any] = {
         "text": result.text,
         "finishReason": "cancelled" if cancelled else result.finish_reason,
         "stats": stats_object(result.stats),

@@ -121,14 +121,14 @@ def test_mean_logprob_is_that_of_the_text_whatever_is_drafted(real: LocalComplet
 
 
 def choosing(choices: dict[str, dict[str, float]]) -> Callable[[Sequence[int]], list[float]]:
-    """Predict by what was said behind the middle token: probabilities of the next characters.
+    """Predict by what was said on the line: probabilities of the next characters.
 
     "" ends the text, and so does all that is not named.
     """
 
     def predict(cached: Sequence[int]) -> list[float]:
         middle = len(cached) - 1 - list(reversed(cached)).index(258)
-        said = bytes(cached[middle + 1 :]).decode()
+        said = bytes(cached[middle + 1 :]).decode().rpartition("\n")[2]
         logits = [-30.0] * N_TOKENS
         for character, probability in choices.get(said, {"": 1.0}).items():
             logits[ord(character) if character else END] = math.log(probability)

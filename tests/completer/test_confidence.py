@@ -1,0 +1,180 @@
+"""Uncertain suggestions are withheld while typing, by a bar that is learned and kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from scripted_models import END, N_TOKENS, GatedTarget, ScriptedLoader
+
+from speclsp.cancellation import CancellationToken
+from speclsp.completer.local import LocalCompleter
+from speclsp.engine.models import Weights
+from speclsp.index_store.acceptance_store import AcceptanceCount, AcceptanceStore
+from speclsp.index_store.locations import acceptance_store_path
+from speclsp.request import CompletionRequest, CompletionResult
+from speclsp.settings import Settings
+
+WAIT_S = 30
+MODEL = "scripted model"
+TEXT = "good line\nbad line"
+
+
+@pytest.fixture(autouse=True)
+def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def saying(text: str, probabilities: Sequence[float]) -> Callable[[Sequence[int]], list[float]]:
+    """Predict ``text``, each character with its probability, then its end."""
+    script = [*text.encode(), END]
+
+    def predict(cached: Sequence[int]) -> list[float]:
+        middle = len(cached) - 1 - list(reversed(cached)).index(258)
+        behind = bytes(cached[middle + 1 :]).decode()
+        said = next(n for n in range(len(text), -1, -1) if behind.endswith(text[:n]))
+        place = min(said, len(script) - 1)
+        p = probabilities[place] if place < len(probabilities) else 1.0
+        logits = [math.log(max(1.0 - p, 1e-9) / N_TOKENS)] * N_TOKENS
+        logits[script[place]] = math.log(p)
+        return logits
+
+    return predict
+
+
+class SayingLoader(ScriptedLoader):
+    def __init__(self, text: str, probabilities: Sequence[float]) -> None:
+        super().__init__()
+        self._predict = saying(text, probabilities)
+
+    def weights(self, settings, words, progress, log) -> Weights:  # type: ignore[no-untyped-def]
+        made = super().weights(settings, words, progress, log)
+        self.targets.append(GatedTarget(self._predict))
+        return dataclasses.replace(made, target=self.targets[-1])
+
+
+Make = Callable[..., LocalCompleter]
+
+
+@pytest.fixture
+def now() -> list[float]:
+    return [0.0]
+
+
+@pytest.fixture
+def make(now: list[float]) -> Iterator[Make]:
+    made: list[LocalCompleter] = []
+
+    def start(text: str, probabilities: Sequence[float], **settings: object) -> LocalCompleter:
+        values = {"index_project": False, "speculation": False, "suggestion_memory": False}
+        completer = LocalCompleter(
+            Settings(**{**values, **settings}),  # type: ignore[arg-type]  # settings by name
+            loader=SayingLoader(text, probabilities),
+            clock=lambda: now[0],
+        )
+        completer.start()
+        made.append(completer)
+        return completer
+
+    yield start
+    for completer in made:
+        completer.close()
+
+
+def complete(
+    completer: LocalCompleter, prefix: str = "x = 1\n", **fields: object
+) -> CompletionResult:
+    request = CompletionRequest(
+        uri="file:///p/a.py",
+        path="a.py",
+        repo_name="p",
+        prefix=prefix,
+        suffix="",
+        language_id="python",
+        wait_for_model=True,
+    )
+    request = dataclasses.replace(request, **fields)  # type: ignore[arg-type]  # fields by name
+    return completer.complete(request, CancellationToken()).result(WAIT_S)
+
+
+UNSURE = [0.12] * 12
+
+
+def test_an_uncertain_suggestion_is_withheld(make: Make) -> None:
+    completer = make("uncertain", UNSURE)
+    result = complete(completer)
+    assert (result.text, result.withheld, result.finish_reason) == ("", True, "stop")
+    assert result.mean_logprob == pytest.approx(math.log(0.12), abs=0.01)
+    stats = completer.statistics()
+    assert (stats.n_withheld, stats.n_empty, stats.n_completions) == (1, 1, 0)
+
+
+def test_whoever_asks_gets_it(make: Make) -> None:
+    result = complete(make("uncertain", UNSURE), trigger="invoked")
+    assert (result.text, result.withheld) == ("uncertain", False)
+
+
+@pytest.mark.parametrize(
+    ("min_confidence", "expected"), [(0.0, "uncertain"), (0.11, "uncertain"), (0.13, "")]
+)
+def test_the_bar_may_be_set(min_confidence: float, expected: str, make: Make) -> None:
+    completer = make("uncertain", UNSURE, min_confidence=min_confidence)
+    assert complete(completer).text == expected
+    overrides = {"min_confidence": 0.0}
+    assert complete(completer, prefix="y = 2\n", overrides=overrides).text == "uncertain"
+
+
+def test_cut_at_the_last_confident_line(make: Make) -> None:
+    completer = make(TEXT, [1.0] * 10 + [0.01] * 8)
+    result = complete(completer, overrides={"multiline": "always"})
+    assert (result.text, result.withheld) == ("good line", False)
+    assert result.mean_logprob == pytest.approx(0.0, abs=1e-3)
+
+
+def test_rejections_are_learned_and_kept(make: Make, now: list[float]) -> None:
+    completer = make("unsure", [0.17] * 7)
+    for line in range(20):
+        result = complete(completer, prefix=f"x = {line}\n")
+        if not result.text:
+            break
+        completer.shown(result.completion_id)
+        now[0] += 2.0
+    assert line == 15
+    completer.close()
+    store = AcceptanceStore(acceptance_store_path())
+    assert store.load(MODEL) == {2: AcceptanceCount(15, 0)}
+    store.close()
+    again = make("unsure", [0.17] * 7)
+    assert complete(again, trigger="invoked").text  # loaded, and what was kept is read in idle time
+    assert again.wait_idle(WAIT_S)
+    assert complete(again).withheld
+
+
+def test_acceptances_lower_the_bar(make: Make) -> None:
+    store = AcceptanceStore(acceptance_store_path())
+    store.add(MODEL, {9: AcceptanceCount(100, 4000)})
+    store.close()
+    completer = make("uncertain", UNSURE)
+    assert complete(completer, trigger="invoked").text
+    assert completer.wait_idle(WAIT_S)
+    result = complete(completer)
+    assert result.text == "uncertain"
+    completer.shown(result.completion_id)
+    completer.accepted(result.completion_id)
+    completer.close()
+    store = AcceptanceStore(acceptance_store_path())
+    assert store.load(MODEL)[1] == AcceptanceCount(1, 9)
+    store.close()
+
+
+def test_nothing_is_kept_where_nothing_may_be(make: Make, now: list[float]) -> None:
+    completer = make("unsure", [0.17] * 7, persist=False)
+    result = complete(completer)
+    completer.shown(result.completion_id)
+    now[0] += 2.0
+    completer.close()
+    assert not acceptance_store_path().exists()
