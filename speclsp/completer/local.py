@@ -28,6 +28,7 @@ from speclsp.completer.statistics import StatisticsSource
 from speclsp.completer.without_model import WithoutModel
 from speclsp.decoding.session import SessionRecorder
 from speclsp.engine.models import LlamaLoader, Loader, Words
+from speclsp.postprocess.warming import load_language
 from speclsp.recall.answers import Rest
 from speclsp.request import (
     CompletionRequest,
@@ -159,6 +160,10 @@ class LocalCompleter:
     def open_document(self, document: Document) -> None:
         """Take an opened buffer."""
         self._take(document)
+        self._engine.run_idle(
+            f"language {document.language_id}",
+            lambda: load_language(document.language_id, document.path),
+        )
         self._project.set_open(self._buffers.documents())
 
     def change_document(self, document: Document) -> None:
