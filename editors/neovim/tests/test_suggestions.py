@@ -2,19 +2,210 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
 from real_neovim import SOURCE, Editor
 
-LINE = '    greeting = f"Hello, {name}, and welcome to the shop!"'
+START = '    greeting = f"Hel'
 
 
-def test_ghost_text_comes_and_tab_takes_it(editor: Editor) -> None:
+def type_start(editor: Editor) -> str:
+    """Type what the file says three times already, and return the ghost text."""
     editor.keys("o")
-    editor.type("    greeting = f\"Hel")
-    ghost = editor.until_ghost()
-    before = editor.line
+    editor.type(START)
+    return editor.until_ghost()
+
+
+def test_tab_takes_the_ghost_text(editor: Editor) -> None:
+    ghost = type_start(editor)
     editor.keys("<Tab>")
-    editor.until(lambda: editor.ghost == "" or editor.line != before)
-    text = "\n".join(editor.lines)
-    assert text.startswith(SOURCE.rstrip("\n"))
-    assert before + ghost in text
+    editor.until(lambda: START + ghost in "\n".join(editor.lines))
+    assert "\n".join(editor.lines).startswith(SOURCE)
     assert editor.until(lambda: editor.statistics()["n_accepted_items"]) == 1
+
+
+def test_a_word_and_a_line_are_taken(editor: Editor) -> None:
+    ghost = type_start(editor)
+    editor.keys("<M-w>")
+    word = editor.until(lambda: editor.line.removeprefix(START))
+    assert ghost.startswith(word)
+    assert word.strip().isalnum() or not any(c.isalnum() for c in word)
+    editor.until_ghost()
+    editor.keys("<M-l>")
+    line = (START + ghost).split("\n")[0]
+    editor.until(lambda: editor.line.startswith(line))
+    assert editor.until(lambda: editor.statistics()["n_chars_accepted"]) > len(word)
+
+
+def test_candidates_are_cycled_through(editor: Editor) -> None:
+    first = type_start(editor)
+    seen = {first}
+    editor.keys("<M-]>")
+    editor.until(lambda: "/" in editor.ghost or editor.ghost != first)
+    for _ in range(3):
+        time.sleep(0.3)
+        seen.add(editor.ghost)
+        editor.keys("<M-[>")
+    assert editor.line == START
+    assert "" not in seen
+
+
+def test_dismissed_ghost_text_is_gone(editor: Editor) -> None:
+    type_start(editor)
+    editor.keys("<C-]>")
+    editor.until(lambda: editor.ghost == "")
+    assert editor.line == START
+
+
+def test_leaving_insert_mode_takes_the_ghost_text_away(editor: Editor) -> None:
+    type_start(editor)
+    editor.keys("<Esc>")
+    editor.until(lambda: editor.ghost == "")
+    time.sleep(0.5)
+    assert editor.ghost == ""
+    assert editor.line == START
+
+
+def test_what_is_typed_along_the_ghost_text_keeps_it(editor: Editor) -> None:
+    ghost = type_start(editor)
+    editor.type(ghost[:2])
+    rest = editor.until_ghost()
+    assert ghost.startswith(ghost[:2] + rest) or rest.startswith(ghost[2:])
+
+
+def test_accepting_is_one_step_of_undo(editor: Editor) -> None:
+    type_start(editor)
+    editor.keys("<Tab>")
+    editor.until(lambda: editor.line != START)
+    editor.keys("<Esc>u")
+    editor.until(lambda: START in editor.lines)
+    assert editor.lines == [*SOURCE.splitlines(), START]
+
+
+def test_keys_do_what_they_did_where_nothing_is_shown(bare: Editor, project: Path) -> None:
+    bare.nvim.command("inoremap <C-]> dismissed")
+    bare.nvim.command("inoremap <expr> <M-w> 'wo' .. 'rd'")
+    bare.setup(automatic=False)
+    bare.open(project / "greetings.py")
+    bare.until_ready()
+    bare.keys("Go<Tab>x<C-]><M-w>")
+    bare.until(lambda: bare.line.endswith("word"))
+    assert bare.line.lstrip(" \t") == "xdismissedword"
+    assert bare.line[0] in " \t"
+
+
+def test_asked_for_although_nothing_comes_by_itself(bare: Editor, project: Path) -> None:
+    bare.setup(automatic=False)
+    bare.open(project / "greetings.py")
+    bare.until_ready()
+    bare.keys("Go")
+    bare.type(START)
+    time.sleep(0.6)
+    assert bare.ghost == ""
+    bare.keys("<M-Bslash>")
+    assert bare.until_ghost()
+
+
+def test_the_completion_menu_keeps_its_tab(editor: Editor) -> None:
+    type_start(editor)
+    editor.keys("<Esc>ogreeting greet_visitor<CR>gre<C-n>")
+    editor.until(lambda: editor.lua("return vim.fn.pumvisible()"))
+    before = editor.lines
+    editor.keys("<Tab>")
+    time.sleep(0.3)
+    # Tab is a Tab in the menu: it ends it and goes into the text, and takes no suggestion.
+    assert len(editor.lines) == len(before)
+    assert editor.line[-1] in " \t"
+
+
+@pytest.mark.parametrize("scope", ["global", "buffer", "filetype"])
+def test_switched_off_and_on(scope: str, editor: Editor) -> None:
+    editor.nvim.command(f"Speclsp toggle {scope}")
+    editor.keys("o")
+    editor.type(START)
+    time.sleep(0.6)
+    assert editor.ghost == ""
+    assert editor.lua("return require('speclsp').statusline()") == "speclsp off"
+    editor.keys("<Esc>")
+    editor.nvim.command(f"Speclsp toggle {scope}")
+    editor.keys("A")
+    assert editor.until_ghost()
+
+
+def server_pids(editor: Editor) -> list[int]:
+    pid = int(editor.nvim.call("getpid"))
+    found = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(pid)], capture_output=True, text=True, check=True
+    )
+    return [int(row.split()[0]) for row in found.stdout.splitlines() if "serve" in row]
+
+
+def test_a_killed_server_comes_back(editor: Editor) -> None:
+    type_start(editor)
+    (pid,) = server_pids(editor)
+    os.kill(pid, signal.SIGKILL)
+    editor.type("lo")
+    state = "return require('speclsp').status().state"
+    editor.until(lambda: editor.lua(state) != "ready")
+    editor.until(lambda: editor.lua(state) == "ready")
+    assert server_pids(editor) not in ([], [pid])
+    assert editor.line == START + "lo"
+    editor.type(",")
+    assert editor.until_ghost()
+
+
+def test_crlf_stays_crlf(bare: Editor, project: Path) -> None:
+    file = project / "greetings.py"
+    file.write_bytes(SOURCE.replace("\n", "\r\n").encode())
+    bare.setup(settings={"multiline": "always"})
+    bare.open(file)
+    bare.until_ready()
+    bare.keys("G")
+    assert "\r" not in type_start(bare)
+    bare.keys("<Tab>")
+    bare.until(lambda: bare.line != START)
+    bare.keys("<Esc>")
+    bare.nvim.command("write")
+    written = file.read_bytes()
+    assert written.count(b"\r") == written.count(b"\n") == written.count(b"\r\n")
+
+
+def test_characters_beyond_the_basic_plane(editor: Editor) -> None:
+    editor.keys("o")
+    start = '    smile = "🙂🙂é"; greeting = f"Hel'
+    editor.type(start)
+    ghost = editor.until_ghost()
+    editor.keys("<Tab>")
+    editor.until(lambda: start + ghost in "\n".join(editor.lines))
+
+
+def test_five_thousand_lines(editor: Editor, project: Path) -> None:
+    file = project / "long.py"
+    file.write_text("".join(f"value_{i} = compute({i})\n" for i in range(5000)) + SOURCE)
+    editor.open(file)
+    editor.keys("G")
+    assert type_start(editor)
+
+
+def test_two_folders_share_one_server_and_two_windows_one_buffer(
+    editor: Editor, tmp_path: Path
+) -> None:
+    other = tmp_path / "library"
+    (other / ".git").mkdir(parents=True)
+    (other / "greetings.py").write_text(SOURCE)
+    editor.nvim.command(f"split {other / 'greetings.py'}")
+    clients = "return #vim.lsp.get_clients({ name = 'speclsp' })"
+    folders = "return #vim.lsp.get_clients({ name = 'speclsp' })[1].workspace_folders"
+    editor.until(lambda: editor.lua(folders) == 2)
+    assert editor.lua(clients) == 1
+    editor.nvim.command("vsplit")
+    editor.keys("G")
+    ghost = type_start(editor)
+    editor.keys("<Tab>")
+    editor.until(lambda: START + ghost in "\n".join(editor.lines))
+    assert len(server_pids(editor)) == 1

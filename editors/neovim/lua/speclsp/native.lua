@@ -86,6 +86,10 @@ end
 
 ---@param bufnr integer
 function M.clear(bufnr)
+  local completor = completor_of(bufnr)
+  if completor and type(completor.abort) == 'function' and pcall(completor.abort, completor) then
+    return -- the editor would ask at the end of its 200 ms otherwise
+  end
   -- An item that the callback does not give back is dropped.
   vim.lsp.inline_completion.get({
     bufnr = bufnr,

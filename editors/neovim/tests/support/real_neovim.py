@@ -82,6 +82,8 @@ class Editor:
 
     def open(self, path: Path) -> None:
         self.nvim.command(f"edit {path}")
+        # Lines hold what a test types, and no indentation beside it.
+        self.nvim.command("setlocal indentexpr= noautoindent")
 
     def until(self, what: Callable[[], Any], timeout_s: float = TIMEOUT_S) -> Any:
         end = time.monotonic() + timeout_s
