@@ -226,6 +226,8 @@ def _question(
 ) -> PromptQuestion:
     budget = prompt_budget(settings, bench.weights, n_predict)
     is_typing = request.supersede and request.trigger == "automatic"
+    # A model that cannot go back to a beginning would evaluate a short prompt for nothing.
+    is_typing = is_typing and bench.weights.supports_rollback
     return PromptQuestion(
         uri=request.uri,
         layout=PromptLayout(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -74,6 +75,13 @@ class Prompts:
         self._asked: PromptQuestion | None = None
         self.n_idle_evaluated = 0
         """Tokens that were evaluated while nobody waited."""
+
+    def apart(self) -> Prompts:
+        """Return prompts on the same target whose use leaves the documents' places as they are."""
+        copied = copy.copy(self)
+        places = ((uri, places.apart()) for uri, places in self._places.items())
+        copied._places = OrderedDict(places)  # noqa: SLF001  of the same class
+        return copied
 
     def prompt(self, question: PromptQuestion) -> FimPrompt:
         """Lay out a prompt, and make the target hold what is known of it."""

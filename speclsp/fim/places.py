@@ -43,6 +43,13 @@ class Places:
         """The remembered prompts' windows, the one used last in front."""
         return tuple(self._windows)
 
+    def apart(self) -> Places:
+        """Return a copy that can be used without a change to this one."""
+        copied = Places()
+        copied._windows = list(self._windows)
+        copied._planned = self._planned
+        return copied
+
     def prompt(
         self,
         layout: PromptLayout,
@@ -82,9 +89,9 @@ class Places:
         """Return the prompt that the next requests should find evaluated; None where it is there.
 
         That is one laid out to the full where the current one was cut, one with a nearer anchor
-        where much was typed since, and one with chunks where there were none.  ``renew`` gives
-        the chunks of a new layout.  The plan stays the same while it covers the cursor, so that
-        its evaluation can be interrupted.
+        where much was typed since, one with chunks where there were none, and one that shows a
+        line that was left out.  ``renew`` gives the chunks of a new layout.  The plan stays the
+        same while it covers the cursor, so that its evaluation can be interrupted.
         """
         if not self._windows or layout.layout == "plain":
             return None
@@ -95,7 +102,7 @@ class Places:
         is_full = current.n_limit >= budget.n_prompt
         has_room = prompt.n_room >= prompt.n_middle_max * _LITTLE_ROOM
         is_bare = not current.chunks.chunks and bool(renew(NO_CHUNKS).chunks)
-        if is_full and has_room and not is_bare:
+        if is_full and has_room and not is_bare and not prompt.hides_line:
             self._planned = None
             return None
         if self._planned is not None:

@@ -5,7 +5,8 @@ differs, and a KV cache is reused up to there.  In the anchored layout that is p
 what stands before the anchor and behind the cursor is what the former prompt shows: the model
 never sees a text that is not in the buffer.  Closing brackets and quotes which alone follow on
 the cursor's line are left out, since editors write them with every bracket; the model writes them
-itself, and what is inserted replaces those that are there.
+itself, and what is inserted replaces those that are there.  So are they where Enter has just moved
+them to a line of their own, until idle time lays out the prompt anew.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from speclsp.fim.windows import (
     EMPTY_WINDOW,
     TextWindow,
     n_hidden_closers,
+    n_hidden_with_next_line,
     prefix_window,
     same_window,
     suffix_window,
@@ -113,6 +115,8 @@ class FimPrompt:
     """Characters before the cursor that the prompt shows, the middle's among them."""
     n_suffix_chars: int
     """Characters after the cursor that the prompt shows, and closers that it leaves out."""
+    hides_line: bool
+    """Whether it leaves out a line of closers below the cursor's, until it is laid out anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,9 +148,8 @@ class PromptLayout:
         if self.layout == "plain" or window.key != self.key:
             return None
         prefix = same_window(text.prefix, window.prefix)
-        n_hidden = n_hidden_closers(text.suffix)
-        is_all = not window.suffix.text and len(text.suffix) > n_hidden
-        if prefix is None or is_all or not text.suffix.startswith(window.suffix.text, n_hidden):
+        n_hidden = _n_hidden_before(window.suffix.text, text.suffix)
+        if prefix is None or n_hidden is None:
             return None
         frame, room = self._frame(text, budget, window.chunks)
         room -= len(window.suffix.tokens)
@@ -243,6 +246,7 @@ class PromptLayout:
             n_suffix=len(window.suffix.tokens),
             n_prefix_chars=len(text.prefix) - window.prefix.start,
             n_suffix_chars=n_hidden + len(window.suffix.text),
+            hides_line=n_hidden > n_hidden_closers(text.suffix),
         )
 
     def _anchored(self, prefix: str, n_tokens_max: int) -> tuple[int, tuple[int, ...]]:
@@ -323,6 +327,14 @@ def build_prompt(
         if continued is not None:
             return continued
     return prompts.fresh(text, budget, near=window, chunks=chunks)
+
+
+def _n_hidden_before(window: str, suffix: str) -> int | None:
+    """How many closers stand between the cursor and a suffix window; None where other text does."""
+    for n_hidden in (n_hidden_closers(suffix), n_hidden_with_next_line(suffix)):
+        if suffix.startswith(window, n_hidden) and (window or len(suffix) == n_hidden):
+            return n_hidden
+    return None
 
 
 def _n_middle_max(n_before: int) -> int:

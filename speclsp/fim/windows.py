@@ -130,6 +130,19 @@ def n_hidden_closers(suffix: str) -> int:
     return len(suffix) if len(suffix) <= _N_CLOSERS else 0
 
 
+def n_hidden_with_next_line(suffix: str) -> int:
+    """As :func:`n_hidden_closers`, and the next line where that is of closers only; else 0.
+
+    Enter between two brackets puts the closing one on a line of its own.
+    """
+    n_hidden = n_hidden_closers(suffix)
+    rest = suffix[n_hidden:]
+    line_end = 2 if rest.startswith("\r\n") else 1 if rest[:1] in ("\n", "\r") else 0
+    n_next = n_hidden_closers(rest[line_end:]) if line_end else 0
+    is_closing = bool(rest[line_end : line_end + n_next].strip())
+    return n_hidden + line_end + n_next if is_closing else 0
+
+
 def same_window(text: str, previous: TextWindow) -> TextWindow | None:
     """The former prefix window in ``text``, moved by an edit above it; None where it changed."""
     if text.startswith(previous.text, previous.start):

@@ -149,6 +149,19 @@ def test_brackets_that_an_editor_closes_cost_nothing(session):
     assert session.ask(typed + '(["a"])', SOURCE[HERE:]) <= 5
 
 
+def test_enter_between_brackets_costs_nothing_and_the_bracket_is_shown_soon(session, embedded):
+    session.at(HERE)
+    session.settle()
+    session.ask(SOURCE[:HERE] + "\n    {", "}" + SOURCE[HERE:])
+    below = "\n    }" + SOURCE[HERE:]
+    assert session.ask(SOURCE[:HERE] + "\n    {\n        ", below) <= 4
+    assert session.prompt.hides_line
+    assert session.settle() > 50
+    assert session.ask(SOURCE[:HERE] + "\n    {\n        a", below) <= 4
+    assert not session.prompt.hides_line
+    assert session.prompt.window.suffix.text.startswith("\n    }\n")
+
+
 @pytest.mark.parametrize("rest", ["", ")", '"])', "}  "])
 def test_no_text_is_shown_that_is_not_there(session, embedded, rest):
     session.at(HERE)

@@ -10,6 +10,7 @@ from speclsp.fim.windows import (
     EMPTY_WINDOW,
     TextWindow,
     n_hidden_closers,
+    n_hidden_with_next_line,
     prefix_window,
     same_window,
     suffix_window,
@@ -161,3 +162,22 @@ def test_a_window_from_the_texts_start_is_not_sought_elsewhere():
 )
 def test_closers_that_alone_follow_on_the_line_are_hidden(suffix, expected):
     assert n_hidden_closers(suffix) == expected
+
+
+@pytest.mark.parametrize(
+    ("suffix", "expected"),
+    [
+        ("\n}\nnext", 2),
+        ("\r\n  });\r\nnext", 7),
+        (")\n}", 3),
+        # Nothing that closes, or more than that.
+        ("", 0),
+        ("}", 0),
+        ("\n\n}", 0),
+        ("\n  \nnext", 0),
+        ("\n} else {\n", 0),
+        ("x\n}\n", 0),
+    ],
+)
+def test_a_line_of_closers_below_is_hidden_with_those_on_the_line(suffix, expected):
+    assert n_hidden_with_next_line(suffix) == expected
