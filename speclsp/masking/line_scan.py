@@ -30,8 +30,6 @@ _CONFIGURATION_NAMES: Final = (
 _MAX_AROUND: Final = 1_000
 """Characters on each side of a needle that a token's expression looks at within its line."""
 
-_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
-
 
 def kind_of(path: str) -> TextKind:
     """Return whether values without quotes are usual in a file, by its name."""
@@ -43,9 +41,8 @@ def kind_of(path: str) -> TextKind:
 
 def secrets_in_lines(text: str, kind: TextKind) -> list[Span]:
     """Return the secrets in a text of whole lines, but for blocks of several lines."""
-    lowered = text.lower()
-    if len(lowered) != len(text):
-        lowered = text.translate(_LOWER)  # a few letters have longer lower-case forms
+    # As long as the text, whatever its letters, and searched fast, having one byte for each.
+    lowered = text.encode("ascii", "replace").decode("ascii").lower()
     spans = list(_known_tokens(text, lowered))
     for name in telling_names(text, lowered):
         spans.extend(named_secrets(text, name, kind))

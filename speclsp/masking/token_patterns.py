@@ -35,8 +35,8 @@ def _row(kind: str, needles: str, expression: str) -> TokenPattern:
 TOKEN_PATTERNS: Final = (
     _row(
         "AWS access key",
-        "akia asia abia acca aroa aida agpa anpa anva aipa",
-        r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA|AROA|AIDA|AGPA|ANPA|ANVA|AIPA)[A-Z0-9]{8,}(?![a-z])",
+        "akia asia abia acca",
+        r"A(?:KI|SI|BI|CC)A[A-Z0-9]{8,}(?![a-z])",
     ),
     _row("GitHub", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_[A-Za-z0-9]{6,}"),
     _row("GitHub", "github_pat_", r"github_pat_[A-Za-z0-9_]{6,}"),
@@ -46,9 +46,7 @@ TOKEN_PATTERNS: Final = (
         r"gl(?:pat|ptt|dt|rt|ft|soat|cbt|agent|oas|imt|ffct)-[A-Za-z0-9_\-]{6,}",
     ),
     _row("GitLab", "gr1348941", r"GR1348941[A-Za-z0-9_\-]{6,}"),
-    _row(
-        "Slack", "xoxa- xoxb- xoxe- xoxe. xoxo- xoxp- xoxr- xoxs-", r"xox[abeoprs][\-.][\w\-.]{6,}"
-    ),
+    _row("Slack", "xox", r"xox[abeoprs][\-.][\w\-.]{6,}"),
     _row("Slack", "xapp-", r"xapp-\d-[A-Za-z0-9\-]{6,}"),
     _row(
         "Slack webhook",
@@ -58,7 +56,7 @@ TOKEN_PATTERNS: Final = (
     _row("Discord webhook", "/api/webhooks/", r"discord(?:app)?\.com/api/webhooks/([\w/\-]{8,})"),
     _row(
         "Stripe",
-        "sk_live_ sk_test_ rk_live_ rk_test_ pk_live_ pk_test_",
+        "k_live_ k_test_",
         r"[srp]k_(?:live|test)_[A-Za-z0-9]{6,}",
     ),
     _row("Stripe webhook", "whsec_", r"whsec_[A-Za-z0-9+/=]{8,}"),
@@ -76,9 +74,7 @@ TOKEN_PATTERNS: Final = (
     _row("Hugging Face", "hf_", r"hf_[A-Za-z0-9]{20,}"),
     _row("SendGrid", "sg.", r"SG\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}"),
     _row("Mailgun", "key-", r"key-[0-9a-f]{32}(?![0-9a-z])"),
-    _row(
-        "Mailchimp", "-us1 -us2 -us3 -us4 -us5 -us6 -us7 -us8 -us9", r"[0-9a-f]{32}-us\d{1,2}(?!\d)"
-    ),
+    _row("Mailchimp", "-us", r"[0-9a-f]{32}-us\d{1,2}(?!\d)"),
     _row("DigitalOcean", "dop_v1_ doo_v1_ dor_v1_", r"do[opr]_v1_[0-9a-f]{8,}"),
     _row("Shopify", "shpat_ shpca_ shppa_ shpss_", r"shp(?:at|ca|pa|ss)_[0-9A-Fa-f]{8,}"),
     _row("Square", "sq0atp- sq0csp- sq0idp-", r"sq0(?:atp|csp|idp)-[\w\-]{8,}"),
