@@ -6,6 +6,7 @@ whatever goes wrong in any one of these.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -198,13 +199,17 @@ class EngineThread:
             return
         if self._models.weights is None and not self._load_for(job):
             return
-        self._generate(job.request, job, job.completion_id, job.deadline)
+        bench = self._models.workbench()
+        self._generate(job.request, job, job.completion_id, job.deadline, bench)
 
     def _prefetch(self, request: CompletionRequest, completion_id: str) -> None:
         if self._models.weights is None or self._closing.is_set() or self._queue.waiting():
             return
         deadline = self._clock() + self._life.settings.deadline_ms / 1000
-        self._generate(request, None, completion_id, deadline)
+        # Most of what is prefetched is not gone to: the documents' prompts stay where they are.
+        bench = self._models.workbench()
+        bench = dataclasses.replace(bench, prompts=bench.prompts.apart())
+        self._generate(request, None, completion_id, deadline, bench)
 
     def _load_for(self, job: CompletionJob) -> bool:
         """Load the weights for a job that waits for them; False when the job was failed."""
@@ -221,8 +226,9 @@ class EngineThread:
         job: CompletionJob | None,
         completion_id: str,
         deadline: float,
+        bench: Workbench,
     ) -> None:
-        settings, bench = self._life.settings, self._models.workbench()
+        settings = self._life.settings
         error = self._generations.run(request, job, completion_id, deadline, settings, bench)
         if error is not None:
             self._failed(error)
