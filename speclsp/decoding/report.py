@@ -143,6 +143,10 @@ def _spared_lines(stats: SessionStats) -> list[str]:
             f"{prefetch.n_prompt_evaluated} prompt tokens evaluated, "
             f"{prefetch.n_predicted} tokens predicted, beside the sums below"
         )
+    if stats.n_idle_evaluated:
+        lines.append(
+            f"idle time = {stats.n_idle_evaluated} prompt tokens evaluated, beside the sums below"
+        )
     return lines
 
 

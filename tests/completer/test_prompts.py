@@ -12,7 +12,7 @@ import pytest
 
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
-from speclsp.request import CompletionRequest, CompletionResult
+from speclsp.request import CompletionRequest, CompletionResult, Document, WorkspaceFolder
 from speclsp.settings import Settings
 
 WAIT_S = 60
@@ -175,3 +175,21 @@ def test_a_request_stops_idle_work(make):
     assert completer.wait_idle(WAIT_S)
     assert completer.statistics().n_idle_evaluated > 300
     assert ask(completer, prefix + "abcdefghi", suffix).stats.n_prompt_evaluated <= 4
+
+
+def test_kv_state_survives_the_index_and_settings(make, tmp_path):
+    completer = make()
+    (tmp_path / "other.py").write_text("x = 1\n" * 50)
+    prefix, suffix = SOURCES["ast"][:9_000], "\n" + SOURCES["ast"][9_000:]
+    ask(completer, prefix, suffix)
+    assert completer.wait_idle(WAIT_S)
+    completer.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
+    completer.reindex()
+    completer.open_document(
+        Document(uri="file:///p/b.py", path="b.py", language_id="python", version=1, text="y = 2\n")
+    )
+    completer.apply_settings(
+        Settings(persist=False, threads=1, debounce_ms=0, suggestion_memory=False, mode="chain")
+    )
+    assert completer.wait_idle(WAIT_S)
+    assert ask(completer, prefix, suffix).stats.n_prompt_evaluated <= 2

@@ -255,3 +255,9 @@ def test_a_completions_line():
         "evaluated, accepted 171/297 draft tokens (prompt-lookup 171/297), queue 0.5, tokenize "
         "1.2, prompt 100.0, draft 229.0, verify 4000.0, predict 5000.0, total 5102.0 ms"
     )
+
+
+def test_what_idle_time_evaluated_stands_apart() -> None:
+    assert not [line for line in report_lines(SessionStats()) if "idle" in line]
+    lines = report_lines(SessionStats(n_idle_evaluated=512))
+    assert "idle time = 512 prompt tokens evaluated, beside the sums below" in lines

@@ -67,3 +67,32 @@ def test_get_wakes_up_for_a_job_of_another_thread():
     thread.start()
     assert queue.get(10) == "a1"
     thread.join()
+
+
+def test_quiet_is_when_nothing_of_any_kind_comes():
+    queue: FairQueue[str, str] = FairQueue()
+    assert queue.wait_quiet(0)
+    for put in (
+        lambda: queue.put("a", "a1", supersede=True),
+        lambda: queue.put_control("load"),
+        lambda: queue.put_idle("warm", "idle"),
+    ):
+        thread = threading.Thread(target=put)
+        thread.start()
+        assert not queue.wait_quiet(10)
+        thread.join()
+        assert len(drain(queue)) == 1
+
+
+def test_drained_is_when_the_last_job_was_done():
+    queue: FairQueue[str, str] = FairQueue()
+    assert not queue.wait_drained(0)  # nobody has taken yet
+    queue.put("a", "a1", supersede=True)
+    assert queue.get(0) == "a1"
+    assert not queue.wait_drained(0)  # a1 may still be running
+    thread = threading.Thread(target=lambda: queue.get(10))
+    thread.start()
+    assert queue.wait_drained(10)
+    queue.put_idle("warm", "idle")
+    thread.join()
+    assert not queue.wait_drained(0)
