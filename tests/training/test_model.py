@@ -1,0 +1,171 @@
+"""It computes what llama.cpp computes, and a step of either preset can be made."""
+
+import itertools
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from speclsp import embedded
+
+torch = pytest.importorskip("torch", reason="the extra `training` is not installed")
+pytest.importorskip("tokenizers", reason="the extra `training` is not installed")
+
+from training.checkpoints import model_of_state, read_state, write_weights  # noqa: E402
+from training.corpus import SourceFile, write_files  # noqa: E402
+from training.evaluate import MeasuredModel  # noqa: E402
+from training.export import Precision, write_gguf  # noqa: E402
+from training.folder import ROLES, Role, WorkFolder  # noqa: E402
+from training.model import Model  # noqa: E402
+from training.optimiser import make_optimisers  # noqa: E402
+from training.parallel import Workers  # noqa: E402
+from training.presets import CPU, GPU, PRESETS, Preset  # noqa: E402
+from training.schedule import Budget  # noqa: E402
+from training.shape import Shape  # noqa: E402
+from training.shards import ShardedRows, read_shard, write_shard  # noqa: E402
+from training.start import read_gguf  # noqa: E402
+from training.steps import make_stream, make_tokenizer, train_worker  # noqa: E402
+from training.tokens import encoder, read_tokenizer, special_tokens, vocabulary_of  # noqa: E402
+from training.trainer import Run, batches, train  # noqa: E402
+
+TEXT = "def area(width, height):\n    return width * height\n\n\n"
+TINY = Shape(n_vocab=320, n_layers=2, width=64, n_heads=2, n_kv_heads=1, n_ffn=96)
+TINY_PRESET = replace(
+    CPU,
+    n_vocab=320,
+    target=replace(CPU.target, shape=TINY, n_tokens=4096),
+    draft=replace(CPU.draft, shape=TINY, n_tokens=1024),
+    n_workers=1,
+    n_batch_tokens=512,
+    lengths=((256, 1.0),),
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> WorkFolder:
+    work = WorkFolder(tmp_path)
+    rng = random.Random(0)
+    files = [
+        SourceFile("p", "1", "MIT", "python", f"p/{i}.py", TEXT.replace("area", f"area_{i}") * 20)
+        for i in range(rng.randint(5, 8))
+    ]
+    write_files(files, work.corpus)
+    make_tokenizer(work, TINY_PRESET)
+    return work
+
+
+def test_a_gguf_read_back_is_the_same_model(tmp_path: Path) -> None:
+    model, tokenizer = read_gguf(embedded.embedded_target())
+    write_gguf(model, tokenizer, tmp_path / "again.gguf", "f16", name="again", n_ctx=2048)
+    again, same_tokenizer = read_gguf(tmp_path / "again.gguf")
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, again.state_dict()[name])
+    assert vocabulary_of(tokenizer) == vocabulary_of(same_tokenizer)
+    assert special_tokens(tokenizer) == special_tokens(same_tokenizer)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("precision", "tolerance"), [("f16", 0.02), ("q8_0", 0.5)])
+def test_llama_cpp_computes_the_same_logits(
+    tmp_path: Path, precision: Precision, tolerance: float
+) -> None:
+    model, tokenizer = read_gguf(embedded.embedded_target())
+    path = tmp_path / "model.gguf"
+    write_gguf(model, tokenizer, path, precision, name="model", n_ctx=2048)
+    measured = MeasuredModel(path, 1)
+    tokens = measured.vocabulary.tokenize(TEXT * 3).tolist()
+    assert tokens == encoder(tokenizer)(TEXT * 3)
+    with torch.no_grad():
+        expected = model(torch.tensor([tokens]))[0].numpy()
+    assert np.abs(measured.logits(tokens) - expected).max() < tolerance
+    measured.close()
+
+
+def test_a_new_vocabulary_has_its_special_tokens_last(folder: WorkFolder) -> None:
+    tokenizer = read_tokenizer(folder.tokenizer)
+    tokens, _ = vocabulary_of(tokenizer)
+    assert tokens[-7] == "<|endoftext|>"
+    assert special_tokens(tokenizer).separator == len(tokens) - 1
+    assert all(token < len(tokens) - 7 for token in encoder(tokenizer)("<|endoftext|>"))
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
+def test_a_step_of_a_preset_on_a_cpu(preset: Preset, role: Role, tmp_path: Path) -> None:
+    plan = preset.target if role == "target" else preset.draft
+    model = Model(plan.shape)
+    assert sum(weight.numel() for weight in model.parameters()) == plan.shape.n_parameters()
+    optimisers = make_optimisers(
+        model, learning_rate=1e-3, weight_decay=0.1, with_muon=plan.with_muon
+    )
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    run = Run(
+        folder=tmp_path,
+        learning_rate=1e-3,
+        n_warmup_steps=0,
+        middle_weight=4.0,
+        teacher=Model(preset.target.shape) if plan.learns_from_target else None,
+        save_every_s=1e9,
+        keep_every_s=1e9,
+    )
+    rows = make_rows(plan.shape.n_vocab)
+    totals = {"steps": 0.0, "tokens": 0.0, "seconds": 0.0}
+    data = batches(lambda _n: itertools.cycle(rows), itertools.repeat((1, 64)))
+    train(model, optimisers, data, Budget(None, 64, 0.5), run, totals, Workers())
+    assert totals["steps"] == 1
+    moved = [name for name, weight in model.state_dict().items() if not weight.equal(before[name])]
+    assert len(moved) == len(before)
+
+
+def make_rows(n_vocab: int) -> list[object]:
+    from training.layouts import Sample
+
+    rng = random.Random(0)
+    tokens = [rng.randrange(n_vocab) for _ in range(65)]
+    return [Sample(tokens[:-1], tokens[1:], [1.0] * 64)]
+
+
+def test_training_learns_and_goes_on(folder: WorkFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.run("target").mkdir()
+    preset = replace(TINY_PRESET, n_warmup_steps=0)
+    monkeypatch.setattr("training.trainer._N_LOGGED", 1)
+    train_worker(folder, preset, "target", 10, 0)
+    first = read_state(folder.state("target"))
+    train_worker(folder, preset, "target", 10, 0)
+    second = read_state(folder.state("target"))
+    assert first["totals"]["tokens"] == 4096
+    assert second["totals"]["tokens"] == 8192
+    lines = (folder.run("target") / "log-0.jsonl").read_text().splitlines()
+    losses = [json.loads(line)["context"] for line in lines]
+    assert losses[-1] < losses[0] - 0.3
+    folder.run("draft").mkdir()
+    train_worker(folder, preset, "draft", 10, 0)
+    assert read_state(folder.state("draft"))["totals"]["tokens"] == 1024
+
+
+def test_half_precision_weights_are_small_and_the_same(tmp_path: Path) -> None:
+    model = Model(TINY)
+    write_weights(tmp_path / "weights.pt", model, {"steps": 3})
+    again = model_of_state(read_state(tmp_path / "weights.pt"))
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight.half().float(), again.state_dict()[name])
+    assert (tmp_path / "weights.pt").stat().st_size < 2.5 * TINY.n_parameters() + 20_000
+
+
+def test_shards_hold_their_rows(folder: WorkFolder) -> None:
+    rows = list(itertools.islice(make_stream(folder, TINY_PRESET, 0).rows(256), 3))
+    folder.shards.mkdir()
+    write_shard(folder.shards / "rows-256-0000.npz", rows)
+    assert list(read_shard(folder.shards / "rows-256-0000.npz")) == rows
+    drawn = itertools.islice(ShardedRows(folder.shards, 0).rows(256), 6)
+    assert sorted(row.tokens for row in drawn) == sorted([row.tokens for row in rows] * 2)
+    with pytest.raises(FileNotFoundError, match="512"):
+        next(ShardedRows(folder.shards, 0).rows(512))
+
+
+def test_the_gpus_settings_are_for_a_gpu() -> None:
+    assert GPU.device == "cuda"
+    assert GPU.n_workers == 1

@@ -1,0 +1,62 @@
+"""The pair's sizes on either machine, and how the learning rate goes."""
+
+import pytest
+
+from training.presets import CPU, GPU, PRESETS, Preset
+from training.schedule import Budget, rate_factor
+from training.shards import shard_plan
+
+_Q8_BYTES_PER_WEIGHT = 34 / 32
+
+
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
+def test_the_pair_shares_a_vocabulary_and_can_be_stored_as_q8_0(preset: Preset) -> None:
+    for shape in (preset.target.shape, preset.draft.shape):
+        assert shape.n_vocab == preset.n_vocab
+        assert shape.width % 32 == shape.n_ffn % 32 == 0
+        assert shape.head_size * shape.n_heads == shape.width
+        assert shape.n_heads % shape.n_kv_heads == 0
+    assert max(length for length, _ in preset.lengths) == 2048
+
+
+def test_the_gpus_pair_has_the_sizes_that_fit_the_wheel() -> None:
+    target, draft = GPU.target.shape.n_parameters(), GPU.draft.shape.n_parameters()
+    assert 10e6 <= target <= 13e6
+    assert target * _Q8_BYTES_PER_WEIGHT <= 15 * 2**20
+    assert draft <= target / 8
+    assert draft * _Q8_BYTES_PER_WEIGHT <= 2 * 2**20
+
+
+def test_the_cpus_target_is_small() -> None:
+    assert CPU.target.shape.n_parameters() <= 4e6
+
+
+def test_the_rate_rises_stays_and_falls() -> None:
+    budget = Budget(100.0, None, 0.25)
+    assert rate_factor(budget, 0, 10) == pytest.approx(0.1)
+    assert rate_factor(budget, 20, 10) == 1
+    budget.use(50, 1000)
+    assert rate_factor(budget, 30, 10) == 1
+    budget.use(37.5, 1000)
+    assert rate_factor(budget, 40, 10) == pytest.approx(0.51)
+    budget.use(50, 1000)
+    assert budget.progress() == 1
+
+
+def test_a_stop_does_not_use_up_the_budget() -> None:
+    budget = Budget(1000.0, None, 0.25)
+    budget.use(360, 1000)
+    assert budget.progress() < 0.1
+
+
+def test_tokens_end_a_run_too() -> None:
+    budget = Budget(1000.0, 4000, 0.25)
+    budget.use(1, 4000)
+    assert budget.progress() == 1
+
+
+def test_shards_hold_the_presets_lengths() -> None:
+    plan = shard_plan(GPU, 40_000_000, 4_000_000)
+    assert {n_positions for n_positions, _, _ in plan} == {length for length, _ in GPU.lengths}
+    assert len(set(plan)) == len(plan) == 10
+    assert all(n_positions * n_rows <= 4_000_000 for n_positions, _, n_rows in plan)

@@ -1,0 +1,229 @@
+"""The command line: ``python -m training``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from training.corpus import (
+    SourceFile,
+    Tree,
+    files_of_node_modules,
+    files_of_site,
+    files_of_tree,
+    read_files,
+    standard_library,
+)
+from training.folder import ROLES, Role, WorkFolder
+from training.presets import PRESETS
+
+_FIXTURES = Path(__file__).parent.parent / "fixtures" / "models"
+
+_Command = Callable[..., Any]
+
+
+def _source_options(command: _Command) -> _Command:
+    for option in (
+        click.option("--site", "sites", multiple=True, type=Path, help="A site-packages folder."),
+        click.option(
+            "--tree",
+            "trees",
+            multiple=True,
+            help="NAME=VERSION=LICENCE=FOLDER of sources under a permissive licence.",
+        ),
+        click.option("--node-modules", multiple=True, type=Path, help="A node_modules folder."),
+    ):
+        command = option(command)
+    return command
+
+
+def _folder_option(command: _Command) -> _Command:
+    option = click.option(
+        "--folder", required=True, type=Path, help="Where all steps leave their results."
+    )
+    return option(command)
+
+
+def _preset_option(command: _Command) -> _Command:
+    return click.option("--preset", type=click.Choice(list(PRESETS)), default="cpu")(command)
+
+
+@click.group()
+def main() -> None:
+    """Train the embedded pair of models; README.md beside this module says how."""
+
+
+@main.command()
+@_folder_option
+@_source_options
+def collect(
+    folder: Path, sites: tuple[Path, ...], trees: tuple[str, ...], node_modules: tuple[Path, ...]
+) -> None:
+    """Collect sources: this Python's standard library and what the options name."""
+    from training import steps  # noqa: PLC0415 - torch takes seconds to import
+
+    steps.collect(WorkFolder(folder), _sources(sites, trees, node_modules))
+
+
+@main.command()
+@_folder_option
+@_preset_option
+@click.option("--tokens", default=400_000_000, help="How many tokens to make.")
+@click.option("--processes", default=16)
+def prepare(folder: Path, preset: str, tokens: int, processes: int) -> None:
+    """Make samples in advance, where a GPU would wait for them."""
+    from training import steps  # noqa: PLC0415
+
+    work, chosen = WorkFolder(folder), PRESETS[preset]
+    if not work.tokenizer.is_file():
+        steps.make_tokenizer(work, chosen)
+    steps.prepare(work, chosen, tokens, processes)
+
+
+@main.command()
+@_folder_option
+@_preset_option
+@click.option("--role", type=click.Choice(ROLES), required=True)
+@click.option("--minutes", type=float, help="How long; the preset's where it is left out.")
+def train(folder: Path, preset: str, role: Role, minutes: float | None) -> None:
+    """Train one model, or go on where its last run ended."""
+    _train(WorkFolder(folder), preset, role, minutes)
+
+
+@main.command("train-worker", hidden=True)
+@_folder_option
+@_preset_option
+@click.option("--role", type=click.Choice(ROLES), required=True)
+@click.option("--minutes", type=float, required=True)
+@click.option("--rank", type=int, required=True)
+def train_worker(folder: Path, preset: str, role: Role, minutes: float, rank: int) -> None:
+    """Train as one of several processes."""
+    from training import steps  # noqa: PLC0415
+
+    steps.train_worker(WorkFolder(folder), PRESETS[preset], role, minutes, rank)
+
+
+@main.command()
+@_folder_option
+def export(folder: Path) -> None:
+    """Write both models as GGUF in F16 and Q8_0."""
+    from training import steps  # noqa: PLC0415
+
+    steps.export(WorkFolder(folder))
+
+
+@main.command()
+@_folder_option
+@click.option("--against", type=Path, help="A GGUF to print side by side.")
+@click.option("--remark", default="", help="A paragraph for the model card.")
+@click.option("--probes", default=400, help="Places at which the models are asked.")
+@click.option("--threads", default=2)
+def evaluate(folder: Path, against: Path | None, remark: str, probes: int, threads: int) -> None:
+    """Measure the exported models through llama.cpp and write the model card."""
+    _evaluate(WorkFolder(folder), against, remark, probes, threads)
+
+
+@main.command()
+@_folder_option
+def install(folder: Path) -> None:
+    """Put the pair and its card into fixtures/models."""
+    from training import steps  # noqa: PLC0415
+
+    steps.install(WorkFolder(folder), _FIXTURES)
+
+
+@main.command("all")
+@_folder_option
+@_preset_option
+@_source_options
+@click.option("--anew", is_flag=True, help="Begin with random weights and a new vocabulary.")
+@click.option("--minutes", type=float, help="How long the target is trained.")
+@click.option("--draft-minutes", type=float, help="How long the draft model is trained.")
+@click.option("--against", type=Path, help="A GGUF to print side by side.")
+@click.option("--remark", default="", help="A paragraph for the model card.")
+def run_all(
+    folder: Path,
+    preset: str,
+    sites: tuple[Path, ...],
+    trees: tuple[str, ...],
+    node_modules: tuple[Path, ...],
+    anew: bool,
+    minutes: float | None,
+    draft_minutes: float | None,
+    against: Path | None,
+    remark: str,
+) -> None:
+    """Collect, train both models, export, evaluate and write the model card.
+
+    Steps whose results lie in the folder are not done again; training goes on from its last state.
+    """
+    from training import steps  # noqa: PLC0415
+
+    work = WorkFolder(folder)
+    if not work.corpus.is_file():
+        steps.collect(work, _sources(sites, trees, node_modules))
+    if not work.tokenizer.is_file():
+        if anew or preset == "gpu":
+            steps.make_tokenizer(work, PRESETS[preset])
+        else:
+            steps.begin_from(work, "draft", _FIXTURES / "embedded-draft-q8_0.gguf")
+            steps.begin_from(work, "target", _FIXTURES / "embedded-target-f16.gguf")
+    _train(work, preset, "target", minutes)
+    _train(work, preset, "draft", draft_minutes)
+    steps.export(work)
+    _evaluate(work, against, remark, 400, 2)
+
+
+def _train(work: WorkFolder, preset: str, role: Role, minutes: float | None) -> None:
+    from training import steps  # noqa: PLC0415
+
+    chosen = PRESETS[preset]
+    planned = chosen.target if role == "target" else chosen.draft
+    steps.train_together(work, preset, chosen, role, minutes or planned.minutes)
+
+
+def _evaluate(
+    work: WorkFolder, against: Path | None, remark: str, n_probes: int, n_threads: int
+) -> None:
+    from training.card import model_card, write_card  # noqa: PLC0415
+    from training.checkpoints import read_run  # noqa: PLC0415
+    from training.manifest import read_manifest  # noqa: PLC0415
+    from training.measurement import measure, write_figures  # noqa: PLC0415
+
+    held_out = read_files(work.held_out)
+    named = [("target", work.gguf("target", "f16")), ("target, Q8_0", work.gguf("target", "q8_0"))]
+    named += [("draft, Q8_0", work.gguf("draft", "q8_0"))]
+    if against is not None:
+        named.append((f"before ({against.name})", against))
+    figures = [
+        (name, measure(path, held_out, n_probes=n_probes, n_threads=n_threads))
+        for name, path in named
+    ]
+    write_figures([found for _, found in figures], work.root / "figures.json")
+    card = model_card(
+        read_manifest(work.manifest),
+        {role: read_run(work.state(role)) for role in ROLES},
+        figures,
+        remark,
+    )
+    write_card(card, work.card)
+
+
+def _sources(
+    sites: tuple[Path, ...], trees: tuple[str, ...], node_modules: tuple[Path, ...]
+) -> Iterator[SourceFile]:
+    yield from files_of_tree(standard_library())
+    for site in sites:
+        yield from files_of_site(site)
+    for tree in trees:
+        name, version, licence, root = tree.split("=", 3)
+        yield from files_of_tree(Tree(name, version, licence, Path(root)))
+    for folder in node_modules:
+        yield from files_of_node_modules(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Settings of training, for a CPU and for a GPU: everything that a run is made with stands here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from training.samples import Mix
+from training.shape import Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPreset:
+    """How one model of the pair is trained."""
+
+    shape: Shape
+    learning_rate: float
+    with_muon: bool
+    learns_from_target: bool
+    """Whether the target's distributions count half: it is trained first."""
+    minutes: float
+    """How long it is trained where the command does not say."""
+    n_tokens: int | None
+    """Tokens after which it is done in any case."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """How the pair is trained on one kind of machine."""
+
+    device: str
+    n_vocab: int
+    target: ModelPreset
+    draft: ModelPreset
+    n_workers: int
+    """Processes that train together, one thread each; 1 on a GPU."""
+    n_batch_tokens: int
+    """Of one worker's batch."""
+    lengths: tuple[tuple[int, float], ...]
+    """Positions of a row, and how often such rows are drawn."""
+    weight_decay: float = 0.05
+    n_warmup_steps: int = 20
+    decay_share: float = 0.25
+    save_every_s: float = 300.0
+    keep_every_s: float = 1500.0
+    mix: Mix = field(default_factory=Mix)
+
+
+CPU = Preset(
+    device="cpu",
+    n_vocab=4096,
+    target=ModelPreset(
+        shape=Shape(n_vocab=4096, n_layers=5, width=192, n_heads=3, n_kv_heads=1, n_ffn=512),
+        learning_rate=1.5e-3,
+        with_muon=False,
+        learns_from_target=False,
+        minutes=80,
+        n_tokens=None,
+    ),
+    draft=ModelPreset(
+        shape=Shape(n_vocab=4096, n_layers=2, width=128, n_heads=4, n_kv_heads=1, n_ffn=320),
+        learning_rate=2e-3,
+        with_muon=False,
+        learns_from_target=True,
+        minutes=15,
+        n_tokens=None,
+    ),
+    n_workers=2,
+    n_batch_tokens=4096,
+    lengths=((512, 0.55), (1024, 0.30), (2048, 0.15)),
+)
+"""Two cores, beside other work; goes on from the weights that the repository holds."""
+
+GPU = Preset(
+    device="cuda",
+    n_vocab=8192,
+    target=ModelPreset(
+        shape=Shape(n_vocab=8192, n_layers=9, width=320, n_heads=5, n_kv_heads=1, n_ffn=896),
+        learning_rate=3e-3,
+        with_muon=True,
+        learns_from_target=False,
+        minutes=60,
+        n_tokens=3_000_000_000,
+    ),
+    draft=ModelPreset(
+        shape=Shape(n_vocab=8192, n_layers=2, width=128, n_heads=2, n_kv_heads=1, n_ffn=320),
+        learning_rate=3e-3,
+        with_muon=True,
+        learns_from_target=True,
+        minutes=20,
+        n_tokens=2_000_000_000,
+    ),
+    n_workers=1,
+    n_batch_tokens=131_072,
+    lengths=((1024, 0.7), (2048, 0.3)),
+    n_warmup_steps=200,
+)
+"""One GPU with bf16, from the beginning."""
+
+PRESETS = {"cpu": CPU, "gpu": GPU}

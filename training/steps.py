@@ -1,0 +1,202 @@
+"""The steps of a training: each reads what the ones before left in the work folder."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from training.checkpoints import model_of_state, read_state, write_weights
+from training.corpus import SourceFile, build_corpus, read_files, write_files
+from training.export import write_gguf
+from training.folder import ROLES, Role, WorkFolder
+from training.manifest import manifest_of, write_manifest
+from training.model import Model
+from training.optimiser import make_optimisers
+from training.parallel import Workers
+from training.presets import ModelPreset, Preset
+from training.samples import SampleStream
+from training.schedule import Budget
+from training.shards import ShardedRows, shard_plan, write_shards
+from training.start import read_gguf
+from training.tokens import encoder, read_tokenizer, special_tokens, train_tokenizer
+from training.trainer import Run, batches, train
+
+_N_PACKAGE_CHARS = 5_000_000
+"""Most characters of one package, so that a few large ones do not make up the corpus."""
+
+_LARGER = {"python": 20_000_000, "llama.cpp": 14_000_000}
+_N_TOKENIZER_CHARS = 30_000_000
+_N_SHARD_TOKENS = 4_000_000
+_N_CTX = 2048
+
+
+def collect(folder: WorkFolder, sources: Iterable[SourceFile]) -> None:
+    """Write corpus, held-out files and manifest."""
+    corpus = build_corpus(sources, n_package_chars=_N_PACKAGE_CHARS, larger=_LARGER)
+    folder.root.mkdir(parents=True, exist_ok=True)
+    write_files(corpus.held_out, folder.held_out)
+    write_manifest(manifest_of(corpus), folder.manifest)
+    write_files(corpus.files, folder.corpus)
+
+
+def make_tokenizer(folder: WorkFolder, preset: Preset) -> None:
+    """Train the vocabulary on a part of the corpus."""
+    files = _shuffled(folder)
+    texts: list[str] = []
+    n_left = _N_TOKENIZER_CHARS
+    while files and n_left > 0:
+        texts.append(files.pop().text)
+        n_left -= len(texts[-1])
+    train_tokenizer(texts, preset.n_vocab).save(str(folder.tokenizer))
+
+
+def begin_from(folder: WorkFolder, role: Role, gguf_path: Path) -> None:
+    """Let the training of a model go on from a GGUF in F16, and take its tokenizer."""
+    model, tokenizer = read_gguf(gguf_path)
+    folder.run(role).mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder.tokenizer))
+    write_weights(folder.state(role), model, _no_totals())
+
+
+def prepare(folder: WorkFolder, preset: Preset, n_tokens: int, n_processes: int) -> None:
+    """Make samples in advance, for machines that train faster than one process makes them."""
+    plan = shard_plan(preset, n_tokens, _N_SHARD_TOKENS)
+    write_shards(partial(make_stream, folder, preset), folder.shards, plan, n_processes)
+
+
+def make_stream(folder: WorkFolder, preset: Preset, seed: int) -> SampleStream:
+    """Return the stream of samples of one seed."""
+    tokenizer = read_tokenizer(folder.tokenizer)
+    return SampleStream(
+        _shuffled(folder),
+        special=special_tokens(tokenizer),
+        encode=encoder(tokenizer),
+        mix=preset.mix,
+        seed=seed,
+    )
+
+
+def train_together(
+    folder: WorkFolder, preset_name: str, preset: Preset, role: Role, minutes: float
+) -> None:
+    """Train in as many processes as the preset says, and wait for them.
+
+    Raises RuntimeError where one of them fails; the others are then stopped.
+    """
+    meeting_file = folder.run(role) / "meeting"
+    folder.run(role).mkdir(parents=True, exist_ok=True)
+    meeting_file.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "training", "train-worker", "--folder", str(folder.root)]
+    command += ["--preset", preset_name, "--role", role, "--minutes", str(minutes)]
+    workers = [
+        subprocess.Popen([*command, "--rank", str(rank)]) for rank in range(preset.n_workers)
+    ]
+    try:
+        for rank, worker in enumerate(workers):
+            if worker.wait() != 0:
+                raise RuntimeError(f"worker {rank} of the {role}'s training failed")
+    finally:
+        for worker in workers:
+            worker.terminate()
+
+
+def train_worker(folder: WorkFolder, preset: Preset, role: Role, minutes: float, rank: int) -> None:
+    """Train one model as one of the preset's workers."""
+    plan: ModelPreset = getattr(preset, role)
+    workers = Workers(rank, preset.n_workers)
+    if preset.device == "cpu":
+        torch.set_num_threads(1 if preset.n_workers > 1 else torch.get_num_threads())
+    workers.join(folder.run(role) / "meeting")
+    model, totals, optimiser_states = _begun(folder, plan, role)
+    model.to(preset.device)
+    optimisers = make_optimisers(
+        model,
+        learning_rate=plan.learning_rate,
+        weight_decay=preset.weight_decay,
+        with_muon=plan.with_muon,
+    )
+    if len(optimiser_states) == len(optimisers):
+        for optimiser, state in zip(optimisers, optimiser_states, strict=True):
+            optimiser.load_state_dict(state)
+    # A run that goes on draws other samples than the one before it.
+    seed = 1000 * int(totals["steps"]) + rank
+    source = (
+        ShardedRows(folder.shards, seed)
+        if folder.shards.is_dir()
+        else make_stream(folder, preset, seed)
+    )
+    run = Run(
+        folder=folder.run(role),
+        learning_rate=plan.learning_rate,
+        n_warmup_steps=preset.n_warmup_steps,
+        middle_weight=preset.mix.weights.middle,
+        teacher=_teacher(folder, preset) if plan.learns_from_target else None,
+        save_every_s=preset.save_every_s,
+        keep_every_s=preset.keep_every_s,
+    )
+    budget = Budget(60 * minutes, plan.n_tokens, preset.decay_share)
+    shapes = _shapes(preset, random.Random(int(totals["steps"])))
+    train(model, optimisers, batches(source.rows, shapes), budget, run, totals, workers)
+
+
+def export(folder: WorkFolder) -> None:
+    """Write both models as GGUF."""
+    tokenizer = read_tokenizer(folder.tokenizer)
+    for role in ROLES:
+        model = model_of_state(read_state(folder.state(role)))
+        name = f"speclsp embedded {role}"
+        for precision in ("f16", "q8_0"):
+            path = folder.gguf(role, precision)
+            write_gguf(model, tokenizer, path, precision, name=name, n_ctx=_N_CTX)
+
+
+def install(folder: WorkFolder, fixtures: Path) -> None:
+    """Put the pair and its card where the product's sources have them."""
+    for path in (
+        folder.gguf("target", "f16"),
+        folder.gguf("target", "q8_0"),
+        folder.gguf("draft", "q8_0"),
+        folder.card,
+    ):
+        shutil.copyfile(path, fixtures / path.name)
+
+
+def _begun(
+    folder: WorkFolder, plan: ModelPreset, role: Role
+) -> tuple[Model, dict[str, float], list[dict[str, object]]]:
+    """The model where its training stands, the totals, and the optimisers' states."""
+    if not folder.state(role).is_file():
+        torch.manual_seed(0)
+        return Model(plan.shape), _no_totals(), []
+    state = read_state(folder.state(role))
+    return model_of_state(state), state["totals"], state.get("optimisers", [])
+
+
+def _teacher(folder: WorkFolder, preset: Preset) -> Model:
+    model = model_of_state(read_state(folder.state("target")))
+    model.to(preset.device).eval()
+    return model
+
+
+def _shapes(preset: Preset, rng: random.Random) -> Iterator[tuple[int, int]]:
+    lengths, shares = zip(*preset.lengths, strict=True)
+    while True:
+        (n_positions,) = rng.choices(lengths, weights=shares)
+        yield max(1, preset.n_batch_tokens // n_positions), n_positions
+
+
+def _shuffled(folder: WorkFolder) -> list[SourceFile]:
+    files = read_files(folder.corpus)
+    random.Random(0).shuffle(files)
+    return files
+
+
+def _no_totals() -> dict[str, float]:
+    return {"steps": 0, "tokens": 0, "seconds": 0.0}
