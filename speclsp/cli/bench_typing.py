@@ -12,9 +12,11 @@ from rich.console import Console
 from rich.progress import Progress
 
 from speclsp import settings
+from speclsp.bench.asking import Asker
 from speclsp.bench.baseline import LAYOUTS
 from speclsp.bench.cases import EditCase, drawn_cases, load_cases
 from speclsp.bench.local_asker import local_asker
+from speclsp.bench.server_asker import server_asker
 from speclsp.bench.typing_counts import TypingCounts, count_typing
 from speclsp.bench.typing_report import (
     latency_table,
@@ -45,6 +47,10 @@ from speclsp.cli.options import SettingsCommand, given_options
     help="Let idle work end between two keys, as it does at a human's speed.",
 )  # fmt: skip
 @click.option(
+    "--server/--no-server", "through_server", default=False, show_default=True,
+    help="Type into a server process over stdio, as an editor does.",
+)  # fmt: skip
+@click.option(
     "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path),
     help="Write the figures there.",
 )  # fmt: skip
@@ -54,6 +60,7 @@ def typing_command(
     replay_seed: int,
     compare: bool,
     pauses: bool,
+    through_server: bool,
     json_path: Path | None,
     **options: Any,
 ) -> None:
@@ -65,35 +72,30 @@ def typing_command(
     console = Console()
     with Progress(console=console, transient=True) as progress:
         for layout in (resolved.fim_layout, *others):
-            counts[layout] = _typed(
-                cases,
-                dataclasses.replace(resolved, fim_layout=layout),
-                replay_seed,
-                pauses,
-                progress,
-            )
+            one = dataclasses.replace(resolved, fim_layout=layout)
+            make = server_asker if through_server else local_asker
+            with make(one, rests=pauses) as asker:
+                counts[layout] = _typed(cases, asker, replay_seed, layout, progress)
     print_remarks(console, resolved)
     for table in (prompt_table(counts), latency_table(counts), session_table(counts)):
         console.print(table)
     for line in typing_aims(counts[resolved.fim_layout]):
         console.print(line, highlight=False)
     if json_path is not None:
-        given = {"cases": len(cases), "seed": replay_seed, "pauses": pauses}
+        given = {
+            "cases": len(cases),
+            "seed": replay_seed,
+            "pauses": pauses,
+            "server": through_server,
+        }
         report = typing_object(given, counts)
         json_path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
 def _typed(
-    cases: list[EditCase],
-    resolved: settings.Settings,
-    seed: int,
-    rests: bool,
-    progress: Progress,
+    cases: list[EditCase], asker: Asker, seed: int, layout: str, progress: Progress
 ) -> TypingCounts:
     n_chars = sum(len(case.typed) for case in cases)
-    task = progress.add_task(f"Typing, {resolved.fim_layout}", total=n_chars)
-    with local_asker(resolved, rests=rests) as asker:
-        session = replay_typing(
-            cases, asker, seed=seed, progress=lambda n: progress.advance(task, n)
-        )
-        return count_typing(session, asker.statistics())
+    task = progress.add_task(f"Typing, {layout}", total=n_chars)
+    session = replay_typing(cases, asker, seed=seed, progress=lambda n: progress.advance(task, n))
+    return count_typing(session, asker.statistics())

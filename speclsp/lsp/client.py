@@ -53,8 +53,14 @@ def _ignore(_: object) -> None:
     """Drop what nobody asked to hear."""
 
 
+@dataclass(slots=True)
+class _Buffer:
+    version: int
+    text: str
+
+
 class ServerProcess:
-    """One language server process with one open document at a time.
+    """One language server process and its open documents, of which one is typed into.
 
     The callbacks run on the event loop: ``on_log`` for window/logMessage, ``on_message`` for
     window/showMessage, ``on_progress`` for work-done progress, ``on_state`` for the
@@ -78,9 +84,9 @@ class ServerProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._stderr_task: asyncio.Task[None] | None = None
         self._stderr: deque[str] = deque(maxlen=_STDERR_LINES_KEPT)
+        self._buffers: dict[str, _Buffer] = {}
         self._uri = ""
-        self._version = 0
-        self._text = ""
+        """The document that is typed into, empty for none."""
         self._listen()
 
     # --- life -----------------------------------------------------------------------------------
@@ -152,39 +158,56 @@ class ServerProcess:
     def open(self, path: Path, text: str, language_id: str = "python") -> None:
         """Open ``path`` with ``text`` in its buffer; a document opened before is closed."""
         self.close_document()
-        self._uri = path.resolve().as_uri()
-        self._version = 1
-        self._text = text
+        self.open_beside(path.resolve().as_uri(), text, language_id)
+
+    def open_beside(self, uri: str, text: str, language_id: str) -> None:
+        """Open a document beside those that are open, and type into it from now on."""
+        self._uri = uri
+        self._buffers[uri] = _Buffer(1, text)
         self._client.text_document_did_open(
-            types.DidOpenTextDocumentParams(
-                types.TextDocumentItem(self._uri, language_id, self._version, text)
-            )
+            types.DidOpenTextDocumentParams(types.TextDocumentItem(uri, language_id, 1, text))
         )
 
+    def go_to(self, uri: str) -> None:
+        """Type into another open document from now on."""
+        self._uri = uri
+
     def close_document(self) -> None:
-        """Close the open document, if any."""
-        if self._uri:
+        """Close the document that is typed into, if any."""
+        if self._buffers.pop(self._uri, None) is not None:
             self._client.text_document_did_close(
                 types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(self._uri))
             )
-            self._uri = ""
+        self._uri = ""
 
     def change(self, text: str) -> None:
         """Make ``text`` the buffer's whole text; only what differs is sent."""
-        edit = edit_between(self._text, text)
+        buffer = self._buffers[self._uri]
+        edit = edit_between(buffer.text, text)
         start, end = (
-            types.Position(*line_and_character(self._text, offset)) for offset in edit[:2]
+            types.Position(*line_and_character(buffer.text, offset)) for offset in edit[:2]
         )
         change = types.TextDocumentContentChangePartial(
             range=types.Range(start, end), text=edit.inserted
         )
-        self._version += 1
-        self._text = text
+        buffer.version += 1
+        buffer.text = text
         self._client.text_document_did_change(
             types.DidChangeTextDocumentParams(
-                types.VersionedTextDocumentIdentifier(version=self._version, uri=self._uri),
+                types.VersionedTextDocumentIdentifier(version=buffer.version, uri=self._uri),
                 [change],
             )
+        )
+
+    def change_folders(self, added: Path | None, removed: Path | None) -> None:
+        """Open a workspace folder, close another."""
+
+        def folders(path: Path | None) -> list[types.WorkspaceFolder]:
+            return [] if path is None else [types.WorkspaceFolder(path.as_uri(), path.name)]
+
+        event = types.WorkspaceFoldersChangeEvent(folders(added), folders(removed))
+        self._client.workspace_did_change_workspace_folders(
+            types.DidChangeWorkspaceFoldersParams(event)
         )
 
     def save(self) -> None:

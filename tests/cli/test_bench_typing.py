@@ -11,6 +11,7 @@ from case_folders import write_lines
 from click.testing import CliRunner, Result
 
 from speclsp.cli.bench import bench
+from speclsp.errors import EngineUnavailableError
 
 PREFIX = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n\n\n"
 
@@ -45,7 +46,9 @@ def test_typing_is_counted(cases: Path, tmp_path: Path) -> None:
     for words in ("behind a new line", "characters saved", "answered from memory", "(aim ≤ 2: "):
         assert words in result.output
     figures = json.loads(report.read_text())
-    assert figures["options"] == {"cases": 2, "seed": 0, "pauses": True}
+    assert figures["options"] == {
+        "cases": 2, "seed": 0, "pauses": True, "server": False,
+    }  # fmt: skip
     assert list(figures["layouts"]) == ["anchored", "plain"]
     for counts in figures["layouts"].values():
         assert counts["n_chars"] == len("def mul(a, b):\n    return") + len(" x + 1")
@@ -63,6 +66,27 @@ def test_one_layout_may_be_replayed_alone(cases: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "plain" in result.output
     assert "anchored" not in result.output
+
+
+@pytest.mark.real
+def test_a_server_process_answers_the_same_keys(cases: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    result = run("typing", cases, "--server", "--no-compare", "--json", report)
+    assert result.exit_code == 0, result.output
+    (counts,) = json.loads(report.read_text())["layouts"].values()
+    assert counts["n_chars"] == len("def mul(a, b):\n    return") + len(" x + 1")
+    assert counts["n_requests"] == counts["n_keys"] + counts["n_takes"] + counts["n_jumps"]
+    assert counts["evaluated"]["jump"]["most"] > 10
+    n_from = {name: one["n"] for name, one in counts["ms"].items()}
+    assert n_from["all"] == counts["n_requests"] == sum(n_from.values()) - n_from["all"]
+
+
+@pytest.mark.real
+def test_a_server_without_a_model_is_told(cases: Path, tmp_path: Path) -> None:
+    missing = tmp_path / "missing.gguf"
+    result = run("typing", cases, "--server", "--no-compare", "--model", missing)
+    assert isinstance(result.exception, EngineUnavailableError)
+    assert "missing.gguf" in result.exception.message
 
 
 @pytest.mark.real

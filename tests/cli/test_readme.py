@@ -69,7 +69,7 @@ def test_what_the_server_knows_beyond_lsp_is_told() -> None:
 
 
 def test_every_command_in_the_readme_exists() -> None:
-    for words in re.findall(r"`speclsp ((?:[a-z]+ ?)+)[`\s]", README):
+    for words in re.findall(r"`speclsp ((?:[a-z-]+ ?)+)[`\s]", README):
         known = [command for command in COMMANDS if (words.strip() + " ").startswith(command + " ")]
         assert known, words
 
