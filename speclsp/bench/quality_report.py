@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,6 +20,7 @@ from speclsp.bench.quality_scores import (
     defect_counts,
     estimates,
     score_sums,
+    score_values,
 )
 from speclsp.postprocess.defects import DefectKind
 
@@ -31,7 +33,8 @@ _NAMES: Final[Mapping[Score, str]] = {
     "shown": "requests with a suggestion, %",
 }
 _IN_PERCENT: Final = frozenset[Score](("exact", "exact_at_start", "saved", "shown"))
-_CHARTED: Final[tuple[Score, ...]] = ("saved", "exact", "shown", "defects")
+_GROUPED: Final[tuple[Score, ...]] = ("saved", "exact", "defects")
+_CHARTED: Final[tuple[Score, ...]] = ("saved", "exact", "defects")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +88,9 @@ def quality_table(compared: Comparison) -> Table:
         table.add_column(name, justify="right")
     table.add_column(f"{compared.ours.name} / {compared.baseline.name}", justify="right")
     for score in SCORES:
-        factor = 100.0 if score in _IN_PERCENT else 1.0
         table.add_row(
             _NAMES[score],
-            *(_written(one[score], factor) for one in compared.scores.values()),
+            *(_written(one[score], _factor(score)) for one in compared.scores.values()),
             _written(compared.ratios[score], 1.0),
         )
     return table
@@ -104,6 +106,28 @@ def defects_table(compared: Comparison) -> Table:
         counts.append(defect_counts(run.judged))
     for kind in counts[0]:
         table.add_row(kind.replace("_", " "), *(str(one[kind]) for one in counts))
+    return table
+
+
+def groups_table(compared: Comparison) -> Table:
+    """Return the scores of ours and the baseline apart by kind of edit and by language."""
+    table = Table(title="By kind of edit and by language", title_justify="left")
+    table.add_column("edits", no_wrap=True)
+    table.add_column("number", justify="right")
+    runs = (compared.ours, compared.baseline)
+    for score in _GROUPED:
+        for run in runs:
+            table.add_column(f"{_NAMES[score]}: {run.name}", justify="right")
+    for field in ("kind", "language_id"):
+        names = Counter(str(getattr(one.case, field)) for one in compared.ours.judged)
+        for name, n_cases in names.most_common():
+            parts = [
+                score_values([one for one in run.judged if getattr(one.case, field) == name])
+                for run in runs
+            ]
+            values = [_number(part[score], score) for score in _GROUPED for part in parts]
+            table.add_row(name or "–", str(n_cases), *values)
+        table.add_section()
     return table
 
 
@@ -159,7 +183,7 @@ def quality_object(options: dict[str, Any], compared: Comparison) -> dict[str, A
 
 
 def quality_chart(title: str, compared: Comparison) -> str:
-    """Return our way and the baseline as an SVG: per cent, or per 100."""
+    """Return our way and the baseline as an SVG, in per cent."""
     pairs = [(run.name, compared.scores[run.name]) for run in (compared.ours, compared.baseline)]
     return bar_chart(
         title,
@@ -170,8 +194,16 @@ def quality_chart(title: str, compared: Comparison) -> str:
 
 
 def _charted(scores: Mapping[Score, Estimate], score: Score) -> float:
-    value = scores[score].value * (100.0 if score in _IN_PERCENT else 1.0)
+    value = scores[score].value * _factor(score)
     return 0.0 if math.isnan(value) else value
+
+
+def _factor(score: Score) -> float:
+    return 100.0 if score in _IN_PERCENT else 1.0
+
+
+def _number(value: float, score: Score) -> str:
+    return "–" if math.isnan(value) else f"{_factor(score) * value:.1f}"
 
 
 def _costs(run: QualityRun) -> dict[str, float]:

@@ -47,6 +47,11 @@ def score_sums(judged: Sequence[JudgedCase]) -> Sums:
     return np.array([[_parts(case, score) for score in SCORES] for case in judged], dtype=float)
 
 
+def score_values(judged: Sequence[JudgedCase]) -> dict[Score, float]:
+    """Return every score without its interval; NaN where there is nothing to divide by."""
+    return dict(zip(SCORES, _ratios(score_sums(judged).sum(axis=0)).tolist(), strict=True))
+
+
 def estimates(sums: Sums, seed: int) -> dict[Score, Estimate]:
     """Return every score with its interval."""
     drawn = _drawn(sums, seed)

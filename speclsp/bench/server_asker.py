@@ -18,6 +18,7 @@ from speclsp.bench.asking import Answer
 from speclsp.bench.cases import EditCase
 from speclsp.errors import EngineUnavailableError
 from speclsp.lsp.client import InlineItem, ServerProcess
+from speclsp.lsp.text_difference import line_and_character
 from speclsp.request import (
     AnswerSource,
     EngineState,
@@ -67,17 +68,15 @@ class ServerAsker:
     def ask(self, case: EditCase, n_typed: int) -> Answer:
         """Send the text as it is now, and ask."""
         before = case.prefix + case.typed[:n_typed]
-        line_before = before.rpartition("\n")[2]
+        line, character = line_and_character(before, len(before))
         self._stats = self.statistics()
         self._server.go_to(_uri(case))
         started = time.perf_counter()
         self._server.change(before + case.suffix)
-        items = self._runner.run(
-            self._server.inline_completion(before.count("\n"), len(line_before))
-        )
+        items = self._runner.run(self._server.inline_completion(line, character))
         ms = 1000 * (time.perf_counter() - started)
         self._item = items[0] if items else None
-        answer = self._answer(line_before)
+        answer = self._answer(before[len(before) - character :])
         source, stats = _cost(self._stats, self.statistics())
         return dataclasses.replace(answer, ms=ms, source=source, stats=stats)
 

@@ -20,6 +20,7 @@ from speclsp.bench.quality_report import (
     compare,
     cost_table,
     defects_table,
+    groups_table,
     quality_aims,
     quality_chart,
     quality_object,
@@ -72,8 +73,8 @@ def quality_command(
         ours, *others = [_run(name, cases, one, stride, progress) for name, one in ways.items()]
     compared = compare(ours, others, replay_seed)
     print_remarks(console, resolved)
-    for table in (quality_table(compared), defects_table(compared), cost_table(compared)):
-        console.print(table)
+    for make in (quality_table, groups_table, defects_table, cost_table):
+        console.print(make(compared))
     for line in quality_aims(compared):
         console.print(line, highlight=False)
     if json_path is not None:
@@ -81,7 +82,7 @@ def quality_command(
         report = quality_object(said, compared)
         json_path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     if svg_path is not None:
-        title = f"Suggestions in {len(cases)} edits of {cases_path.parent.name}"
+        title = f"Suggestions in {len(cases)} edits, in per cent"
         svg_path.write_text(quality_chart(title, compared), encoding="utf-8")
 
 

@@ -14,6 +14,7 @@ from speclsp.bench.quality_replay import JudgedCase, JudgedPlace
 from speclsp.bench.quality_report import (
     QualityRun,
     compare,
+    groups_table,
     quality_aims,
     quality_chart,
     quality_object,
@@ -90,6 +91,10 @@ def test_the_baseline_is_the_one_that_saves_more() -> None:
     assert lines[0] == "characters saved: 2.00 (2.00 … 2.00) of better (aim ≥ 1.1: reached)"
     assert [line.endswith("reached)") for line in lines] == [True, False, False, True]
     assert quality_table(compared).row_count == len(SCORES)
+    groups = groups_table(compared)
+    assert [list(column.cells) for column in groups.columns[:4]] == [
+        ["–", "python"], ["1", "1"], ["60.0", "60.0"], ["30.0", "30.0"],
+    ]  # fmt: skip
     data = json.loads(json.dumps(quality_object({"stride": 4}, compared), allow_nan=False))
     assert data["ratios"]["exact"] == [None, None, None]
     assert data["runs"]["worse"]["cases"][0]["places"][0]["defects"] == ["broken_word"]
