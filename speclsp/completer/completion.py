@@ -20,6 +20,7 @@ from speclsp.completer.prompts import (
 )
 from speclsp.decoding.sampling import SamplingParams
 from speclsp.decoding.speculate import generate
+from speclsp.drafting.held_text import HeldText
 from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import DraftContext, TokenArray, TokenCorpus
@@ -147,7 +148,7 @@ def run_completion(
     prompt = bench.prompts.prompt(
         _question(request, prefix, settings, bench, n_predict, sources.chunks)
     )
-    context = _draft_context(request, len(typed), prompt, bench, sources)
+    context = _draft_context(request, typed, prompt, bench, sources)
     maker = TextMaker(
         words=bench.words,
         params=sampling_params(settings, request),
@@ -246,7 +247,7 @@ def _question(
 
 def _draft_context(
     request: CompletionRequest,
-    n_held_back: int,
+    typed: str,
     prompt: FimPrompt,
     bench: Workbench,
     sources: DraftSources,
@@ -255,13 +256,14 @@ def _draft_context(
         return DraftContext(prompt=prompt.tokens)
     tokenize = bench.words.vocabulary.tokenize
     before, after = bench.buffers.around(
-        request.uri, request.prefix, request.suffix, n_held_back, tokenize
+        request.uri, request.prefix, request.suffix, len(typed), tokenize
     )
     cost = bench.weights.verify_cost
     return DraftContext(
         prompt=prompt.tokens,
         prefix=before,
         suffix=after,
+        held=HeldText(typed.encode("utf-8", "replace"), bench.words.vocabulary.piece),
         buffers=(*bench.buffers.others(request.uri, tokenize), *sources.accepted),
         corpora=sources.corpora,
         statistics=sources.statistics,

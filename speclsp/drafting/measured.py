@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import index
 
 from speclsp.drafting.candidates import Candidate, TreeDrafter
+from speclsp.drafting.held_text import NOTHING_HELD
 from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, Drafter
 from speclsp.errors import DrafterError
 from speclsp.request import DrafterStats
@@ -24,6 +25,7 @@ class MeasuredDrafter:
         self.drafter = drafter
         self._branching = drafter if isinstance(drafter, TreeDrafter) else None
         self.name = drafter.name
+        self._held = NOTHING_HELD
         self._reset()
 
     def _reset(self) -> None:
@@ -39,6 +41,7 @@ class MeasuredDrafter:
         self._reset()
         started = clock()
         self._n_begin_calls += 1
+        self._held = context.held
         try:
             self.drafter.begin(context)
         except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
@@ -57,7 +60,9 @@ class MeasuredDrafter:
             self._drop("draft", error)
             draft = NO_DRAFT
         self._s_draft += clock() - started
-        return draft
+        # What was drawn at random may not be chosen from: the output's law would change.
+        is_admitted = draft.distributions or self._held.admits(generated, draft.tokens)
+        return draft if is_admitted else NO_DRAFT
 
     def candidates(
         self, generated: Sequence[int], n_max: int, n_min_match: int, n_vocab: int, clock: Clock
@@ -69,7 +74,12 @@ class MeasuredDrafter:
         self._n_draft_calls += 1
         try:
             found = self._branching.candidates(generated, n_max, n_min_match)
-            candidates = [candidate for candidate in found if _is_usable(candidate, n_max, n_vocab)]
+            candidates = [
+                candidate
+                for candidate in found
+                if _is_usable(candidate, n_max, n_vocab)
+                and self._held.admits(generated, candidate.tokens)
+            ]
         except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
             self._drop("candidates", error)
             candidates = []

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speclsp.drafting.distribution import Distribution, DraftSampling
+from speclsp.drafting.held_text import NOTHING_HELD, HeldText
 from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
 from speclsp.drafting.verify_curve import VerifyCurve
 
@@ -57,6 +58,8 @@ class DraftContext:
     """What verifying a draft costs by its size; None where it was not measured."""
     tree_curve: VerifyCurve | None = None
     """The same for trees with branches, which cost a little more; None as above."""
+    held: HeldText = NOTHING_HELD
+    """What the output has to begin with: what was typed, and is left out of the prompt."""
     n_vocab: int = 0
     """Size of the target's vocabulary: token ids are below it.  The decoding loop fills it in."""
     n_branches: int = 1
