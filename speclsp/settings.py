@@ -208,7 +208,7 @@ class Settings:
         0,
         "prompt",
         "Most prompt tokens that a request at a new place waits for; the rest of the prompt is "
-        "laid out in idle time. 0 takes three tenths of `n_prompt`.",
+        "laid out in idle time. 0 takes 35 % of `n_prompt`.",
     )
     fim_layout: FimLayout = _setting(
         "anchored",

@@ -19,7 +19,7 @@ from speclsp.fim.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 MAX_DOCUMENTS = 256
 """Documents whose places are remembered."""
 
-_JUMP_SHARE: Final = 0.3
+_JUMP_SHARE: Final = 0.35
 """Share of a prompt that a request at a new place waits for where the settings leave it open."""
 
 

@@ -105,7 +105,8 @@ def _session_lines(stats: SessionStats) -> list[str]:
     lines = [
         (
             f"requests = {stats.n_requests} ({stats.n_completions} with text, "
-            f"{stats.n_empty} empty, {stats.n_withheld} withheld, {stats.n_cancelled} cancelled, {stats.n_failed} failed), "
+            f"{stats.n_empty} empty, {stats.n_withheld} withheld, "
+            f"{stats.n_cancelled} cancelled, {stats.n_failed} failed), "
             f"suggestions shown = {stats.n_shown}, accepted = {stats.n_accepted_items} "
             f"(in part {stats.n_partially_accepted}), "
             f"characters accepted = {stats.n_chars_accepted}"

@@ -160,7 +160,8 @@ def test_the_block_has_everything():
     )
     assert report_lines(stats) == [
         (
-            "requests = 14 (12 with text, 1 empty, 0 withheld, 0 cancelled, 1 failed), suggestions shown = 9, "
+            "requests = 14 (12 with text, 1 empty, 0 withheld, 0 cancelled, 1 failed), "
+            "suggestions shown = 9, "
             "accepted = 4 (in part 2), characters accepted = 77"
         ),
         "model = coder, draft model = tiny, n_ctx = 4096, layers per device: CUDA0 28, CPU 1",
