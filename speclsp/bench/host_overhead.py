@@ -1,7 +1,7 @@
 """Measures what the host adds to llama_decode: everything between the decodes of a generation.
 
-That is drafting, verifying, sampling, stop rules, rolling back, filling the batch and reading the
-logits.  The aim is at most 0.3 ms per step; what is above it is profiled.
+That is drafting, verifying, sampling, scoring what was emitted, stop rules, rolling back, filling
+the batch and reading the logits.  The aim is at most 0.3 ms per step; what is above it is profiled.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from speclsp.decoding.protocol import Logits, TreeTarget
 from speclsp.decoding.sampling import Sampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
+from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.calibration import Calibration
 from speclsp.drafting.merger import DraftMerger, MergeMode
 from speclsp.drafting.prompt_lookup import create as create_prompt_lookup
@@ -153,6 +154,7 @@ def measure_host_overhead(
             stop=lambda _token: False,
             interrupted=lambda: None,
             clock=perf_counter,
+            scores=TokenScores(),
         )
         marks = np.array(clock.marks, dtype=np.int64).reshape(-1, 2)
         n_steps = generation.stats.n_target_passes - 1

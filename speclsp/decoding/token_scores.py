@@ -9,10 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from speclsp.decoding.sampling import LogitRow, best_tokens
+
+_NEAR: Final = 16.0
+_FEW: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +69,16 @@ class TokenScores:
 
 
 def log_sum_exp(logits: LogitRow) -> float:
-    """Return ln Σ exp(logits); NaN where a logit is no number."""
+    """Return ln Σ exp(logits) for logits of shape [n_vocab]; NaN where a logit is no number.
+
+    Where few logits lie near the largest, as is usual, the others are left out: together they add
+    n_vocab · e^-16 at most, 0.02 for 150,000 tokens, and take ten times as long.
+    """
     best = float(logits.max())
     if not math.isfinite(best):
         return math.nan
-    # Shifted first, in float32: the sum lies in [1, n], and its error at a few parts in a million.
+    near = np.flatnonzero(logits > np.float32(best - _NEAR))
+    if near.size * _FEW < logits.size:
+        logits = logits[near]
+    # Shifted first, in float32: the sum is 1 or more, and its error a few parts in a million.
     return best + math.log(float(np.exp(logits - np.float32(best)).sum()))

@@ -35,6 +35,10 @@ def test_log_sum_exp() -> None:
     row = np.random.default_rng(1).normal(size=5000).astype(np.float32) * 9 + 300
     exact = math.log(np.exp(row.astype(np.float64) - 300).sum()) + 300
     assert log_sum_exp(row) == pytest.approx(exact, abs=1e-4)
+    sharp = np.random.default_rng(2).normal(size=150_000).astype(np.float32) * 2.5
+    sharp[7] = 22.0  # few come near it, and the others are left out
+    exact = math.log(np.exp(sharp.astype(np.float64)).sum())
+    assert log_sum_exp(sharp) == pytest.approx(exact, abs=0.001)
     masked = np.array([-np.inf, 2.0, -np.inf], dtype=np.float32)
     assert log_sum_exp(masked) == 2.0
     assert math.isnan(log_sum_exp(np.array([np.nan, 1.0], dtype=np.float32)))
