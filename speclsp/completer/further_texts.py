@@ -14,7 +14,13 @@ from dataclasses import dataclass
 
 from speclsp.decoding.forks import Fork, ForkCounts, best_rivals, grow_forks
 from speclsp.decoding.protocol import Target, fork_target
-from speclsp.decoding.sampling import Sampler, SamplingParams, SeededSampler, make_sampler
+from speclsp.decoding.sampling import (
+    RedrawingSampler,
+    Sampler,
+    SamplingParams,
+    SeededSampler,
+    make_sampler,
+)
 from speclsp.decoding.token_scores import Rival, TokenScores
 from speclsp.engine.models import Words
 from speclsp.errors import DecodeError
@@ -83,7 +89,7 @@ class TextMaker:
         """The tokens that end a text."""
         return self.words.vocabulary.end_tokens | self.words.family.end_tokens
 
-    def _healing(self, sampler: Sampler) -> Sampler:
+    def _healing(self, sampler: RedrawingSampler) -> Sampler:
         if not self.typed:
             return sampler
         return HealingSampler(sampler, self.words.prefixes, self.words.vocabulary, self.typed)

@@ -60,6 +60,13 @@ class Sampler(Protocol):
         """Return the token that follows, given its logits, shape [n_vocab]."""
 
 
+class RedrawingSampler(Sampler, Protocol):
+    """A sampler that can choose once more, from fewer tokens, without a new random number."""
+
+    def sample_again(self, row: LogitRow) -> int:
+        """Return what :meth:`sample` would have returned for ``row`` instead of the last one."""
+
+
 @runtime_checkable
 class RandomSampler(Sampler, Protocol):
     """A sampler that draws at random, and can do so step by step, as sampled drafts need it."""
@@ -86,6 +93,10 @@ class GreedySampler:
         """Return the token that follows, given its logits, shape [n_vocab]."""
         return int(row.argmax())
 
+    def sample_again(self, row: LogitRow) -> int:
+        """Return what :meth:`sample` would have returned for ``row`` instead of the last one."""
+        return int(row.argmax())
+
 
 class SeededSampler:
     """Draws from the filtered distribution, one random number per token."""
@@ -101,6 +112,10 @@ class SeededSampler:
     def sample(self, row: LogitRow) -> int:
         """Return the token that follows, given its logits, shape [n_vocab]."""
         self.number = int(self._generator.random_raw())
+        return self.sample_again(row)
+
+    def sample_again(self, row: LogitRow) -> int:
+        """Return what :meth:`sample` would have returned for ``row`` instead of the last one."""
         return draw(*candidates(row, self.params), self.number)
 
     def distribution(self, row: LogitRow) -> Distribution:

@@ -23,7 +23,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from speclsp.decoding.sampling import LogitRow, Sampler
+from speclsp.decoding.sampling import LogitRow, RedrawingSampler
 from speclsp.fim.protocol import Vocabulary
 
 _N_BYTES_MAX = 96
@@ -129,7 +129,11 @@ class HealingSampler:
     """
 
     def __init__(
-        self, sampler: Sampler, prefixes: TokenPrefixes, vocabulary: Vocabulary, text: str
+        self,
+        sampler: RedrawingSampler,
+        prefixes: TokenPrefixes,
+        vocabulary: Vocabulary,
+        text: str,
     ) -> None:
         self._sampler = sampler
         self._prefixes = prefixes
@@ -186,7 +190,8 @@ class HealingSampler:
         row = self.chosen_by = row.copy()
         for _ in range(_N_REFUSED_MAX):
             row[token] = -np.inf
-            token = self._sampler.sample(row)
+            # By the same random number: one is drawn for each token that is emitted.
+            token = self._sampler.sample_again(row)
             if not self._moves_the_cut(token):
                 break
         return token

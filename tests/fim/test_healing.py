@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted_models import ByteVocabulary
 
-from speclsp.decoding.sampling import GreedySampler, SamplingParams, make_sampler
+from speclsp.decoding.sampling import (
+    GreedySampler,
+    SamplingParams,
+    SeededSampler,
+    make_sampler,
+)
 from speclsp.fim.healing import HealingSampler, TokenPrefixes, held_back
 
 
@@ -137,6 +142,22 @@ def test_whatever_the_logits_the_typed_text_comes_first(typed, seed):
         if len(said) >= len(typed.encode()):
             break
     assert said.startswith(typed.encode())
+
+
+def test_a_refused_token_costs_no_random_number():
+    vocabulary = PieceVocabulary("Fran", "France", "ce", "con")
+    sampling = SamplingParams(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, seed=5)
+    plain, own = SeededSampler(sampling), SeededSampler(sampling)
+    sampler = HealingSampler(own, TokenPrefixes(vocabulary), vocabulary, "Fran")
+    row = np.full(vocabulary.n_tokens, -30.0, dtype=np.float32)
+    row[vocabulary.tokenize("Fran")] = 9.0
+    assert vocabulary.piece(sampler.sample(row)) == b"Fran"
+    row[vocabulary.tokenize("Fran")] = -30.0
+    row[vocabulary.tokenize("ce")], row[vocabulary.tokenize("con")] = 9.0, 4.0
+    assert vocabulary.piece(sampler.sample(row)) == b"con"
+    for _ in range(2):
+        plain.sample(row)
+    assert own.number == plain.number
 
 
 @given(st.binary(min_size=1, max_size=6))
