@@ -30,7 +30,7 @@ _ASSIGNED: Final = re.compile(
 _LISTED: Final = re.compile(rf"[\"'`][ \t]*,[ \t]*{_QUOTED}")
 """``("api_key", "…")``: the next string may as well be another name, so it has to look random."""
 
-_OPEN: Final = re.compile(rf"{_CLOSED}{_TYPE}(?:=>|:=|[=:])[ \t]*\(?[ \t]*\\?[ \t]*\n")
+_OPEN: Final = re.compile(rf"[\"'`\]]{{0,3}}[ \t]*{_TYPE}(?:=>|:=|[=:])[ \t]*\(?[ \t]*\\?[ \t]*\n")
 """An assignment whose value begins on the next line."""
 _ALONE: Final = re.compile(rf"[ \t]*{_QUOTED}(?P=quote)[ \t]*[,;)}}\]]*[ \t]*(?=\n|\Z)")
 _BARE_ALONE: Final = re.compile(r"[ \t]+(?:-[ \t]+)?(?P<value>[^\s\"'`]+)[ \t]*(?=\n|\Z)")
@@ -69,12 +69,21 @@ def named_secrets(text: str, name: TellingName, kind: TextKind) -> list[Span]:
     """Return the literals that are given to a name: on its line, or alone on the next one."""
     for pattern, is_secret in ((_ASSIGNED, _test(name.kind)), (_LISTED, is_key)):
         found = pattern.match(text, name.end)
-        if found is not None:
+        if found is not None and not _closes(text, name, found):
             return [Span(*found.span("value"))] if is_secret(found["value"]) else []
     opened = _OPEN.match(text, name.end)
     if opened is not None:
         return _on_next_line(text, opened.end(), name.kind)
     return _bare(text, name, kind)
+
+
+def _closes(text: str, name: TellingName, found: re.Match[str]) -> bool:
+    """Whether the quote behind a name ends the string that the name stands in."""
+    quote = found["quote"]
+    if quote in text[name.end : found.start("quote")]:
+        return False
+    line_start = text.rfind("\n", 0, name.start) + 1
+    return text.count(quote, line_start, name.start) % 2 == 1
 
 
 def _on_next_line(text: str, start: int, kind: NameKind) -> list[Span]:

@@ -108,7 +108,7 @@ TOKEN_PATTERNS: Final = (
         r"([^\s&;\"'`<>{}$%]{4,}(?:%[0-9A-Fa-f]{2}[^\s&;\"'`<>{}$%]*)*)",
     ),
     _row(
-        "connection string",
+        "password in a connection string",
         "password= pwd= accountkey= sharedaccesskey=",
         r"(?i:password|pwd|accountkey|sharedaccesskey)\s?=\s?([^;\s\"'`]+)(?=;|\"|'|`)",
     ),

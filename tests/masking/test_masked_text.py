@@ -21,6 +21,8 @@ parser.add_argument("--password", help="The password of the database.")
 "enter_password": "Enter your password",
 password = os.environ["DB_PASSWORD"]
 password = f"{password}"
+print(f"password={password!r}")
+Wait for the "password:" prompt, and then "send" it.
 DATABASE_URL = "postgresql://localhost:5432/app"
 url = f"https://{user}:{password}@{host}/"
 api_key = settings.api_key
@@ -49,6 +51,11 @@ MIIBszCCAVmgAwIBAgIUQ0jZ
 @pytest.mark.parametrize("name", ["a.py", "a.yml"])
 def test_a_harmless_line_stays(line: str, name: str) -> None:
     assert masked(line + "\n", name) == line + "\n"
+
+
+def test_a_parameter_and_the_docstring_below_it_are_no_assignment() -> None:
+    text = 'def store(self, username, password):\n    """Creates a file."""\n'
+    assert masked(text, "a.py") == text
 
 
 def test_letters_whose_lower_case_is_longer_shift_nothing() -> None:
