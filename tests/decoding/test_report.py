@@ -262,3 +262,35 @@ def test_what_idle_time_evaluated_stands_apart() -> None:
     assert not [line for line in report_lines(SessionStats()) if "idle" in line]
     lines = report_lines(SessionStats(n_idle_evaluated=512))
     assert "idle time = 512 prompt tokens evaluated, beside the sums below" in lines
+
+
+def test_what_the_model_was_spared_has_lines_of_its_own() -> None:
+    stats = SessionStats(
+        n_memory=7,
+        n_filtered=2,
+        n_gone_on=3,
+        n_prefetches=4,
+        n_prefetches_used=1,
+        prefetch=RequestStats(n_prompt_evaluated=50, n_predicted=60),
+    )
+    block = "\n".join(report_lines(stats))
+    assert (
+        "without the model = 7 from memory, 2 filtered; "
+        "generations that went on for a newer request = 3" in block
+    )
+    assert (
+        "prefetches = 4 (1 used), 50 prompt tokens evaluated, 60 tokens predicted, "
+        "beside the sums below" in block
+    )
+    assert "without the model" not in "\n".join(report_lines(SessionStats()))
+
+
+def test_a_completion_without_the_model_has_a_short_line() -> None:
+    result = CompletionResult(
+        completion_id="7",
+        text="abc",
+        finish_reason="stop",
+        stats=RequestStats(ms_total=0.25),
+        source="memory",
+    )
+    assert request_line(result) == "completion 7: by memory, 3 characters in 0.25 ms"

@@ -159,3 +159,24 @@ def test_a_snapshot_does_not_change_later():
     recorder.add(result(stats=passes(n_predicted=5)))
     recorder.loaded(model="n", draft_model="", layers={"CUDA0": 3}, n_ctx=64)
     assert (before.n_requests, before.totals.n_predicted, before.layers) == (0, 0, {"CPU": 3})
+
+
+def test_what_the_model_was_spared_is_counted_apart() -> None:
+    recorder = SessionRecorder()
+    spared = {"completion_id": "x", "finish_reason": "stop"}
+    memory = CompletionResult(
+        text="abc", stats=RequestStats(ms_total=0.5), source="memory", **spared
+    )
+    recorder.add(memory)
+    recorder.add(CompletionResult(text="", stats=RequestStats(), source="filter", **spared))
+    recorder.gone_on()
+    recorder.spent_in_vain(RequestStats(n_predicted=5))
+    recorder.prefetched(RequestStats(n_predicted=7))
+    recorder.prefetch_used()
+    stats = recorder.snapshot(state="ready")
+    assert (stats.n_requests, stats.n_completions, stats.n_empty) == (2, 1, 1)
+    assert (stats.n_memory, stats.n_filtered, stats.n_gone_on) == (1, 1, 1)
+    assert (stats.n_prefetches, stats.n_prefetches_used) == (1, 1)
+    assert (stats.totals.n_predicted, stats.prefetch.n_predicted) == (5, 7)
+    assert (stats.latency["memory"].n, stats.latency["memory"].p50) == (1, 0.5)
+    assert "total" not in stats.latency

@@ -96,3 +96,12 @@ def test_drained_is_when_the_last_job_was_done():
     queue.put_idle("warm", "idle")
     thread.join()
     assert not queue.wait_drained(0)
+
+
+def test_a_documents_jobs_can_be_taken_back():
+    queue = FairQueue()
+    for document, job in (("a", 1), ("b", 2), ("a", 3)):
+        queue.put(document, job, supersede=False)
+    assert queue.take("a") == [1, 3]
+    assert queue.take("a") == []
+    assert queue.get(0) == 2

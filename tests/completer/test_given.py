@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from typed_requests import request_at, result_of
+
+from speclsp.completer.given import MAX_GIVEN, MAX_WHOLE, GivenSuggestions
+from speclsp.recall.answers import answers_of, rest_of
+from speclsp.recall.place import N_CHARS
+from speclsp.request import Alternative
+
+
+def test_a_rest_is_learned_as_what_it_is_the_rest_of() -> None:
+    (answer,) = answers_of(request_at("¦"), result_of("abcdef"), now=0)
+    rest = rest_of(answer, request_at("ab¦"))
+    assert rest is not None
+    given = GivenSuggestions()
+    result = result_of(rest.text, completion_id="second")
+    given.add(request_at("ab¦"), result, rest)
+    found = given.get("second")
+    assert found is not None
+    assert (found.text, found.said_before, found.learned_id) == ("cdef", "ab", "first")
+    assert (found.request.prefix, found.learned_request.prefix) == ("ab", "")
+
+
+def test_alternatives_have_ids_of_their_own() -> None:
+    given = GivenSuggestions()
+    other = Alternative(completion_id="other", text="xyz", n_replaced=2, mean_logprob=None)
+    given.add(request_at("¦"), result_of("abc", alternatives=(other,)), None)
+    found = given.get("other")
+    assert found is not None
+    assert (found.text, found.n_replaced, found.learned_id) == ("xyz", 2, "other")
+
+
+def test_memory_is_bounded() -> None:
+    given = GivenSuggestions()
+    long = "x" * 3 * N_CHARS
+    for n in range(MAX_GIVEN + 1):
+        given.add(request_at(f"{long}¦{long}"), result_of("a", completion_id=str(n)), None)
+    assert given.get("0") is None
+    kept = [given.get(str(n)) for n in range(1, MAX_GIVEN + 1)]
+    assert [k is not None and k.is_whole for k in kept].count(True) == MAX_WHOLE
+    assert kept[0] is not None
+    assert len(kept[0].request.prefix) == len(kept[0].learned_request.suffix) == N_CHARS
+    assert kept[-1] is not None
+    assert kept[-1].is_whole
