@@ -220,7 +220,7 @@ class Settings:
     cache_ram: _NonNegative = _setting(
         512,
         "prompt",
-        "Most MiB of saved KV states, by which going back to a file or place evaluates nothing; "
+        "Most MiB of saved KV states of a model, by which going back to a file or place evaluates nothing; "
         "0 saves none.",
         scope="engine",
     )

@@ -22,6 +22,9 @@ MAX_DOCUMENTS = 256
 _JUMP_SHARE: Final = 0.35
 """Share of a prompt that a request at a new place waits for where the settings leave it open."""
 
+_N_IDLE_CHUNK: Final = 128
+"""Most tokens of a decode in idle time: what an interrupted one has done is lost."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkSource:
@@ -130,7 +133,7 @@ class Prompts:
     def _evaluate(self, tokens: Sequence[int], interrupted: Callable[[], bool]) -> bool:
         """Fill the target's cache with a prompt; whether it holds all of it."""
         target = self._target
-        n_chunk = min(target.n_ubatch, target.n_batch)
+        n_chunk = min(target.n_ubatch, target.n_batch, _N_IDLE_CHUNK)
         n_cached = common_prefix_length(target.cached, tokens)
         target.truncate(n_cached)
         while n_cached < len(tokens):

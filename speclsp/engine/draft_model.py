@@ -14,6 +14,7 @@ from speclsp.decoding.sampling import LogitRow
 from speclsp.drafting.distribution import Distribution, DraftSampling
 from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext
 from speclsp.engine.draft_translation import TranslatingDrafter, replacement_pairs
+from speclsp.engine.kv_states import KvStates
 from speclsp.engine.params import draft_params
 from speclsp.engine.vocabulary_check import SpelledVocabulary, check_vocabularies
 from speclsp.errors import DecodeError, ModelLoadError, SettingsError, VocabularyMismatchError
@@ -49,7 +50,8 @@ class DraftModelDrafter:
     for what it is, since that would change the output's law: ``n_min`` counts no drawn tokens.
 
     Its KV cache follows the request: what it shares with the last one, and the draft tokens that
-    were accepted, are never evaluated again.
+    were accepted, are never evaluated again; other documents' prompts are saved in
+    ``n_state_bytes`` at most.
     """
 
     name = "draft"
@@ -65,8 +67,10 @@ class DraftModelDrafter:
         end_tokens: frozenset[int] = frozenset(),
         sampling: DraftSamplingMode = "argmax",
         log: Log | None = None,
+        n_state_bytes: int = 0,
     ) -> None:
         self._model = model
+        self._states = KvStates(model, n_state_bytes)
         self._draws = sampling == "sampled"
         self._sampling: DraftSampling | None = None
         self._n_max = n_max
@@ -161,6 +165,8 @@ class DraftModelDrafter:
         model = self._model
         if any(token >= self._n_ids for token in text[self._n_in_step :]):
             return None
+        if self._n_in_step == 0:
+            self._states.prepare(text[: self._n_prompt])
         n_kept = self._n_in_step
         for cached, wanted in zip(model.cached[n_kept:], text[n_kept:], strict=False):
             if cached != wanted:
@@ -238,6 +244,7 @@ def load_draft_model(
         end_tokens=own_vocabulary.end_tokens if translated_for else vocabulary.end_tokens,
         sampling=settings.draft_sampling,
         log=log,
+        n_state_bytes=settings.cache_ram << 20,
     )
     if translated_for is None:
         own_vocabulary.close()

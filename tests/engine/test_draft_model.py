@@ -146,6 +146,16 @@ def test_the_next_request_keeps_what_it_shares() -> None:
     assert model.evaluated == [(3, 9)]  # the last token, for its logits
 
 
+def test_another_documents_prompt_comes_back() -> None:
+    drafter, model = scripted(n_vocab=300, n_ctx=256, n_state_bytes=1 << 20)
+    first, second = [1, *range(100)], [2, *range(100)]
+    for prompt, n_evaluated in ((first, 101), (second, 101), (first, 1), (second, 1)):
+        model.evaluated.clear()
+        drafter.begin(DraftContext(prompt=prompt))
+        drafter.draft([], 1)
+        assert len(model.evaluated) == n_evaluated
+
+
 def test_an_interrupt_between_micro_batches() -> None:
     drafter, model = scripted(n_ubatch=4, n_prompt=20)
     drafter.begin(DraftContext(prompt=[1] * 20))
