@@ -40,6 +40,7 @@ class DrafterChain:
         self._n_vocab = context.n_vocab
         self._winner = None
         for member in self._members:
+            member.start_anew()
             member.begin(context, self.clock)
 
     def propose(self, generated: Sequence[int], n_max: int) -> DraftTree:

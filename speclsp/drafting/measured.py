@@ -26,9 +26,10 @@ class MeasuredDrafter:
         self._branching = drafter if isinstance(drafter, TreeDrafter) else None
         self.name = drafter.name
         self._held = NOTHING_HELD
-        self._reset()
+        self.start_anew()
 
-    def _reset(self) -> None:
+    def start_anew(self) -> None:
+        """Begin a request's counts and times; a drafter that had failed gets a new chance."""
         self.failure: DrafterError | None = None
         self._n_begin_calls = self._n_draft_calls = self._n_accept_calls = 0
         self._n_drafts = self._n_accepted_drafts = self._n_drafted = self._n_accepted = 0
@@ -37,8 +38,7 @@ class MeasuredDrafter:
         self._s_begin = self._s_draft = self._s_accept = 0.0
 
     def begin(self, context: DraftContext, clock: Clock) -> None:
-        """Start a request: counts start at 0, and a drafter that had failed gets a new chance."""
-        self._reset()
+        """Let the drafter begin the request that was started."""
         started = clock()
         self._n_begin_calls += 1
         self._held = context.held

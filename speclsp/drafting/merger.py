@@ -9,7 +9,8 @@ from speclsp.drafting.calibration import Calibration
 from speclsp.drafting.candidates import Candidate, TreeDrafter, candidate_of
 from speclsp.drafting.draft_gain import DraftGain
 from speclsp.drafting.draft_length import COST_PER_DRAFT_TOKEN
-from speclsp.drafting.draft_size import best_size, least_path, least_useful_match
+from speclsp.drafting.draft_limits import DraftLimits
+from speclsp.drafting.draft_size import best_size
 from speclsp.drafting.measured import MeasuredDrafter
 from speclsp.drafting.pass_times import DraftRest, PassTimes
 from speclsp.drafting.proposer import chain_tree, node_depths
@@ -73,33 +74,22 @@ class DraftMerger:
         self._mode = mode
         self._p_split = p_split
         self._n_max = n_max
+        self._limits = DraftLimits(calibration, n_max)
         self._times = PassTimes()
         self._rest = DraftRest()
         self._n_proposals = 0
         self._owners: dict[str, str] = {}
         self._drawn: tuple[MeasuredDrafter, Draft] | None = None
-        self._take_costs(DraftContext(prompt=()))
-        self._start_anew()
+        self._start_anew(DraftContext(prompt=()))
 
-    def _start_anew(self) -> None:
+    def _start_anew(self, context: DraftContext) -> None:
+        self._context = context
+        self._has_begun = False
         self._n_generated = 0
         self._trie: CandidateTrie | None = None
         self._tree = NO_TREE
-        self._pass_cost: float | None = None
+        self._pass_cost: tuple[float, float] | None = None
         self._last_size = 0
-
-    def _take_costs(self, context: DraftContext) -> None:
-        self._curve = context.verify_curve or straight_curve(COST_PER_DRAFT_TOKEN)
-        self._tree_curve = context.tree_curve or self._curve
-        self._n_vocab = context.n_vocab
-        self._n_branches = 1 if self._mode == "chain" else context.n_branches
-        self._least_path = least_path(self._curve, self._n_max)
-        self._least_tree_path = least_path(self._tree_curve, self._n_max)
-        curves = [self._curve, self._tree_curve] if self._n_branches > 1 else [self._curve]
-        overhead = self._times.overhead if self._mode == "auto" else 0.0
-        self._n_min_match = min(
-            least_useful_match(self._calibration, curve, self._n_max, overhead) for curve in curves
-        )
 
     @property
     def failures(self) -> tuple[DrafterError, ...]:
@@ -108,28 +98,37 @@ class DraftMerger:
         return tuple(member.failure for member in members if member.failure is not None)
 
     def begin(self, context: DraftContext) -> None:
-        """Start a request: counts start at 0, and drafters that had failed get a new chance."""
-        self._start_anew()
-        self._take_costs(context)
+        """Start a request: counts start at 0, and drafters that had failed get a new chance.
+
+        The drafters begin when they are first asked: while drafting rests, they are not.
+        """
+        self._start_anew(context)
         self._times.begin()
         for member in self._members.values():
-            member.begin(context, self.clock)
+            member.start_anew()
 
     def propose(self, generated: Sequence[int], n_max: int) -> DraftTree:
         """Return what is expected to emit most tokens per time; often that is nothing."""
+        if self._rest.rests():
+            # Nothing else: a resting drafter must cost nothing where a token takes little time.
+            self._rest.rest()
+            self._tree = NO_TREE
+            return NO_TREE
         started = self.clock()
         self._times.ended(started)
         self._learn(generated)
-        if self._mode == "auto" and self._rest.rests():
-            self._times.started(self.clock(), 1.0)
+        if self._rest.rests():
             return NO_TREE
+        if not self._has_begun:
+            self._begin_drafters()
+        begun = self.clock()
         plan = self._best_plan(generated, min(n_max, self._n_max))
         self._tree = plan.tree
         ended = self.clock()
         self._times.started(ended, plan.ratio)
         if self._trie is not None:
-            self._times.drafted(ended - started)
-        self._pass_cost = plan.ratio + self._times.in_passes(ended - started)
+            self._times.drafted(ended - begun)
+        self._pass_cost = (plan.ratio, self._times.in_passes(ended - started))
         return plan.tree
 
     def accept(self, path: Sequence[int]) -> None:
@@ -149,13 +148,26 @@ class DraftMerger:
         """Counts and times since the last :meth:`begin`, by drafter name."""
         return {name: member.stats() for name, member in self._members.items()}
 
+    def _begin_drafters(self) -> None:
+        self._has_begun = True
+        context = self._context
+        self._curve = context.verify_curve or straight_curve(COST_PER_DRAFT_TOKEN)
+        self._tree_curve = context.tree_curve or self._curve
+        self._n_vocab = context.n_vocab
+        self._n_branches = 1 if self._mode == "chain" else context.n_branches
+        curves = (self._curve, self._tree_curve) if self._n_branches > 1 else (self._curve,)
+        self._limits.take(curves, self._times.overhead if self._mode == "auto" else 0.0)
+        for member in self._members.values():
+            member.begin(context, self.clock)
+
     def _learn(self, generated: Sequence[int]) -> None:
         """Learn from what was emitted since the last proposal."""
         emitted = generated[self._n_generated :]
         self._n_generated = len(generated)
         self._tree = NO_TREE
         if self._pass_cost is not None:
-            self._rest.count(len(emitted), self._pass_cost)
+            if self._mode == "auto":
+                self._rest.count(len(emitted), *self._pass_cost)
             self._pass_cost = None
         if self._trie is not None:
             self._trie.learn(emitted)
@@ -192,7 +204,7 @@ class DraftMerger:
     def _branching_groups(self, generated: Sequence[int], n_max: int) -> Groups:
         self._n_proposals += 1
         self._drawn = None
-        n_min = 1 if self._n_proposals % _PROBE_EVERY == 0 else self._n_min_match
+        n_min = 1 if self._n_proposals % _PROBE_EVERY == 0 else self._limits.n_min_match
         groups: Groups = []
         for member in self._branching:
             found = member.candidates(generated, n_max, n_min, self._n_vocab, self.clock)
@@ -222,10 +234,12 @@ class DraftMerger:
         trie = self._trie = CandidateTrie(groups, self._calibration)
         plans: list[_Plan] = []
         if self._n_branches == 1 or self._mode != "tree":
-            plans.append(self._grown(trie, n_max, 1, self._curve, self._least_path))
+            plans.append(self._grown(trie, n_max, 1, self._curve, self._limits.least_paths[0]))
         if self._n_branches > 1:
             plans.append(
-                self._grown(trie, n_max, self._n_branches, self._tree_curve, self._least_tree_path)
+                self._grown(
+                    trie, n_max, self._n_branches, self._tree_curve, self._limits.least_paths[1]
+                )
             )
         return max(plans, key=lambda plan: plan.rate)
 

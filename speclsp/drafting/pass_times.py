@@ -9,8 +9,13 @@ _MEMORY: Final = 32.0
 
 _WINDOW: Final = 48
 """Passes over which gain and cost are compared."""
+_MOST_LOSS: Final = 4.0
+"""Passes without a draft that may be lost before the window is over."""
+_SHARE: Final = 0.01
+"""Share of the time that look-ups may take where they gain nothing."""
 _FIRST_REST: Final = 32
-_LONGEST_REST: Final = 512
+_LONGEST_UNLUCKY_REST: Final = 512
+_LONGEST_REST: Final = 4096
 
 
 class PassTimes:
@@ -60,35 +65,41 @@ class PassTimes:
 
 
 class DraftRest:
-    """Lets drafting rest where it cost more than it gained, each time longer.
+    """Lets drafting rest where it cost more than it gained.
 
-    A pass that emits n tokens is worth n passes without a draft; it costs its own time and the
-    drafters', both in units of T(1).
+    A pass that emits n tokens is worth n passes without a draft.  What it takes has two parts, in
+    units of T(1): its own time, in which a draft that was wrong shows, and the drafters'.  The
+    first is a matter of luck, so after a loss drafting rests twice as long as the time before.
+    The second is certain, so drafting rests until it is a small share of the time.
     """
 
     def __init__(self) -> None:
         self._n_passes = 0
         self._gain = 0.0
+        self._drafting = 0.0
         self._n_left = 0
         self._next_rest = _FIRST_REST
 
     def rests(self) -> bool:
         """Whether to draft nothing in the coming pass."""
-        if self._n_left == 0:
-            return False
-        self._n_left -= 1
-        return True
+        return self._n_left > 0
 
-    def count(self, n_emitted: int, cost: float) -> None:
-        """Count a pass that was drafted for, if only to find nothing."""
+    def rest(self) -> None:
+        """Note a pass without drafting."""
+        self._n_left -= 1
+
+    def count(self, n_emitted: int, passing: float, drafting: float) -> None:
+        """Count a pass that was drafted for, if only to find nothing, by what it took."""
         self._n_passes += 1
-        self._gain += n_emitted - cost
-        if self._n_passes < _WINDOW:
+        self._gain += n_emitted - passing - drafting
+        self._drafting += drafting
+        if self._n_passes < _WINDOW and self._gain > -_MOST_LOSS:
             return
         if self._gain < 0.0:
-            self._n_left = self._next_rest
-            self._next_rest = min(2 * self._next_rest, _LONGEST_REST)
+            certain = min(self._drafting, -self._gain)
+            self._n_left = min(max(self._next_rest, int(certain / _SHARE)), _LONGEST_REST)
+            self._next_rest = min(2 * self._next_rest, _LONGEST_UNLUCKY_REST)
         else:
             self._next_rest = _FIRST_REST
         self._n_passes = 0
-        self._gain = 0.0
+        self._gain = self._drafting = 0.0

@@ -121,8 +121,9 @@ NO_TREE = DraftTree()
 class Drafter(Protocol):
     """Proposes tokens.  Its three calls all happen on the engine's thread.
 
-    ``begin`` once per request, then ``draft`` before each target pass, and ``accept`` after each
-    pass in which a draft of this drafter was verified.
+    ``begin`` at most once per request, before its first ``draft``; then ``draft`` before target
+    passes, and ``accept`` after each pass in which a draft of this drafter was verified.  While
+    drafting rests, nothing is called.
     """
 
     @property

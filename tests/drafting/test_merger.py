@@ -363,6 +363,23 @@ class TestCosts:
         assert n_asked("chain") == 400
         assert 50 < n_asked("auto") < 300
 
+    def test_while_it_rests_drafters_do_not_even_begin(self) -> None:
+        clock = Clock()
+        drafter = Branching(Candidate([2], "", 40))
+        slow = Repeating([], "slow", clock, seconds=0.5)
+        merger = merged(drafter, slow, mode="auto")
+        merger.clock = clock
+        n_begun = []
+        for _ in range(40):
+            merger.begin(DraftContext(prompt=(0,), verify_curve=FREE))
+            emitted: list[int] = []
+            for _ in range(4):
+                self.pass_by(merger, clock, emitted, right=1)
+            n_begun.append(merger.stats()["slow"].n_begin_calls)
+        assert n_begun[0] == 1
+        # Looking takes half of a pass, so it may be done once in fifty.
+        assert sum(n_begun) < 8
+
     def test_it_goes_on_where_it_gains(self) -> None:
         clock = Clock()
         slow = Repeating([1], "slow", clock, seconds=0.05)

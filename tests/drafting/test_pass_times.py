@@ -50,29 +50,44 @@ def test_the_overhead_follows_what_drafting_takes() -> None:
     assert times.overhead == pytest.approx(0.1, rel=0.01)
 
 
-def rested(rest: DraftRest, n_passes: int, n_emitted: int, cost: float) -> int:
+def rested(rest: DraftRest, n_passes: int, n_emitted: int, passing: float, drafting: float) -> int:
     n_rested = 0
     for _ in range(n_passes):
         if rest.rests():
+            rest.rest()
             n_rested += 1
         else:
-            rest.count(n_emitted, cost)
+            rest.count(n_emitted, passing, drafting)
     return n_rested
 
 
 def test_what_gains_does_not_rest() -> None:
-    assert rested(DraftRest(), 1000, 2, 1.9) == 0
+    assert rested(DraftRest(), 1000, 2, 1.8, 0.1) == 0
 
 
-def test_what_costs_rests_longer_each_time() -> None:
+def test_what_is_unlucky_rests_longer_each_time() -> None:
     rest = DraftRest()
-    shares = [rested(rest, 500, 1, 1.05) / 500 for _ in range(4)]
+    shares = [rested(rest, 500, 1, 1.05, 0.0) / 500 for _ in range(4)]
     assert 0.3 < shares[0] < 0.8
-    assert max(shares) > 0.85
+    assert 0.85 < max(shares) <= 1.0
+
+
+@pytest.mark.parametrize("drafting", [0.02, 0.05, 0.2, 0.7])
+def test_looking_things_up_takes_a_hundredth_of_the_time_at_most(drafting: float) -> None:
+    rest = DraftRest()
+    n_passes = 20_000
+    n_rested = rested(rest, n_passes, 1, 1.0, drafting)
+    assert (n_passes - n_rested) * drafting / n_passes < 0.012
+    assert n_passes - n_rested > 20
+
+
+def test_a_large_loss_ends_the_trial_at_once() -> None:
+    rest = DraftRest()
+    assert rested(rest, 3, 1, 3.0, 0.5) == 1
 
 
 def test_it_is_tried_again() -> None:
     rest = DraftRest()
-    rested(rest, 5000, 1, 1.05)
-    rested(rest, 1000, 2, 1.1)
-    assert rested(rest, 1000, 2, 1.1) == 0
+    rested(rest, 5000, 1, 1.05, 0.0)
+    rested(rest, 1000, 2, 1.0, 0.1)
+    assert rested(rest, 1000, 2, 1.0, 0.1) == 0
