@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final
+from typing import Final, TypeAlias
 
 from speclsp.recall.place import Place, place_of
 from speclsp.recall.typed_text import n_said
@@ -17,7 +17,7 @@ MS_PER_REJECTION: Final = 20.0
 """Each further one lets the next request of that kind wait so much longer."""
 MAX_EXTRA_MS: Final = 200.0
 N_AGREED: Final = 3
-"""Characters typed as suggested that end the row: the suggestion was right."""
+"""Characters typed as suggested that end the row: the suggestion was right, if not to its end."""
 
 _MAX_REJECTED: Final = 512
 _MAX_SHOWN: Final = 64
@@ -25,17 +25,27 @@ _N_LINE_CHARS: Final = 200
 _CLOSERS: Final = " \t)]}\"'`;:,>"
 
 
+_OnScreen: TypeAlias = tuple[Place, str, str, str]
+"""The place, the text, the line before it and the kind of place."""
+
+
 class Rejections:
     """Counts them by place and text, and in a row by kind of place.  It is not synchronised."""
 
     def __init__(self) -> None:
-        self._on_screen: OrderedDict[str, tuple[Place, str, str, str]] = OrderedDict()
-        """By document: the place, the text, the line before it and the kind of place."""
+        self._on_screen: OrderedDict[str, _OnScreen] = OrderedDict()
+        """By document."""
         self._n_by_text: OrderedDict[tuple[str, str, str], int] = OrderedDict()
         self._n_in_a_row: dict[str, int] = {}
 
     def shown(self, request: CompletionRequest, text: str) -> None:
-        """Note that ``text`` is on screen at the request's place."""
+        """Note that ``text`` is on screen at the request's place.
+
+        The rest of what was on screen counts as that: it is still the same suggestion.
+        """
+        before = self._on_screen.get(request.uri)
+        if before is not None and _is_rest(before, request, text):
+            return
         self._on_screen[request.uri] = (
             place_of(request), text, _line_before(request), place_kind(request)
         )  # fmt: skip
@@ -50,14 +60,16 @@ class Rejections:
             return
         place, text, line, kind = on_screen
         moved = place.moved_to(request)
-        n_agreed = None if moved is None else n_said(text, moved.typed)
         if moved is None:
             self._on_screen.pop(request.uri)
-        elif n_agreed is not None:
-            if n_agreed >= N_AGREED:
-                self._n_in_a_row.pop(kind, None)
-        else:
+            return
+        is_right_so_far = n_said(text, moved.typed) is not None
+        if not is_right_so_far:
             self._on_screen.pop(request.uri)
+        first = moved.typed[:N_AGREED]
+        if len(first) == N_AGREED and text.startswith(first):
+            self._n_in_a_row.pop(kind, None)
+        elif not is_right_so_far:
             key = (request.uri, line, text)
             self._n_by_text[key] = self._n_by_text.pop(key, 0) + 1
             while len(self._n_by_text) > _MAX_REJECTED:
@@ -96,6 +108,13 @@ def place_kind(request: CompletionRequest) -> str:
     else:
         kind = "word" if before[-1].isalnum() or before[-1] == "_" else "end"
     return f"{request.language_id} {kind}"
+
+
+def _is_rest(before: _OnScreen, request: CompletionRequest, text: str) -> bool:
+    place, whole, _, _ = before
+    moved = place.moved_to(request)
+    n = None if moved is None else n_said(whole, moved.typed)
+    return n is not None and whole[n:] == text
 
 
 def _line_before(request: CompletionRequest) -> str:

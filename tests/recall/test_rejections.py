@@ -53,6 +53,24 @@ def test_rejections_in_a_row_at_a_kind_of_place_cost_time_until_something_is_tak
     assert rejections.extra_ms(PLACE) == 0
 
 
+def test_what_is_left_of_a_suggestion_is_still_that_suggestion() -> None:
+    rejections = Rejections()
+    for _ in range(2):
+        rejections.shown(PLACE, "foo(1)")
+        for typed, rest in (("f", "oo(1)"), ("fo", "o(1)")):
+            typed_on = request_at(f"a = 1\nx = {typed}¦\n")
+            rejections.asked(typed_on)
+            rejections.shown(typed_on, rest)
+        rejections.asked(request_at("a = 1\nx = for¦\n"))
+    assert rejections.holds_back(PLACE, "foo(1)")
+    for n in range(2):  # a suggestion that was right at first was not turned down
+        rejections.shown(PLACE, f"bar({n})")
+        rejections.asked(request_at("a = 1\nx = bar[¦\n"))
+        rejections.shown(PLACE, f"bar({n})")
+        rejections.asked(request_at("a = 1\nx = bar[¦\n"))
+        assert not rejections.holds_back(PLACE, f"bar({n})")
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
