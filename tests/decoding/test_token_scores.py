@@ -13,7 +13,7 @@ from scripted_proposers import adversarial_trees, oracle_trees
 
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
-from speclsp.decoding.token_scores import TokenScores, log_sum_exp
+from speclsp.decoding.token_scores import TokenScores, log_sum_exp, log_sums
 from speclsp.drafting.protocol import DraftContext
 from speclsp.engine.scripted import ScriptedTarget, hashing
 
@@ -44,11 +44,23 @@ def test_log_sum_exp() -> None:
     assert math.isnan(log_sum_exp(np.array([np.nan, 1.0], dtype=np.float32)))
 
 
+@pytest.mark.parametrize("n_vocab", [50, 20_000])
+@pytest.mark.parametrize("n_rows", [1, 3])
+def test_sums_of_a_pass_are_those_of_its_rows(n_rows: int, n_vocab: int) -> None:
+    rows = np.random.default_rng(3).normal(size=(n_rows, n_vocab)).astype(np.float32) * 4
+    before = rows.copy()
+    assert log_sums(list(rows)) == pytest.approx([log_sum_exp(row) for row in rows], abs=1e-4)
+    assert np.array_equal(rows, before)
+    rows[0, 0] = np.nan
+    assert math.isnan(log_sums(list(rows))[0])
+
+
 def test_rivals_are_the_best_others_at_each_place() -> None:
     scores = TokenScores(n_rivals=2)
     row: NDArray[np.float32] = np.log(np.array([0.1, 0.4, 0.2, 0.3], dtype=np.float32))
     scores.observe(3, row)
     scores.observe(0, row)
+    scores.end_pass()
     assert [(r.position, r.token) for r in scores.rivals] == [
         (0, 1),
         (0, 2),
@@ -66,6 +78,7 @@ def test_among_the_tokens_that_are_to_be_had() -> None:
     left[1:3] = -np.inf
     scores = TokenScores(n_rivals=3, chosen_by=lambda: left)
     scores.observe(3, row)
+    scores.end_pass()
     assert [math.exp(p) for p in scores.logprobs] == pytest.approx([0.75], abs=1e-6)
     assert [(r.token, round(math.exp(r.logprob), 6)) for r in scores.rivals] == [(0, 0.25)]
 
