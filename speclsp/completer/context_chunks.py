@@ -6,6 +6,7 @@ theirs chosen at once instead, so that the same input gives the same prompt.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -53,7 +54,10 @@ class ContextChunks:
         *,
         root_of: Callable[[str], str],
         busy: Callable[[], bool],
+        chosen: Callable[[], None],
     ) -> None:
+        """``chosen`` is told when there is another choice for a document."""
+        self._tell_chosen = chosen
         self._settings = settings
         self._events = events
         self._root_of = root_of
@@ -67,6 +71,7 @@ class ContextChunks:
         self._places: OrderedDict[str, CompletionRequest] = OrderedDict()
         self._waiting: dict[str, None] = {}
         self._last_news_s = 0.0
+        self._is_choosing = False
         self._chosen: dict[str, tuple[Candidate, ...]] = {}
         # Guarded by _work, which is held while chunks are chosen.
         self._work = threading.Lock()
@@ -122,8 +127,17 @@ class ContextChunks:
         """Stop the thread."""
         with self._wake:
             self._closing = True
-            self._wake.notify()
+            self._wake.notify_all()
         self._thread.join(_JOIN_S)
+
+    def wait_settled(self, timeout_s: float) -> bool:
+        """Wait until all choices are made, as after a pause; whether that came about."""
+        with self._wake:
+            self._last_news_s = -math.inf
+            self._wake.notify_all()
+            return self._wake.wait_for(
+                lambda: self._closing or not (self._waiting or self._is_choosing), timeout_s
+            )
 
     # --- asked by the engine thread -------------------------------------------------------------
 
@@ -149,7 +163,7 @@ class ContextChunks:
         self._waiting.pop(uri, None)
         self._waiting[uri] = None
         self._last_news_s = time.monotonic()
-        self._wake.notify()
+        self._wake.notify_all()
 
     def _run(self) -> None:
         n_failures = 0
@@ -172,12 +186,20 @@ class ContextChunks:
                 return
             # The newest first: that is where the user is.
             uri, _ = self._waiting.popitem()
+            self._is_choosing = True
             request = self._places.get(uri)
             document = self._documents.get(uri)
         if request is None and document is not None:
             request = _at_start(document)
-        if request is not None and self._settings.n_context:
-            self._choose(request)
+        try:
+            if request is not None and self._settings.n_context:
+                former = self._chosen.get(uri, ())
+                if self._choose(request) != former:
+                    self._tell_chosen()
+        finally:
+            with self._wake:
+                self._is_choosing = False
+                self._wake.notify_all()
 
     def _is_due(self) -> bool:
         return bool(self._waiting) and self._seconds_to_work() == 0

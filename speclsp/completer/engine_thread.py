@@ -133,6 +133,10 @@ class EngineThread:
         """Run ``action`` on the engine thread when nothing else waits, or when closing."""
         self._queue.put_idle(key, ControlJob(action))
 
+    def look_for_plans(self) -> None:
+        """Evaluate in a pause what the next prompts should find, if that has changed."""
+        self.run_idle("prompts", self._settle_prompts)
+
     def with_models(self, use: Callable[[Workbench, Settings], _T]) -> Future[_T]:
         """Let ``use`` look at the loaded models; the future raises where there are none."""
         future: Future[_T] = Future()
@@ -237,7 +241,7 @@ class EngineThread:
         save = self._models.completed()
         if save is not None:
             self.run_idle("calibration", save)
-        self.run_idle("prompts", self._settle_prompts)
+        self.look_for_plans()
 
     def _settle_prompts(self) -> None:
         """Evaluate in a pause what the next prompts begin with."""

@@ -93,6 +93,7 @@ class LocalCompleter:
             self._events,
             root_of=self._project.root_of,
             busy=lambda: self._engine.busy,
+            chosen=self._engine.look_for_plans,
         )
         self._statistics = StatisticsSource(settings, self._events)
         self._accepted = AcceptedTexts(
@@ -330,7 +331,7 @@ class LocalCompleter:
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until the engine has nothing left to do, idle work included; whether it has."""
-        return self._engine.wait_idle(timeout_s)
+        return self._context.wait_settled(timeout_s) and self._engine.wait_idle(timeout_s)
 
     def statistics(self) -> SessionStats:
         """Return the session's sums."""

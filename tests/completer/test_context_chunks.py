@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,11 +22,13 @@ CART = "from models import Box\n\n\ndef total(boxes):\n    box = Box("
 class Project:
     def __init__(self, root: Path, settings: Settings | None = None) -> None:
         self.root = root
+        self.told: list[bool] = []
         self.chunks = ContextChunks(
             settings or Settings(),
             EventQueue(),
             root_of=lambda file: str(root) if file.startswith(str(root)) else "",
             busy=lambda: False,
+            chosen=lambda: self.told.append(True),
         )
 
     def open(self, name: str, text: str) -> None:
@@ -107,10 +108,8 @@ def test_the_same_input_gives_the_same_chunks(tmp_path: Path) -> None:
 def test_while_typing_nobody_waits_and_what_is_there_is_taken(project: Project) -> None:
     project.open("cart.py", CART)
     request = project.request("cart.py", CART, supersede=True)
-    end = time.monotonic() + WAIT_S
-    while not project.chunks.candidates(request):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    assert project.chunks.wait_settled(WAIT_S)
+    assert project.told
     assert project.chunks.candidates(request)[0].path == "models.py"
     project.chunks.forget("cart.py")
     assert project.chunks.candidates(request) == ()
