@@ -1,5 +1,6 @@
 # make demo   install into .venv and run the demo
 # make test   lint, types and all tests
+# make test-neovim  the Neovim plugin's tests, in real Neovims
 # make lock   resolve the dependencies anew
 # make docs   write the README's settings table anew
 # make clean  remove .venv and everything built
@@ -19,7 +20,7 @@ WITH_PROGRESS := $(PYTHON) tools/run_with_progress.py
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--python-version 3.11 --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: demo test lint types tests docs lock clean
+.PHONY: demo test lint types tests test-neovim docs lock clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/run
@@ -37,6 +38,9 @@ types: $(STAMPS)/dev
 
 tests: $(STAMPS)/dev
 	$(BIN)/pytest -n 2 $(ARGS)
+
+test-neovim: $(STAMPS)/dev
+	$(BIN)/pytest -n 2 editors/neovim/tests $(ARGS)
 
 docs: $(STAMPS)/run
 	$(BIN)/python -m speclsp.cli.settings_table README.md

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Unpack a real Neovim from Debian's packages into a folder, beside the system and without
-# installing anything.  Prints the path of its nvim.
+# Unpack a real Neovim, and luacheck, from Debian's packages into a folder, beside the system and
+# without installing anything.  Prints the path of its nvim.
 #
 #   tools/editors/fetch_neovim.sh forky   0.12: the editor's own inline completion
 #   tools/editors/fetch_neovim.sh trixie  0.10: the plugin's own ghost text
@@ -49,7 +49,7 @@ APT::Sandbox::User "root";
 Acquire::Retries "2";
 EOF
 export APT_CONFIG=$folder/apt.conf
-if ! { apt-get -q update && apt-get -qy --download-only install neovim; } >"$folder/apt.log" 2>&1; then
+if ! { apt-get -q update && apt-get -qy --download-only install neovim lua-check; } >"$folder/apt.log" 2>&1; then
     tail -5 "$folder/apt.log" >&2
     echo "fetch_neovim: Debian's packages cannot be reached." >&2
     exit "$unreachable"

@@ -11,7 +11,7 @@ local function check_editor()
     health.ok('Neovim ' .. tostring(vim.version()) .. ' shows inline completion itself')
     local ok, capability = pcall(require, 'vim.lsp._capability')
     if not ok or type(capability.all) ~= 'table' or not capability.all.inline_completion then
-      health.warn('This Neovim cannot be asked at once: suggestions come 200 ms later', "Set backend = 'own' in setup()")
+      health.warn('This Neovim cannot be asked at once: suggestions come 200 ms late', "backend = 'own' in setup()")
     end
   else
     health.ok('Neovim ' .. tostring(vim.version()) .. ': the plugin shows the ghost text')
@@ -64,7 +64,8 @@ local function check_server()
   elseif status.state == 'failed' or status.state == 'off' then
     health.error('The engine is ' .. status.state .. ': ' .. status.message, ':Speclsp log')
   else
-    health.ok(('It runs; the engine is %s%s'):format(status.state, status.message ~= '' and ': ' .. status.message or ''))
+    local message = status.message ~= '' and ': ' .. status.message or ''
+    health.ok(('It runs; the engine is %s%s'):format(status.state, message))
   end
   local doctor = vim.system({ cmd[1], 'doctor' }, { text = true, timeout = 60000 }):wait()
   for _, line in ipairs(vim.split(vim.trim(doctor.stdout or ''), '\n')) do

@@ -21,8 +21,12 @@ M.stop = server.stop
 M.is_set_up = false
 
 local function highlights()
-  local ghost = vim.fn.hlexists('ComplHint') == 1 and 'ComplHint' or 'Comment'
-  vim.api.nvim_set_hl(0, 'SpeclspGhost', { link = ghost, default = true })
+  local like = vim.fn.hlexists('ComplHint') == 1 and 'ComplHint' or 'Comment'
+  local ghost = vim.api.nvim_get_hl(0, { name = like, link = false })
+  -- Without a colour of its own it would take that of the text before it, a string's for example.
+  ghost.ctermfg = ghost.ctermfg or 8
+  ghost.fg = ghost.fg or 0x808080
+  vim.api.nvim_set_hl(0, 'SpeclspGhost', vim.tbl_extend('force', ghost, { default = true }))
   vim.api.nvim_set_hl(0, 'SpeclspHint', { link = 'NonText', default = true })
 end
 

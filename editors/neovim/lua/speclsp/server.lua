@@ -307,6 +307,17 @@ function M.start()
     end
     vim.lsp.config(NAME, wanted)
     vim.lsp.enable(NAME)
+    if vim.v.vim_did_enter == 0 then
+      -- A buffer whose file type was found before this is looked at only by a later call.
+      vim.api.nvim_create_autocmd('VimEnter', {
+        once = true,
+        callback = function()
+          if not M.client() then
+            vim.lsp.enable(NAME)
+          end
+        end,
+      })
+    end
   else
     vim.api.nvim_create_autocmd('FileType', {
       group = vim.api.nvim_create_augroup('speclsp.attach', {}),

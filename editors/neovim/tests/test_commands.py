@@ -1,0 +1,69 @@
+"""`:Speclsp`, `:checkhealth speclsp` and the status line."""
+
+from __future__ import annotations
+
+import time
+
+from real_neovim import Editor
+
+
+def test_statistics_log_and_status_are_shown(editor: Editor) -> None:
+    editor.keys("o")
+    editor.type('    greeting = f"Hel')
+    editor.until_ghost()
+    editor.keys("<Esc>")
+    editor.nvim.command("Speclsp stats")
+    page = "\n".join(editor.until(lambda: editor.lines if "latency" in str(editor.lines) else 0))
+    assert "tokens per target pass" in page
+    assert "draft accepted" in page
+    editor.keys("q")
+    editor.nvim.command("Speclsp log")
+    assert "engine ready" in "\n".join(editor.lines)
+    editor.keys("q")
+    editor.nvim.command("Speclsp status")
+    assert "server ready" in editor.nvim.command_output("messages")
+    words = editor.lua("return require('speclsp').statusline()")
+    assert words.startswith("speclsp ")
+    assert words.endswith(" ms")
+
+
+def test_status_line_hears_of_changes(editor: Editor) -> None:
+    editor.nvim.command("let g:heard = 0 | autocmd User SpeclspStatus let g:heard += 1")
+    editor.nvim.command("Speclsp toggle")
+    assert editor.nvim.vars["heard"] == 1
+
+
+def test_restart_and_reindex(editor: Editor) -> None:
+    first = editor.lua("return require('speclsp.server').client().id")
+    editor.nvim.command("Speclsp restart")
+    current = "local client = require('speclsp.server').client() return client and client.id or 0"
+    editor.until(lambda: editor.lua(current) not in (0, first))
+    editor.until_ready()
+    editor.nvim.command("Speclsp reindex")
+    editor.until(lambda: editor.statistics()["index"]["n_files"] == 1)
+
+
+def test_a_server_that_always_dies_is_given_up(bare: Editor, project: object) -> None:
+    bare.lua("vim.g.errors = 0")
+    bare.setup(cmd=["/bin/false"], max_restarts=1)
+    bare.open(project / "greetings.py")  # type: ignore[operator]
+    bare.until(lambda: "times in a row" in bare.nvim.command_output("messages"))
+    time.sleep(0.2)
+    assert bare.nvim.command_output("messages").count("times in a row") == 1
+
+
+def test_health_names_what_is_missing(bare: Editor, project: object) -> None:
+    bare.nvim.command("checkhealth speclsp")
+    assert "setup() has not been called" in "\n".join(bare.lines)
+    bare.setup(cmd="/nowhere/speclsp")
+    bare.nvim.command("checkhealth speclsp")
+    page = "\n".join(bare.lines)
+    assert "/nowhere/speclsp is not an executable" in page
+    assert "pip install" in page
+
+
+def test_health_of_a_running_server(editor: Editor) -> None:
+    editor.nvim.command("checkhealth speclsp")
+    page = "\n".join(editor.until(lambda: editor.lines if len(editor.lines) > 5 else 0))
+    assert "ERROR" not in page
+    assert "engine is ready" in page

@@ -1,0 +1,133 @@
+"""The Lua side by itself: its linter, its help, and its pure parts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pynvim
+import pytest
+from real_neovim import PLUGIN, Editor, nvim_of
+
+
+def test_luacheck_finds_nothing() -> None:
+    nvim = Path(nvim_of("forky"))
+    root = nvim.parents[2]
+    (native,) = root.glob("usr/lib/*/lua/5.1/lfs.so")
+    environment = {
+        **os.environ,
+        "LUA_PATH": f"{root}/usr/share/lua/5.1/?.lua;{root}/usr/share/lua/5.1/?/init.lua",
+        "LUA_CPATH": f"{native.parent}/?.so",
+    }
+    luacheck = [nvim, "-l", root / "usr/bin/luacheck", "--no-color"]
+    found = subprocess.run(
+        [*luacheck, "--config", PLUGIN / ".luacheckrc", PLUGIN],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert "0 warnings / 0 errors" in found.stdout + found.stderr, found.stdout + found.stderr
+
+
+def test_every_tag_of_the_help_is_found(bare: Editor) -> None:
+    bare.nvim.command(f"helptags {PLUGIN / 'doc'}")
+    for tag in ("speclsp", "speclsp-options", "speclsp-keys", "speclsp-commands", "speclsp-menus"):
+        bare.nvim.command(f"help {tag}")
+        assert "speclsp" in bare.nvim.api.buf_get_name(0)
+    (PLUGIN / "doc" / "tags").unlink()
+
+
+def text(editor: Editor, function: str, *arguments: object) -> object:
+    return editor.lua(f"return require('speclsp.text').{function}(...)", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("rest", "word"),
+    [
+        ("name, age)", "name"),
+        (", age)", ","),
+        ("  = value", "  ="),
+        ("\n    return x", "\n    return"),
+        ("größe + 1", "größe"),
+        ("漢字 = 1", "漢字"),
+        (")", ")"),
+        ("   ", "   "),
+    ],
+)
+def test_first_word(rest: str, word: str, bare: Editor) -> None:
+    assert text(bare, "first_word", rest) == word
+
+
+@pytest.mark.parametrize(
+    ("rest", "line"),
+    [("a\nb\n", "a"), ("\nb\nc", "\nb"), ("\n\nc", "\n"), ("a", "a"), ("\n", "\n")],
+)
+def test_first_line(rest: str, line: str, bare: Editor) -> None:
+    assert text(bare, "first_line", rest) == line
+
+
+@pytest.mark.parametrize(
+    ("insertion", "tail", "parts"),
+    [
+        ("x, y)", ")", [[0, "x, y"]]),
+        ("x", "", [[0, "x"]]),
+        ('a"], b)', '"])', [[0, "a"], [2, ", b"]]),
+        ("é)🙂]", ")]", [[0, "é"], [1, "🙂"]]),
+    ],
+)
+def test_only_what_is_new_is_drawn(
+    insertion: str, tail: str, parts: list[object], bare: Editor
+) -> None:
+    assert text(bare, "parts_around", insertion, tail) == parts
+
+
+def test_what_does_not_fit_around_is_told(bare: Editor) -> None:
+    assert text(bare, "parts_around", "x, y", ")") is None
+
+
+def test_accepted_length_counts_utf16_units_and_carriage_returns(bare: Editor) -> None:
+    original = "é🙂\r\nab\r\nc"
+    without = text(bare, "without_cr", original)
+    assert without == "é🙂\nab\nc"
+    for n_characters in range(len(without) + 1):
+        n_bytes = len(without[:n_characters].encode())
+        kept = original
+        while kept.replace("\r\n", "\n").replace("\r", "") != without[:n_characters]:
+            kept = kept[:-1]
+        n_units = len(kept.rstrip("\r").encode("utf-16-le")) // 2
+        assert text(bare, "accepted_length", original, n_bytes) == n_units
+
+
+def test_tabs_are_as_wide_as_in_the_buffer(bare: Editor) -> None:
+    assert text(bare, "expand_tabs", "\tx\ty", 0, 4) == "    x   y"
+    assert text(bare, "expand_tabs", "漢\ty", 2, 4) == "漢    y"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"colour": 1}, 'there is no option "colour"'),
+        ({"enabled": 1}, "enabled must be a boolean"),
+        ({"backend": "vim"}, "backend must be"),
+        ({"keys": {"accept": 5}}, "keys.accept must be a key"),
+        ({"keys": {"jump": "x"}}, 'there is no key "jump"'),
+        ({"cmd": "/nowhere/speclsp"}, "/nowhere/speclsp is not an executable"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, object], says: str, bare: Editor) -> None:
+    bare.setup(**options)
+    assert says in bare.nvim.command_output("messages")
+
+
+def test_completion_of_the_command(bare: Editor) -> None:
+    def choices(line: str) -> list[str]:
+        return list(bare.nvim.call("getcompletion", line, "cmdline"))
+
+    assert choices("Speclsp ") == ["log", "reindex", "restart", "stats", "status", "toggle"]
+    assert choices("Speclsp re") == ["reindex", "restart"]
+    assert choices("Speclsp toggle ") == ["buffer", "filetype", "global"]
+    assert choices("Speclsp status ") == []
+    with pytest.raises(pynvim.api.NvimError, match='no command "nonsense"'):
+        bare.nvim.command("Speclsp nonsense")
