@@ -31,7 +31,11 @@ class Edit:
 
 
 def find_edits(old: str, new: str) -> list[Edit]:
-    """Return what was written between two versions, in its order; deletions are left out."""
+    """Return what was written between two versions, in its order.
+
+    Deletions are left out, and so is what came before the first line: no line above it was there
+    to open one from.
+    """
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     starts = [0]
     for line in before:
@@ -39,8 +43,8 @@ def find_edits(old: str, new: str) -> list[Edit]:
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     edits: list[Edit] = []
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
-        if tag == "insert":
-            edits.append(_inserted(before, after[j1:j2], i1, starts))
+        if tag == "insert" and i1:
+            edits.append(_inserted(before[i1 - 1], after[j1:j2], starts[i1]))
         elif tag == "replace" and i2 - i1 == j2 - j1 <= _N_PAIRED_LINES:
             pairs = zip(before[i1:i2], after[j1:j2], starts[i1:i2], strict=True)
             edits += [_changed_line(line, changed, start) for line, changed, start in pairs]
@@ -49,16 +53,16 @@ def find_edits(old: str, new: str) -> list[Edit]:
     return [edit for edit in edits if edit.typed]
 
 
-def _inserted(before: list[str], lines: list[str], index: int, starts: list[int]) -> Edit:
+def _inserted(above: str, lines: list[str], start: int) -> Edit:
     """Lines are opened behind the end of the line above."""
     text = "".join(lines)
     kind = _kind(text)
-    above = before[index - 1] if index else ""
     line_end = _line_end(above)
-    if not line_end or not text.endswith(line_end):
-        return Edit(start=starts[index], end=starts[index], typed=text, kind=kind)
-    place = starts[index] - len(line_end)
-    return Edit(start=place, end=place, typed=line_end + text.removesuffix(line_end), kind=kind)
+    if not text.endswith(line_end):
+        # The file's last line, which has no end.
+        return Edit(start=start, end=start, typed=text, kind=kind)
+    start -= len(line_end)
+    return Edit(start=start, end=start, typed=line_end + text.removesuffix(line_end), kind=kind)
 
 
 def _changed_line(old: str, new: str, start: int) -> Edit:

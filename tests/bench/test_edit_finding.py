@@ -19,7 +19,7 @@ def shown(old: str, edit: Edit) -> str:
     [
         ("a\nb\n", "a\nx = 1\nb\n", "a⟦→\nx = 1⟧\nb\n", "new line"),
         ("a\nb\n", "a\nx\n\ny\nb\n", "a⟦→\nx\n\ny⟧\nb\n", "new block"),
-        ("b\n", "x\nb\n", "⟦→x\n⟧b\n", "new line"),
+        ("a\n", "a\nx", "a\n⟦→x⟧", "new line"),
         ("a", "a\nx", "⟦a→a\nx⟧", "changed lines"),
         ("a\r\nb\r\n", "a\r\nx\r\nb\r\n", "a⟦→\r\nx⟧\r\nb\r\n", "new line"),
         ("f(a, b)\n", "f(a, c, b)\n", "f(a, ⟦→c, ⟧b)\n", "within a line"),
@@ -39,6 +39,7 @@ def test_what_only_goes_is_no_edit() -> None:
     assert find_edits("a\nb\nc\n", "a\nc\n") == []
     assert find_edits("f(a, b)\n", "f(a)\n") == []
     assert find_edits("same\n", "same\n") == []
+    assert find_edits("b\n", "x\nb\n") == []  # no line is there to open this one from
 
 
 LINES = st.lists(st.sampled_from(["a = 1", "  b(c)", "", "d", "\tx: y"]), max_size=5, unique=True)
@@ -48,9 +49,10 @@ LINES = st.lists(st.sampled_from(["a = 1", "  b(c)", "", "d", "\tx: y"]), max_si
 def test_all_edits_together_make_the_new_text(
     lines: list[str], inserted: list[tuple[int, str]]
 ) -> None:
+    lines = ["first", *lines]
     changed = list(lines)
     for place, line in inserted:
-        changed.insert(place, line)
+        changed.insert(1 + place, line)
     old, new = ("".join(f"{line}\n" for line in text) for text in (lines, changed))
     text = old
     for edit in reversed(find_edits(old, new)):
