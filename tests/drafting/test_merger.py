@@ -377,8 +377,7 @@ class TestCosts:
                 self.pass_by(merger, clock, emitted, right=1)
             n_begun.append(merger.stats()["slow"].n_begin_calls)
         assert n_begun[0] == 1
-        # Looking takes half of a pass, so it may be done once in fifty.
-        assert sum(n_begun) < 8
+        assert n_begun.count(0) > 10
 
     def test_it_goes_on_where_it_gains(self) -> None:
         clock = Clock()
