@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -49,10 +50,8 @@ class Terminal:
         """Wait until the screen shows words."""
         end = time.monotonic() + TIMEOUT_S
         while time.monotonic() < end:
-            try:
+            with contextlib.suppress(pexpect.TIMEOUT):
                 self._stream.feed(self._child.read_nonblocking(65536, timeout=0.05))
-            except pexpect.TIMEOUT:
-                pass
             if words in "\n".join(self.screen.display):
                 return
         raise AssertionError(f"{words!r} is not in:\n" + "\n".join(self.screen.display))
@@ -61,10 +60,8 @@ class Terminal:
         """Read what comes for a while."""
         end = time.monotonic() + 0.6
         while time.monotonic() < end:
-            try:
+            with contextlib.suppress(pexpect.TIMEOUT):
                 self._stream.feed(self._child.read_nonblocking(65536, timeout=0.05))
-            except pexpect.TIMEOUT:
-                pass
 
     def colours(self, before: str, after: str) -> tuple[set[str], set[str]]:
         """Return the colours of two texts that stand side by side, where they last do."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -138,10 +139,8 @@ class Editor:
         return dict(stats)
 
     def close(self) -> None:
-        try:
+        with contextlib.suppress(EOFError, OSError):
             self.nvim.command("qall!", async_=True)
-        except (EOFError, OSError):
-            pass
         self.nvim.close()
 
 
