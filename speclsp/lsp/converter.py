@@ -17,6 +17,8 @@ from cattrs import transform_error
 from lsprotocol import types
 from pygls.protocol import default_converter
 
+from speclsp.lsp.trigger_kinds import OLD_INVOKED
+
 _SNAKE = re.compile(r"_([a-z])")
 """lsprotocol names fields in snake case; errors name them as they are on the wire."""
 
@@ -85,11 +87,10 @@ def _id_or_token(value: Any, union: Any) -> int | str | None:
     return _integer(value, int)
 
 
-def _trigger_kind(value: Any, _: Any) -> types.InlineCompletionTriggerKind:
-    # Clients older than vscode-languageclient 10 send 0 for Invoked.
+def _trigger_kind(value: Any, _: Any) -> int:
     number = _integer(value, int)
-    if number == 0:
-        return types.InlineCompletionTriggerKind.Invoked
+    if number == OLD_INVOKED:
+        return number
     return types.InlineCompletionTriggerKind(number)
 
 

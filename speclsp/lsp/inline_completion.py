@@ -31,13 +31,12 @@ async def inline_completion(
     query = _query(session, buffer, cursor, params.context.selected_completion_info)
     if query is None:
         return nothing
-    invoked = params.context.trigger_kind == types.InlineCompletionTriggerKind.Invoked
     suggestions = await ask(
         session,
         buffer,
         query,
         types.TEXT_DOCUMENT_INLINE_COMPLETION,
-        "invoked" if invoked else "automatic",
+        session.trigger_kinds.trigger(int(params.context.trigger_kind)),
     )
     if not suggestions:
         return nothing

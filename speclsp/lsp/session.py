@@ -29,6 +29,7 @@ from speclsp.lsp.locations import Location, cell_path, locate
 from speclsp.lsp.progress import ProgressReporter
 from speclsp.lsp.suggestion import SuggestionMemory
 from speclsp.lsp.text_buffer import PositionEncoding, TextBuffer
+from speclsp.lsp.trigger_kinds import TriggerKinds
 from speclsp.request import (
     CompletionRequest,
     CompletionResult,
@@ -65,6 +66,7 @@ class Session:
         self.folders = WorkspaceFolders()
         self.requests = InFlightRequests()
         self.suggestions = SuggestionMemory()
+        self.trigger_kinds = TriggerKinds()
         self.client_reports_shown = False
         """Whether the client has ever said what it shows; until then, sent counts as shown."""
         self.completer: Completer | None = None
