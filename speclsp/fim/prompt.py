@@ -11,15 +11,14 @@ them to a line of their own, until idle time lays out the prompt anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from speclsp.errors import SettingsError
 from speclsp.fim.anchor import anchor_candidates, anchors_above
 from speclsp.fim.chunks import NO_CHUNKS, ChunkWindow, ContextChunk
 from speclsp.fim.families import FimFamily
-from speclsp.fim.layout import FieldName, FieldPart, Part, TextPart, TokenPart, encode_text
+from speclsp.fim.filling import N_NAME_CHARS, Values, filled, fitting_names, name_values, one_line
+from speclsp.fim.layout import FieldName, FieldPart, encode_text
 from speclsp.fim.protocol import Vocabulary
 from speclsp.fim.windows import (
     CHARS_PER_TOKEN,
@@ -33,20 +32,13 @@ from speclsp.fim.windows import (
 )
 from speclsp.settings import FimLayout
 
-_Values = Mapping[FieldName, str | tuple[int, ...]]
-"""A field's text, to be tokenised with its neighbours, or its tokens."""
-
-_N_NAME_CHARS = 256
-"""Most characters of a path or a repository name; a path keeps its end."""
+_NO_TOKENS: tuple[int, ...] = ()
 
 _N_MIDDLE_TOKENS: Final = 200
-"""Most tokens between anchor and cursor; a quarter of those before the cursor where
-that is less."""
+"""Most tokens between anchor and cursor; a quarter of those before it where that is less."""
 
 _FRESH_MIDDLE: Final = 0.25
 """Share of them that lines above the cursor's may take when the anchor is set anew."""
-
-_NO_TOKENS: tuple[int, ...] = ()
 
 _RESERVED: Final = 0.6
 """Share of them that a new layout leaves free for what is typed."""
@@ -134,8 +126,8 @@ class PromptLayout:
 
     def encode_chunk(self, chunk: ContextChunk) -> tuple[int, ...]:
         """Return a chunk's tokens as they stand in a prompt."""
-        values: _Values = {"path": _name(chunk.path), "text": chunk.text}
-        return _filled(self.vocabulary, self.family.chunk, values)
+        values: Values = {"path": one_line(chunk.path), "text": chunk.text}
+        return filled(self.vocabulary, self.family.chunk, values)
 
     def continued(
         self, text: FimText, budget: PromptBudget, window: PromptWindow
@@ -221,13 +213,13 @@ class PromptLayout:
     def _prompt(
         self,
         text: FimText,
-        frame: _Values,
+        frame: Values,
         window: PromptWindow,
         middle: tuple[int, ...],
         n_hidden: int,
         n_before: int,
     ) -> FimPrompt:
-        values: _Values = {
+        values: Values = {
             **frame,
             "prefix": window.prefix.tokens,
             "suffix": window.suffix.tokens,
@@ -237,7 +229,7 @@ class PromptLayout:
         n_middle_max = _n_middle_max(n_before)
         n_free = n_before - len(window.prefix.tokens)
         return FimPrompt(
-            tokens=(*bos, *_filled(self.vocabulary, self.family.body, values)),
+            tokens=(*bos, *filled(self.vocabulary, self.family.body, values)),
             window=window,
             n_prefix=len(window.prefix.tokens),
             n_middle=len(middle),
@@ -272,12 +264,13 @@ class PromptLayout:
 
     def _frame(
         self, text: FimText, budget: PromptBudget, chunks: ChunkWindow
-    ) -> tuple[_Values, int]:
+    ) -> tuple[Values, int]:
         """Names and chunks, and how many tokens the text may have beside them."""
-        frame = _names(self.family, self.vocabulary, text, budget.n_prompt)
-        n_fixed = _n_fixed(self.family, self.vocabulary, frame)
+        frame, n_fixed = fitting_names(
+            self.family, self.vocabulary, text.repo_name, text.path, budget.n_prompt
+        )
         if chunks.chunks:
-            after = _filled(self.vocabulary, self.family.after_chunks, frame)
+            after = filled(self.vocabulary, self.family.after_chunks, frame)
             frame = {**frame, "chunks": (*chunks.tokens, *after)}
             n_fixed += chunks.n_tokens + len(after)
         return frame, max(0, budget.n_prompt - n_fixed)
@@ -289,7 +282,8 @@ class PromptLayout:
         if not chunks.chunks:
             return NO_CHUNKS
         _, room = self._frame(text, budget, NO_CHUNKS)
-        n_after = len(_filled(self.vocabulary, self.family.after_chunks, _names_of(text)))
+        names = name_values(text.repo_name, text.path, N_NAME_CHARS)
+        n_after = len(filled(self.vocabulary, self.family.after_chunks, names))
         n_left = min(budget.n_chunks, room - budget.n_prompt // 2) - n_after
         fitting = []
         for laid_out in chunks.chunks:
@@ -339,68 +333,3 @@ def _n_hidden_before(window: str, suffix: str) -> int | None:
 
 def _n_middle_max(n_before: int) -> int:
     return min(_N_MIDDLE_TOKENS, n_before // 4)
-
-
-def _names(
-    family: FimFamily, vocabulary: Vocabulary, text: FimText, n_prompt: int
-) -> dict[FieldName, str | tuple[int, ...]]:
-    """The names as they stand in the prompt, cut so that they take half of it at most."""
-    n_chars = _N_NAME_CHARS
-    while True:
-        frame = _names_of(text, n_chars)
-        n_fixed = _n_fixed(family, vocabulary, frame)
-        if n_fixed <= n_prompt // 2 or n_chars == 0:
-            break
-        n_chars //= 2
-    if n_fixed > n_prompt:
-        raise SettingsError(
-            f"n_prompt = {n_prompt} is less than the {n_fixed} tokens that every prompt of this "
-            "model has.",
-            remedy="Raise n_prompt or ctx_size.",
-        )
-    return frame
-
-
-def _names_of(
-    text: FimText, n_chars: int = _N_NAME_CHARS
-) -> dict[FieldName, str | tuple[int, ...]]:
-    if n_chars == 0:
-        return {"repo": "", "path": "", "chunks": ()}
-    repo_name, path = _name(text.repo_name)[:n_chars], _name(text.path)[-n_chars:]
-    return {"repo": repo_name or "repository", "path": path or "untitled", "chunks": ()}
-
-
-def _n_fixed(family: FimFamily, vocabulary: Vocabulary, frame: _Values) -> int:
-    """Tokens of a prompt whose prefix, middle and suffix are empty."""
-    values: _Values = {**frame, "prefix": (), "suffix": (), "middle": ()}
-    return len(_filled(vocabulary, family.body, values)) + (family.bos is not None)
-
-
-def _filled(vocabulary: Vocabulary, parts: Sequence[Part], values: _Values) -> tuple[int, ...]:
-    """The layout's tokens.  Neighbouring texts and names are tokenised as one text."""
-    tokens: list[int] = []
-    text = ""
-    spaced = False
-    for part in parts:
-        match part:
-            case TextPart(literal):
-                text += literal
-                continue
-            case TokenPart(token):
-                filling: str | tuple[int, ...] = (token,)
-            case FieldPart(field, is_spaced):
-                filling = values.get(field, ())
-                spaced = spaced or (is_spaced and not text)
-        if isinstance(filling, str):
-            text += filling
-            continue
-        tokens.extend(encode_text(vocabulary, text, spaced=spaced and bool(text)))
-        tokens.extend(filling)
-        text, spaced = "", False
-    tokens.extend(encode_text(vocabulary, text, spaced=spaced))
-    return tuple(tokens)
-
-
-def _name(name: str) -> str:
-    """A name as it goes into a line of the prompt."""
-    return " ".join(name.splitlines())

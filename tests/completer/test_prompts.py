@@ -9,9 +9,15 @@ from pathlib import Path
 from statistics import mean, median
 
 import pytest
+from scripted_models import N_TOKENS, ByteVocabulary
 
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
+from speclsp.completer.prompts import NO_CHUNK_SOURCE, PromptQuestion, Prompts
+from speclsp.decoding.speculate import common_prefix_length
+from speclsp.engine.scripted import ScriptedTarget, hashing
+from speclsp.fim.families import family_for
+from speclsp.fim.prompt import FimText, PromptBudget, PromptLayout
 from speclsp.request import CompletionRequest, CompletionResult, Document, WorkspaceFolder
 from speclsp.settings import Settings
 
@@ -193,3 +199,62 @@ def test_kv_state_survives_the_index_and_settings(make, tmp_path):
     )
     assert completer.wait_idle(WAIT_S)
     assert ask(completer, prefix, suffix).stats.n_prompt_evaluated <= 2
+
+
+class Counting(ScriptedTarget):
+    """A target of small batches; somebody comes in the decode ``n_until``."""
+
+    def __init__(self) -> None:
+        super().__init__(hashing(N_TOKENS), N_TOKENS, n_ubatch=32)
+        self.n_until = 0
+
+    def decode(self, tokens, n_logits):
+        self.n_until -= 1
+        return super().decode(tokens, n_logits)
+
+    def came(self) -> bool:
+        return self.n_until <= 0
+
+
+def question(prefix: str, suffix: str) -> PromptQuestion:
+    vocabulary = ByteVocabulary()
+    return PromptQuestion(
+        uri="a",
+        layout=PromptLayout(
+            family=family_for(vocabulary, ""), vocabulary=vocabulary, layout="anchored"
+        ),
+        text=FimText(repo_name="p", path="a.py", prefix=prefix, suffix=suffix),
+        budget=PromptBudget(n_prompt=1_000, n_prefix=0, n_suffix=0),
+        n_first=350,
+        chunks=NO_CHUNK_SOURCE,
+    )
+
+
+def evaluate(prompts: Prompts, target: Counting, asked: PromptQuestion) -> int:
+    tokens = prompts.prompt(asked).tokens
+    n_cached = common_prefix_length(target.cached, tokens)
+    target.truncate(n_cached)
+    if n_cached < len(tokens):
+        ScriptedTarget.decode(target, tokens[n_cached:], 1)
+    return len(tokens) - n_cached
+
+
+def test_idle_work_ends_with_the_decode_in_which_somebody_comes_and_goes_on_later():
+    target = Counting()
+    prompts = Prompts(target, 1 << 20)
+    prefix, suffix = SOURCES["ast"][:9_000], "\n" + SOURCES["ast"][9_000:]
+    assert 200 < evaluate(prompts, target, question(prefix, suffix)) <= 350
+    assert prompts.has_plan()
+    for n_decodes in (3, 5, 40):
+        target.n_until = n_decodes
+        is_done = prompts.settle(target.came)
+        assert target.n_until >= 0
+        if not is_done:
+            # Who came finds what there was, and one more character evaluates little.
+            prefix += "x"
+            assert evaluate(prompts, target, question(prefix, suffix)) <= 2
+    assert is_done
+    # What was evaluated before an interruption was not evaluated again.
+    assert prompts.n_idle_evaluated < 1_000
+    assert not prompts.has_plan()
+    assert evaluate(prompts, target, question(prefix + "y", suffix)) <= 2
