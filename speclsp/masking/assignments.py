@@ -44,9 +44,12 @@ _BEFORE_CONFIGURED: Final = re.compile(
 )
 _ENVIRONMENT_VALUE: Final = re.compile(r"=(?P<value>[^\s\"'`=][^\n]*?)[ \t]*(?=\n|\Z)")
 _CONFIGURED_VALUE: Final = re.compile(
-    r"(?:[ \t]*[=:]|[ \t])[ \t]*(?P<value>[^\s\"'`|>\[{&*!=:][^\n]*?)[ \t]*"
-    r"(?:[ \t][#;][^\n]*)?(?=\n|\Z)"
+    r"[ \t]*[=:][ \t]*(?P<value>[^\s\"'`|>\[{&*!=:][^\n]*?)[ \t]*(?:[ \t][#;][^\n]*)?(?=\n|\Z)"
 )
+_SPACED_VALUE: Final = re.compile(
+    r"[ \t]+(?P<value>[^\s\"'`=:]*[0-9!@#$%^&*][^\s\"'`]*)[ \t]*(?=\n|\Z)"
+)
+"""Without a sign between name and value only one word, and none of a sentence, is a value."""
 _BARE: Final = re.compile(
     rf"{_CLOSED}(?:=>|:=|[=:])[ \t]*(?P<value>[A-Za-z0-9+/_\-]{{16,}}={{0,2}})(?![\w.(\[])"
 )
@@ -58,6 +61,7 @@ _SETTINGS: Final = {
     "configuration": (
         (_BEFORE_SETTING, _ENVIRONMENT_VALUE, _CALL),
         (_BEFORE_CONFIGURED, _CONFIGURED_VALUE, _CALL),
+        (_BEFORE_CONFIGURED, _SPACED_VALUE, _CALL),
     ),
 }
 """What stands before a name, its value, and what shows that the value is code instead."""

@@ -69,6 +69,7 @@ TOKEN_PATTERNS: Final = (
     _row("Google", "ya29.", r"ya29\.[A-Za-z0-9_\-]{8,}"),
     _row("Google", "gocspx-", r"GOCSPX-[A-Za-z0-9_\-]{8,}"),
     _row("JWT", "eyj", r"eyJ[A-Za-z0-9_\-]{10,}(?:\.[A-Za-z0-9_\-]*){0,4}"),
+    _row("PEM in base64", "ls0tls1crudjti", r"LS0tLS1CRUdJTi[A-Za-z0-9+/=]{8,}"),
     _row("npm", "npm_", r"npm_[A-Za-z0-9]{20,}"),
     _row("PyPI", "pypi-", r"pypi-AgE[A-Za-z0-9_\-]{8,}"),
     _row("Hugging Face", "hf_", r"hf_[A-Za-z0-9]{20,}"),

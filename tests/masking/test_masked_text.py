@@ -22,6 +22,8 @@ parser.add_argument("--password", help="The password of the database.")
 password = os.environ["DB_PASSWORD"]
 password = f"{password}"
 print(f"password={password!r}")
+Passwords are stored hashed and salted.
+# password for the first login
 Wait for the "password:" prompt, and then "send" it.
 DATABASE_URL = "postgresql://localhost:5432/app"
 url = f"https://{user}:{password}@{host}/"
@@ -51,6 +53,14 @@ MIIBszCCAVmgAwIBAgIUQ0jZ
 @pytest.mark.parametrize("name", ["a.py", "a.yml"])
 def test_a_harmless_line_stays(line: str, name: str) -> None:
     assert masked(line + "\n", name) == line + "\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [("password hunter22", "a.conf"), ("  tls.key: LS0tLS1CRUdJTiBSU0EgUFJJVkFURQ==", "a.yml")],
+)
+def test_settings_of_other_forms_are_masked(line: str, name: str) -> None:
+    assert masked(line, name) == line[: line.index(" ", 4) + 1] + PLACEHOLDER
 
 
 def test_a_parameter_and_the_docstring_below_it_are_no_assignment() -> None:
