@@ -6,11 +6,38 @@ keystroke changes the prompt's end only, and a KV cache keeps all before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from speclsp.fim.windows import CHARS_PER_TOKEN
 
 N_LINES_ABOVE = 3
 """Lines above the cursor's that a new anchor lies at most: who takes back a line end, or goes on
 typing a line above, still finds the anchor before the cursor."""
+
+_SHARE_ABOVE: Final = 0.25
+"""Share of the middle that lines above the cursor's may take when the anchor is new."""
+
+
+def new_anchor(
+    prefix: str, n_tokens_max: int, n_tokens: int, encode_from: Callable[[int], tuple[int, ...]]
+) -> tuple[int, tuple[int, ...]]:
+    """Choose an anchor in the text before the cursor; returns it and the tokens that follow it.
+
+    ``n_tokens_max`` is the most that the middle can grow to, ``n_tokens`` what it may have now.
+    ``encode_from`` gives the tokens of the text from a place on.
+    """
+    n_above = int(n_tokens_max * _SHARE_ABOVE)
+    for anchor in anchors_above(prefix, n_above * CHARS_PER_TOKEN):
+        # Of a short text the prefix keeps its share: models seldom saw one without it.
+        tokens = encode_from(anchor) if 2 * anchor >= len(prefix) else ()
+        if 0 < len(tokens) <= n_above:
+            return anchor, tokens
+    for anchor in anchor_candidates(prefix, n_tokens_max * CHARS_PER_TOKEN):
+        tokens = encode_from(anchor)
+        if len(tokens) <= n_tokens:
+            return anchor, tokens
+    return len(prefix), ()
 
 
 def line_start(text: str) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from speclsp.fim.anchor import anchor_candidates, anchors_above
+from speclsp.fim.anchor import new_anchor
 from speclsp.fim.chunks import NO_CHUNKS, ChunkWindow, ContextChunk
 from speclsp.fim.families import FimFamily
 from speclsp.fim.filling import N_NAME_CHARS, Values, filled, fitting_names, name_values, one_line
@@ -36,9 +36,6 @@ _NO_TOKENS: tuple[int, ...] = ()
 
 _N_MIDDLE_TOKENS: Final = 200
 """Most tokens between anchor and cursor; a quarter of those before it where that is less."""
-
-_FRESH_MIDDLE: Final = 0.25
-"""Share of them that lines above the cursor's may take when the anchor is set anew."""
 
 _RESERVED: Final = 0.6
 """Share of them that a new layout leaves free for what is typed."""
@@ -197,7 +194,12 @@ class PromptLayout:
         if is_plain:
             anchor, middle = len(text.prefix), _NO_TOKENS
         else:
-            anchor, middle = self._anchored(text.prefix, n_middle_max)
+            anchor, middle = new_anchor(
+                text.prefix,
+                n_middle_max,
+                int(n_middle_max * (1 - _RESERVED / 2)),
+                lambda place: self._encoded_middle(text.prefix, place),
+            )
         prefix = prefix_window(
             text.prefix,
             anchor,
@@ -240,21 +242,6 @@ class PromptLayout:
             n_suffix_chars=n_hidden + len(window.suffix.text),
             hides_line=n_hidden > n_hidden_closers(text.suffix),
         )
-
-    def _anchored(self, prefix: str, n_tokens_max: int) -> tuple[int, tuple[int, ...]]:
-        """Return a new anchor, and the tokens of the text between it and the cursor."""
-        n_above = int(n_tokens_max * _FRESH_MIDDLE)
-        for anchor in anchors_above(prefix, n_above * CHARS_PER_TOKEN):
-            # Of a short text the prefix keeps its share: models seldom saw one without it.
-            tokens = self._encoded_middle(prefix, anchor) if 2 * anchor >= len(prefix) else ()
-            if 0 < len(tokens) <= n_above:
-                return anchor, tokens
-        n_here = int(n_tokens_max * (1 - _RESERVED / 2))
-        for anchor in anchor_candidates(prefix, n_tokens_max * CHARS_PER_TOKEN):
-            tokens = self._encoded_middle(prefix, anchor)
-            if len(tokens) <= n_here:
-                return anchor, tokens
-        return len(prefix), ()
 
     def _encoded_middle(self, prefix: str, anchor: int) -> tuple[int, ...]:
         # Where no token stands between prefix and middle, the first of them to have text takes
