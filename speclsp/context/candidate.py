@@ -22,7 +22,9 @@ class Candidate:
     detail: str
     """Says in a few words what the reason was here."""
     score: float
-    """Comparable within one reason only."""
+    """From 0 to 1, comparable between all candidates."""
+    name: str = ""
+    """What keeps it apart from others of its file while lines move; "" for its first line."""
 
     @property
     def last_line(self) -> int:
@@ -32,4 +34,4 @@ class Candidate:
     @property
     def key(self) -> str:
         """Names the place: the same one with other text is a newer version of it."""
-        return f"{self.reason}:{self.path}:{self.first_line}"
+        return f"{self.reason}:{self.path}:{self.name or self.first_line}"

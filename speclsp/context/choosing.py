@@ -66,7 +66,7 @@ def declared_candidates(place: CursorPlace, project: ProjectView) -> list[Candid
             why = "imported" if is_imported else "in the project"
             for candidate in _declaration(project, path, name):
                 score = base - 0.5 * nearness / (len(names) or 1)
-                found.append(_declared(candidate, f"{name} is declared here, {why}", score))
+                found.append(_declared(name, candidate, f"{name} is declared here, {why}", score))
     found.sort(key=lambda c: (-c.score, c.path, c.first_line))
     return found[:_MAX_DECLARATIONS]
 
@@ -117,6 +117,7 @@ def edited_candidates(
                     reason="edit",
                     detail=f"edited {_ago(age)}",
                     score=score,
+                    name=f"edit {region.number}",
                 )
             )
         diff = region.diff(lines) if region.replaces else ""
@@ -129,6 +130,7 @@ def edited_candidates(
                     reason="diff",
                     detail=f"how it was edited {_ago(age)}",
                     score=score - 0.15,
+                    name=f"edit {region.number}",
                 )
             )
     return found
@@ -187,10 +189,16 @@ def _declaration(project: ProjectView, path: str, name: str) -> Iterator[tuple[s
             return
 
 
-def _declared(found: tuple[str, int, str], detail: str, score: float) -> Candidate:
+def _declared(name: str, found: tuple[str, int, str], detail: str, score: float) -> Candidate:
     path, line, text = found
     return Candidate(
-        path=path, first_line=line, text=text, reason="declaration", detail=detail, score=score
+        path=path,
+        first_line=line,
+        text=text,
+        reason="declaration",
+        detail=detail,
+        score=score,
+        name=name,
     )
 
 

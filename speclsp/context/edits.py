@@ -27,6 +27,8 @@ class EditedRegion:
     first_line: int
     end_line: int
     before: tuple[str, ...]
+    number: int
+    """Keeps it apart from all other regions, however it grows and moves."""
 
     def text(self, lines: Sequence[str]) -> tuple[int, str]:
         """Return the region as it is now, with some lines around it, and its first line."""
@@ -51,6 +53,7 @@ class EditTrail:
 
     def __init__(self) -> None:
         self._regions: list[EditedRegion] = []
+        self._n_edits = 0
 
     def take(self, uri: str, path: str, old: Sequence[str], new: Sequence[str]) -> None:
         """Note that a document's lines have changed."""
@@ -65,7 +68,9 @@ class EditTrail:
         if max(old_end, new_end) - first > _MAX_LINES:
             self.forget(uri)
             return
-        edited = EditedRegion(uri, path, first, new_end, tuple(old[first:old_end]))
+        self._n_edits += 1
+        before = tuple(old[first:old_end])
+        edited = EditedRegion(uri, path, first, new_end, before, self._n_edits)
         self._merge(edited, old, old_end, new_end - old_end)
 
     def forget(self, uri: str) -> None:
@@ -78,7 +83,7 @@ class EditTrail:
 
     def _merge(self, edited: EditedRegion, old: Sequence[str], old_end: int, shift: int) -> None:
         kept: list[EditedRegion] = []
-        first, before = edited.first_line, list(edited.before)
+        first, before, number = edited.first_line, list(edited.before), edited.number
         for region in self._regions:
             if region.uri != edited.uri or region.end_line + _NEAR_LINES < first:
                 kept.append(region)
@@ -93,8 +98,10 @@ class EditTrail:
                     before = list(region.before)
                 else:
                     before = [*inside[0], *region.before, *inside[1]]
-                first, old_end = start, end
-        merged = EditedRegion(edited.uri, edited.path, first, old_end + shift, tuple(before))
+                first, old_end, number = start, end, min(number, region.number)
+        merged = replace(
+            edited, first_line=first, end_line=old_end + shift, before=tuple(before), number=number
+        )
         if merged.end_line - merged.first_line <= _MAX_LINES:
             kept.append(merged)
         self._regions = kept[-MAX_REGIONS:]

@@ -43,3 +43,9 @@ def test_as_many_regions_are_kept_as_are_useful() -> None:
     assert len(list(trail.newest_first())) == MAX_REGIONS
     trail.forget(f"u{MAX_REGIONS}")
     assert len(list(trail.newest_first())) == MAX_REGIONS - 1
+
+
+def test_a_region_keeps_its_number_as_it_grows_and_moves() -> None:
+    trail, _ = edited((40, 41, ["forty"]), (5, 5, ["a", "b"]), (42, 43, ["forty-one"]))
+    newest, other = trail.newest_first()
+    assert (newest.first_line, newest.number, other.number) == (42, 1, 2)
