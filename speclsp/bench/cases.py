@@ -79,11 +79,11 @@ def load_cases(path: Path) -> list[EditCase]:
         try:
             cases.append(_case(msgspec.json.decode(line, type=CaseLine), number, path, texts))
         except (msgspec.DecodeError, _LineError, UnicodeDecodeError) as error:
-            problems.append(f"{path}, line {number}: {error}")
+            problems.append(f"{path}, line {number}: {error}.")
     seen: dict[str, int] = {}
     for case in cases:
         seen[case.id] = seen.get(case.id, 0) + 1
-    problems += [f"{path}: {n} cases have the `id` {name!r}" for name, n in seen.items() if n > 1]
+    problems += [f"{path}: {n} cases have the `id` {name!r}." for name, n in seen.items() if n > 1]
     if problems:
         n_more = len(problems) - _N_PROBLEMS_SHOWN
         more = [f"and {n_more} more."] if n_more > 0 else []
