@@ -39,6 +39,8 @@ _RESCAN_S: Final = 30.0
 """Seconds after which a folder is looked at again for changes that nobody told of."""
 _JOIN_S: Final = 5.0
 _MAX_PLACES: Final = 64
+_MAX_DELIVERED: Final = 2_000
+"""Chunks that can still be taken back."""
 _CHARS_PER_TOKEN: Final = 3
 """Of the text around the cursor at least this much per prompt token is shown anyway."""
 _MAX_FAILURES: Final = 3
@@ -219,7 +221,11 @@ class ContextChunks:
                 self._trail.take(new.uri, new.path, old.text.split("\n"), new.text.split("\n"))
             chosen = tuple(self._candidates(request, documents, places))
             root = self._root_of(request.file)
-            self._delivered.update({c.key: (root, c.path) for c in chosen})
+            for candidate in chosen:
+                self._delivered.pop(candidate.key, None)
+                self._delivered[candidate.key] = (root, candidate.path)
+            for key in list(self._delivered)[:-_MAX_DELIVERED]:
+                del self._delivered[key]
         with self._wake:
             if request.uri in self._documents or not request.supersede:
                 self._chosen[request.uri] = chosen

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from indexed_project import write
@@ -12,6 +13,7 @@ from indexed_project import write
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.main import cli
 from speclsp.cli.waiting import complete_when_ready
+from speclsp.completer.explaining import PromptExplanation
 from speclsp.completer.local import LocalCompleter
 from speclsp.request import CompletionRequest, Document, WorkspaceFolder
 from speclsp.settings import Settings
@@ -48,6 +50,8 @@ def test_the_parts_add_up_and_chunks_have_reasons(project: Path) -> None:
     result = explain(f"{project / 'cart.py'}:10:22", "--json")
     assert result.exit_code == 0, result.output
     said = json.loads(result.stdout)
+    plain = msgspec.convert(said, PromptExplanation)
+    assert msgspec.to_builtins(plain) == said  # it could cross the seam
     chunks = said["chunks"]
     n_parts = sum(window["n_tokens"] for window in said["windows"])
     n_chunk_tokens = sum(chunk["n_tokens"] for chunk in chunks)

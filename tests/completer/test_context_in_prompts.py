@@ -1,0 +1,85 @@
+"""Chunks get into prompts in idle time, and no keystroke pays for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from indexed_project import write
+from scripted_models import ScriptedLoader
+
+from speclsp.cancellation import CancellationToken
+from speclsp.completer.local import LocalCompleter
+from speclsp.request import CompletionRequest, CompletionResult, Document, WorkspaceFolder
+from speclsp.settings import Settings
+
+WAIT_S = 30
+MODELS = 'class Box:\n    """A box."""\n'
+CART = "from models import Box\n\n\ndef total(boxes):\n    box = "
+
+
+class Typist:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.loader = ScriptedLoader("f()", n_ctx=8192)
+        self.completer = LocalCompleter(Settings(suggestion_memory=False), loader=self.loader)
+        self.completer.open_folder(WorkspaceFolder(root=str(root), name="p"))
+        self.completer.start()
+        self.versions: dict[str, int] = {}
+
+    def show(self, name: str, text: str) -> None:
+        file = str(self.root / name)
+        version = self.versions[name] = self.versions.get(name, 0) + 1
+        document = Document(
+            uri=name, path=name, language_id="", version=version, text=text, file=file
+        )
+        (self.completer.open_document if version == 1 else self.completer.change_document)(document)
+
+    def ask(self, name: str, prefix: str) -> CompletionResult:
+        self.show(name, prefix)
+        request = CompletionRequest(
+            uri=name,
+            path=name,
+            repo_name="p",
+            prefix=prefix,
+            suffix="",
+            file=str(self.root / name),
+            trigger="automatic",
+            wait_for_model=True,
+        )
+        return self.completer.complete(request, CancellationToken()).result(WAIT_S)
+
+    @property
+    def held(self) -> str:
+        return bytes(t for t in self.loader.target.cached if t < 256).decode()
+
+
+@pytest.fixture
+def typist(tmp_path: Path):
+    write(tmp_path / "models.py", MODELS)
+    typist = Typist(tmp_path)
+    yield typist
+    typist.completer.close()
+
+
+def test_idle_time_takes_up_what_was_chosen(typist: Typist) -> None:
+    typist.ask("cart.py", CART)
+    assert "A box." not in typist.held
+    assert typist.completer.wait_idle(WAIT_S)
+    assert MODELS.rstrip() in typist.held
+    result = typist.ask("cart.py", CART + "B")
+    assert MODELS.rstrip() in typist.held
+    assert result.stats.n_prompt_evaluated <= 3  # a token is a byte here
+
+
+def test_another_choice_costs_no_keystroke_anything(typist: Typist) -> None:
+    typist.ask("cart.py", CART)
+    assert typist.completer.wait_idle(WAIT_S)
+    # The declaration changes, and another file is edited: both are other chunks.
+    typist.show("models.py", MODELS.replace("A box.", "A box with six sides."))
+    typist.show("other.py", "value = 1\n" * 5)
+    typist.show("other.py", "value = 1\n" * 5 + "Box.edited = total(boxes)\n")
+    for n_typed in range(1, len("Box(width") + 1):
+        result = typist.ask("cart.py", CART + "Box(width"[:n_typed])
+        assert result.stats.n_prompt_evaluated <= 3, n_typed
+        assert typist.completer.wait_idle(WAIT_S)
