@@ -9,7 +9,7 @@ A static file holds n-grams of two tokens only, a dynamic one of one to four.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -37,6 +37,7 @@ _WORD_BYTES: Final = 4
 _LARGEST_VOCABULARY: Final = 2**23
 """No model has more tokens; so a number in the other byte order is seldom taken for a token."""
 _MAX_FILE_BYTES: Final = 2**34
+_ROWS_AT_ONCE: Final = 2**15
 
 
 def read(path: Path, n_vocab: int | None, orders: Collection[int] = ALL_ORDERS) -> NgramTables:
@@ -111,26 +112,21 @@ class _Records:
     def tables(self, wanted: Collection[int]) -> NgramTables:
         """Return the counts by order.  Raises StoreError."""
         orders, problems = self._orders(wanted)
-        lengths = self._lengths.astype(np.int64)
-        ends = np.cumsum(lengths)
-        n_pairs = int(ends[-1]) if len(ends) else 0
-        begins = ends - lengths
-        places = np.repeat(self._starts + HEADER - 2 * begins, lengths)
-        places += 2 * np.arange(n_pairs)
-        tokens, counts = self._words[places], self._words[places + 1]
-        problems += self._bad_pairs(places, tokens, counts)
+        begins = np.zeros(len(self._starts) + 1, dtype=np.uint32)
+        np.cumsum(self._lengths, out=begins[1:])
+        tokens, counts, bad_pairs = self._pairs(begins)
+        problems += bad_pairs
         if self._end < len(self._words) or self._n_bytes % _WORD_BYTES:
             problems.append((self._end, self._broken_record(), BUILD_ANEW))
         if problems:
             place, reason, remedy = min(problems)
             raise damaged(self._path, _WORD_BYTES * place, reason, remedy)
-        table_begins = begins.astype(np.uint32)
         return NgramTables(
             {
                 order: self._table(
                     np.flatnonzero(orders == order),
                     order,
-                    table_begins,
+                    begins,
                     tokens,
                     counts,
                 )
@@ -174,6 +170,23 @@ class _Records:
             f"an n-gram has {order} tokens, and {names} are expected",
             "Name files of order 2 in lookup_cache_static and others in lookup_cache_dynamic.",
         )
+
+    def _pairs(self, begins: NDArray[np.uint32]) -> tuple[Words, Words, list[tuple[int, str, str]]]:
+        """Return all records' tokens and counts end to end, and the first thing wrong with them."""
+        tokens = np.empty(int(begins[-1]), dtype=np.int32)
+        counts = np.empty_like(tokens)
+        for part in _parts(len(self._starts)):
+            lengths = self._lengths[part]
+            first, last = int(begins[part.start]), int(begins[part.stop])
+            firsts = begins[part].astype(np.int64) - first
+            places = np.repeat(self._starts[part] + HEADER - 2 * firsts, lengths)
+            places += 2 * np.arange(last - first)
+            tokens[first:last] = self._words[places]
+            counts[first:last] = self._words[places + 1]
+            problems = self._bad_pairs(places, tokens[first:last], counts[first:last])
+            if problems:
+                return tokens, counts, problems
+        return tokens, counts, []
 
     def _bad_pairs(
         self, places: Places, tokens: Words, counts: Words
@@ -223,23 +236,34 @@ class _Records:
     def _table(
         self, rows: Places, order: int, begins: NDArray[np.uint32], tokens: Words, counts: Words
     ) -> NgramTable:
-        columns = [column[rows] for column in self._grams[:order]]
-        keys = keys_of(columns)
         n_bits = bucket_bits(len(rows))
-        buckets = buckets_of(keys, n_bits)
+        buckets = np.empty(len(rows), dtype=np.uint16)
+        tags = np.empty(len(rows), dtype=np.uint32)
+        grams = np.empty((len(rows), order), dtype=np.int32)
+        for part in _parts(len(rows)):
+            columns = [column[rows[part]] for column in self._grams[:order]]
+            np.stack(columns, axis=1, out=grams[part])
+            keys = keys_of(columns)
+            buckets[part] = buckets_of(keys, n_bits)
+            tags[part] = tags_of(keys)
         # Sixteen bits are sorted by radix, in one pass.
         order_in_table = np.argsort(buckets, kind="stable")
-        grams = np.stack(columns, axis=1)
         rows = rows[order_in_table]
         return NgramTable(
             starts=bucket_starts(buckets, n_bits),
-            tags=tags_of(keys)[order_in_table],
+            tags=tags[order_in_table],
             grams=np.take(grams, order_in_table, axis=0),
             begins=begins[rows],
             lengths=self._lengths[rows].view(np.uint32),
             tokens=tokens,
             counts=counts,
         )
+
+
+def _parts(n_rows: int) -> Iterator[slice]:
+    """Yield slices that are worked on within the processor's cache: twice as fast as at once."""
+    for start in range(0, n_rows, _ROWS_AT_ONCE):
+        yield slice(start, min(start + _ROWS_AT_ONCE, n_rows))
 
 
 def _is_of_other_byte_order(path: Path, words: Words, n_vocab: int) -> bool:
