@@ -55,6 +55,26 @@ def n_closers_replaced(text: str, line_before: str, rest: str) -> int:
     return n_replaced
 
 
+def n_before_foreign_closer(text: str, code_before: str, rest: str) -> int:
+    """How many characters of ``text`` stand before a closing bracket that closes nothing.
+
+    Round and square brackets only, which open near enough to be seen.  ``rest``, the cursor's line
+    after the cursor, closes what it closes itself: the text may not do that before it.
+    """
+    wanted = list(_scan(code_before, "").wanted)
+    line_before = code_before.rpartition("\n")[2]
+    if any(line_before.count(quote) % 2 for quote in _QUOTES):
+        return len(text)
+    n_taken = len(_scan(rest, "").closers)
+    n_free = len(_scan(line_before, "").wanted) - n_taken if n_taken else len(wanted)
+    for closer, index in _scan(text, "").closers:
+        is_wanted = bool(wanted) and wanted.pop(0) == closer
+        if closer in ")]" and (n_free <= 0 or not is_wanted):
+            return index
+        n_free -= 1
+    return len(text)
+
+
 def unpaired_brackets(text: str) -> tuple[int, bool]:
     """How many closing brackets have no partner in ``text``, and whether one is open at its end."""
     scan = _scan(text, "")

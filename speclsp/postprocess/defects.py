@@ -225,7 +225,8 @@ def _joined(
     )
     if word in known or is_compound or right[0].isdigit():
         return
-    is_two_words = right_words is None or (len(right) >= 2 and right in right_words)
+    is_right_known = right_words is not None and len(left) >= 2 <= len(right)
+    is_two_words = right_words is None or (is_right_known and right in right_words)
     is_begun = len(left) >= 4 and any(k.startswith(left) and k != left for k in _KEYWORDS)
     if is_two_words or is_begun:
         yield Defect("broken_word", word)

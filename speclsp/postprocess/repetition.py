@@ -8,8 +8,11 @@ from typing import Final
 _N_REPEATS: Final = 3
 """As often must lines stand one after another to be a loop."""
 
-_N_CYCLE_LINES: Final = 4
+_N_CYCLE_LINES: Final = 8
 """Longest cycle of lines that is looked for."""
+
+_N_LONG_CYCLE: Final = 4
+"""Lines of a cycle that is a loop when it stands there twice: so much is hardly meant twice."""
 
 _N_CYCLE_CHARS: Final = 32
 """Longest cycle of characters within a line that is looked for."""
@@ -23,15 +26,17 @@ _N_RULER_CHARS: Final = 120
 def repeated_lines(lines: Sequence[str]) -> int | None:
     """How many of ``lines`` to keep where their end is a loop, else None.
 
-    A loop is a cycle of up to four lines, not all blank, that stands there three times; its first
-    round is kept.
+    A loop is a cycle of up to eight lines, not all blank, that stands there three times, or twice
+    where it has four lines that are not blank; its first round is kept.
     """
     for period in range(1, _N_CYCLE_LINES + 1):
-        n_lines = period * _N_REPEATS
+        n_filled = sum(bool(line.strip()) for line in lines[-period:])
+        n_repeats = 2 if n_filled >= _N_LONG_CYCLE else _N_REPEATS
+        n_lines = period * n_repeats
         if len(lines) < n_lines:
-            return None
+            continue
         tail = list(lines[-n_lines:])
-        if tail[:period] * _N_REPEATS == tail and any(line.strip() for line in tail[:period]):
+        if n_filled and tail[:period] * n_repeats == tail:
             return len(lines) - n_lines + period
     return None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from speclsp.fim.protocol import Vocabulary
-from speclsp.postprocess.brackets import has_open_bracket
+from speclsp.postprocess.brackets import has_open_bracket, n_before_foreign_closer
 from speclsp.postprocess.detokenizer import Utf8Detokenizer
 from speclsp.postprocess.languages import (
     begins_definition,
@@ -21,7 +21,7 @@ from speclsp.postprocess.languages import (
 from speclsp.postprocess.nesting import Nesting, TextNesting
 from speclsp.postprocess.repetition import first_loop, repeated_lines
 from speclsp.postprocess.rules import N_NEXT_LINES, StopRules
-from speclsp.postprocess.trim import is_same_line, trimmed
+from speclsp.postprocess.trim import has_only_closers, is_same_line, trimmed
 from speclsp.postprocess.whitespace import indent_width
 
 StopReason = Literal[
@@ -110,7 +110,7 @@ class CompletionText:
         elif "\n" in raw[len(raw.rstrip()) :]:
             # The blank lines led over to what the rule has cut.
             raw = raw.rstrip()
-        trim = trimmed(raw, self._rules)
+        trim = trimmed(self._without_foreign_closers(raw), self._rules)
         return CompletedText(trim.text, trim.n_replaced, self._stopped_by)
 
     @property
@@ -289,9 +289,22 @@ class CompletionText:
         if not line.strip():
             return self._text
         leaves = self._has_depth() and self._leaves_the_block(line)
-        if leaves or self._repeats_suffix(line):
+        # Cut off in a call or a string, it is worth less than the whole lines before it.
+        is_cut_off = self._stopped_by is None and self._has_depth() and has_open_bracket(line)
+        if leaves or is_cut_off or self._repeats_suffix(line):
             return self._text[: max(0, self._line_start - 1)]
         return self._text
+
+    def _without_foreign_closers(self, raw: str) -> str:
+        """The text before a bracket that closes nothing, or what the rest of the line closes."""
+        rest = self._rules.line_after
+        if has_only_closers(rest):
+            return raw  # The text may bring these itself: see trimmed.
+        n_kept = n_before_foreign_closer(raw, self._rules.code_before, rest)
+        # Looks deceive in strings and comments: the grammar has to see a bracket there, too.
+        if n_kept == len(raw) or not self._text_nesting.at_end_of(raw).n_closed:
+            return raw
+        return raw[:n_kept].rstrip()
 
     def _has_depth(self) -> bool:
         """Whether indentation counts: not on the cursor's line, nor where that is all."""

@@ -19,6 +19,9 @@ _CLOSERS: Final = frozenset(")]}\"'`;:,> \t")
 
 _PARTING: Final = re.compile(r"[ \t]*(?:\n[ \t]*)?")
 
+_WORD_START: Final = re.compile(r"\w+", re.ASCII)
+_WORD_END: Final = re.compile(r"\w+\Z", re.ASCII)
+
 _N_LONG_LINE: Final = 12
 """Letters and digits of a line that is known again at another depth."""
 
@@ -50,6 +53,8 @@ def trimmed(text: str, rules: StopRules) -> Trimmed:
     fitted = fitted_to_line(text, rules.line_before, rules.line_after)
     if not fitted.text.strip() or _only_closes_the_closed(fitted, rules):
         return _NOTHING
+    if fitted.n_replaced == 0 and _runs_into_a_word(fitted.text, rules):
+        return _NOTHING
     styled = with_indent_style(fitted.text, rules.indent, line_before=rules.line_before)
     return Trimmed(styled.replace("\n", rules.newline), fitted.n_replaced)
 
@@ -75,13 +80,31 @@ def is_same_line(line: str, others: Sequence[str]) -> bool:
     )
 
 
+def _runs_into_a_word(text: str, rules: StopRules) -> bool:
+    """Whether the text's last word and the one after the cursor make one that nobody wrote.
+
+    Only of letters that words are parted from by spaces.
+    """
+    head = _WORD_START.match(rules.line_after)
+    tail = _WORD_END.search(rules.line_before + text)
+    if not head or not tail or "\n" in text[-1:]:
+        return False
+    word = re.compile(rf"\b{tail.group()}{head.group()}\b", re.ASCII)
+    return not any(word.search(code) for code in (rules.code_before, *rules.next_lines))
+
+
+def has_only_closers(line_after: str) -> bool:
+    """Whether the rest of the line is what an editor may have written on its own."""
+    return bool(line_after.strip()) and not set(line_after.rstrip()) - _CLOSERS
+
+
 def fitted_to_line(text: str, line_before: str, line_after: str) -> Trimmed:
     """Let the text and the rest of the cursor's line not say the same twice."""
     rest = line_after.rstrip()
     if not rest.strip():
         return Trimmed(text)
     first_line = text.partition("\n")[0]
-    if not set(rest) - _CLOSERS:
+    if has_only_closers(rest):
         n_replaced = n_closers_replaced(text, line_before, rest)
         if n_replaced == 0 and first_line.rstrip().endswith(rest.strip()):
             n_replaced = len(rest) if rest.strip()[0] in ";:,>" else 0
@@ -160,8 +183,7 @@ def _without_blank_end(text: str, line_after: str) -> str:
     A closing bracket is parted by a line end where the text has several lines, and by no space.
     """
     kept = text.rstrip()
-    rest = line_after.strip()
-    if not rest or (not set(rest) - _CLOSERS and "\n" not in kept):
+    if not line_after.strip() or (has_only_closers(line_after) and "\n" not in kept):
         return kept
     parting = _PARTING.match(text, len(kept))
     return text[: parting.end()] if parting else kept

@@ -18,8 +18,11 @@ from speclsp.postprocess.repetition import repeated_characters, repeated_lines
         (["", "", ""], None),
         (["a", "b"] * 3, 2),
         (["x", *["a", "b", ""] * 3], 4),
-        (["a", "b", "c", "d"] * 3, 4),
-        (["a", "b", "c", "d", "e"] * 3, None),
+        (["a", "b", "c", "d"] * 2, 4),
+        (["a", "b", "c"] * 2, None),
+        (["a", "b", "c", ""] * 2, None),
+        (["x", *["a", "b", "", "c", "d"] * 2], 6),
+        (list("abcdefghi") * 2, None),
         (["  a", " a", "a"], None),
     ],
 )

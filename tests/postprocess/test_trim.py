@@ -86,6 +86,17 @@ COMPLETED = [
     ('foo("a▮")', '")\n', 'foo("a")'),
     ("foo(x)▮", ")\n", "foo(x)"),
     ("foo(bar(x)▮", ")\n", "foo(bar(x))"),
+    # A bracket that closes nothing, and one that the line's rest closes.
+    ("x = y▮", "[0]] + 1\n", "x = y[0]"),
+    ("x = y[0▮", ") + 1\n", "x = y[0"),
+    ("f(c▮ ss)", "haracter)\n", "f(character ss)"),
+    # Two words that run into one that is nowhere else, and into one that is.
+    ("f(c▮ss)", "haracter\n", "f(css)"),
+    ("css = f(c▮s)", "s\n", "css = f(css)"),
+    ("# 日▮語", "本\n", "# 日本語"),
+    ("f(▮, b)", "g(1)), 2\n", "f(g(1), b)"),
+    ("f(g(▮, b)", "1)\n", "f(g(1), b)"),
+    ("f(\n    ▮", "1)\n", "f(\n    1)"),
 ]
 
 
