@@ -1,0 +1,112 @@
+import { mkdir, rm } from "node:fs/promises";
+import { dirname } from "node:path";
+import * as vscode from "vscode";
+import { executableIn, onPath, run } from "./serverCommand.js";
+
+const OLDEST_PYTHON = [3, 11] as const;
+
+/** Why an environment could not be made, in words for the user; `output` is for the log. */
+export class EnvironmentError extends Error {
+  constructor(
+    message: string,
+    readonly output = "",
+  ) {
+    super(message);
+  }
+}
+
+async function findPython(setting: string): Promise<string> {
+  const python = setting || (await onPath("python3")) || (await onPath("python"));
+  if (!python) {
+    throw new EnvironmentError(
+      "No Python was found. Install Python 3.11 or newer, or set speclsp.server.python.",
+    );
+  }
+  const asked = await run(python, ["-c", "import sys; print(*sys.version_info[:2])"]);
+  const version = asked.output.trim().split(/\s+/).map(Number);
+  const [major = 0, minor = 0] = version;
+  if (asked.code !== 0 || major !== OLDEST_PYTHON[0] || minor < OLDEST_PYTHON[1]) {
+    throw new EnvironmentError(
+      `${python} is not Python 3.11 or newer. Set speclsp.server.python to one that is.`,
+      asked.output,
+    );
+  }
+  return python;
+}
+
+/**
+ * Make a private Python environment with the server in it.
+ *
+ * llama.cpp is compiled for this machine, which takes some minutes.  Throws EnvironmentError, and
+ * leaves no half-made environment behind.
+ */
+export async function makeEnvironment(folder: string, log: vscode.LogOutputChannel): Promise<void> {
+  const settings = vscode.workspace.getConfiguration("speclsp.server");
+  const python = await findPython(settings.get("python", ""));
+  const requirement = settings.get("package", "speclsp");
+  await vscode.window.withProgress(
+    {
+      location: vscode.ProgressLocation.Notification,
+      title: "speclsp: installing the server",
+      cancellable: true,
+    },
+    async (progress, token) => {
+      const stop = new AbortController();
+      token.onCancellationRequested(() => {
+        stop.abort();
+      });
+      const step = async (title: string, args: [string, ...string[]]): Promise<void> => {
+        progress.report({ message: title });
+        const [command, ...rest] = args;
+        const ran = await run(command, rest, stop.signal, (line) => {
+          log.debug(line);
+          progress.report({ message: `${title}: ${line.slice(0, 60)}` });
+        });
+        if (ran.code !== 0) {
+          throw new EnvironmentError(
+            token.isCancellationRequested ? "Installing was cancelled." : explanation(ran.output),
+            ran.output,
+          );
+        }
+      };
+      try {
+        await rm(folder, { recursive: true, force: true });
+        await mkdir(dirname(folder), { recursive: true });
+        await step("making an environment", [python, "-m", "venv", folder]);
+        await step("compiling llama.cpp, some minutes", [
+          executableIn(folder, "python"),
+          ...["-m", "pip", "install", "--disable-pip-version-check", "--no-input", requirement],
+        ]);
+      } catch (error) {
+        await rm(folder, { recursive: true, force: true });
+        throw error;
+      }
+    },
+  );
+}
+
+/** Say in a sentence what pip or venv stumbled over. */
+export function explanation(output: string): string {
+  const causes: [RegExp, string][] = [
+    [
+      /No module named (ensurepip|venv)|ensurepip is not/,
+      "This Python lacks venv: install python3-venv.",
+    ],
+    [
+      /CMAKE_C_COMPILER|No CMAKE_CXX_COMPILER|compiler.*not found|error: command '(gcc|g\+\+|cc|c\+\+)'/i,
+      "A C++ compiler is missing: install one (Debian: build-essential; macOS: xcode-select --install).",
+    ],
+    [
+      /No matching distribution found for (\S+)/,
+      "The package is not in the index that pip uses: set speclsp.server.package.",
+    ],
+    [/No space left on device/, "The disk is full."],
+    [
+      /ConnectionError|Temporary failure in name resolution|NewConnectionError|timed out/i,
+      "The package index cannot be reached: check the network or pip's proxy settings.",
+    ],
+  ];
+  for (const [pattern, text] of causes) if (pattern.test(output)) return text;
+  const last = output.trim().split("\n").pop() ?? "";
+  return `Installing failed: ${last.slice(0, 200)}`;
+}

@@ -1,0 +1,40 @@
+import * as vscode from "vscode";
+import { Client } from "./client.js";
+import { Panel } from "./panel.js";
+import { StatusBar } from "./statusBar.js";
+import { toggleEverywhere, toggleLanguage, toggleWorkspace } from "./toggle.js";
+
+/** What tests may look at. */
+export interface Api {
+  client: Client;
+}
+
+export async function activate(context: vscode.ExtensionContext): Promise<Api> {
+  const log = vscode.window.createOutputChannel("speclsp", { log: true });
+  const client = new Client(context, log);
+  const statusBar = new StatusBar(client);
+  const panel = new Panel(client, context.extensionUri);
+  const command = (name: string, run: () => unknown): vscode.Disposable =>
+    vscode.commands.registerCommand(`speclsp.${name}`, run);
+  context.subscriptions.push(
+    log,
+    client,
+    statusBar,
+    panel,
+    command("restartServer", () => client.restart()),
+    command("showLog", () => {
+      log.show();
+    }),
+    command("showPanel", () => {
+      panel.show();
+    }),
+    command("rebuildIndex", () => client.rebuildIndex()),
+    command("makeEnvironment", () => client.makeEnvironment()),
+    command("toggleEverywhere", toggleEverywhere),
+    command("toggleLanguage", toggleLanguage),
+    command("toggleWorkspace", toggleWorkspace),
+    command("menu", () => statusBar.menu()),
+  );
+  await client.start();
+  return { client };
+}

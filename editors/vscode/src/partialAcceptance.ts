@@ -1,0 +1,108 @@
+/**
+ * Learning that a part of a suggestion was taken.
+ *
+ * VS Code tells an extension of no partial acceptance, and runs an item's command only when all of
+ * it was taken.  But accepting a word or a line is one change of the document, at the place of the
+ * item, whose text is a beginning of what is left of it; typing is one too, one character long.
+ */
+
+/** Where a text stands: line and UTF-16 column. */
+export interface Place {
+  line: number;
+  character: number;
+}
+
+export interface Change {
+  start: Place;
+  end: Place;
+  text: string;
+}
+
+/** A suggestion as it was given to the editor. */
+export interface Given<Item> {
+  uri: string;
+  /** Where its text begins; what stands there already up to `typed` is part of it. */
+  start: Place;
+  text: string;
+  /** UTF-16 units of the text that stand in the document by now. */
+  nInDocument: number;
+  item: Item;
+}
+
+export interface Acceptance<Item> {
+  item: Item;
+  /** UTF-16 units from the text's start, as the protocol counts. */
+  acceptedLength: number;
+}
+
+export function advance(place: Place, text: string): Place {
+  const lines = text.split(/\r\n|\r|\n/);
+  const last = lines[lines.length - 1] ?? "";
+  return lines.length === 1
+    ? { line: place.line, character: place.character + last.length }
+    : { line: place.line + lines.length - 1, character: last.length };
+}
+
+function same(a: Place, b: Place): boolean {
+  return a.line === b.line && a.character === b.character;
+}
+
+/** The editor writes line ends as the document has them. */
+function matches(rest: string, text: string): number | undefined {
+  let at = 0;
+  for (let i = 0; i < text.length; i++, at++) {
+    if (rest[at] === "\r" && rest[at + 1] === "\n" && text[i] === "\n") at++;
+    if (text[i] === "\r" && text[i + 1] === "\n" && rest[at] === "\n") i++;
+    if (rest[at] !== text[i]) return undefined;
+  }
+  return at;
+}
+
+export class PartialAcceptances<Item> {
+  private given: Given<Item>[] = [];
+
+  /** Take what an editor was given for a place; what was given before is forgotten. */
+  give(uri: string, items: { start: Place; cursor: Place; text: string; item: Item }[]): void {
+    this.given = items.map(({ start, cursor, text, item }) => ({
+      uri,
+      start,
+      text,
+      item,
+      nInDocument: start.line === cursor.line ? cursor.character - start.character : 0,
+    }));
+  }
+
+  forget(): void {
+    this.given = [];
+  }
+
+  /**
+   * Take a change of a document, and return what of a suggestion it accepted.
+   *
+   * One character is typed rather than accepted, unless it is all of a word; the whole rest is
+   * told by the item's own command.
+   */
+  changed(uri: string, changes: readonly Change[]): Acceptance<Item> | undefined {
+    const [change] = changes;
+    if (change === undefined || changes.length !== 1) {
+      if (changes.length > 0) this.forget();
+      return undefined;
+    }
+    const still: Given<Item>[] = [];
+    let accepted: Acceptance<Item> | undefined;
+    for (const one of this.given) {
+      const cursor = advance(one.start, one.text.slice(0, one.nInDocument));
+      if (one.uri !== uri || !same(change.start, cursor) || change.text === "") continue;
+      const rest = one.text.slice(one.nInDocument);
+      const nUnits = matches(rest, change.text);
+      if (nUnits === undefined) continue;
+      const nInDocument = one.nInDocument + nUnits;
+      still.push({ ...one, nInDocument });
+      const isWhole = nInDocument >= one.text.length;
+      const isTyped = [...change.text].length === 1 || /^(\r?\n)[ \t]*$/.test(change.text);
+      if (!isWhole && !isTyped) accepted ??= { item: one.item, acceptedLength: nInDocument };
+    }
+    this.given = still;
+    return accepted;
+  }
+}

@@ -1,0 +1,57 @@
+/** What the server's `speclsp/statistics` answers: the part that is shown. */
+export interface DrafterStats {
+  n_drafts: number;
+  n_drafted: number;
+  n_accepted: number;
+}
+
+export interface SessionStats {
+  n_requests: number;
+  n_completions: number;
+  n_shown: number;
+  n_accepted_items: number;
+  n_partially_accepted: number;
+  n_chars_accepted: number;
+  totals: {
+    n_prompt: number;
+    n_prompt_evaluated: number;
+    n_predicted: number;
+    n_target_passes: number;
+    drafters: Record<string, DrafterStats>;
+  };
+  latency: Record<string, { n: number; p50: number; p95: number; p99: number }>;
+  index: { n_files: number; n_tokens: number; n_skipped: number; building: boolean };
+  state: string;
+  model: string;
+  draft_model: string;
+  layers: Record<string, number>;
+}
+
+function share(part: number, whole: number): number | undefined {
+  return whole > 0 ? part / whole : undefined;
+}
+
+/** The figures that are drawn; undefined where nothing has been measured yet. */
+export interface Figures {
+  acceptanceRate: number | undefined;
+  tokensPerPass: number | undefined;
+  promptReuse: number | undefined;
+  drafters: { name: string; acceptance: number; nDrafted: number }[];
+}
+
+export function figures(stats: SessionStats): Figures {
+  const { totals } = stats;
+  return {
+    acceptanceRate: share(stats.n_accepted_items + stats.n_partially_accepted, stats.n_shown),
+    tokensPerPass: share(totals.n_predicted, totals.n_target_passes),
+    promptReuse: share(totals.n_prompt - totals.n_prompt_evaluated, totals.n_prompt),
+    drafters: Object.entries(totals.drafters)
+      .filter(([, drafter]) => drafter.n_drafted > 0)
+      .map(([name, drafter]) => ({
+        name,
+        acceptance: drafter.n_accepted / drafter.n_drafted,
+        nDrafted: drafter.n_drafted,
+      }))
+      .sort((a, b) => a.name.localeCompare(b.name)),
+  };
+}

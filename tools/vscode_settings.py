@@ -1,0 +1,136 @@
+"""Writes the settings of the VS Code extension from the server's table.
+
+``python tools/vscode_settings.py`` (``make docs``) writes ``contributes.configuration`` in
+editors/vscode/package.json anew; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from speclsp import settings
+
+PACKAGE = Path(__file__).parents[1] / "editors" / "vscode" / "package.json"
+
+OF_THE_MACHINE = ("model", "spec_draft_model", "lookup_cache_static", "lookup_cache_dynamic")
+"""Files that the server opens: a workspace may not choose them."""
+
+_BY_FOLDER = ("completion", "sampling", "prompt")
+_EFFECT = {
+    "live": "",
+    "engine": " A change loads the models anew.",
+    "restart": " A change needs a restart of the server.",
+}
+
+CLIENT_SETTINGS: dict[str, dict[str, Any]] = {
+    "speclsp.server.path": {
+        "type": "string",
+        "default": "",
+        "scope": "machine",
+        "markdownDescription": "The `speclsp` executable. Empty: the one on `PATH`, else the "
+        "extension's private environment, which it offers to make.",
+    },
+    "speclsp.server.arguments": {
+        "type": "array",
+        "items": {"type": "string"},
+        "default": [],
+        "scope": "machine",
+        "markdownDescription": "Further arguments of `speclsp serve`.",
+    },
+    "speclsp.server.python": {
+        "type": "string",
+        "default": "",
+        "scope": "machine",
+        "markdownDescription": "The Python (3.11 or newer) that a private environment is made "
+        "with. Empty: `python3` or `python` on `PATH`.",
+    },
+    "speclsp.server.package": {
+        "type": "string",
+        "default": "speclsp",
+        "scope": "machine",
+        "markdownDescription": "What `pip install` puts into a private environment: a "
+        "requirement, a wheel's path or a folder.",
+    },
+    "speclsp.trace.server": {
+        "type": "string",
+        "enum": ["off", "messages", "verbose"],
+        "default": "off",
+        "scope": "window",
+        "markdownDescription": "What is logged of the messages between editor and server.",
+    },
+}
+
+
+def camel_case(name: str) -> str:
+    """``n_gpu_layers`` as VS Code writes names: ``nGpuLayers``."""
+    return re.sub(r"_(\w)", lambda match: match[1].upper(), name)
+
+
+def _scope(name: str) -> str:
+    row = settings.info(name)
+    if name in OF_THE_MACHINE:
+        return "machine"
+    if row.group in _BY_FOLDER and row.scope == "live":
+        return "resource"
+    return "window"
+
+
+def _property(name: str) -> dict[str, Any]:
+    schema = msgspec.json.schema(settings.TYPES[name])
+    row = settings.info(name)
+    if "anyOf" in schema:  # an integer or one of some words
+        kinds = schema.pop("anyOf")
+        schema = {"type": [kind.get("type", "string") for kind in kinds]}
+        words = [word for kind in kinds for word in kind.get("enum", ())]
+        if words:
+            schema["pattern"] = f"^({'|'.join(words)})$"
+    elif "enum" in schema:
+        schema["type"] = "string"
+    default = settings.default(name)
+    return {
+        **schema,
+        "default": default,
+        "scope": _scope(name),
+        "markdownDescription": row.help + _EFFECT[row.scope],
+    }
+
+
+def configuration() -> list[dict[str, Any]]:
+    """Return ``contributes.configuration``: one category for each group of the table."""
+    groups: dict[str, dict[str, Any]] = {}
+    for name in settings.FIELDS:
+        group = groups.setdefault(settings.info(name).group, {})
+        group[f"speclsp.{camel_case(name)}"] = _property(name)
+    first = {"title": "Server", "properties": CLIENT_SETTINGS}
+    rest = [{"title": title.capitalize(), "properties": group} for title, group in groups.items()]
+    return [first, *rest]
+
+
+def restricted() -> list[str]:
+    """Return the settings that an untrusted workspace cannot give."""
+    client = [name for name in CLIENT_SETTINGS if name.startswith("speclsp.server.")]
+    return sorted([*client, *(f"speclsp.{camel_case(name)}" for name in OF_THE_MACHINE)])
+
+
+def with_settings(package: dict[str, Any]) -> dict[str, Any]:
+    """Return a package.json whose settings are the server's."""
+    package = json.loads(json.dumps(package))
+    package["contributes"]["configuration"] = configuration()
+    package["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"] = restricted()
+    return package
+
+
+def write() -> None:
+    """Write the settings of the extension anew."""
+    package = with_settings(json.loads(PACKAGE.read_text(encoding="utf-8")))
+    text = json.dumps(package, indent=2, ensure_ascii=False) + "\n"
+    PACKAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
