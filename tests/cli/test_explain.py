@@ -51,7 +51,7 @@ def test_the_parts_add_up_and_chunks_have_reasons(project: Path) -> None:
     assert result.exit_code == 0, result.output
     said = json.loads(result.stdout)
     plain = msgspec.convert(said, PromptExplanation)
-    assert msgspec.to_builtins(plain) == said  # it could cross the seam
+    assert json.loads(msgspec.json.encode(plain)) == said  # it could cross the seam
     chunks = said["chunks"]
     n_parts = sum(window["n_tokens"] for window in said["windows"])
     n_chunk_tokens = sum(chunk["n_tokens"] for chunk in chunks)
