@@ -39,6 +39,7 @@ CASES = frozenset(
         "tenacity",
         "tomlkit",
         "tqdm",
+        "zod",
     }
 )
 """Packages that the cases of the benches come from, and their other names."""
