@@ -12,6 +12,10 @@ from speclsp.postprocess.syntax import TextLeaf, syntax_text
 _PAIRS: Final = {")": "(", "]": "[", "}": "{"}
 _OPENERS: Final = frozenset("([{")
 _STRING_ENDS: Final = {"string_start": "string_end", "`": "`", '"""': '"""', "'''": "'''"}
+_LINE_QUOTES: Final = frozenset("\"'")
+_LONG_STRINGS: Final = frozenset(("php", "ruby", "rust", "shellscript"))
+"""Languages whose ordinary strings may have several lines."""
+
 _CLOSING_WORDS: Final = frozenset(("done", "end", "esac", "fi"))
 
 
@@ -23,6 +27,8 @@ class Nesting:
     """Brackets and blocks that were open at the cursor and that the text closed."""
     is_open: bool
     """Whether a bracket or a string is open that the text itself opened."""
+    is_in_line_string: bool = False
+    """Whether a string is open that the text began and that may not go on over a line's end."""
     n_definitions: int = 0
     """Functions, classes and the like that the text begins and ends; 0 where none is known."""
 
@@ -35,19 +41,22 @@ class TextNesting:
     """
 
     def __init__(self, rules: StopRules) -> None:
+        self._language_id = rules.language_id
         self._syntax = syntax_text(rules.language_id, rules.code_before)
 
     def at_end_of(self, text: str) -> Nesting:
         """Return the nesting at the end of ``text``, which begins at the cursor (LF line ends)."""
         leaves = self._syntax.leaves(text) if self._syntax is not None else None
         if leaves is not None:
-            return _nesting_of_leaves(leaves)
+            has_long_strings = self._language_id in _LONG_STRINGS
+            return _nesting_of_leaves(leaves, frozenset() if has_long_strings else _LINE_QUOTES)
         n_closed, is_open = unpaired_brackets(text)
         return Nesting(n_closed, is_open)
 
 
-def _nesting_of_leaves(leaves: list[TextLeaf]) -> Nesting:
+def _nesting_of_leaves(leaves: list[TextLeaf], line_quotes: frozenset[str]) -> Nesting:
     open_marks: list[str] = []
+    line_quote = ""
     n_closed = 0
     n_definitions = 0
     for leaf in leaves:
@@ -57,7 +66,9 @@ def _nesting_of_leaves(leaves: list[TextLeaf]) -> Nesting:
             if kind == _STRING_ENDS[open_marks[-1]]:
                 open_marks.pop()
             continue
-        if kind in _OPENERS or kind in _STRING_ENDS:
+        if kind in line_quotes:
+            line_quote = "" if kind == line_quote else line_quote or kind
+        elif kind in _OPENERS or kind in _STRING_ENDS:
             open_marks.append(kind)
         elif kind in _PAIRS:
             if open_marks and open_marks[-1] == _PAIRS[kind]:
@@ -68,4 +79,4 @@ def _nesting_of_leaves(leaves: list[TextLeaf]) -> Nesting:
         elif kind in _CLOSING_WORDS:
             n_closed += leaf.began_before_cursor
             n_definitions += leaf.ends_definition and not leaf.began_before_cursor
-    return Nesting(n_closed, bool(open_marks), n_definitions)
+    return Nesting(n_closed, bool(open_marks), bool(line_quote), n_definitions)

@@ -25,11 +25,11 @@ from speclsp.postprocess.trim import has_only_closers, is_same_line, trimmed
 from speclsp.postprocess.whitespace import indent_width
 
 StopReason = Literal[
-    "end", "bytes", "lines", "blank", "dedent", "block", "sibling", "suffix", "loop"
+    "end", "bytes", "lines", "blank", "dedent", "block", "sibling", "suffix", "string", "loop"
 ]
 """What ended a text: an end token, bytes that are no text, ``max_lines``, blank lines, a line
 less deep than the cursor's, the end of the block, the next definition, text that already follows,
-or a loop."""
+a string that its line leaves open, or a loop."""
 
 _N_BLANK_LINES: Final = 2
 """As many blank lines one after another end a completion."""
@@ -153,6 +153,9 @@ class CompletionText:
     def _end_line(self) -> None:
         line = self._current_line()
         if self._is_stopped_at(line, is_whole=True):
+            return
+        if self._leaves_string_open():
+            self._cut_line("string")
             return
         self._lines.append(line)
         # What stood on the cursor's line before is no round of a loop.
@@ -291,9 +294,18 @@ class CompletionText:
         leaves = self._has_depth() and self._leaves_the_block(line)
         # Cut off in a call or a string, it is worth less than the whole lines before it.
         is_cut_off = self._stopped_by is None and self._has_depth() and has_open_bracket(line)
-        if leaves or is_cut_off or self._repeats_suffix(line):
+        is_open = self._stopped_by == "end" and self._leaves_string_open()
+        if leaves or is_cut_off or is_open or self._repeats_suffix(line):
             return self._text[: max(0, self._line_start - 1)]
         return self._text
+
+    def _leaves_string_open(self) -> bool:
+        """Whether a string was begun on the last line that no line's end may part."""
+        line = self._text[self._line_start :]
+        may_be_open = any(line.count(quote) % 2 for quote in "\"'")
+        if not may_be_open or set(self._rules.line_after) & set("\"'"):
+            return False
+        return self._text_nesting.at_end_of(self._text).is_in_line_string
 
     def _without_foreign_closers(self, raw: str) -> str:
         """The text before a bracket that closes nothing, or what the rest of the line closes."""

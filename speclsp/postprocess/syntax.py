@@ -44,11 +44,17 @@ _DEFINITION: Final = re.compile(
 )
 
 
+_STRING_MARKS: Final = frozenset(("string_start", "string_end"))
+_N_TRIPLE: Final = 3
+"""Quotes around a string of several lines."""
+
+
 @dataclass(frozen=True, slots=True)
 class TextLeaf:
     """A token of the text, as the grammar calls it."""
 
     kind: str
+    """A Python string's beginning is ``string_start``, and its quote where it is one of a line."""
     began_before_cursor: bool
     """Whether what it is the last part of began before the text."""
     ends_definition: bool
@@ -150,7 +156,10 @@ def _nodes_behind(cursor: TreeCursor, start: int) -> Iterator[Node]:
 def _leaf(node: Node, start: int) -> TextLeaf:
     parent = node.parent
     if parent is None or parent.type == "ERROR" or node.is_named:
-        return TextLeaf(node.type, began_before_cursor=False, ends_definition=False)
+        quote = (node.text or b"")[-1:].decode("ascii", "ignore")
+        is_of_line = node.type in _STRING_MARKS and node.end_byte - node.start_byte < _N_TRIPLE
+        kind = quote if is_of_line else node.type
+        return TextLeaf(kind, began_before_cursor=False, ends_definition=False)
     owners = [parent] if parent.parent is None else [parent, parent.parent]
     ends_definition = any(
         owner.end_byte == node.end_byte

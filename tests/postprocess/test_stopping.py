@@ -271,6 +271,14 @@ CASES = {
         "suffix",
     ),
     "only what closes what is closed": ("python", "f(a▮)\n", ")\n", "f(a)\n", "lines"),
+    "a string that its line left open": (
+        "python",
+        "def f():\n    ▮\n",
+        "x = 1  # it's\n    raise E('what\ny = 1\n",
+        "def f():\n    x = 1  # it's\n",
+        "string",
+    ),
+    "nothing but such a string": ("python", "x = f(▮\n", "'abc\n", "x = f(\n", "string"),
     "CRLF is restored": (
         "python",
         "if x:▮\r\nelse:\r\n",
