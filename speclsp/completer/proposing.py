@@ -6,6 +6,8 @@ from speclsp.completer.events import EventQueue
 from speclsp.drafting.calibration import Calibration
 from speclsp.drafting.chain import DrafterChain
 from speclsp.drafting.merger import DraftMerger
+from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
+from speclsp.drafting.ngram_cache import StatisticsDrafter
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.registry import load_drafters
 from speclsp.engine.models import Weights, Words
@@ -45,9 +47,13 @@ class Proposing:
         if settings.mode == "first":
             return DrafterChain(drafters)
         self._take_model(f"{weights.description} {words.vocabulary.fingerprint}")
+        joining: tuple[StatisticsDrafter, ...] = ()
+        if all(drafter.name != NGRAM_CACHE for drafter in drafters):
+            joining = (StatisticsDrafter(n_draft=settings.spec_ngram_cache_n_max),)
         return DraftMerger(
             drafters,
             self._calibration,
+            joining=joining,
             mode=settings.mode,
             p_split=settings.p_split,
             n_max=settings.max_draft,

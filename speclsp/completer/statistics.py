@@ -14,13 +14,11 @@ from speclsp.completer.events import EventQueue
 from speclsp.completer.learned import LearnedNgrams
 from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
-from speclsp.drafting.registry import drafter_names
+from speclsp.drafting.registry import uses_statistics
 from speclsp.engine.models import Words
 from speclsp.errors import SpecLspError
 from speclsp.settings import Settings
 
-DRAFTER = "ngram-cache"
-"""The drafter that uses statistics; without it nothing is loaded."""
 CLOSE_TIMEOUT_S = 5.0
 
 
@@ -63,7 +61,7 @@ class StatisticsSource:
 
         Only the engine thread calls this, for each request.
         """
-        if not self._wanted():
+        if not uses_statistics(self._settings):
             return NO_STATISTICS
         of_files = self._of_files
         if self._files.changed():
@@ -85,10 +83,6 @@ class StatisticsSource:
         self._jobs.put(None)
         if self._thread.ident is not None:
             self._thread.join(CLOSE_TIMEOUT_S)
-
-    def _wanted(self) -> bool:
-        settings = self._settings
-        return settings.speculation and DRAFTER in drafter_names(settings.drafters)
 
     # --- the thread of its own -------------------------------------------------------------------
 
@@ -116,12 +110,12 @@ class StatisticsSource:
         if self._words is None:
             return
         settings = self._settings
-        if not self._wanted():
+        if not uses_statistics(settings):
             self._files.unload()
             self._of_files = NO_STATISTICS
             if settings.lookup_cache_static or settings.lookup_cache_dynamic:
                 self._events.log(
-                    "warning", f"statistics files are not used: `drafters` has no {DRAFTER}."
+                    "warning", "statistics files are not used: `drafters` has no ngram-cache."
                 )
             return
         self._of_files = self._files.load(settings, self._words.vocabulary)

@@ -48,6 +48,8 @@ class DraftMerger:
     and ``auto`` whichever promises more; it also rests where drafting as a whole has cost more
     than it gained.  ``n_max`` is the most nodes of a draft.  A drafter that raises is left out
     until the next request begins.  Names must differ, as the registry sees to.
+
+    ``joining`` are drafters that nobody named: they are counted only where they drafted.
     """
 
     def __init__(
@@ -58,7 +60,10 @@ class DraftMerger:
         mode: MergeMode,
         p_split: float,
         n_max: int,
+        joining: Sequence[Drafter] = (),
     ) -> None:
+        self._joining = frozenset(drafter.name for drafter in joining)
+        drafters = (*drafters, *joining)
         self.clock: Callable[[], float] = _no_clock
         """Returns seconds; the decoding loop lends its own, without one all times are 0."""
         self._members = {drafter.name: MeasuredDrafter(drafter) for drafter in drafters}
@@ -146,7 +151,12 @@ class DraftMerger:
 
     def stats(self) -> dict[str, DrafterStats]:
         """Counts and times since the last :meth:`begin`, by drafter name."""
-        return {name: member.stats() for name, member in self._members.items()}
+        found = {name: member.stats() for name, member in self._members.items()}
+        return {
+            name: stats
+            for name, stats in found.items()
+            if stats.n_drafts or name not in self._joining
+        }
 
     def _begin_drafters(self) -> None:
         self._has_begun = True

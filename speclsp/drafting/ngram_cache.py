@@ -17,7 +17,7 @@ has to be kept in step with edits, and no n-gram is lost between two updates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -28,11 +28,13 @@ from speclsp.drafting.ngram_statistics import (
     NO_FOLLOWERS,
     NO_STATISTICS,
     Followers,
+    Statistics,
     sum_of,
 )
 from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, TokenArray
 from speclsp.settings import Settings
 
+NAME: Final = "ngram-cache"
 CONTEXT_ORDER: Final = 4
 """Tokens of the longest n-grams of the context, and of those that have thresholds of their own."""
 STATIC_ORDER: Final = 2
@@ -93,7 +95,7 @@ def best_token(followers: Followers, static: Followers, threshold: Threshold) ->
 class NgramCacheDrafter:
     """Drafts at most ``n_draft`` tokens from the context and the request's statistics."""
 
-    name = "ngram-cache"
+    name = NAME
 
     def __init__(self, *, n_draft: int) -> None:
         self._n_draft = n_draft
@@ -105,8 +107,7 @@ class NgramCacheDrafter:
     def begin(self, context: DraftContext) -> None:
         """Take the request's buffer and statistics."""
         self._statistics = context.statistics
-        orders = [source.max_order for source in context.statistics.dynamic]
-        self._max_order = max([CONTEXT_ORDER, *orders])
+        self._max_order = max(CONTEXT_ORDER, longest_dynamic(context.statistics))
         self._text = LookupText(replace(context, buffers=()), self._max_order)
         self._n_generated = 0
 
@@ -115,45 +116,101 @@ class NgramCacheDrafter:
         self._text.extend(generated[self._n_generated :])
         self._n_generated = len(generated)
         tail = self._text.tail().tolist()
-        first = NO_DRAFT
-        tokens: list[int] = []
-        probabilities: list[float] = []
-        while len(tokens) < min(n_max, self._n_draft):
-            step = self._step(tail)
-            if not step.tokens:
-                break
-            first = first if tokens else step
-            tokens += step.tokens
-            probabilities += step.probabilities
-            tail = [*tail, *step.tokens][-self._max_order :]
-        return replace(first, tokens=tuple(tokens), probabilities=tuple(probabilities))
+        return _token_by_token(self._step, tail, min(n_max, self._n_draft), self._max_order)
 
     def accept(self, n_accepted: int) -> None:
         """Learn nothing: what was accepted is part of the text."""
 
     def _step(self, tail: list[int]) -> Draft:
         """Return the next token as a draft of one, or no draft."""
-        static = NO_FOLLOWERS
-        if len(tail) >= STATIC_ORDER:
-            static = sum_of(self._statistics.static, tuple(tail[-STATIC_ORDER:]))
+        static = _static_followers(self._statistics, tail)
         by_order = self._text.followers(tail[-CONTEXT_ORDER:])
         for order in range(len(by_order), 0, -1):
             choice = best_token(_counted(by_order[order - 1]), static, LAX[order - 1])
             if choice is not None:
                 return _draft_of(choice, "context", order)
-        if self._statistics.dynamic:
-            for order in range(len(tail), 0, -1):
-                followers = sum_of(self._statistics.dynamic, tuple(tail[-order:]))
-                choice = best_token(followers, static, STRICT[min(order, len(STRICT)) - 1])
-                if choice is not None:
-                    return _draft_of(choice, "dynamic", order)
-        choice = best_token(static, NO_FOLLOWERS, LAX[STATIC_ORDER - 1])
-        return NO_DRAFT if choice is None else _draft_of(choice, "static", STATIC_ORDER)
+        return _statistics_step(self._statistics, tail, static)
+
+
+class StatisticsDrafter:
+    """Drafts at most ``n_draft`` tokens from the request's statistics, and nothing without any.
+
+    It joins other drafters, which look at the context.
+    """
+
+    name = NAME
+
+    def __init__(self, *, n_draft: int) -> None:
+        self._n_draft = n_draft
+        self._statistics = NO_STATISTICS
+        self._max_order = 0
+        self._before: list[int] = []
+
+    def begin(self, context: DraftContext) -> None:
+        """Take the request's statistics, and the end of the text before the cursor."""
+        self._statistics = context.statistics
+        n_static = STATIC_ORDER if context.statistics.static else 0
+        self._max_order = max(n_static, longest_dynamic(context.statistics))
+        self._before = context.prefix[-self._max_order :].tolist() if self._max_order else []
+
+    def draft(self, generated: Sequence[int], n_max: int) -> Draft:
+        """Draft token by token, each behind the ones before, until none is sure enough."""
+        if not self._max_order:
+            return NO_DRAFT
+        tail = [*self._before, *generated[-self._max_order :]][-self._max_order :]
+        return _token_by_token(self._step, tail, min(n_max, self._n_draft), self._max_order)
+
+    def accept(self, n_accepted: int) -> None:
+        """Learn nothing: whoever keeps the statistics does."""
+
+    def _step(self, tail: list[int]) -> Draft:
+        return _statistics_step(self._statistics, tail, _static_followers(self._statistics, tail))
+
+
+def longest_dynamic(statistics: Statistics) -> int:
+    """Return the tokens of the longest n-grams of dynamic statistics; 0 where there are none."""
+    return max((source.max_order for source in statistics.dynamic), default=0)
 
 
 def create(settings: Settings) -> NgramCacheDrafter:
     """Make the drafter from the settings of the group speculation."""
     return NgramCacheDrafter(n_draft=settings.spec_ngram_cache_n_max)
+
+
+def _token_by_token(
+    step: Callable[[list[int]], Draft], tail: list[int], n_tokens: int, max_order: int
+) -> Draft:
+    """Draft by single steps; source and match length are the first one's."""
+    first = NO_DRAFT
+    tokens: list[int] = []
+    probabilities: list[float] = []
+    while len(tokens) < n_tokens:
+        following = step(tail)
+        if not following.tokens:
+            break
+        first = first if tokens else following
+        tokens += following.tokens
+        probabilities += following.probabilities
+        tail = [*tail, *following.tokens][-max_order:]
+    return replace(first, tokens=tuple(tokens), probabilities=tuple(probabilities))
+
+
+def _static_followers(statistics: Statistics, tail: list[int]) -> Followers:
+    if len(tail) < STATIC_ORDER or not statistics.static:
+        return NO_FOLLOWERS
+    return sum_of(statistics.static, tuple(tail[-STATIC_ORDER:]))
+
+
+def _statistics_step(statistics: Statistics, tail: list[int], static: Followers) -> Draft:
+    """Return the next token by dynamic statistics, by static ones where those know nothing."""
+    if statistics.dynamic:
+        for order in range(min(len(tail), longest_dynamic(statistics)), 0, -1):
+            followers = sum_of(statistics.dynamic, tuple(tail[-order:]))
+            choice = best_token(followers, static, STRICT[min(order, len(STRICT)) - 1])
+            if choice is not None:
+                return _draft_of(choice, "dynamic", order)
+    choice = best_token(static, NO_FOLLOWERS, LAX[STATIC_ORDER - 1])
+    return NO_DRAFT if choice is None else _draft_of(choice, "static", STATIC_ORDER)
 
 
 def _draft_of(choice: Choice, source: str, order: int) -> Draft:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
 
+from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
 from speclsp.drafting.protocol import Drafter
 from speclsp.errors import DrafterError, SpecLspError
 from speclsp.settings import Settings
@@ -53,6 +54,17 @@ def load_drafters(
             continue
         drafters.append(drafter)
     return drafters, problems
+
+
+def uses_statistics(settings: Settings) -> bool:
+    """Whether drafts come from n-gram statistics: without being named, where drafts are merged.
+
+    With ``mode`` ``first`` drafters have an order of precedence, in which each is named.
+    """
+    names = drafter_names(settings.drafters)
+    return settings.speculation and (
+        NGRAM_CACHE in names or (bool(names) and settings.mode != "first")
+    )
 
 
 def drafter_names(names: str) -> tuple[str, ...]:

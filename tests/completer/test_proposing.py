@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scripted_models import ScriptedLoader
 
@@ -12,7 +13,8 @@ from speclsp.completer.events import EventQueue
 from speclsp.completer.proposing import SAVE_EVERY, Proposing
 from speclsp.drafting.chain import DrafterChain
 from speclsp.drafting.merger import DraftMerger
-from speclsp.drafting.protocol import DraftContext
+from speclsp.drafting.ngram_statistics import NO_FOLLOWERS, Followers, Statistics
+from speclsp.drafting.protocol import NO_TREE, DraftContext
 from speclsp.engine.models import Weights, Words
 from speclsp.index_store.calibration_store import CalibrationStore
 from speclsp.index_store.locations import calibration_store_path, state_dir
@@ -64,6 +66,33 @@ def test_drafters_are_merged(events: EventQueue, mode: str) -> None:
         dataclasses.replace(Settings(), mode=mode), *loaded()
     )
     assert isinstance(proposer, DraftMerger)
+
+
+class FixedCounts:
+    """The same token follows every n-gram of two."""
+
+    max_order = 2
+
+    def followers(self, ngram: tuple[int, ...]) -> Followers:
+        if len(ngram) < 2:
+            return NO_FOLLOWERS
+        return Followers(np.array([7], dtype=np.int32), np.array([9]))
+
+
+def test_statistics_join_without_being_named(events: EventQueue) -> None:
+    proposer = Proposing(events, persist=False).make(Settings(drafters="suffix"), *loaded())
+    assert proposer is not None
+    prefix = np.array([1, 2], dtype=np.int32)
+    proposer.begin(DraftContext(prompt=(0,), prefix=prefix))
+    assert proposer.propose([], 4) == NO_TREE
+    assert proposer.stats().keys() == {"suffix"}
+    known = Statistics(dynamic=(FixedCounts(),))
+    proposer.begin(DraftContext(prompt=(0,), prefix=prefix, statistics=known))
+    tree = proposer.propose([], 4)
+    assert set(tree.tokens) == {7}
+    assert set(tree.sources) == {"ngram-cache"}
+    proposer.accept([0])
+    assert proposer.stats()["ngram-cache"].n_accepted == 1
 
 
 def test_or_the_first_one_wins(events: EventQueue) -> None:

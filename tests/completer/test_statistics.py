@@ -45,7 +45,7 @@ def make(events: EventQueue) -> Iterator[Make]:
     made: list[StatisticsSource] = []
 
     def make_source(fingerprint: str = "bytes", **options: object) -> StatisticsSource:
-        settings = Settings(drafters="ngram-cache", **options)  # type: ignore[arg-type]
+        settings = Settings(**{"drafters": "ngram-cache", **options})  # type: ignore[arg-type]
         source = StatisticsSource(settings, events)
         source.take_words(ScriptedLoader(fingerprint=fingerprint).words(settings))
         made.append(source)
@@ -104,9 +104,19 @@ def test_without_the_drafter_nothing_is_loaded(
 ) -> None:
     path = text_file(tmp_path / "d.ngrams", b"abc")
     source = make(lookup_cache_dynamic=[str(path)])
-    source.apply_settings(Settings(drafters="draft", lookup_cache_dynamic=[str(path)]))
+    source.apply_settings(
+        Settings(drafters="draft", mode="first", lookup_cache_dynamic=[str(path)])
+    )
     until(lambda: any(isinstance(e, LogLine) and "not used" in e.message for e in heard(events)))
     assert source.current("/r") == Statistics()
+
+
+def test_where_drafts_are_merged_they_need_no_drafter_of_their_name(
+    make: Make, tmp_path: Path
+) -> None:
+    path = text_file(tmp_path / "d.ngrams", b"abc")
+    source = make(drafters="suffix", lookup_cache_dynamic=[str(path)])
+    until(lambda: seen(source.current("/r"), b"ab") == ({99: 1}, {}))
 
 
 DAMAGED = {

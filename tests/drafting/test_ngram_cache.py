@@ -14,6 +14,7 @@ from speclsp.drafting.ngram_cache import (
     LAX,
     STRICT,
     NgramCacheDrafter,
+    StatisticsDrafter,
     Threshold,
     best_token,
     create,
@@ -267,3 +268,25 @@ def test_drafts_are_llama_cpps(text: list[int], other: list[int], large: list[in
             break
         expected.append(token)
     assert list(drafter.draft([], 100).tokens) == expected
+
+
+class TestStatisticsAlone:
+    def drafted(self, prefix: str, generated: str = "", **statistics: Mapping[str, str]) -> str:
+        drafter = StatisticsDrafter(n_draft=8)
+        sources = {kind: (FixedCounts(counts),) for kind, counts in statistics.items()}
+        drafter.begin(
+            DraftContext(prompt=(0,), prefix=ids(prefix), statistics=Statistics(**sources))
+        )
+        return "".join(map(chr, drafter.draft([ord(c) for c in generated], 100).tokens))
+
+    def test_the_context_is_left_to_others(self) -> None:
+        assert self.drafted("abcdX!abcd") == ""
+
+    def test_dynamic_statistics_are_followed_token_by_token(self) -> None:
+        dynamic = {"ab": "ccc", "bc": "ddd"}
+        assert self.drafted("ab", dynamic=dynamic) == "cd"
+        assert self.drafted("a", "b", dynamic=dynamic) == "cd"
+
+    def test_static_ones_propose_where_nobody_else_does(self) -> None:
+        assert self.drafted("ab", static={"ab": "cc"}) == "c"
+        assert self.drafted("ab", dynamic={"ab": "ddd"}, static={"ab": "cc"}) == "d"
