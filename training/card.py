@@ -8,11 +8,18 @@ from pathlib import Path
 
 from training.holdout import MEASURED, MEASURED_BEFORE
 from training.manifest import Manifest
-from training.measurement import CONTEXTS, ModelFigures
+from training.measurement import CONTEXTS, AnswerFigures, ModelFigures
 from training.shape import Shape
 
 _N_PACKAGES = 30
 """Packages that the card names; the manifest names all."""
+
+_ANSWER_ROWS = (
+    ("first line exact inside a line", "exact_mid_line"),
+    ("at a line's start", "exact_line_start"),
+    ("ended by itself", "ended"),
+    ("loops", "looping"),
+)
 
 
 def model_card(
@@ -109,8 +116,9 @@ def _figures_text() -> str:
         f"Bits per byte on packages that neither pair was trained on ({before}), and on others "
         f"that this one was not trained on ({since}; the provisional pair may have been). "
         "First line exact: share of places whose rest of the line the raw greedy answer begins "
-        "with, inside a line and at a line's start, what was typed last being held back as the "
-        "product does. Loops: share of answers that repeat a line three times, without stop rules."
+        "with, inside a line and at a line's start, in both layouts; the cursor as it is, or "
+        "healed: what was typed last held back and said again, as the product does. "
+        "Loops: share of answers that repeat a line three times, without stop rules."
     )
 
 
@@ -126,19 +134,22 @@ def _figures_table(figures: Sequence[tuple[str, ModelFigures]]) -> str:
     for n in CONTEXTS:
         add(f"bits per byte, context {n}", [f"{m.bits_before[str(n)]:.3f}" for m in models])
         add(f"the same, other packages, {n}", [f"{m.bits_since[str(n)]:.3f}" for m in models])
-    for layout in ("plain", "anchored"):
-        found = [model.layouts[layout] for model in models]
+    asked = [model for model in models if model.answers]
+    for way_idx in range(len(asked[0].answers) if asked else 0):
+        found = [m.answers[way_idx] if m.answers else None for m in models]
+        way = f"{asked[0].answers[way_idx].layout}, {asked[0].answers[way_idx].cursor}"
         add(
-            f"first line exact inside a line, {layout}", [_percent(f.exact_mid_line) for f in found]
+            f"first line exact inside a line ({way})",
+            [_percent(f, "exact_mid_line") for f in found],
         )
-        add(f"at a line's start, {layout}", [_percent(f.exact_line_start) for f in found])
-        add(f"ended by itself, {layout}", [_percent(f.ended) for f in found])
-        add(f"loops, {layout}", [_percent(f.looping) for f in found])
+        add(f"at a line's start ({way})", [_percent(f, "exact_line_start") for f in found])
+        add(f"ended by itself ({way})", [_percent(f, "ended") for f in found])
+        add(f"loops ({way})", [_percent(f, "looping") for f in found])
     return "\n".join(rows)
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+def _percent(figures: AnswerFigures | None, name: str) -> str:
+    return "" if figures is None else f"{100 * getattr(figures, name):.1f} %"
 
 
 def _answers(figures: ModelFigures) -> str:

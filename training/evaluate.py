@@ -20,9 +20,11 @@ from speclsp.fim.healing import HealingSampler, TokenPrefixes, held_back
 from speclsp.settings import Settings
 from training.corpus import SourceFile
 from training.probes import Probe
-from training.scores import first_line, repeats_a_line
+from training.scores import first_line
 
 Layout = Literal["plain", "anchored"]
+Cursor = Literal["healed", "as it is"]
+"""Whether the end of what was typed is held back and said again, as the product does."""
 
 _N_PREDICT = 128
 _N_CTX = 2304
@@ -108,9 +110,9 @@ class MeasuredModel:
         path_tokens = self.vocabulary.tokenize(path + "\n").tolist()
         return [_id(fim.repo), *repo_tokens, _id(fim.separator), *path_tokens]
 
-    def answer(self, probe: Probe, layout: Layout) -> Completion:
-        """Complete at a probe, the end of what was typed held back as the product does."""
-        held = held_back(self.prefixes, probe.typed)
+    def answer(self, probe: Probe, layout: Layout, cursor: Cursor) -> Completion:
+        """Complete at a probe."""
+        held = held_back(self.prefixes, probe.typed) if cursor == "healed" else ""
         typed = probe.typed[: len(probe.typed) - len(held)]
         before = probe.prefix + (typed if layout == "plain" else "")
         after = typed if layout == "anchored" else ""
@@ -128,16 +130,6 @@ class MeasuredModel:
 
     def _tokens(self, text: str) -> list[int]:
         return self.vocabulary.tokenize(text).tolist() if text else []
-
-
-def share_exact(answers: Sequence[Completion]) -> float:
-    """Return the share of answers whose first line is right."""
-    return sum(answer.is_exact for answer in answers) / len(answers)
-
-
-def share_looping(answers: Sequence[Completion]) -> float:
-    """Return the share of answers that repeat a line three times."""
-    return sum(repeats_a_line(answer.text) for answer in answers) / len(answers)
 
 
 def bits_per_byte(

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from training.corpus import SourceFile
-from training.evaluate import (
-    Completion,
-    Layout,
-    MeasuredModel,
-    bits_per_byte,
-    share_exact,
-    share_looping,
-)
+from training.evaluate import Completion, Cursor, Layout, MeasuredModel, bits_per_byte
 from training.holdout import MEASURED, MEASURED_BEFORE
-from training.probes import Probe, draw_probes
+from training.probes import draw_probes
+from training.scores import repeats_a_line
 
 CONTEXTS = (640, 2048)
-_LAYOUTS: tuple[Layout, ...] = ("plain", "anchored")
+WAYS: tuple[tuple[Layout, Cursor], ...] = (
+    ("plain", "as it is"),
+    ("plain", "healed"),
+    ("anchored", "as it is"),
+    ("anchored", "healed"),
+)
+"""In this order a probe's prompts share most with the one before."""
 _N_TOLD = 60_000
 """Tokens by which bits per byte are measured, of each group and context."""
 
@@ -28,8 +29,11 @@ _N_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
-class LayoutFigures:
-    """What a model answered in one layout: shares of its raw greedy answers."""
+class AnswerFigures:
+    """What a model answered in one way of asking: shares of its raw greedy answers."""
+
+    layout: Layout
+    cursor: Cursor
 
     exact_mid_line: float
     exact_line_start: float
@@ -57,24 +61,28 @@ class ModelFigures:
     """Bits per byte by context, on what the provisional models were not trained on either."""
     bits_since: dict[str, float]
     """The same on what is held out from now on."""
-    layouts: dict[str, LayoutFigures]
+    answers: tuple[AnswerFigures, ...]
+    """Empty where the model was not asked."""
     shown: tuple[Shown, ...]
 
 
 def measure(
     path: Path, held_out: Sequence[SourceFile], *, n_probes: int, n_threads: int
 ) -> ModelFigures:
-    """Take all figures of one GGUF."""
+    """Take all figures of one GGUF; with no probes, bits per byte alone."""
     before = [file for file in held_out if file.package in MEASURED_BEFORE]
     since = [file for file in held_out if file.package in MEASURED]
     probes = draw_probes([*before, *since], n_probes, seed=1)
+    found: dict[tuple[Layout, Cursor], list[Completion]] = {way: [] for way in WAYS}
     model = MeasuredModel(path, n_threads)
     try:
         bits = [
             {str(n): bits_per_byte(model, files, n, _N_TOLD) for n in CONTEXTS}
             for files in (before, since)
         ]
-        answers = {layout: _answers(model, probes, layout) for layout in _LAYOUTS}
+        for probe in probes:
+            for layout, cursor in WAYS:
+                found[layout, cursor].append(model.answer(probe, layout, cursor))
     finally:
         model.close()
     return ModelFigures(
@@ -82,27 +90,40 @@ def measure(
         n_bytes=path.stat().st_size,
         bits_before=bits[0],
         bits_since=bits[1],
-        layouts={layout: _figures(found) for layout, found in answers.items()},
-        shown=tuple(_shown(answer) for answer in answers["anchored"][:_N_SHOWN]),
+        answers=tuple(_figures(way, answers) for way, answers in found.items() if answers),
+        shown=tuple(_shown(answer) for answer in found["anchored", "healed"][:_N_SHOWN]),
     )
 
 
-def write_figures(figures: Sequence[ModelFigures], path: Path) -> None:
-    """Write figures as JSON."""
-    path.write_text(json.dumps([asdict(entry) for entry in figures], indent=1), encoding="utf-8")
+def measured_once(
+    path: Path,
+    held_out: Sequence[SourceFile],
+    kept: Path,
+    *,
+    n_probes: int,
+    n_threads: int,
+) -> ModelFigures:
+    """Return the figures that the file ``kept`` holds, and take them where the GGUF is newer."""
+    if not kept.is_file() or kept.stat().st_mtime < path.stat().st_mtime:
+        figures = measure(path, held_out, n_probes=n_probes, n_threads=n_threads)
+        kept.write_bytes(msgspec.json.format(msgspec.json.encode(figures)))
+    return msgspec.json.decode(kept.read_bytes(), type=ModelFigures)
 
 
-def _answers(model: MeasuredModel, probes: Sequence[Probe], layout: Layout) -> list[Completion]:
-    return [model.answer(probe, layout) for probe in probes]
-
-
-def _figures(answers: Sequence[Completion]) -> LayoutFigures:
-    return LayoutFigures(
-        exact_mid_line=share_exact([a for a in answers if a.probe.kind == "mid-line"]),
-        exact_line_start=share_exact([a for a in answers if a.probe.kind == "line start"]),
-        ended=sum(answer.ended for answer in answers) / len(answers),
-        looping=share_looping(answers),
+def _figures(way: tuple[Layout, Cursor], answers: Sequence[Completion]) -> AnswerFigures:
+    n_answers = len(answers)
+    return AnswerFigures(
+        layout=way[0],
+        cursor=way[1],
+        exact_mid_line=_share_exact([a for a in answers if a.probe.kind == "mid-line"]),
+        exact_line_start=_share_exact([a for a in answers if a.probe.kind == "line start"]),
+        ended=sum(answer.ended for answer in answers) / n_answers,
+        looping=sum(repeats_a_line(answer.text) for answer in answers) / n_answers,
     )
+
+
+def _share_exact(answers: Sequence[Completion]) -> float:
+    return sum(answer.is_exact for answer in answers) / len(answers)
 
 
 def _shown(answer: Completion) -> Shown:

@@ -1,0 +1,86 @@
+"""Figures of a real model, and the card that they go into."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from speclsp import embedded
+from training import measurement
+from training.card import model_card
+from training.corpus import SourceFile, build_corpus
+from training.evaluate import MeasuredModel
+from training.manifest import manifest_of
+from training.measurement import WAYS, ModelFigures, measured_once
+from training.shape import Shape
+
+TEXT = "".join(
+    f"def area_{n}(width, height):\n    return width * height * {n % 7}\n\n\n" for n in range(60)
+)
+HELD_OUT = [
+    SourceFile(package, "1", "MIT", "python", f"{package}/core.py", TEXT)
+    for package in ("click", "rich")
+]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("figures") / "kept.json"
+
+
+@pytest.fixture(scope="module")
+def figures(kept: Path) -> Iterator[ModelFigures]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measurement, "_N_TOLD", 600)
+        yield measured_once(embedded.embedded_target(), HELD_OUT, kept, n_probes=2, n_threads=1)
+
+
+@pytest.mark.real
+def test_figures_of_the_embedded_target(figures: ModelFigures) -> None:
+    assert [(found.layout, found.cursor) for found in figures.answers] == list(WAYS)
+    assert len(figures.shown) == 2
+    for bits in (figures.bits_before, figures.bits_since):
+        assert 0 < bits["640"] < 1  # text that repeats itself is easy to tell
+
+
+@pytest.mark.real
+def test_figures_are_taken_once(
+    figures: ModelFigures, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measurement, "measure", None)
+    again = measured_once(embedded.embedded_target(), [], kept, n_probes=0, n_threads=1)
+    assert again == figures
+
+
+@pytest.mark.real
+def test_the_card_prints_them_side_by_side(figures: ModelFigures) -> None:
+    shape = Shape(n_vocab=4096, n_layers=5, width=192, n_heads=3, n_kv_heads=1, n_ffn=512)
+    totals = {"tokens": 5e6, "steps": 100, "context": 2.5, "middle": 2.4}
+    corpus = build_corpus(
+        [SourceFile("own", "1", "MIT", "python", "own/a.py", "x = compute()\n" * 9), *HELD_OUT],
+        n_package_chars=10**6,
+        larger={},
+    )
+    card = model_card(
+        manifest_of(corpus),
+        {"target": (shape, totals)},
+        [("target", figures), ("before", figures)],
+        "A remark.",
+    )
+    assert "| | target | before |" in card
+    assert f"{figures.bits_before['640']:.3f} | {figures.bits_before['640']:.3f} |" in card
+    assert "2.76 M" in card
+    assert "A remark." in card
+    assert "click" in card
+
+
+@pytest.mark.real
+def test_bits_are_those_of_the_probabilities() -> None:
+    model = MeasuredModel(embedded.embedded_target(), 1)
+    try:
+        head = model.head("project", "a.py")
+        tokens = model.vocabulary.tokenize("import os\nimport sys\n").tolist()
+        by_token = [model.bits([*head, *tokens[:i]], [tokens[i]]) for i in range(len(tokens))]
+        assert model.bits(head, tokens) == pytest.approx(sum(by_token), rel=0.01)
+    finally:
+        model.close()
