@@ -12,6 +12,7 @@ from speclsp.postprocess.syntax import TextLeaf, syntax_text
 _PAIRS: Final = {")": "(", "]": "[", "}": "{"}
 _OPENERS: Final = frozenset("([{")
 _STRING_ENDS: Final = {"string_start": "string_end", "`": "`", '"""': '"""', "'''": "'''"}
+_QUOTES: Final = frozenset((*_STRING_ENDS, *_STRING_ENDS.values(), '"', "'"))
 _LINE_QUOTES: Final = frozenset("\"'")
 _LONG_STRINGS: Final = frozenset(("php", "ruby", "rust", "shellscript"))
 """Languages whose ordinary strings may have several lines."""
@@ -66,6 +67,8 @@ def _nesting_of_leaves(leaves: list[TextLeaf], line_quotes: frozenset[str]) -> N
             if kind == _STRING_ENDS[open_marks[-1]]:
                 open_marks.pop()
             continue
+        if leaf.began_before_cursor and kind in _QUOTES:
+            continue  # The end of the string that the cursor stands in.
         if kind in line_quotes:
             line_quote = "" if kind == line_quote else line_quote or kind
         elif kind in _OPENERS or kind in _STRING_ENDS:

@@ -155,11 +155,9 @@ def _nodes_behind(cursor: TreeCursor, start: int) -> Iterator[Node]:
 
 def _leaf(node: Node, start: int) -> TextLeaf:
     parent = node.parent
-    if parent is None or parent.type == "ERROR" or node.is_named:
-        quote = (node.text or b"")[-1:].decode("ascii", "ignore")
-        is_of_line = node.type in _STRING_MARKS and node.end_byte - node.start_byte < _N_TRIPLE
-        kind = quote if is_of_line else node.type
-        return TextLeaf(kind, began_before_cursor=False, ends_definition=False)
+    is_string_mark = node.type in _STRING_MARKS
+    if parent is None or parent.type == "ERROR" or (node.is_named and not is_string_mark):
+        return TextLeaf(_kind(node), began_before_cursor=False, ends_definition=False)
     owners = [parent] if parent.parent is None else [parent, parent.parent]
     ends_definition = any(
         owner.end_byte == node.end_byte
@@ -167,7 +165,13 @@ def _leaf(node: Node, start: int) -> TextLeaf:
         and _DEFINITION.fullmatch(owner.type)
         for owner in owners
     )
-    return TextLeaf(node.type, parent.start_byte < start, ends_definition)
+    return TextLeaf(_kind(node), parent.start_byte < start, ends_definition)
+
+
+def _kind(node: Node) -> str:
+    if node.type in _STRING_MARKS and node.end_byte - node.start_byte < _N_TRIPLE:
+        return (node.text or b"")[-1:].decode("ascii", "ignore")
+    return node.type
 
 
 def _point(data: bytes) -> tuple[int, int]:
