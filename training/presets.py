@@ -50,7 +50,7 @@ CPU = Preset(
     n_vocab=4096,
     target=ModelPreset(
         shape=Shape(n_vocab=4096, n_layers=5, width=192, n_heads=3, n_kv_heads=1, n_ffn=512),
-        learning_rate=1.5e-3,
+        learning_rate=6e-4,
         with_muon=False,
         learns_from_target=False,
         minutes=80,
@@ -58,17 +58,23 @@ CPU = Preset(
     ),
     draft=ModelPreset(
         shape=Shape(n_vocab=4096, n_layers=2, width=128, n_heads=4, n_kv_heads=1, n_ffn=320),
-        learning_rate=2e-3,
+        learning_rate=1e-3,
         with_muon=False,
         learns_from_target=True,
         minutes=15,
         n_tokens=None,
     ),
     n_workers=2,
-    n_batch_tokens=4096,
-    lengths=((512, 0.55), (1024, 0.30), (2048, 0.15)),
+    n_batch_tokens=2048,
+    lengths=((512, 0.5), (1024, 0.3), (2048, 0.2)),
+    n_warmup_steps=5,
+    decay_share=1.0,
 )
-"""Two cores, beside other work; goes on from the weights that the repository holds."""
+"""Two cores, beside other work; goes on from the weights that the repository holds.
+
+Their learning rate had fallen to nothing, and a few million tokens do not make up for what a high
+one undoes: so it starts low and falls from the beginning to the end.
+"""
 
 GPU = Preset(
     device="cuda",
