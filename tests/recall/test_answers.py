@@ -159,9 +159,7 @@ def test_answers_grow_old_and_are_bounded() -> None:
 def test_alternatives_are_known_behind_the_first_text() -> None:
     other = Alternative(completion_id="other", text="xyz", n_replaced=0, mean_logprob=-1.0)
     answers = Answers()
-    answers.add(
-        answers_of(request_at("a¦"), result_of("xbc", alternatives=(other,)), now=0)
-    )
+    answers.add(answers_of(request_at("a¦"), result_of("xbc", alternatives=(other,)), now=0))
     assert found(answers, "ax¦") == "bc"
     rest = answers.find(request_at("axy¦"), 0)
     assert rest is not None
