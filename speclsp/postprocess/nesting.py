@@ -7,6 +7,7 @@ from typing import Final
 
 from speclsp.postprocess.brackets import unpaired_brackets
 from speclsp.postprocess.rules import StopRules
+from speclsp.postprocess.scope import cursor_scope
 from speclsp.postprocess.syntax import TextLeaf, syntax_text
 
 _PAIRS: Final = {")": "(", "]": "[", "}": "{"}
@@ -34,6 +35,10 @@ class Nesting:
     """Functions, classes and the like that the text begins and ends; 0 where none is known."""
 
 
+AT_CURSOR: Final = Nesting(n_closed=0, is_open=False)
+"""What an empty text has."""
+
+
 class TextNesting:
     """Tells the nesting of a growing text, by the language's grammar where there is one.
 
@@ -42,17 +47,37 @@ class TextNesting:
     """
 
     def __init__(self, rules: StopRules) -> None:
-        self._language_id = rules.language_id
+        self._rules = rules
         self._syntax = syntax_text(rules.language_id, rules.code_before)
+        self._is_prose: bool | None = None
 
     def at_end_of(self, text: str) -> Nesting:
         """Return the nesting at the end of ``text``, which begins at the cursor (LF line ends)."""
+        nesting = self._of_code(text)
+        if nesting == AT_CURSOR or not self._stands_in_prose():
+            return nesting
+        return AT_CURSOR
+
+    def _of_code(self, text: str) -> Nesting:
         leaves = self._syntax.leaves(text) if self._syntax is not None else None
         if leaves is not None:
-            has_long_strings = self._language_id in _LONG_STRINGS
+            has_long_strings = self._rules.language_id in _LONG_STRINGS
             return _nesting_of_leaves(leaves, frozenset() if has_long_strings else _LINE_QUOTES)
         n_closed, is_open = unpaired_brackets(text)
         return Nesting(n_closed, is_open)
+
+    def _stands_in_prose(self) -> bool:
+        """Whether the cursor stands in a comment or a long string, whose end is yet to be written.
+
+        No grammar sees that: it takes what it cannot finish for code.
+        """
+        if self._is_prose is None:
+            rules = self._rules
+            is_in_line_string = any(rules.line_before.count(quote) % 2 for quote in "\"'`")
+            self._is_prose = not is_in_line_string and (
+                cursor_scope(rules.language_id, "", rules.code_before) != "code"
+            )
+        return self._is_prose
 
 
 def _nesting_of_leaves(leaves: list[TextLeaf], line_quotes: frozenset[str]) -> Nesting:

@@ -18,7 +18,7 @@ from speclsp.postprocess.languages import (
     may_continue,
     opens_block,
 )
-from speclsp.postprocess.nesting import Nesting, TextNesting
+from speclsp.postprocess.nesting import AT_CURSOR, TextNesting
 from speclsp.postprocess.repetition import first_loop, repeated_lines
 from speclsp.postprocess.rules import N_NEXT_LINES, StopRules
 from speclsp.postprocess.trim import has_only_closers, is_same_line, trimmed
@@ -36,8 +36,6 @@ _N_BLANK_LINES: Final = 2
 
 _N_SUBSTANTIAL: Final = 8
 """Letters and digits of a line that hardly stands twice by chance."""
-
-_AT_CURSOR: Final = Nesting(n_closed=0, is_open=False)
 
 _CONNECTORS: Final = " \t,;.([{\"'`+-*/=&|"
 _FIRST_WORD: Final = re.compile(r"\s*(\w*)(?!\w)")
@@ -80,7 +78,7 @@ class CompletionText:
         """Completed lines; the first with the cursor's line before it."""
         self._base_indent: int | None = None
         self._text_nesting = TextNesting(rules)
-        self._nesting = _AT_CURSOR
+        self._nesting = AT_CURSOR
         """Of the end of the last completed line."""
         self._is_reopened = False
         """Whether the line that closed the cursor's block opened another: ``} else {``."""

@@ -36,7 +36,10 @@ def _is_invalid(data: bytes) -> bool:
     try:
         data.decode()
     except UnicodeDecodeError as error:
-        return error.reason != "unexpected end of data"
+        rest = data[error.start :]
+        # Of a surrogate the decoder sees with its last byte that it is none.
+        is_half_surrogate = len(rest) == 2 and rest[0] == 0xED and 0xA0 <= rest[1] <= 0xBF
+        return error.reason != "unexpected end of data" and not is_half_surrogate
     return False
 
 

@@ -38,6 +38,8 @@ CLOSING = {
     "the cursor's string of C": ("c", 'void f() {\n  g("a▮', 'b");', Nesting(1, False)),
     "the cursor's template": ("javascript", "x = `a▮", "b`;\nf()", Nesting(0, False)),
     "the cursor's long string": ("python", 'x = """a▮', 'b"""\nf()', Nesting(0, False)),
+    "a docstring, not closed": ("python", 'f(\n"""A\n▮', "b) doesn't", Nesting(0, False)),
+    "a comment, not closed": ("c", "/* A\n * ▮", "b) doesn't", Nesting(0, False)),
     "an apostrophe": ("c", "void f() {\n  ▮", 'g("it\'s"); // it\'s', Nesting(0, False)),
     "a string of Rust": ("rust", "fn f() {\n  ▮", 'g("abc\n");', Nesting(0, False)),
     "a comment": ("python", "def f():\n    ▮", "x = 1  # )", Nesting(0, False)),
