@@ -1,30 +1,45 @@
-// Bundles the extension, or with --tests its unit tests; --production leaves out source maps.
-import { readdirSync } from "node:fs";
+// Bundles the extension, and with --tests its tests; --production leaves out source maps.
+import { readdirSync, rmSync } from "node:fs";
 import { build } from "esbuild";
 
 const production = process.argv.includes("--production");
-const shared = {
-  bundle: true,
-  platform: "node",
-  target: "node20",
-  format: "cjs",
-  logLevel: "info",
-};
+const shared = { bundle: true, platform: "node", target: "node20", logLevel: "warning" };
 
+rmSync("dist/extension.js.map", { force: true });
 await build({
   ...shared,
+  format: "cjs",
   entryPoints: ["src/extension.ts"],
   outfile: "dist/extension.js",
   external: ["vscode"],
   minify: production,
   sourcemap: !production,
 });
+
+const testsIn = (folder) =>
+  readdirSync(folder)
+    .filter((name) => name.endsWith(".test.ts"))
+    .map((name) => `${folder}/${name}`);
+
 if (process.argv.includes("--tests")) {
-  const tests = readdirSync("test").filter((name) => name.endsWith(".test.ts"));
+  rmSync("dist/test", { recursive: true, force: true });
+  // Tests find the repository by where they lie: dist/test mirrors test.
   await build({
     ...shared,
-    entryPoints: tests.map((name) => `test/${name}`),
+    format: "esm",
+    outExtension: { ".js": ".mjs" },
+    entryPoints: [...testsIn("test"), ...testsIn("test/real")],
+    outbase: "test",
     outdir: "dist/test",
-    sourcemap: "inline",
+    packages: "external",
+    alias: { vscode: "./test/noEditor.ts" },
+  });
+  // What runs in the extension host is loaded by the editor.
+  await build({
+    ...shared,
+    format: "cjs",
+    entryPoints: ["test/host/index.ts"],
+    outfile: "dist/test/host/index.js",
+    external: ["vscode"],
   });
 }

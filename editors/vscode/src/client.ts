@@ -1,9 +1,11 @@
+import { homedir } from "node:os";
 import { join } from "node:path";
 import * as vscode from "vscode";
 import {
   CloseAction,
   ErrorAction,
   LanguageClient,
+  RevealOutputChannelOn,
   State,
   type LanguageClientOptions,
   type Middleware,
@@ -11,7 +13,7 @@ import {
 import { BackOff } from "./backOff.js";
 import { EnvironmentError, makeEnvironment } from "./environment.js";
 import { PartialAcceptances, type Place } from "./partialAcceptance.js";
-import { findServer } from "./serverCommand.js";
+import { findServer, ServerCommandError } from "./serverCommand.js";
 import type { SessionStats } from "./statistics.js";
 
 /** `stopped` and `missing` are the client's; the others are what the server says of its engine. */
@@ -28,6 +30,11 @@ export interface Status {
 }
 
 const MAX_LATENCIES = 200;
+const STOP_WITHIN_MS = 5000;
+/** The context key of keybindings and commands that need a server. */
+const RUNNING = "speclsp.running";
+/** Remembers that the user does not want to be asked about installing the server. */
+const NOT_ASKED = "installingIsNotOffered";
 /** Settings that are the extension's and mean nothing to the server. */
 const OWN_SECTIONS = ["server", "trace"];
 
@@ -42,7 +49,8 @@ export class Client implements vscode.Disposable {
   private readonly partial = new PartialAcceptances<vscode.InlineCompletionItem>();
   private readonly listeners: vscode.Disposable[];
   private restarting: NodeJS.Timeout | undefined;
-  private stopping = false;
+  /** Stops and starts one after the other. */
+  private turn: Promise<void> = Promise.resolve();
 
   constructor(
     private readonly context: vscode.ExtensionContext,
@@ -64,7 +72,12 @@ export class Client implements vscode.Disposable {
   }
 
   private update(change: Partial<Status>): void {
+    const { state } = this.current;
     this.current = { ...this.current, ...change };
+    if (state !== this.current.state) {
+      const isRunning = !["missing", "stopped", "starting"].includes(this.current.state);
+      void vscode.commands.executeCommand("setContext", RUNNING, isRunning);
+    }
     this.changed.fire();
   }
 
@@ -74,10 +87,17 @@ export class Client implements vscode.Disposable {
   }
 
   /** Start the server, or offer to install one. */
-  async start(): Promise<void> {
-    this.stopping = false;
+  private async start(): Promise<void> {
     const settings = vscode.workspace.getConfiguration("speclsp.server");
-    const found = await findServer(settings.get("path", ""), this.environment);
+    let found;
+    try {
+      found = await findServer(settings.get("path", ""), this.environment);
+    } catch (error) {
+      if (!(error instanceof ServerCommandError)) throw error;
+      this.update({ state: "stopped", message: error.message });
+      void this.tellProblem(error.message, "Open the Setting");
+      return;
+    }
     if (found === undefined) {
       this.update({ state: "missing", message: "the server is not installed" });
       void this.offerEnvironment();
@@ -91,39 +111,41 @@ export class Client implements vscode.Disposable {
       {
         command: found.command,
         args: ["serve", "--stdio", ...settings.get<string[]>("arguments", [])],
+        // Nothing that lies in the open folder may change what is run.
+        options: { cwd: homedir() },
       },
-      this.options(),
+      this.options(() => {
+        if (client === this.client) this.died();
+      }),
     );
     this.client = client;
-    client.onDidChangeState(({ newState }) => {
-      if (client === this.client && newState === State.Stopped) {
-        this.update({ state: "stopped", nWaiting: 0 });
-      }
-    });
     client.onNotification("speclsp/status", (said: { state: EngineState; message: string }) => {
-      this.update(said);
+      if (client === this.client) this.update(said);
     });
-    try {
-      await client.start();
-      this.update({ state: this.current.state === "starting" ? "loading" : this.current.state });
-    } catch (error) {
-      this.log.error(`the server did not start: ${String(error)}`);
-      if (client === this.client) this.died();
-    }
+    client.start().then(
+      () => {
+        if (client === this.client && this.current.state === "starting") {
+          this.update({ state: "loading" });
+        }
+      },
+      (error: unknown) => {
+        this.log.error(`the server did not start: ${String(error)}`);
+        if (client === this.client) this.died();
+      },
+    );
   }
 
-  private options(): LanguageClientOptions {
+  private options(died: () => void): LanguageClientOptions {
     return {
       documentSelector: [
         { scheme: "file" },
         { scheme: "untitled" },
         { scheme: "vscode-notebook-cell" },
-        { scheme: "vscode-remote" },
       ],
       outputChannel: this.log,
-      initializationOptions: this.serverSettings(
-        vscode.workspace.getConfiguration("speclsp") as unknown as Record<string, unknown>,
-      ),
+      // The status bar says what is wrong; no window opens by itself.
+      revealOutputChannelOn: RevealOutputChannelOn.Never,
+      initializationOptions: this.settingsFor(undefined),
       middleware: this.middleware(),
       initializationFailedHandler: (error) => {
         this.log.error(String(error));
@@ -132,7 +154,7 @@ export class Client implements vscode.Disposable {
       errorHandler: {
         error: () => ({ action: ErrorAction.Continue, handled: true }),
         closed: () => {
-          if (!this.stopping) this.died();
+          died();
           return { action: CloseAction.DoNotRestart, handled: true };
         },
       },
@@ -140,10 +162,10 @@ export class Client implements vscode.Disposable {
   }
 
   /** Only what is set somewhere: a default of the extension must not hide one of the server's. */
-  private serverSettings(all: Record<string, unknown>): Record<string, unknown> {
-    const configuration = vscode.workspace.getConfiguration("speclsp");
+  private settingsFor(scope: vscode.Uri | undefined): Record<string, unknown> {
+    const configuration = vscode.workspace.getConfiguration("speclsp", scope);
     const given: Record<string, unknown> = {};
-    for (const [name, value] of Object.entries(all)) {
+    for (const [name, value] of Object.entries(configuration)) {
       if (OWN_SECTIONS.includes(name) || typeof value === "function") continue;
       const where = configuration.inspect(name);
       if (
@@ -175,19 +197,13 @@ export class Client implements vscode.Disposable {
       },
       workspace: {
         configuration: async (params, token, next) => {
-          const answer = await next(params, token);
-          if (!Array.isArray(answer)) return answer;
-          return answer.map((value: unknown) =>
-            typeof value === "object" && value !== null
-              ? this.serverSettings(value as Record<string, unknown>)
-              : value,
-          );
-        },
-      },
-      window: {
-        showMessage: (type, message, next) => {
-          this.log.info(message);
-          next(type, message);
+          const answer: unknown = await next(params, token);
+          if (!Array.isArray(answer)) return [];
+          return answer.map((value: unknown, idx) => {
+            const item = params.items[idx];
+            if (item?.section !== "speclsp") return value;
+            return this.settingsFor(item.scopeUri ? vscode.Uri.parse(item.scopeUri) : undefined);
+          });
         },
       },
     };
@@ -236,57 +252,79 @@ export class Client implements vscode.Disposable {
   }
 
   private died(): void {
+    const client = this.client;
+    this.client = undefined;
+    void client?.dispose().catch(() => undefined);
     this.partial.forget();
     const wait = this.backOff.died(Date.now());
     if (wait === undefined) {
-      this.update({ state: "stopped", message: "the server ended again and again", nWaiting: 0 });
-      void vscode.window
-        .showErrorMessage("speclsp: the server ended again and again.", "Show the Log", "Restart")
-        .then((choice) => {
-          if (choice === "Show the Log") this.log.show();
-          if (choice === "Restart") void this.restart();
-        });
+      const message = "the server ended again and again";
+      this.update({ state: "stopped", message, nWaiting: 0 });
+      void this.tellProblem(message, "Restart");
       return;
     }
-    this.update({
-      state: "stopped",
-      message: "the server ended; it is started again",
-      nWaiting: 0,
-    });
-    this.restarting = setTimeout(() => void this.start(), wait);
+    const message = "the server ended; it is started again";
+    this.log.warn(message);
+    this.update({ state: "stopped", message, nWaiting: 0 });
+    this.restarting = setTimeout(() => void this.inTurn(() => this.start()), wait);
+  }
+
+  private async tellProblem(
+    message: string,
+    remedy: "Restart" | "Open the Setting",
+  ): Promise<void> {
+    this.log.error(message);
+    const choice = await vscode.window.showErrorMessage(
+      `speclsp: ${message}`,
+      remedy,
+      "Show the Log",
+    );
+    if (choice === "Show the Log") this.log.show();
+    if (choice === "Restart") await this.restart();
+    if (choice === "Open the Setting") await openPathSetting();
   }
 
   async restart(): Promise<void> {
-    await this.stop();
-    this.backOff.reset();
-    await this.start();
+    return this.inTurn(async () => {
+      await this.stop();
+      this.backOff.reset();
+      await this.start();
+    });
+  }
+
+  private inTurn(work: () => Promise<void>): Promise<void> {
+    this.turn = this.turn.then(work, work);
+    return this.turn;
   }
 
   private async stop(): Promise<void> {
-    this.stopping = true;
     clearTimeout(this.restarting);
     const client = this.client;
     this.client = undefined;
-    if (client !== undefined && client.state !== State.Stopped) {
-      await client.stop().catch((error: unknown) => {
-        this.log.warn(`the server did not stop cleanly: ${String(error)}`);
-      });
+    if (client === undefined) return;
+    const child = client.serverProcess;
+    try {
+      await client.dispose(STOP_WITHIN_MS); // it stops the server first
+    } catch (error) {
+      // It had not answered `initialize`, or does not answer any more.
+      this.log.warn(`the server did not stop cleanly: ${String(error)}`);
+      child?.kill();
     }
-    await client?.dispose().catch(() => undefined);
+    this.update({ state: "stopped", message: "", nWaiting: 0 });
   }
 
   private async offerEnvironment(): Promise<void> {
-    const install = "Install It";
-    const choice = await vscode.window.showWarningMessage(
+    if (this.context.globalState.get<boolean>(NOT_ASKED)) return;
+    const choice = await vscode.window.showInformationMessage(
       "speclsp: the server is not installed. It can go into a private Python environment; " +
         "llama.cpp is compiled for this machine, which takes some minutes.",
-      install,
+      "Install",
       "Choose an Executable",
+      "Don't Ask Again",
     );
-    if (choice === install) await this.makeEnvironment();
-    if (choice === "Choose an Executable") {
-      await vscode.commands.executeCommand("workbench.action.openSettings", "speclsp.server.path");
-    }
+    if (choice === "Install") await this.makeEnvironment();
+    if (choice === "Choose an Executable") await openPathSetting();
+    if (choice === "Don't Ask Again") await this.context.globalState.update(NOT_ASKED, true);
   }
 
   /** Install the server into the private environment, and start it. */
@@ -296,8 +334,10 @@ export class Client implements vscode.Disposable {
       return;
     }
     try {
-      await this.stop();
-      await makeEnvironment(this.environment, this.log);
+      await this.inTurn(async () => {
+        await this.stop();
+        await makeEnvironment(this.environment, this.log);
+      });
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
       if (error instanceof EnvironmentError) this.log.error(error.output);
@@ -332,6 +372,10 @@ export class Client implements vscode.Disposable {
     this.changed.dispose();
     void this.stop();
   }
+}
+
+async function openPathSetting(): Promise<void> {
+  await vscode.commands.executeCommand("workbench.action.openSettings", "speclsp.server.path");
 }
 
 function plain(position: vscode.Position): Place {

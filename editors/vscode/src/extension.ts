@@ -7,9 +7,10 @@ import { toggleEverywhere, toggleLanguage, toggleWorkspace } from "./toggle.js";
 /** What tests may look at. */
 export interface Api {
   client: Client;
+  statusBar: StatusBar;
 }
 
-export async function activate(context: vscode.ExtensionContext): Promise<Api> {
+export function activate(context: vscode.ExtensionContext): Api {
   const log = vscode.window.createOutputChannel("speclsp", { log: true });
   const client = new Client(context, log);
   const statusBar = new StatusBar(client);
@@ -34,7 +35,17 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
     command("toggleLanguage", toggleLanguage),
     command("toggleWorkspace", toggleWorkspace),
     command("menu", () => statusBar.menu()),
+    command("openSettings", () =>
+      vscode.commands.executeCommand("workbench.action.openSettings", "speclsp."),
+    ),
+    command("openWalkthrough", () =>
+      vscode.commands.executeCommand(
+        "workbench.action.openWalkthrough",
+        `${context.extension.id}#start`,
+      ),
+    ),
   );
-  await client.start();
-  return { client };
+  // Not awaited: other extensions start meanwhile.
+  void client.restart();
+  return { client, statusBar };
 }

@@ -58,6 +58,17 @@ function matches(rest: string, text: string): number | undefined {
   return at;
 }
 
+const characters = new Intl.Segmenter();
+
+/** What one key writes: a character, a pair that the editor closes, or a line's end with indentation. */
+function isTyped(text: string): boolean {
+  return (
+    [...characters.segment(text)].length === 1 ||
+    ["()", "[]", "{}", '""', "''", "``"].includes(text) ||
+    /^\r?\n[ \t]*$/.test(text)
+  );
+}
+
 export class PartialAcceptances<Item> {
   private given: Given<Item>[] = [];
 
@@ -84,23 +95,24 @@ export class PartialAcceptances<Item> {
    */
   changed(uri: string, changes: readonly Change[]): Acceptance<Item> | undefined {
     const [change] = changes;
-    if (change === undefined || changes.length !== 1) {
-      if (changes.length > 0) this.forget();
+    if (change === undefined || !this.given.some((one) => one.uri === uri)) return undefined;
+    if (changes.length !== 1) {
+      this.forget();
       return undefined;
     }
     const still: Given<Item>[] = [];
     let accepted: Acceptance<Item> | undefined;
     for (const one of this.given) {
       const cursor = advance(one.start, one.text.slice(0, one.nInDocument));
-      if (one.uri !== uri || !same(change.start, cursor) || change.text === "") continue;
+      if (!same(change.start, cursor) || change.text === "") continue;
       const rest = one.text.slice(one.nInDocument);
       const nUnits = matches(rest, change.text);
       if (nUnits === undefined) continue;
       const nInDocument = one.nInDocument + nUnits;
       still.push({ ...one, nInDocument });
       const isWhole = nInDocument >= one.text.length;
-      const isTyped = [...change.text].length === 1 || /^(\r?\n)[ \t]*$/.test(change.text);
-      if (!isWhole && !isTyped) accepted ??= { item: one.item, acceptedLength: nInDocument };
+      if (!isWhole && !isTyped(change.text))
+        accepted ??= { item: one.item, acceptedLength: nInDocument };
     }
     this.given = still;
     return accepted;

@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
-import { access, constants } from "node:fs/promises";
+import { access, constants, stat } from "node:fs/promises";
+import { homedir } from "node:os";
 import { delimiter, isAbsolute, join } from "node:path";
 
 /** Where an executable is found, and how that was decided. */
@@ -8,6 +9,9 @@ export interface Found {
   origin: "setting" | "path" | "environment";
 }
 
+/** Why no server can be run, in words for the user. */
+export class ServerCommandError extends Error {}
+
 export function executableIn(environment: string, name: string): string {
   return process.platform === "win32"
     ? join(environment, "Scripts", `${name}.exe`)
@@ -15,10 +19,12 @@ export function executableIn(environment: string, name: string): string {
 }
 
 async function isExecutable(file: string): Promise<boolean> {
-  return access(file, process.platform === "win32" ? constants.F_OK : constants.X_OK).then(
-    () => true,
-    () => false,
-  );
+  try {
+    await access(file, process.platform === "win32" ? constants.F_OK : constants.X_OK);
+    return (await stat(file)).isFile();
+  } catch {
+    return false;
+  }
 }
 
 export async function onPath(
@@ -35,17 +41,34 @@ export async function onPath(
   return undefined;
 }
 
-/** Find the server: the setting, else `PATH`, else the private environment. */
+/**
+ * Find the server: the setting, else `PATH`, else the private environment.
+ *
+ * The setting is an absolute path, in which `~/` is the home folder, or a name on `PATH`: a
+ * relative path would mean something else in each folder.  Throws ServerCommandError where the
+ * setting names nothing that can be run.
+ */
 export async function findServer(
   setting: string,
   environment: string,
   path?: string,
 ): Promise<Found | undefined> {
-  if (setting !== "") return { command: setting, origin: "setting" };
+  if (setting !== "") return { command: await named(setting, path), origin: "setting" };
   const found = await onPath("speclsp", path);
   if (found !== undefined) return { command: found, origin: "path" };
   const own = executableIn(environment, "speclsp");
   return (await isExecutable(own)) ? { command: own, origin: "environment" } : undefined;
+}
+
+async function named(setting: string, path?: string): Promise<string> {
+  const file = setting.startsWith("~/") ? join(homedir(), setting.slice(2)) : setting;
+  if (isAbsolute(file)) {
+    if (await isExecutable(file)) return file;
+  } else if (!/[\\/]/.test(file)) {
+    const found = await onPath(file, path);
+    if (found !== undefined) return found;
+  }
+  throw new ServerCommandError(`speclsp.server.path: there is no executable ${setting}.`);
 }
 
 export interface Ran {

@@ -55,3 +55,7 @@ export function figures(stats: SessionStats): Figures {
       .sort((a, b) => a.name.localeCompare(b.name)),
   };
 }
+
+export function perCent(part: number | undefined): string {
+  return part === undefined ? "–" : `${(100 * part).toFixed(0)} %`;
+}

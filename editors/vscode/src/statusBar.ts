@@ -1,6 +1,6 @@
 import * as vscode from "vscode";
 import type { Client, EngineState } from "./client.js";
-import { figures } from "./statistics.js";
+import { figures, perCent, type SessionStats } from "./statistics.js";
 import { suggestsIn } from "./toggle.js";
 
 const ICONS: Record<EngineState, string> = {
@@ -25,7 +25,9 @@ const WORDS: Record<EngineState, string> = {
   failed: "failed",
 };
 
-const TOOLTIP_EVERY_MS = 1000;
+const STATISTICS_EVERY_MS = 1000;
+/** A request that takes less is not shown as work: the icon would flicker at each key. */
+const BUSY_AFTER_MS = 250;
 
 /** The state in the status bar, with figures in its tooltip. */
 export class StatusBar implements vscode.Disposable {
@@ -35,14 +37,19 @@ export class StatusBar implements vscode.Disposable {
     90,
   );
   private readonly listeners: vscode.Disposable[];
-  private toolTipAt = 0;
+  private stats: SessionStats | undefined;
+  private statisticsDue: NodeJS.Timeout | undefined;
+  private busyDue: NodeJS.Timeout | undefined;
+  private isBusy = false;
 
   constructor(private readonly client: Client) {
     this.item.name = "speclsp";
     this.item.command = "speclsp.menu";
     this.listeners = [
       client.onDidChange(() => {
+        this.noteWork();
         this.draw();
+        this.statisticsDue ??= setTimeout(() => void this.fetch(), STATISTICS_EVERY_MS);
       }),
       vscode.window.onDidChangeActiveTextEditor(() => {
         this.draw();
@@ -55,15 +62,39 @@ export class StatusBar implements vscode.Disposable {
     this.item.show();
   }
 
+  /** What the item shows, for tests. */
+  get text(): string {
+    return this.item.text;
+  }
+
+  private noteWork(): void {
+    if (this.client.status.nWaiting === 0) {
+      clearTimeout(this.busyDue);
+      this.busyDue = undefined;
+      this.isBusy = false;
+    } else {
+      this.busyDue ??= setTimeout(() => {
+        this.isBusy = true;
+        this.draw();
+      }, BUSY_AFTER_MS);
+    }
+  }
+
+  private async fetch(): Promise<void> {
+    this.stats = await this.client.statistics();
+    this.statisticsDue = undefined;
+    this.draw();
+  }
+
   /** The state as it is shown: off where the open file's settings say so, busy while it works. */
   private state(): { icon: string; words: string; isProblem: boolean } {
-    const { state, message, nWaiting } = this.client.status;
+    const { state, message } = this.client.status;
     const document = vscode.window.activeTextEditor?.document;
     if (state === "ready" && document !== undefined && !suggestsIn(document)) {
       return { icon: ICONS.off, words: "off for this file", isProblem: false };
     }
-    if (state === "ready" && nWaiting > 0) {
-      return { icon: "$(sync~spin)", words: "busy", isProblem: false };
+    if (state === "ready" && this.isBusy) {
+      return { icon: "$(loading~spin)", words: "busy", isProblem: false };
     }
     const isProblem = state === "failed" || state === "stopped" || state === "missing";
     const why = message !== "" && isProblem ? `: ${message}` : "";
@@ -72,76 +103,96 @@ export class StatusBar implements vscode.Disposable {
 
   private draw(): void {
     const { icon, words, isProblem } = this.state();
-    const { latencies } = this.client.status;
+    const { state, latencies } = this.client.status;
     const latest = latencies[latencies.length - 1];
-    const time = latest === undefined ? "" : ` ${latest.toFixed(0)} ms`;
-    this.item.text = `${icon} speclsp${isProblem ? "" : time}`;
-    this.item.accessibilityInformation = { label: `speclsp: ${words}${time}` };
+    const accepted = this.stats && figures(this.stats).acceptanceRate;
+    const shown = [
+      ...(latest === undefined ? [] : [`${latest.toFixed(0)} ms`]),
+      ...(accepted === undefined ? [] : [perCent(accepted)]),
+    ];
+    const withFigures = !isProblem && state !== "off" && shown.length > 0;
+    this.item.text = `${icon} speclsp${withFigures ? ` ${shown.join(" · ")}` : ""}`;
+    const spoken = [
+      `speclsp: ${words}`,
+      ...(latest === undefined ? [] : [`latest suggestion in ${latest.toFixed(0)} milliseconds`]),
+      ...(accepted === undefined ? [] : [`${perCent(accepted)} accepted`]),
+    ];
+    this.item.accessibilityInformation = { label: spoken.join(", "), role: "button" };
     this.item.backgroundColor = isProblem
       ? new vscode.ThemeColor("statusBarItem.warningBackground")
       : undefined;
-    if (Date.now() - this.toolTipAt > TOOLTIP_EVERY_MS || isProblem) {
-      this.toolTipAt = Date.now();
-      void this.drawToolTip(words);
-    }
-  }
-
-  private async drawToolTip(words: string): Promise<void> {
-    const text = new vscode.MarkdownString(`**speclsp** ${words}\n\n`, true);
-    text.isTrusted = { enabledCommands: ["speclsp.showPanel", "speclsp.showLog"] };
-    const stats = await this.client.statistics();
-    if (stats !== undefined) {
-      const { acceptanceRate, tokensPerPass, promptReuse } = figures(stats);
-      const rows: [string, string][] = [
-        ["model", stats.model || "none"],
-        ["shown, accepted", `${String(stats.n_shown)}, ${perCent(acceptanceRate)}`],
-        [
-          "median latency",
-          stats.latency["total"] ? `${stats.latency["total"].p50.toFixed(0)} ms` : "none yet",
-        ],
-        ["tokens per pass", tokensPerPass?.toFixed(2) ?? "none yet"],
-        ["prompt reused", perCent(promptReuse)],
-        [
-          "project index",
-          `${String(stats.index.n_files)} files${stats.index.building ? ", growing" : ""}`,
-        ],
-      ];
-      text.appendMarkdown("| | |\n|---|---|\n");
-      for (const [name, value] of rows) text.appendMarkdown(`| ${name} | ${value} |\n`);
-    }
-    text.appendMarkdown(
-      "\n[Statistics](command:speclsp.showPanel) · [Log](command:speclsp.showLog)",
-    );
-    this.item.tooltip = text;
+    this.item.tooltip = toolTip(words, this.stats);
   }
 
   /** What a click on the item offers. */
   async menu(): Promise<void> {
-    const commands: [string, string][] = [
-      ["$(graph-line) Show statistics", "speclsp.showPanel"],
-      ["$(output) Show the log", "speclsp.showLog"],
-      ["$(circle-slash) Switch off or on everywhere", "speclsp.toggleEverywhere"],
-      ["$(circle-slash) Switch off or on for this language", "speclsp.toggleLanguage"],
-      ["$(circle-slash) Switch off or on in this workspace", "speclsp.toggleWorkspace"],
-      ["$(refresh) Rebuild the project index", "speclsp.rebuildIndex"],
-      ["$(debug-restart) Restart the server", "speclsp.restartServer"],
-    ];
     const { state } = this.client.status;
-    if (state === "missing")
-      commands.unshift(["$(cloud-download) Install the server", "speclsp.makeEnvironment"]);
-    const choice = await vscode.window.showQuickPick(
-      commands.map(([label, command]) => ({ label, command })),
-      { title: `speclsp: ${this.state().words}` },
-    );
+    const language = vscode.window.activeTextEditor?.document.languageId;
+    const separator = { label: "", kind: vscode.QuickPickItemKind.Separator, command: "" };
+    const items = [
+      ...(state === "missing"
+        ? [{ label: "$(cloud-download) Install the server", command: "speclsp.makeEnvironment" }]
+        : []),
+      { label: "$(graph-line) Show statistics", command: "speclsp.showPanel" },
+      { label: "$(output) Show the log", command: "speclsp.showLog" },
+      separator,
+      { label: "$(circle-slash) Switch off or on everywhere", command: "speclsp.toggleEverywhere" },
+      ...(language === undefined
+        ? []
+        : [
+            {
+              label: `$(circle-slash) Switch off or on for ${language}`,
+              command: "speclsp.toggleLanguage",
+            },
+          ]),
+      {
+        label: "$(circle-slash) Switch off or on in this workspace",
+        command: "speclsp.toggleWorkspace",
+      },
+      separator,
+      { label: "$(refresh) Rebuild the project index", command: "speclsp.rebuildIndex" },
+      { label: "$(debug-restart) Restart the server", command: "speclsp.restartServer" },
+      { label: "$(settings-gear) Settings", command: "speclsp.openSettings" },
+      { label: "$(book) First steps", command: "speclsp.openWalkthrough" },
+    ];
+    const choice = await vscode.window.showQuickPick(items, {
+      title: `speclsp: ${this.state().words}`,
+    });
     if (choice !== undefined) await vscode.commands.executeCommand(choice.command);
   }
 
   dispose(): void {
+    clearTimeout(this.statisticsDue);
+    clearTimeout(this.busyDue);
     for (const listener of this.listeners) listener.dispose();
     this.item.dispose();
   }
 }
 
-function perCent(share: number | undefined): string {
-  return share === undefined ? "none yet" : `${(100 * share).toFixed(0)} %`;
+function toolTip(words: string, stats: SessionStats | undefined): vscode.MarkdownString {
+  const text = new vscode.MarkdownString("", true);
+  text.isTrusted = { enabledCommands: ["speclsp.showPanel", "speclsp.showLog"] };
+  text.appendMarkdown("**speclsp** ").appendText(words);
+  if (stats !== undefined) {
+    const { acceptanceRate, tokensPerPass, promptReuse } = figures(stats);
+    const total = stats.latency["total"];
+    const rows: [string, string][] = [
+      ["Suggestions shown", stats.n_shown.toLocaleString()],
+      ["Accepted", perCent(acceptanceRate)],
+      ["Median latency", total ? `${total.p50.toFixed(0)} ms` : "–"],
+      ["Tokens per pass", tokensPerPass?.toFixed(2) ?? "–"],
+      ["Prompt reused", perCent(promptReuse)],
+      [
+        "Index",
+        `${stats.index.n_files.toLocaleString()} files${stats.index.building ? ", growing" : ""}`,
+      ],
+    ];
+    text.appendMarkdown("\n\n| | |\n|:---|---:|\n");
+    for (const [name, value] of rows) text.appendMarkdown(`| ${name} &nbsp; | ${value} |\n`);
+  }
+  text.appendMarkdown(
+    "\n\n[$(graph-line) Statistics](command:speclsp.showPanel) &nbsp; " +
+      "[$(output) Log](command:speclsp.showLog)",
+  );
+  return text;
 }

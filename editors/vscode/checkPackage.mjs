@@ -1,0 +1,32 @@
+// Asserts what is in the packaged extension: small, and without source maps or node_modules.
+import { execFileSync } from "node:child_process";
+import { statSync } from "node:fs";
+
+const MAX_BYTES = 1_000_000;
+const PACKAGE = "dist/speclsp.vsix";
+const NEEDED = [
+  "dist/extension.js",
+  "package.json",
+  "media/icon.png",
+  "media/panel.css",
+  "media/panel.js",
+  "media/walkthrough/suggestion.png",
+  "readme.md",
+  "changelog.md",
+  "LICENSE.txt",
+];
+
+const bytes = statSync(PACKAGE).size;
+const files = execFileSync("python3", ["-m", "zipfile", "-l", PACKAGE], { encoding: "utf8" })
+  .split("\n")
+  .slice(1)
+  .map((line) => line.split(/\s{2,}/)[0])
+  .filter((name) => name !== "");
+const problems = [
+  ...(bytes < MAX_BYTES ? [] : [`${bytes} bytes are more than ${MAX_BYTES}`]),
+  ...files.filter((name) => /\.map$|node_modules|\.ts$/.test(name)).map((name) => `holds ${name}`),
+  ...NEEDED.filter((name) => !files.includes(`extension/${name}`)).map((name) => `lacks ${name}`),
+];
+for (const problem of problems) console.error(`${PACKAGE}: ${problem}`);
+console.log(`${PACKAGE}: ${files.length} files, ${bytes} bytes`);
+process.exit(problems.length > 0 ? 1 : 0);

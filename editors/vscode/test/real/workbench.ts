@@ -1,0 +1,156 @@
+/** A real VS Code workbench in a browser: code-server with the packaged extension, and chromium. */
+import { execFile, spawn, type ChildProcess } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { promisify } from "node:util";
+import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
+
+export const EXTENSION = resolve(import.meta.dirname, "..", "..", "..");
+export const ARTEFACTS = join(EXTENSION, "artefacts");
+const REPOSITORY = resolve(EXTENSION, "..", "..");
+export const SERVER = process.env["SPECLSP_SERVER"] ?? join(REPOSITORY, ".venv", "bin", "speclsp");
+const EDITOR =
+  process.env["SPECLSP_VSCODE"] ?? join(REPOSITORY, ".editors", "vscode-4.139.1");
+const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
+
+export const TIMEOUT_MS = 60_000;
+
+const USER_SETTINGS = {
+  "speclsp.server.path": SERVER,
+  "editor.inlineSuggest.enabled": true,
+  "files.autoSave": "off",
+  "workbench.startupEditor": "none",
+  "workbench.tips.enabled": false,
+  "update.showReleaseNotes": false,
+  "telemetry.telemetryLevel": "off",
+  "chat.disableAIFeatures": true,
+  "editor.minimap.enabled": false,
+  "workbench.secondarySideBar.defaultVisibility": "hidden",
+};
+
+async function freePort(): Promise<number> {
+  return new Promise((done, failed) => {
+    const server = createServer();
+    server.on("error", failed);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => {
+        done(port);
+      });
+    });
+  });
+}
+
+export interface Options {
+  settings?: Record<string, unknown>;
+  /** Whether to install the packaged extension. */
+  vsix?: string;
+  /** Further arguments of code-server. */
+  args?: string[];
+  trust?: boolean;
+}
+
+export class Workbench {
+  private constructor(
+    readonly root: string,
+    readonly port: number,
+    private readonly server: ChildProcess,
+    readonly browser: Browser,
+  ) {}
+
+  static async start(options: Options = {}): Promise<Workbench> {
+    const root = mkdtempSync(join(tmpdir(), "speclsp-vscode-"));
+    const port = await freePort();
+    const data = join(root, "data");
+    for (const kind of ["User", "Machine"]) {
+      // An editor that is served takes settings of the machine's scope from Machine.
+      mkdirSync(join(data, kind), { recursive: true });
+      writeFileSync(
+        join(data, kind, "settings.json"),
+        JSON.stringify({ ...USER_SETTINGS, ...options.settings }, undefined, 2),
+      );
+    }
+    const env = {
+      ...process.env,
+      HOME: root,
+      XDG_DATA_HOME: join(root, "share"),
+      XDG_CONFIG_HOME: join(root, "config"),
+      XDG_CACHE_HOME: join(root, "cache"),
+      SPECLSP_DATA_DIR: join(root, "speclsp"),
+    };
+    const node = join(EDITOR, "node", "bin", "node");
+    const folders = [
+      join(EDITOR, "server", "entry.js"),
+      ...["--user-data-dir", data, "--extensions-dir", join(root, "extensions")],
+    ];
+    if (options.vsix !== undefined) {
+      await promisify(execFile)(node, [...folders, "--install-extension", options.vsix], { env });
+    }
+    const server = spawn(
+      node,
+      [
+        ...folders,
+        ...["--bind-addr", `127.0.0.1:${String(port)}`, "--auth", "none"],
+        ...["--disable-telemetry", "--disable-update-check", "--disable-getting-started-override"],
+        ...(options.trust === false ? [] : ["--disable-workspace-trust"]),
+        ...(options.args ?? []),
+      ],
+      { env, stdio: ["ignore", "pipe", "pipe"] },
+    );
+    await new Promise<void>((done, failed) => {
+      let output = "";
+      const hear = (data_: Buffer): void => {
+        output += data_.toString();
+        if (output.includes("HTTP server listening")) done();
+      };
+      server.stdout.on("data", hear);
+      server.stderr.on("data", hear);
+      server.on("exit", () => {
+        failed(new Error(`code-server ended:\n${output}`));
+      });
+    });
+    const browser = await chromium.launch({
+      executablePath: CHROMIUM,
+      args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+    });
+    return new Workbench(root, port, server, browser);
+  }
+
+  /** Make a folder with files. */
+  folder(name: string, files: Record<string, string>): string {
+    const folder = join(this.root, "projects", name);
+    mkdirSync(folder, { recursive: true });
+    for (const [file, text] of Object.entries(files)) {
+      mkdirSync(dirname(join(folder, file)), { recursive: true });
+      writeFileSync(join(folder, file), text);
+    }
+    return folder;
+  }
+
+  async page(
+    query: string,
+    payload: [string, string][] = [],
+    viewport = { width: 1100, height: 700 },
+  ): Promise<Page> {
+    const context: BrowserContext = await this.browser.newContext({ viewport });
+    await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+    const page = await context.newPage();
+    const given = encodeURIComponent(JSON.stringify(payload));
+    await page.goto(`http://127.0.0.1:${String(this.port)}/?${query}&payload=${given}`);
+    return page;
+  }
+
+  remote(path: string): string {
+    return `vscode-remote://127.0.0.1:${String(this.port)}${path}`;
+  }
+
+  async close(): Promise<void> {
+    await this.browser.close();
+    const ended = new Promise((done) => this.server.once("exit", done));
+    this.server.kill();
+    await ended;
+    rmSync(this.root, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
