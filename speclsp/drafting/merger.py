@@ -90,6 +90,7 @@ class DraftMerger:
     def _start_anew(self, context: DraftContext) -> None:
         self._context = context
         self._has_begun = False
+        self._generated: Sequence[int] = ()
         self._n_generated = 0
         self._trie: CandidateTrie | None = None
         self._tree = NO_TREE
@@ -107,6 +108,8 @@ class DraftMerger:
 
         The drafters begin when they are first asked: while drafting rests, they are not.
         """
+        # What the last pass of the request before emitted is known only now.
+        self._learn(self._generated)
         self._start_anew(context)
         self._times.begin()
         for member in self._members.values():
@@ -121,6 +124,7 @@ class DraftMerger:
             return NO_TREE
         started = self.clock()
         self._times.ended(started)
+        self._generated = generated
         self._learn(generated)
         if self._rest.rests():
             return NO_TREE

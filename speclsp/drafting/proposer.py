@@ -35,6 +35,7 @@ class Proposer(Protocol):
     def propose(self, generated: Sequence[int], n_max: int) -> DraftTree:
         """Return at most ``n_max`` nodes to follow the prompt and ``generated``.
 
+        ``generated`` is the same list throughout a request and stays as it is afterwards.
         The tree is usable as it is (see :func:`usable_tree`) and has no more leaves than the
         context's ``n_branches``.
         """

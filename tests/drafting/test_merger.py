@@ -390,6 +390,22 @@ class TestCosts:
         assert slow.n_calls == 400
 
 
+def test_the_last_pass_of_a_request_teaches_the_next_one() -> None:
+    calibration = Calibration()
+    drafter = Branching(Candidate([1, 1], "", 8))
+    merger = merged(drafter, mode="chain", calibration=calibration)
+    before = calibration.cells()
+    emitted: list[int] = []
+    tree = merger.propose(emitted, 15)
+    merger.accept(range(len(tree.tokens)))
+    emitted += [1, 1, 5]
+    merger.begin(DraftContext(prompt=(0,)))
+    learned = {name: cell for name, cell in calibration.cells().items() if name in before}
+    assert learned != before
+    merger.begin(DraftContext(prompt=(0,)))
+    assert {name: calibration.cells()[name] for name in before} == learned
+
+
 def test_several_places_of_real_text_make_branches() -> None:
     def ids(text: str) -> np.ndarray:
         return np.array([ord(c) for c in text], dtype=np.int32)

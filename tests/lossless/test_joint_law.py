@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import random
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, product
 from typing import Any
@@ -22,9 +23,13 @@ from scripted_proposers import TreeProposer, random_tree
 from speclsp.decoding.sampling import DraftSampler, SamplingParams, SeededSampler
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.verify import verify_chain, verify_sampled, verify_tree
+from speclsp.drafting.calibration import Calibration
+from speclsp.drafting.candidates import Candidate
 from speclsp.drafting.distribution import Distribution, residual
+from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import is_chain, usable_tree
 from speclsp.drafting.protocol import Draft, DraftContext, DraftTree
+from speclsp.drafting.verify_curve import straight_curve
 from speclsp.engine.scripted import ScriptedTarget
 
 N_VOCAB = 4
@@ -347,7 +352,46 @@ class DrawnDrafter:
         pass
 
 
-@pytest.mark.parametrize("kind", ["trees", "drawn"])
+class SometimesDrawnDrafter(DrawnDrafter):
+    """Leaves every other pass to others, whatever would be drawn there."""
+
+    def __init__(self, sampler: DraftSampler) -> None:
+        super().__init__(sampler)
+        self._random = random.Random(9).random
+
+    def draft(self, generated: Sequence[int], n_max: int) -> Draft:
+        return Draft() if self._random() < 0.5 else super().draft(generated, n_max)
+
+
+class PlacesDrafter:
+    """Knows places behind which stood what is likely, and what is not."""
+
+    name = "places"
+
+    def begin(self, context: DraftContext) -> None:
+        self._text = list(context.prompt)
+
+    def candidates(
+        self, generated: Sequence[int], n_max: int, n_min_match: int
+    ) -> Sequence[Candidate]:
+        a, b = [*self._text, *generated][-2:]
+        tokens = np.argsort(-_TABLE[a, b])[:2].tolist()
+        return [Candidate([token], "buffer", 16 * n) for n, token in enumerate(tokens, start=1)]
+
+    def draft(self, generated: Sequence[int], n_max: int) -> Draft:
+        raise AssertionError("it is asked for candidates")
+
+    def accept(self, n_accepted: int) -> None:
+        pass
+
+
+def drawn_and_merged(sampler: DraftSampler) -> DraftMerger:
+    """The most that may go on at once: trees of places, drawn drafts, and the choice of both."""
+    drafters: list[Any] = [PlacesDrafter(), SometimesDrawnDrafter(sampler)]
+    return DraftMerger(drafters, Calibration(), mode="tree", p_split=0.02, n_max=6)
+
+
+@pytest.mark.parametrize("kind", ["trees", "drawn", "drawn and merged"])
 def test_the_loop_with_its_sampler_has_the_targets_law(
     kind: str, capsys: pytest.CaptureFixture[str]
 ):
@@ -363,12 +407,15 @@ def test_the_loop_with_its_sampler_has_the_targets_law(
     drafter: Any = TreeProposer(lambda generated: trees[int(generator.integers(len(trees)))])
     if kind == "drawn":
         drafter = DrawnDrafter(sampler.drafts())
+    elif kind == "drawn and merged":
+        drafter = drawn_and_merged(sampler.drafts())
     counts = np.zeros(N_TRIPLES)
     n_accepted = 0
+    n_drafts: Counter[str] = Counter()
     for _ in range(n_runs):
         generation = generate(
             target,
-            DraftContext(prompt=START),
+            DraftContext(prompt=START, verify_curve=straight_curve(0.01)),
             drafter=drafter,
             sampler=sampler,
             n_predict=3,
@@ -379,6 +426,8 @@ def test_the_loop_with_its_sampler_has_the_targets_law(
         a, b, c = generation.tokens
         counts[(a * N_VOCAB + b) * N_VOCAB + c] += 1
         n_accepted += generation.stats.n_accepted
+        for name, stats in generation.stats.drafters.items():
+            n_drafts[name] += stats.n_drafts
         assert generation.drafter_failures == ()
     p = p_value(counts)
     with capsys.disabled():
@@ -387,4 +436,6 @@ def test_the_loop_with_its_sampler_has_the_targets_law(
             f"{n_accepted / n_runs:.2f} draft tokens accepted per triple"
         )
     assert n_accepted > n_runs / 4
+    if kind == "drawn and merged":
+        assert min(n_drafts["places"], n_drafts["drawn"]) > n_runs / 8
     assert p > ALARM
