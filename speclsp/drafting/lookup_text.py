@@ -11,7 +11,7 @@ just written, then the rest of this buffer, then the buffers used last.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,7 @@ from speclsp.drafting.protocol import EMPTY_TOKENS, DraftContext, TokenArray
 
 _SEPARATOR = -1
 _ROOM = 512
+_NO_PLACES = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,8 @@ class LookupText:
         self._n_open = len(context.buffers)
         self._start = n_tokens
         self._n_tokens = n_tokens + context.prefix.size
+        self._places: dict[int, tuple[NDArray[np.int64], int]] = {}
+        """For tokens that were looked for: their places, and how far they were looked for."""
 
     def extend(self, tokens: Sequence[int]) -> None:
         """Append generated tokens to the text at the cursor."""
@@ -85,9 +88,7 @@ class LookupText:
         tail = self.tail()
         if tail.size < n_min:
             return NO_MATCH
-        # The place is the last token of the context, so something follows it up to here - 1.
-        text = self._tokens[: self._n_tokens - 1]
-        places = np.flatnonzero(text == tail[-1])
+        places = self._places_of(int(tail[-1]))
         places = places[self._tokens[places + 1] != _SEPARATOR]
         length = 1 if places.size else 0
         while 0 < length < tail.size:
@@ -100,24 +101,26 @@ class LookupText:
             return NO_MATCH
         return self._at(places, length, n_wanted)
 
-    def followers(self, ngram: Sequence[int]) -> list[TokenArray]:
-        """Return what followed the ends of ``ngram``, at most ``n_max`` tokens.
+    def followers(self, ngram: Sequence[int]) -> Iterator[tuple[int, TokenArray]]:
+        """Yield k and the token behind each place of the last k tokens of ``ngram``.
 
-        Item k − 1 holds the token behind each place of its last k tokens.  There are no items from
-        the first k on that has no such place.
+        ``ngram`` has at most ``n_max`` tokens.  The longest that has such a place comes first, and
+        what is not asked for is not gathered: a line end has thousands of places.
         """
-        by_length: list[TokenArray] = []
         if not ngram:
-            return by_length
-        places = np.flatnonzero(self._tokens[: self._n_tokens - 1] == ngram[-1])
-        for length in range(1, len(ngram) + 1):
+            return
+        by_length = [self._places_of(ngram[-1])]
+        for length in range(2, len(ngram) + 1):
+            places = by_length[-1]
             places = places[self._tokens[places - (length - 1)] == ngram[-length]]
-            followers = self._tokens[places + 1]
-            followers = followers[followers != _SEPARATOR]
-            if not followers.size:
+            if not places.size:
                 break
-            by_length.append(followers)
-        return by_length
+            by_length.append(places)
+        for length in range(len(by_length), 0, -1):
+            followers = self._tokens[by_length[length - 1] + 1]
+            followers = followers[followers != _SEPARATOR]
+            if followers.size:
+                yield length, followers
 
     def candidates(self, n_min: int, n_tokens: int, n_places: int) -> list[Candidate]:
         """Return what follows the ``n_places`` best places, at most ``n_tokens`` tokens of each.
@@ -146,6 +149,21 @@ class LookupText:
             )
         ]
 
+    def _places_of(self, token: int) -> NDArray[np.int64]:
+        """Return all places of a token but the last one of the text, which nothing follows yet.
+
+        The same few tokens are looked for again and again: what was searched is remembered.
+        """
+        end = self._n_tokens - 1
+        places, n_searched = self._places.get(token, (_NO_PLACES, 0))
+        if n_searched < end:
+            found = np.flatnonzero(self._tokens[n_searched:end] == token)
+            if found.size:
+                found += n_searched
+                places = np.concatenate((places, found)) if places.size else found
+            self._places[token] = places, end
+        return places
+
     def _promising_places(
         self, tail: TokenArray, n_min: int, n_places: int
     ) -> tuple[NDArray[np.int64], int]:
@@ -153,8 +171,7 @@ class LookupText:
 
         While enough places match one more token, the others are of no interest.
         """
-        text = self._tokens[: self._n_tokens - 1]
-        places = np.flatnonzero(text == tail[-1])
+        places = self._places_of(int(tail[-1]))
         places = places[self._tokens[places + 1] != _SEPARATOR]
         length = 1
         while length < tail.size and places.size:

@@ -92,6 +92,18 @@ def best_token(followers: Followers, static: Followers, threshold: Threshold) ->
     return Choice(int(followers.tokens[best]), n_right / (n_seen + 1))
 
 
+def has_majority(tokens: TokenArray, percent: int) -> bool:
+    """Whether one token makes up ``percent`` of many, 50 at least.
+
+    In order it would stand in the middle, and to find the middle takes a fraction of counting all:
+    behind a line end there are thousands.
+    """
+    low, high = (tokens.size - 1) // 2, tokens.size // 2
+    middle = np.partition(tokens, (low, high))
+    n_most = max(int((tokens == middle[place]).sum()) for place in (low, high))
+    return 100 * n_most >= percent * tokens.size
+
+
 class NgramCacheDrafter:
     """Drafts at most ``n_draft`` tokens from the context and the request's statistics."""
 
@@ -124,9 +136,11 @@ class NgramCacheDrafter:
     def _step(self, tail: list[int]) -> Draft:
         """Return the next token as a draft of one, or no draft."""
         static = _static_followers(self._statistics, tail)
-        by_order = self._text.followers(tail[-CONTEXT_ORDER:])
-        for order in range(len(by_order), 0, -1):
-            choice = best_token(_counted(by_order[order - 1]), static, LAX[order - 1])
+        for order, followers in self._text.followers(tail[-CONTEXT_ORDER:]):
+            threshold = LAX[order - 1]
+            if not has_majority(followers, threshold.percent):
+                continue
+            choice = best_token(_counted(followers), static, threshold)
             if choice is not None:
                 return _draft_of(choice, "context", order)
         return _statistics_step(self._statistics, tail, static)

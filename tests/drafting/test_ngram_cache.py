@@ -18,6 +18,7 @@ from speclsp.drafting.ngram_cache import (
     Threshold,
     best_token,
     create,
+    has_majority,
 )
 from speclsp.drafting.ngram_statistics import NO_FOLLOWERS, Followers, NgramCounts, Statistics
 from speclsp.drafting.protocol import Draft, DraftContext, TokenArray
@@ -268,6 +269,13 @@ def test_drafts_are_llama_cpps(text: list[int], other: list[int], large: list[in
             break
         expected.append(token)
     assert list(drafter.draft([], 100).tokens) == expected
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.sampled_from([50, 66, 75]))
+def test_a_majority_is_found_without_counting_all(tokens: list[int], percent: int) -> None:
+    counts = [tokens.count(token) for token in set(tokens)]
+    expected = 100 * max(counts) >= percent * len(tokens)
+    assert has_majority(np.array(tokens, dtype=np.int32), percent) == expected
 
 
 class TestStatisticsAlone:
