@@ -15,7 +15,7 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "shop"
     folder.mkdir()
     (folder / ".git").mkdir()
-    (folder / "greetings.py").write_text(SOURCE)
+    (folder / "customers.py").write_text(SOURCE)
     return folder
 
 
@@ -34,9 +34,9 @@ def bare(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Editor]:
 
 @pytest.fixture
 def editor(bare: Editor, project: Path) -> Editor:
-    """A Neovim with the server ready and greetings.py open, the cursor on its last line."""
+    """A Neovim with the server ready and customers.py open, the cursor on its last line."""
     bare.setup()
-    bare.open(project / "greetings.py")
+    bare.open(project / "customers.py")
     bare.until_ready()
     bare.keys("G")
     return bare

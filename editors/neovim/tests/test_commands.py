@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from real_neovim import Editor
+from real_neovim import START, Editor
 
 
 def test_statistics_log_and_status_are_shown(editor: Editor) -> None:
     editor.keys("o")
-    editor.type('    greeting = f"Hel')
+    editor.type(START)
     editor.until_ghost()
     editor.keys("<Esc>")
     editor.nvim.command("Speclsp stats")
@@ -46,7 +46,7 @@ def test_restart_and_reindex(editor: Editor) -> None:
 def test_a_server_that_always_dies_is_given_up(bare: Editor, project: object) -> None:
     bare.lua("vim.g.errors = 0")
     bare.setup(cmd=["/bin/false"], max_restarts=1)
-    bare.open(project / "greetings.py")  # type: ignore[operator]
+    bare.open(project / "customers.py")  # type: ignore[operator]
     bare.until(lambda: "times in a row" in bare.nvim.command_output("messages"))
     time.sleep(0.2)
     assert bare.nvim.command_output("messages").count("times in a row") == 1

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from real_neovim import SOURCE, Editor
+from real_neovim import SOURCE, START, Editor
 
 LETTERS = "abc def (x, y): [1] {'é': \"🙂\"} = return \n"
 
@@ -91,7 +91,7 @@ def test_other_kinds_of_buffers_are_left_alone(kind: str, editor: Editor) -> Non
 
 def test_wide_and_combining_characters(editor: Editor) -> None:
     editor.keys("o")
-    start = '    # 漢字 e\u0301 ａ\n    greeting = f"Hel'
+    start = f"# 漢字 e\u0301 ａ\n{START}"
     editor.nvim.command("setlocal formatoptions= noautoindent indentexpr=")
     editor.type(start)
     ghost = editor.until_ghost()
@@ -100,13 +100,13 @@ def test_wide_and_combining_characters(editor: Editor) -> None:
 
 
 def test_a_file_outside_of_any_project(bare: Editor, tmp_path: Path) -> None:
-    alone = tmp_path / "alone" / "greetings.py"
+    alone = tmp_path / "alone" / "customers.py"
     alone.parent.mkdir()
     alone.write_text(SOURCE)
     bare.setup()
     bare.open(alone)
     bare.until_ready()
     bare.keys("Go")
-    bare.type('    greeting = f"Hel')
+    bare.type(START)
     assert bare.until_ghost()
     assert bare.statistics()["index"]["n_files"] == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pexpect
 import pyte
 import pytest
-from real_neovim import PLUGIN, SERVER, TIMEOUT_S, nvim_of
+from real_neovim import PLUGIN, SERVER, START, TIMEOUT_S, nvim_of
 
 ROWS, COLUMNS = 30, 100
 
@@ -77,20 +77,20 @@ class Terminal:
 
 @pytest.mark.parametrize("suite", ["forky", "trixie"])
 def test_ghost_text_is_grey_and_turns_into_text(suite: str, project: Path, tmp_path: Path) -> None:
-    terminal = Terminal(suite, project / "greetings.py", tmp_path / "home")
+    terminal = Terminal(suite, project / "customers.py", tmp_path / "home")
     try:
         terminal.until("speclsp ready")
-        terminal.send('Go\x15    greeting = f"Hel')
-        terminal.until('greeting = f"Hello, {name}, and welcome')
+        terminal.send(f"Go{START}")
+        terminal.until(START + 'ustomer("name_')
         terminal.settle()
-        typed, ghost = terminal.colours('f"Hel', "lo, {name}")
+        typed, ghost = terminal.colours(START, 'ustomer("name')
         assert len(ghost) == 1
         assert ghost.isdisjoint(typed)
         terminal.send("\t")
         terminal.settle()
         terminal.send("\x1b:w\r")
         terminal.settle()
-        written = (project / "greetings.py").read_text()
-        assert written.count('greeting = f"Hello, {name}') == 4
+        written = (project / "customers.py").read_text()
+        assert written.count('make_customer("name_') == 9
     finally:
         terminal.close()

@@ -144,23 +144,8 @@ class Editor:
         self.nvim.close()
 
 
-SOURCE = '''"""A shop's greetings."""
-
-
-def greet_customer(name: str) -> str:
-    greeting = f"Hello, {name}, and welcome to the shop!"
-    return greeting
-
-
-def greet_supplier(name: str) -> str:
-    greeting = f"Hello, {name}, and welcome to the shop!"
-    return greeting
-
-
-def greet_visitor(name: str) -> str:
-    greeting = f"Hello, {name}, and welcome to the shop!"
-    return greeting
-
-
-def greet_neighbour(name: str) -> str:
-'''
+SOURCE = "".join(
+    f'CUSTOMER_{n} = make_customer("name_{n}", city="Berlin", age={20 + n})\n' for n in range(8)
+)
+START = "CUSTOMER_8 = make_c"
+"""What the file says eight times already: even a small model knows how it goes on."""
