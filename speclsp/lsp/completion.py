@@ -32,6 +32,7 @@ async def completion(
         return nothing
     suggestion = with_word_before(suggestions[0], buffer)
     sent(session, [suggestion])
+    session.offered.offer(buffer.uri, suggestion)
     first_line = next((s.strip() for s in suggestion.text.splitlines() if s.strip()), "…")
     item = types.CompletionItem(
         label=first_line,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from speclsp.lsp.execute_command import accepted
 from speclsp.lsp.text_buffer import PositionEncoding, TextBuffer
 
 if TYPE_CHECKING:
@@ -58,9 +59,13 @@ def change_buffer(
     if buffer is None:
         logger.warning("a change of %s, which is not open", document.uri)
         return
+    text_before = buffer.text
     for change in changes:
         _apply(buffer, change, session.encoding)
     buffer.version = document.version
+    taken = session.offered.taken(buffer, text_before)
+    if taken is not None:
+        accepted(session, (taken.completion_id,))
     if session.completer is not None:
         session.tell("change_document", session.completer.change_document, session.document(buffer))
 
@@ -71,6 +76,7 @@ def close_buffer(session: Session, uri: str) -> None:
     if buffer is None:
         return
     session.requests.cancel(uri)
+    session.offered.forget(uri)
     if session.completer is not None:
         session.tell("close_document", session.completer.close_document, buffer.uri)
 

@@ -39,7 +39,8 @@ def accepted(session: Session, arguments: Sequence[Any]) -> None:
     completion_id = arguments[0]
     if session.suggestions.first_shown(completion_id):
         session.tell("shown", session.completer.shown, completion_id)
-    session.tell("accepted", session.completer.accepted, completion_id)
+    if session.suggestions.first_accepted(completion_id):
+        session.tell("accepted", session.completer.accepted, completion_id)
 
 
 def show_statistics(session: Session, _: Sequence[Any]) -> Any:

@@ -26,6 +26,7 @@ from speclsp.lsp.event_pump import EventPump
 from speclsp.lsp.folders import WorkspaceFolders
 from speclsp.lsp.in_flight import InFlightRequests
 from speclsp.lsp.locations import Location, cell_path, locate
+from speclsp.lsp.offered import OfferedItems
 from speclsp.lsp.progress import ProgressReporter
 from speclsp.lsp.suggestion import SuggestionMemory
 from speclsp.lsp.text_buffer import PositionEncoding, TextBuffer
@@ -66,6 +67,7 @@ class Session:
         self.folders = WorkspaceFolders()
         self.requests = InFlightRequests()
         self.suggestions = SuggestionMemory()
+        self.offered = OfferedItems()
         self.trigger_kinds = TriggerKinds()
         self.client_reports_shown = False
         """Whether the client has ever said what it shows; until then, sent counts as shown."""

@@ -167,6 +167,7 @@ class SuggestionMemory:
     def __init__(self) -> None:
         self._by_id: OrderedDict[str, Suggestion] = OrderedDict()
         self._shown: OrderedDict[str, None] = OrderedDict()
+        self._accepted: OrderedDict[str, None] = OrderedDict()
 
     def remember(self, suggestion: Suggestion) -> None:
         """Keep a suggestion that was sent."""
@@ -185,12 +186,21 @@ class SuggestionMemory:
 
     def first_shown(self, completion_id: str) -> bool:
         """Note that a suggestion is on screen; False where that was known."""
-        if completion_id in self._shown:
-            return False
-        self._shown[completion_id] = None
-        while len(self._shown) > _MAX_REMEMBERED:
-            self._shown.popitem(last=False)
-        return True
+        return _is_new(completion_id, self._shown)
+
+    def first_accepted(self, completion_id: str) -> bool:
+        """Note that all of a suggestion was taken; False where that was known."""
+        return _is_new(completion_id, self._accepted)
+
+
+def _is_new(completion_id: str, seen: OrderedDict[str, None]) -> bool:
+    """Whether an id is seen for the first time; the latest are remembered."""
+    if completion_id in seen:
+        return False
+    seen[completion_id] = None
+    while len(seen) > _MAX_REMEMBERED:
+        seen.popitem(last=False)
+    return True
 
 
 def _after_selected(
