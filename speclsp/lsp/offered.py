@@ -6,11 +6,10 @@ eglot.  Without the edit to tell of it, nothing would ever be accepted there.
 
 from __future__ import annotations
 
-import os
-
 from speclsp.lsp.locations import document_key
 from speclsp.lsp.suggestion import Suggestion
 from speclsp.lsp.text_buffer import TextBuffer
+from speclsp.lsp.text_difference import edit_between
 
 _N_PASTED = 2
 """Characters that come in at once where nobody types them."""
@@ -40,7 +39,7 @@ class OfferedItems:
         self.forget(buffer.uri)
         n_before = len(buffer.split_at(suggestion.start)[0])
         there = text_before[n_before : n_before + len(suggestion.text)]
-        n_typed = len(os.path.commonprefix([there, suggestion.text]))
+        n_typed = edit_between(there, suggestion.text).start
         return suggestion if len(suggestion.text) - n_typed >= _N_PASTED else None
 
     def forget(self, uri: str) -> None:
