@@ -3,88 +3,108 @@
   const vscode = acquireVsCodeApi();
   const byId = (id) => document.getElementById(id);
   const SVG = "http://www.w3.org/2000/svg";
+  const HEIGHT = 120;
+  let latencies = [];
 
   const perCent = (share) =>
     share === undefined || share === null ? "–" : `${Math.round(100 * share)} %`;
   const count = (n) => n.toLocaleString();
+  const element = (name, properties = {}, ...children) => {
+    const made = Object.assign(document.createElement(name), properties);
+    made.append(...children);
+    return made;
+  };
+  const drawn = (name, attributes, text = "") => {
+    const made = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.textContent = text;
+    return made;
+  };
 
-  function drawLatency(latencies) {
-    const svg = byId("latency");
-    svg.replaceChildren();
+  /** A scale that ends at 1, 2 or 5 times a power of ten. */
+  function roundedUp(ms) {
+    const power = 10 ** Math.floor(Math.log10(Math.max(ms, 1)));
+    return [1, 2, 5, 10].map((digit) => digit * power).find((end) => end >= ms);
+  }
+
+  function drawLatency() {
     if (latencies.length === 0) return;
-    const [width, height] = [400, 120];
-    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    svg.setAttribute("preserveAspectRatio", "none");
-    const top = Math.max(...latencies, 1);
-    const axis = document.createElementNS(SVG, "line");
-    for (const [name, value] of [
-      ["x1", 0],
-      ["x2", width],
-      ["y1", height - 1],
-      ["y2", height - 1],
-    ])
-      axis.setAttribute(name, value);
-    axis.setAttribute("class", "axis");
-    const line = document.createElementNS(SVG, "polyline");
-    const step = latencies.length > 1 ? width / (latencies.length - 1) : 0;
-    const y = (ms) => height - 2 - ((height - 6) * ms) / top;
-    line.setAttribute("points", latencies.map((ms, idx) => `${idx * step},${y(ms)}`).join(" "));
-    line.setAttribute("class", "line");
-    svg.append(axis, line);
+    const svg = byId("latency");
+    const width = svg.clientWidth;
+    svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
+    const top = roundedUp(Math.max(...latencies));
+    const y = (ms) => HEIGHT - 4 - ((HEIGHT - 20) * ms) / top;
+    const step = latencies.length > 1 ? (width - 8) / (latencies.length - 1) : 0;
+    const points = latencies.map((ms, idx) => [4 + idx * step, y(ms)]);
+    const grid = [0, top / 2, top].flatMap((ms) => [
+      drawn("line", { class: "grid", x1: 0, x2: width, y1: y(ms), y2: y(ms) }),
+      ...(ms > 0 ? [drawn("text", { class: "label", x: 0, y: y(ms) - 3 }, `${ms} ms`)] : []),
+    ]);
+    const [lastX, lastY] = points.at(-1);
+    svg.replaceChildren(
+      ...grid,
+      drawn("polyline", { class: "line", points: points.map((point) => point.join()).join(" ") }),
+      drawn("circle", { class: "latest", cx: lastX, cy: lastY, r: 3 }),
+    );
     const sorted = [...latencies].sort((a, b) => a - b);
-    const rank = (p) =>
-      sorted[Math.min(sorted.length - 1, Math.ceil(p * sorted.length) - 1)].toFixed(0);
+    const rank = (share) => sorted[Math.ceil(share * sorted.length) - 1].toFixed(0);
     byId("latency-text").textContent =
-      `The latest ${latencies.length} suggestions, in order: median ${rank(0.5)} ms, ` +
-      `95 of 100 within ${rank(0.95)} ms, highest ${top.toFixed(0)} ms, latest ${latencies.at(-1).toFixed(0)} ms.`;
+      `The latest ${latencies.length} suggestions, oldest first: median ${rank(0.5)} ms, ` +
+      `95 of 100 within ${rank(0.95)} ms, the latest ${latencies.at(-1).toFixed(0)} ms.`;
   }
 
   function drawDrafters(drafters) {
     const rows = drafters.map(({ name, acceptance, nDrafted }) => {
-      const row = document.createElement("tr");
-      const title = document.createElement("th");
-      title.scope = "row";
-      title.textContent = name;
-      const meter = document.createElement("meter");
-      meter.value = acceptance;
-      meter.setAttribute("aria-label", `${name}: ${perCent(acceptance)}`);
-      const share = document.createElement("td");
-      share.append(meter, ` ${perCent(acceptance)}`);
-      const drafted = document.createElement("td");
-      drafted.textContent = count(nDrafted);
-      row.append(title, share, drafted);
-      return row;
+      const meter = element("meter", { value: acceptance });
+      meter.setAttribute("aria-hidden", "true"); // the figure beside it says the same
+      return element(
+        "tr",
+        {},
+        element("th", { scope: "row", textContent: name }),
+        element("td", {}, element("div", { className: "share" }, meter, perCent(acceptance))),
+        element("td", { className: "number", textContent: count(nDrafted) }),
+      );
     });
-    byId("drafters").replaceChildren(...rows);
+    const none = element(
+      "tr",
+      {},
+      element("td", { colSpan: 3, className: "none", textContent: "Nothing has been drafted yet." }),
+    );
+    byId("drafters").replaceChildren(...(rows.length > 0 ? rows : [none]));
   }
 
   function drawFigures(stats, figures) {
     const pairs = [
-      ["tokens per target pass", figures.tokensPerPass?.toFixed(2) ?? "–"],
-      ["prompt tokens reused", perCent(figures.promptReuse)],
-      ["suggestions shown", count(stats.n_shown)],
-      ["accepted", perCent(figures.acceptanceRate)],
-      ["characters accepted", count(stats.n_chars_accepted)],
-      ["index, files", count(stats.index.n_files)],
-      ["index, tokens", count(stats.index.n_tokens) + (stats.index.building ? " …" : "")],
+      ["Tokens per pass", figures.tokensPerPass?.toFixed(2) ?? "–"],
+      ["Prompt reused (KV)", perCent(figures.promptReuse)],
+      ["From memory", count(stats.n_memory)],
+      ["Shown", count(stats.n_shown)],
+      ["Accepted", perCent(figures.acceptanceRate)],
+      ["Accepted in full", count(stats.n_accepted_items)],
+      ["Accepted in part", count(stats.n_partially_accepted)],
+      ["Characters accepted", count(stats.n_chars_accepted)],
+      ["Index, files", count(stats.index.n_files)],
+      ["Index, tokens", count(stats.index.n_tokens) + (stats.index.building ? " …" : "")],
     ];
     byId("figures").replaceChildren(
-      ...pairs.map(([name, value]) => {
-        const group = document.createElement("div");
-        const term = document.createElement("dt");
-        term.textContent = name;
-        const definition = document.createElement("dd");
-        definition.textContent = value;
-        group.append(term, definition);
-        return group;
-      }),
+      ...pairs.map(([name, value]) =>
+        element(
+          "div",
+          {},
+          element("dt", { textContent: name }),
+          element("dd", { textContent: value }),
+        ),
+      ),
     );
   }
 
+  addEventListener("resize", drawLatency);
   addEventListener("message", ({ data }) => {
-    const said = data.message ? `${data.state}: ${data.message}` : data.state;
-    if (byId("state").textContent !== said) byId("state").textContent = said;
-    drawLatency(data.latencies);
+    // Only a change is written, since a screen reader says it.
+    if (byId("state").textContent !== data.words) byId("state").textContent = data.words;
+    byId("state").classList.toggle("problem", data.isProblem);
+    latencies = data.latencies;
+    drawLatency();
     if (data.stats) {
       byId("model").textContent = data.stats.model;
       drawDrafters(data.figures.drafters);

@@ -145,7 +145,6 @@ export class Client implements vscode.Disposable {
       outputChannel: this.log,
       // The status bar says what is wrong; no window opens by itself.
       revealOutputChannelOn: RevealOutputChannelOn.Never,
-      initializationOptions: this.settingsFor(undefined),
       middleware: this.middleware(),
       initializationFailedHandler: (error) => {
         this.log.error(String(error));
@@ -196,6 +195,12 @@ export class Client implements vscode.Disposable {
         }
       },
       workspace: {
+        // Only that something has changed: the server asks for what it needs to know.
+        didChangeConfiguration: async () => {
+          await this.client?.sendNotification("workspace/didChangeConfiguration", {
+            settings: null,
+          });
+        },
         configuration: async (params, token, next) => {
           const answer: unknown = await next(params, token);
           if (!Array.isArray(answer)) return [];

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
 import type { Client } from "./client.js";
+import { shownState } from "./stateWords.js";
 import { figures } from "./statistics.js";
 
 const REFRESH_MS = 1000;
@@ -23,11 +24,12 @@ export class Panel implements vscode.Disposable {
     const media = vscode.Uri.joinPath(this.extension, "media");
     const panel = vscode.window.createWebviewPanel(
       "speclsp.statistics",
-      "speclsp",
+      "speclsp Statistics",
       { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true },
       { enableScripts: true, localResourceRoots: [media] },
     );
     this.panel = panel;
+    panel.iconPath = vscode.Uri.joinPath(media, "icon.png");
     panel.webview.html = page(panel.webview, media);
     panel.onDidDispose(() => {
       clearInterval(this.timer);
@@ -41,11 +43,11 @@ export class Panel implements vscode.Disposable {
 
   private async send(): Promise<void> {
     const stats = await this.client.statistics();
-    const { state, message, latencies } = this.client.status;
+    const { words, isProblem } = shownState(this.client.status);
     await this.panel?.webview.postMessage({
-      state,
-      message,
-      latencies,
+      words,
+      isProblem,
+      latencies: this.client.status.latencies,
       stats,
       figures: stats && figures(stats),
     });
@@ -80,12 +82,12 @@ function page(webview: vscode.Webview, media: vscode.Uri): string {
       <figcaption id="latency-text">No suggestion yet.</figcaption></figure>
     </section>
     <section aria-labelledby="drafters-title">
-      <h2 id="drafters-title">Drafts accepted</h2>
+      <h2 id="drafters-title">Drafts</h2>
       <table><thead><tr><th scope="col">Drafter</th><th scope="col">Accepted</th>
-      <th scope="col">Tokens drafted</th></tr></thead><tbody id="drafters"></tbody></table>
+      <th scope="col" class="number">Tokens</th></tr></thead><tbody id="drafters"></tbody></table>
     </section>
     <section aria-labelledby="figures-title">
-      <h2 id="figures-title">This session</h2>
+      <h2 id="figures-title">This Session</h2>
       <dl id="figures"></dl>
     </section>
   </main>

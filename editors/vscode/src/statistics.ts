@@ -8,6 +8,7 @@ export interface DrafterStats {
 export interface SessionStats {
   n_requests: number;
   n_completions: number;
+  n_memory: number;
   n_shown: number;
   n_accepted_items: number;
   n_partially_accepted: number;

@@ -1,31 +1,11 @@
 import * as vscode from "vscode";
-import type { Client, EngineState } from "./client.js";
+import type { Client } from "./client.js";
+import { shownState } from "./stateWords.js";
 import { figures, perCent, type SessionStats } from "./statistics.js";
-import { suggestsIn } from "./toggle.js";
-
-const ICONS: Record<EngineState, string> = {
-  missing: "$(cloud-download)",
-  stopped: "$(error)",
-  starting: "$(loading~spin)",
-  loading: "$(loading~spin)",
-  ready: "$(sparkle)",
-  unloaded: "$(sparkle)",
-  off: "$(circle-slash)",
-  failed: "$(error)",
-};
-
-const WORDS: Record<EngineState, string> = {
-  missing: "not installed",
-  stopped: "stopped",
-  starting: "starting",
-  loading: "loading the model",
-  ready: "ready",
-  unloaded: "ready; the model is loaded with the next suggestion",
-  off: "switched off",
-  failed: "failed",
-};
 
 const STATISTICS_EVERY_MS = 1000;
+/** A share of fewer suggestions says nothing. */
+const SHOWN_FOR_A_RATE = 5;
 /** A request that takes less is not shown as work: the icon would flicker at each key. */
 const BUSY_AFTER_MS = 250;
 
@@ -86,26 +66,14 @@ export class StatusBar implements vscode.Disposable {
     this.draw();
   }
 
-  /** The state as it is shown: off where the open file's settings say so, busy while it works. */
-  private state(): { icon: string; words: string; isProblem: boolean } {
-    const { state, message } = this.client.status;
-    const document = vscode.window.activeTextEditor?.document;
-    if (state === "ready" && document !== undefined && !suggestsIn(document)) {
-      return { icon: ICONS.off, words: "off for this file", isProblem: false };
-    }
-    if (state === "ready" && this.isBusy) {
-      return { icon: "$(loading~spin)", words: "busy", isProblem: false };
-    }
-    const isProblem = state === "failed" || state === "stopped" || state === "missing";
-    const why = message !== "" && isProblem ? `: ${message}` : "";
-    return { icon: ICONS[state], words: WORDS[state] + why, isProblem };
-  }
-
   private draw(): void {
-    const { icon, words, isProblem } = this.state();
+    const { icon, words, isProblem } = shownState(this.client.status, this.isBusy);
     const { state, latencies } = this.client.status;
     const latest = latencies[latencies.length - 1];
-    const accepted = this.stats && figures(this.stats).acceptanceRate;
+    const accepted =
+      this.stats !== undefined && this.stats.n_shown >= SHOWN_FOR_A_RATE
+        ? figures(this.stats).acceptanceRate
+        : undefined;
     const shown = [
       ...(latest === undefined ? [] : [`${latest.toFixed(0)} ms`]),
       ...(accepted === undefined ? [] : [perCent(accepted)]),
@@ -156,7 +124,7 @@ export class StatusBar implements vscode.Disposable {
       { label: "$(book) First steps", command: "speclsp.openWalkthrough" },
     ];
     const choice = await vscode.window.showQuickPick(items, {
-      title: `speclsp: ${this.state().words}`,
+      title: `speclsp: ${shownState(this.client.status, this.isBusy).words}`,
     });
     if (choice !== undefined) await vscode.commands.executeCommand(choice.command);
   }

@@ -1,6 +1,6 @@
 /** A real VS Code workbench in a browser: code-server with the packaged extension, and chromium. */
 import { execFile, spawn, type ChildProcess } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
@@ -11,8 +11,7 @@ export const EXTENSION = resolve(import.meta.dirname, "..", "..", "..");
 export const ARTEFACTS = join(EXTENSION, "artefacts");
 const REPOSITORY = resolve(EXTENSION, "..", "..");
 export const SERVER = process.env["SPECLSP_SERVER"] ?? join(REPOSITORY, ".venv", "bin", "speclsp");
-const EDITOR =
-  process.env["SPECLSP_VSCODE"] ?? join(REPOSITORY, ".editors", "vscode-4.139.1");
+const EDITOR = process.env["SPECLSP_VSCODE"] ?? join(REPOSITORY, ".editors", "vscode-4.139.1");
 const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 
 export const TIMEOUT_MS = 60_000;
@@ -78,7 +77,7 @@ export class Workbench {
       XDG_DATA_HOME: join(root, "share"),
       XDG_CONFIG_HOME: join(root, "config"),
       XDG_CACHE_HOME: join(root, "cache"),
-      SPECLSP_DATA_DIR: join(root, "speclsp"),
+      XDG_STATE_HOME: join(root, "state"),
     };
     const node = join(EDITOR, "node", "bin", "node");
     const folders = [
@@ -101,8 +100,8 @@ export class Workbench {
     );
     await new Promise<void>((done, failed) => {
       let output = "";
-      const hear = (data_: Buffer): void => {
-        output += data_.toString();
+      const hear = (heard: Buffer): void => {
+        output += heard.toString();
         if (output.includes("HTTP server listening")) done();
       };
       server.stdout.on("data", hear);
@@ -116,6 +115,19 @@ export class Workbench {
       args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
     });
     return new Workbench(root, port, server, browser);
+  }
+
+  /** The extension's log, of all windows. */
+  log(): string {
+    const logs = join(this.root, "data", "logs");
+    return readdirSync(logs, { recursive: true, encoding: "utf8" })
+      .filter((name) => name.endsWith("speclsp.log"))
+      .map((name) => readFileSync(join(logs, name), "utf8"))
+      .join("\n");
+  }
+
+  get pid(): number {
+    return this.server.pid ?? 0;
   }
 
   /** Make a folder with files. */

@@ -1,0 +1,43 @@
+import * as vscode from "vscode";
+import type { EngineState, Status } from "./client.js";
+import { suggestsIn } from "./toggle.js";
+
+const ICONS: Record<EngineState, string> = {
+  missing: "$(cloud-download)",
+  stopped: "$(error)",
+  starting: "$(loading~spin)",
+  loading: "$(loading~spin)",
+  ready: "$(sparkle)",
+  unloaded: "$(sparkle)",
+  off: "$(circle-slash)",
+  failed: "$(error)",
+};
+
+const WORDS: Record<EngineState, string> = {
+  missing: "not installed",
+  stopped: "stopped",
+  starting: "starting",
+  loading: "loading the model",
+  ready: "ready",
+  unloaded: "ready; the model is loaded with the next suggestion",
+  off: "switched off",
+  failed: "failed",
+};
+
+/** A state as it is shown: off where the settings of the file in front say so. */
+export interface ShownState {
+  icon: string;
+  words: string;
+  isProblem: boolean;
+}
+
+export function shownState({ state, message }: Status, isBusy = false): ShownState {
+  const document = vscode.window.activeTextEditor?.document;
+  if (state === "ready" && document !== undefined && !suggestsIn(document)) {
+    return { icon: ICONS.off, words: "off for this file", isProblem: false };
+  }
+  if (state === "ready" && isBusy) return { icon: ICONS.loading, words: "busy", isProblem: false };
+  const isProblem = state === "failed" || state === "stopped" || state === "missing";
+  const why = message !== "" && isProblem ? `: ${message}` : "";
+  return { icon: ICONS[state], words: WORDS[state] + why, isProblem };
+}

@@ -1,0 +1,254 @@
+/** What a user sees and does, in a real workbench with the real server and the embedded model. */
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test as plainTest } from "node:test";
+import { Editor, serversBelow, until } from "./editor.js";
+import { ARTEFACTS, EXTENSION, Workbench } from "./workbench.js";
+
+const VSIX = join(EXTENSION, "dist", "speclsp.vsix");
+
+function greeting(who: string): string {
+  return (
+    `def greet_${who}(name: str) -> str:\n` +
+    `    greeting = f"Hello, {name}, and welcome to the shop!"\n` +
+    `    return greeting\n\n\n`
+  );
+}
+
+const SAMPLE = `"""A shop's greetings."""\n\n\n${["customer", "supplier", "visitor"].map(greeting).join("")}`;
+const LINES_5000 = Array.from({ length: 1000 }, (_, idx) => greeting(`guest_${String(idx)}`)).join(
+  "",
+);
+
+let workbench: Workbench;
+let editor: Editor;
+let folder: string;
+
+before(async () => {
+  mkdirSync(ARTEFACTS, { recursive: true });
+  workbench = await Workbench.start({ vsix: VSIX });
+  folder = workbench.folder("shop", {
+    "greetings.py": SAMPLE,
+    "windows.py": SAMPLE.replaceAll("\n", "\r\n"),
+    "astral.py": SAMPLE.replaceAll("shop", "𝒮𝒽ℴ𝓅 😀"),
+    "large.py": LINES_5000,
+    "parts.py": SAMPLE,
+    "list.py": SAMPLE,
+  });
+  editor = await Editor.open(workbench, folder, join(folder, "greetings.py"));
+});
+
+after(async () => {
+  await workbench.close();
+});
+
+/** A test that leaves a picture behind where it fails. */
+function test(name: string, body: () => Promise<void>): void {
+  void plainTest(name, async () => {
+    try {
+      await body();
+    } catch (error) {
+      await editor.picture(`failed: ${name.replaceAll("/", " ")}`);
+      console.error(workbench.log());
+      throw error;
+    }
+  });
+}
+
+/** Type a function's head, which has a body like the others. */
+async function typeHead(who: string): Promise<void> {
+  await editor.toEnd();
+  await editor.type(`def greet_${who}(name: str) -> str:\n`);
+}
+
+test("Tab accepts what was shown, and nothing else is in the file", async () => {
+  await typeHead("neighbour");
+  const ghost = await editor.untilGhost();
+  await editor.picture("ghost-text");
+  assert.match(ghost, /^greeting = /);
+  await editor.keys("Tab");
+  const head = `${SAMPLE}def greet_neighbour(name: str) -> str:\n    `;
+  const text = await editor.saved(join(folder, "greetings.py"), (saved) =>
+    saved.startsWith(head + ghost.split("\n")[0]),
+  );
+  const lines = ghost.split("\n").map((line) => line.trim());
+  assert.deepEqual(
+    text
+      .slice(head.length)
+      .trimEnd()
+      .split("\n")
+      .map((line) => line.trim()),
+    lines,
+  );
+});
+
+test("the status bar shows the state and the latest latency", async () => {
+  const said = await editor.untilStatus(/ready/);
+  assert.match(said, /latest suggestion in \d+ milliseconds/);
+  assert.match(await editor.status.innerText(), /speclsp \d+ ms/);
+});
+
+test("a word and a line are accepted, and the server hears of it", async () => {
+  await editor.openFile("parts.py");
+  await typeHead("friend");
+  const first = (await editor.untilGhost()).split("\n")[0] ?? "";
+  await editor.keys("Control+ArrowRight");
+  const word = await until("a word goes from grey to text", async () => {
+    const rest = (await editor.ghost()).split("\n")[0] ?? "";
+    return rest !== first && first.endsWith(rest) ? first.slice(0, -rest.length) : undefined;
+  });
+  assert.equal(word.trim(), "greeting");
+  await editor.untilGhost();
+  await editor.keys("Control+Alt+ArrowRight");
+  const head = `${SAMPLE}def greet_friend(name: str) -> str:\n    `;
+  await editor.saved(join(folder, "parts.py"), (saved) => saved.startsWith(`${head}${first}\n`));
+
+  await editor.command("speclsp: Show Statistics");
+  const partly = await until("the panel shows partial acceptances", async () => {
+    const figure = await editor.figure("Accepted in part");
+    return figure !== "" && figure !== "0" ? figure : undefined;
+  });
+  assert.equal(partly, "2");
+});
+
+test("the panel draws, narrow too, and a screen reader can read it", async () => {
+  const panel = editor.panel;
+  assert.match(await panel.locator("#latency-text").innerText(), /median \d+ ms/);
+  assert.notEqual(await panel.locator("#latency .line").getAttribute("points"), "");
+  assert.match(await panel.locator("main").ariaSnapshot(), /heading "Latency"/);
+  await editor.picture("statistics");
+  const width = await panel
+    .locator("body")
+    .evaluate((body) => body.ownerDocument.defaultView?.innerWidth);
+  await editor.page.setViewportSize({ width: 620, height: 700 });
+  await editor.picture("statistics-narrow");
+  const overflow = await panel
+    .locator("body")
+    .evaluate(
+      (body) =>
+        body.ownerDocument.documentElement.scrollWidth -
+        (body.ownerDocument.defaultView?.innerWidth ?? 0),
+    );
+  console.log(width, overflow, await panel.locator("main").ariaSnapshot());
+  assert.ok(overflow <= 0, `${String(overflow)} pixels hang over`);
+  await editor.page.setViewportSize({ width: 1100, height: 700 });
+  await editor.keys("Control+W");
+});
+
+test("candidates are cycled and dismissed", async () => {
+  await editor.openFile("list.py");
+  await editor.toEnd();
+  await editor.type("def ");
+  await editor.keys("Alt+\\");
+  const first = await editor.untilGhost();
+  await editor.keys("Alt+]");
+  const second = await until("another candidate", async () => {
+    const now = await editor.ghost();
+    return now !== "" && now !== first ? now : undefined;
+  });
+  await editor.keys("Alt+[");
+  await until("the first candidate again", async () =>
+    (await editor.ghost()) === first ? true : undefined,
+  );
+  console.log(JSON.stringify([first, second]));
+  await editor.picture("candidates");
+  await editor.keys("Escape");
+  await editor.untilNoGhost();
+});
+
+test("the suggestion list and ghost text stand beside each other", async () => {
+  await editor.toEnd();
+  await editor.type("\ngree");
+  await editor.keys("Control+Space");
+  await editor.page.locator(".suggest-widget.visible .monaco-list-row").first().waitFor();
+  await editor.page.waitForTimeout(1500);
+  await editor.picture("list");
+  console.log(JSON.stringify(await editor.ghost()));
+  await editor.keys("Escape", "Escape");
+});
+
+test("suggestions are switched off and on", async () => {
+  await editor.command("speclsp: Switch Suggestions Off or On Everywhere");
+  await editor.untilStatus(/off/);
+  await editor.openFile("greetings.py");
+  await typeHead("nobody");
+  await editor.page.waitForTimeout(1000);
+  assert.equal(await editor.ghost(), "");
+  await editor.command("speclsp: Switch Suggestions Off or On Everywhere");
+  await editor.untilStatus(/ready/);
+  await editor.focus();
+  await editor.keys("Control+End");
+  await editor.type("g");
+  await editor.untilGhost();
+  await editor.keys("Escape");
+});
+
+test("a server that is killed comes back, and nothing is lost", async () => {
+  await typeHead("survivor");
+  await editor.untilGhost();
+  const [server] = serversBelow(workbench.pid);
+  assert.ok(server);
+  process.kill(server, "SIGKILL");
+  await until("another server runs", () =>
+    serversBelow(workbench.pid).some((pid) => pid !== server) ? true : undefined,
+  );
+  await editor.untilStatus(/speclsp: ready/);
+  await editor.focus();
+  await editor.keys("Control+End");
+  await editor.type("gr");
+  const ghost = await editor.untilGhost();
+  await editor.keys("Tab");
+  await editor.saved(join(folder, "greetings.py"), (saved) =>
+    saved.includes(`def greet_survivor(name: str) -> str:\n    gr${ghost.split("\n")[0] ?? ""}`),
+  );
+});
+
+for (const [what, file, end] of [
+  ["a file with CRLF", "windows.py", "\r\n"],
+  ["a file with characters beyond the first plane", "astral.py", "\n"],
+  ["a file of 5,000 lines", "large.py", "\n"],
+] as const) {
+  test(`${what} gets its suggestion where it belongs`, async () => {
+    await editor.openFile(file);
+    const before = readFileSync(join(folder, file), "utf8");
+    await typeHead("relative");
+    const ghost = await editor.untilGhost();
+    assert.doesNotMatch(ghost, /\r|\^M/);
+    await editor.keys("Tab");
+    const head = `${before}def greet_relative(name: str) -> str:${end}    `;
+    const text = await editor.saved(join(folder, file), (saved) =>
+      saved.startsWith(head + (ghost.split("\n")[0] ?? "")),
+    );
+    if (end === "\r\n") assert.doesNotMatch(text, /[^\r]\n/);
+  });
+}
+
+test("two folders in one window, two windows beside each other", async () => {
+  const other = workbench.folder("garden", { "plants.py": SAMPLE.replaceAll("greet", "water") });
+  const place = join(workbench.root, "both.code-workspace");
+  writeFileSync(place, JSON.stringify({ folders: [{ path: folder }, { path: other }] }));
+  const second = await Editor.open(workbench, place, join(other, "plants.py"));
+  try {
+    await second.toEnd();
+    await second.type("def water_neighbour(name: str) -> str:\n");
+    const ghost = await second.untilGhost();
+    assert.match(ghost, /greeting/);
+    await second.keys("Tab");
+    await second.saved(join(other, "plants.py"), (saved) =>
+      saved.includes(ghost.split("\n")[0] ?? "-"),
+    );
+    await second.openFile("list.py");
+    await second.toEnd();
+    await second.type("def greet_twice(name: str) -> str:\n");
+    await second.untilGhost();
+    // The first window goes on as before.
+    await editor.openFile("greetings.py");
+    await typeHead("afterwards");
+    await editor.untilGhost();
+    assert.equal(serversBelow(workbench.pid).length, 2);
+    await second.picture("two-folders");
+  } finally {
+    await second.close();
+  }
+});
