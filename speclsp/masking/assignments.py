@@ -68,6 +68,9 @@ _SETTINGS: Final = {
 
 _LONGEST_BEFORE: Final = 80
 
+_LONGEST_COUNTED: Final = 500
+"""Quotes that far before a name tell whether it stands in a string."""
+
 
 def named_secrets(text: str, name: TellingName, kind: TextKind) -> list[Span]:
     """Return the literals that are given to a name: on its line, or alone on the next one."""
@@ -86,7 +89,11 @@ def _closes(text: str, name: TellingName, found: re.Match[str]) -> bool:
     quote = found["quote"]
     if quote in text[name.end : found.start("quote")]:
         return False
-    line_start = text.rfind("\n", 0, name.start) + 1
+    # From somewhere within a long line nobody can tell, and then the literal counts.
+    earliest = max(0, name.start - _LONGEST_COUNTED)
+    line_start = text.rfind("\n", earliest, name.start) + 1
+    if not line_start and earliest:
+        return False
     return text.count(quote, line_start, name.start) % 2 == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Final
@@ -29,6 +30,9 @@ _CONFIGURATION_NAMES: Final = (
 
 _MAX_AROUND: Final = 1_000
 """Characters on each side of a needle that a token's expression looks at within its line."""
+
+_RUN: Final = re.compile(r"[^\s\"'`<>]*")
+"""The rest of a token that is longer than what its expression looks at."""
 
 
 def kind_of(path: str) -> TextKind:
@@ -58,8 +62,14 @@ def _known_tokens(text: str, lowered: str) -> Iterator[Span]:
                 start, end = _line_around(text, position)
                 for found in pattern.expression.finditer(text, start, end):
                     if not pattern.kind.startswith("password") or is_password(found[group]):
-                        yield Span(*found.span(group))
+                        secret = Span(*found.span(group))
+                        yield _to_its_end(text, secret) if secret.end == end else secret
                 position = lowered.find(needle, max(end, position + 1))
+
+
+def _to_its_end(text: str, span: Span) -> Span:
+    run = _RUN.match(text, span.end)
+    return span if run is None else Span(span.start, run.end())
 
 
 def _line_around(text: str, position: int) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Final
+from typing import Final, NamedTuple
 
 from speclsp.masking.assignments import TextKind
 from speclsp.masking.key_blocks import key_blocks
@@ -13,8 +13,13 @@ from speclsp.masking.spans import Span, merged
 PLACEHOLDER: Final = "__MASKED_SECRET__"
 """What stands in place of a secret: a name, so that syntax around it stays what it was."""
 
-RULES_VERSION: Final = 1
+RULES_VERSION: Final = 2
 """Changes with what is found or put in its place: texts kept under another one are made again."""
+
+_LONG: Final = 16_384
+"""Characters of changed lines that are looked at whole; of longer ones it is what is near."""
+_REACH: Final = 2_048
+"""What stands further away within a line has no say in whether something is a secret."""
 
 _STEP: Final = 65_536
 _LEAST_CUT: Final = 5
@@ -66,15 +71,21 @@ class MaskedText:
         """Take a new version; only lines that changed are looked at, and those beside them."""
         if raw == self.raw:
             return
-        start, end, shift = self._changed_lines(raw)
-        # The line before may hold the name of what the first changed line holds.
-        context = raw.rfind("\n", 0, max(0, start - 1)) + 1
-        found = secrets_in_lines(raw[context:end], self._kind)
-        self._in_lines = [
-            *(span for span in self._in_lines if span.start < start),
-            *(Span(context + s, context + e) for s, e in found if context + s >= start),
-            *(Span(s + shift, e + shift) for s, e in self._in_lines if s + shift >= end),
-        ]
+        scope, shift = _changed_lines(self.raw, raw), len(raw) - len(self.raw)
+        if scope.end - scope.context > _LONG:
+            scope = self._narrowed(scope, shift)
+        found = self._found(raw, scope)
+        while found and found[-1].end == scope.seen_end < scope.line_end:
+            # Its end is not in sight yet.
+            scope = scope.extended_to(2 * scope.seen_end - scope.context)
+            found = self._found(raw, scope)
+        self._in_lines = merged(
+            [
+                *(span for span in self._in_lines if span.end <= scope.start),
+                *(s for s in found if s.end > scope.start and s.start < scope.end),
+                *(Span(s + shift, e + shift) for s, e in self._in_lines if s + shift >= scope.end),
+            ]
+        )
         self._spans = merged([*self._in_lines, *key_blocks(raw)])
         self.raw = raw
         self.text = _with_placeholders(raw, self._spans) if self._spans else raw
@@ -96,20 +107,63 @@ class MaskedText:
         at = cursor - n_removed + n_before * len(PLACEHOLDER)
         return self.text[:at], self.text[at:]
 
-    def _changed_lines(self, raw: str) -> tuple[int, int, int]:
-        """Return where in ``raw`` the lines begin and end that have to be looked at again.
+    def _found(self, raw: str, scope: _Scope) -> list[Span]:
+        context = scope.context
+        found = secrets_in_lines(raw[context : scope.seen_end], self._kind)
+        return sorted((Span(context + s, context + e) for s, e in found), key=lambda s: s.end)
 
-        The third number is by how much what follows them has moved.  The line behind those that
-        changed is one of them: its name may stand on the last of them.
-        """
-        old = self.raw
-        n_head = _common_head(old, raw)
-        n_tail = _common_tail(old, raw, min(len(old), len(raw)) - n_head)
-        start = raw.rfind("\n", 0, n_head) + 1
-        end = raw.find("\n", len(raw) - n_tail)
-        if end >= 0:
-            end = raw.find("\n", end + 1)
-        return start, len(raw) if end < 0 else end, len(raw) - len(old)
+    def _narrowed(self, scope: _Scope, shift: int) -> _Scope:
+        """Return the part of long lines that a change can matter to."""
+        start = max(scope.start, scope.changed_start - _REACH)
+        end = min(scope.end, scope.changed_end + _REACH)
+        # What was a secret in part is looked at whole.
+        start = min([start, *(s for s, e in self._in_lines if s < start < e)])
+        end = max([end, *(e + shift for s, e in self._in_lines if s + shift < end < e + shift)])
+        return scope._replace(
+            context=max(scope.context, start - _REACH),
+            start=start,
+            end=end,
+            seen_end=min(scope.line_end, end + _REACH),
+        )
+
+
+class _Scope(NamedTuple):
+    """Where in a new version of a text the secrets are looked for again, in its characters."""
+
+    context: int
+    """From here on the text is looked at: what stands before ``start`` may name what is there."""
+    start: int
+    end: int
+    """Secrets that lie between the two, or in part, are taken anew."""
+    seen_end: int
+    """Up to here the text is looked at."""
+    line_end: int
+    """Where the last of the lines ends that are concerned."""
+    changed_start: int
+    changed_end: int
+
+    def extended_to(self, end: int) -> _Scope:
+        """Return the scope that takes more of its lines into account."""
+        end = min(end, self.line_end)
+        return self._replace(end=end, seen_end=end)
+
+
+def _changed_lines(old: str, new: str) -> _Scope:
+    """Return which lines have to be looked at again: those that changed, and those beside them.
+
+    The line before the first that changed may hold the name of what that holds, and the line
+    behind the last what that names.
+    """
+    n_head = _common_head(old, new)
+    n_tail = _common_tail(old, new, min(len(old), len(new)) - n_head)
+    changed_end = len(new) - n_tail
+    start = new.rfind("\n", 0, n_head) + 1
+    end = new.find("\n", changed_end)
+    if end >= 0:
+        end = new.find("\n", end + 1)
+    end = len(new) if end < 0 else end
+    context = new.rfind("\n", 0, max(0, start - 1)) + 1
+    return _Scope(context, start, end, end, end, n_head, changed_end)
 
 
 def _all_secrets(text: str, kind: TextKind) -> list[Span]:

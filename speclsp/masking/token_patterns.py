@@ -100,7 +100,11 @@ TOKEN_PATTERNS: Final = (
     _row("xAI", "xai-", r"xai-[A-Za-z0-9]{20,}"),
     _row("Perplexity", "pplx-", r"pplx-[A-Za-z0-9]{20,}"),
     _row("Docker Hub", "dckr_pat_", r"dckr_pat_[\w\-]{8,}"),
-    _row("password in a URL", "://", r"[A-Za-z][A-Za-z0-9+.\-]*://[^\s/:@\"'<>]*:([^\s\"'<>]+)@"),
+    _row(
+        "password in a URL",
+        "://",
+        r"[A-Za-z][A-Za-z0-9+.\-]{0,20}://[^\s/:@\"'<>]{0,200}:([^\s\"'<>]{1,500})@",
+    ),
     _row(
         "password in a query",
         "password= passwd= pwd= token= secret= apikey= api_key= access_key= sig= signature= key=",

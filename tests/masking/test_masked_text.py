@@ -100,6 +100,69 @@ def test_any_edits_give_what_masking_the_whole_text_gives() -> None:
         assert text.text == masked(whole, "a.py")
 
 
+def test_any_edits_of_a_long_line_give_what_masking_the_whole_text_gives() -> None:
+    rng = random.Random(11)
+    pieces = [p.lines.replace("\n", " ") + ";" for p in planted_secrets()]
+    pieces += [line + ";" for line in HARMLESS.split("\n")] + ["a=1;" * 300] * 30
+    parts = [rng.choice(pieces) for _ in range(100)]
+    text = MaskedText("a.js")
+    n_masked = 0
+    for _ in range(60):
+        at = rng.randrange(len(parts))
+        parts[at : at + rng.randrange(3)] = [rng.choice(pieces) for _ in range(rng.randrange(3))]
+        whole = "".join(parts)
+        assert len(whole) > 20_000
+        text.update(whole)
+        assert text.text == masked(whole, "a.js")
+        n_masked += text.text.count(PLACEHOLDER)
+    assert n_masked > 60
+
+
+@pytest.mark.parametrize(
+    "beginning", ["client-key: LS0tLS1CRUdJTiBSU0Eg", "curl -H eyJhbGciOiJSUzI1NiJ9."]
+)
+def test_a_token_is_masked_to_its_end_however_long(beginning: str) -> None:
+    rng = random.Random(5)
+    token = "".join(rng.choices("abcdefghijklmnopqrstuvwxyzABCDEFGH0123456789", k=5_000))
+    begun = beginning.rpartition(" ")[0]
+    assert masked(f"{beginning}{token} x\n", "a.py") == f"{begun} {PLACEHOLDER} x\n"
+
+
+def test_a_secret_that_grows_in_a_long_line_is_masked_to_its_end() -> None:
+    filler = "f=function(a,b){return a+b};" * 2_000
+    value = "hunter22 " * 2_000
+    text = MaskedText("a.js")
+    text.update(f"{filler}password= {value}'{filler}")
+    text.update(f"{filler}password= '{value}'{filler}")
+    assert text.text == f"{filler}password= '{PLACEHOLDER}'{filler}"
+    text.update(f"{filler}password= '{value[:9_000]}x{value[9_000:]}'{filler}")
+    assert text.text == f"{filler}password= '{PLACEHOLDER}'{filler}"
+    text.update(f"{filler}pasword= '{value[:9_000]}x{value[9_000:]}'{filler}")
+    assert PLACEHOLDER not in text.text
+
+
+def test_a_keystroke_in_a_long_line_looks_at_what_is_near(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from speclsp.masking import masked_text
+
+    seen: list[int] = []
+    real = masked_text.secrets_in_lines
+
+    def counting(text: str, kind: str):
+        seen.append(len(text))
+        return real(text, kind)
+
+    monkeypatch.setattr(masked_text, "secrets_in_lines", counting)
+    half = "f=function(a,b){return a+b};" * 20_000
+    text = MaskedText("a.js")
+    text.update(half + half)
+    for n_typed in range(1, 9):
+        text.update(half + "password"[:n_typed] + half)
+    assert seen[0] == 2 * len(half)
+    assert max(seen[1:]) < 10_000
+
+
 def test_a_keystroke_looks_at_the_lines_that_changed_only(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
     from speclsp.masking import masked_text
