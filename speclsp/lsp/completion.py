@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from speclsp.lsp.ask import accept_command, ask, buffer_and_cursor, sent, wire_range
-from speclsp.lsp.suggestion import query_at, with_word_before
+from speclsp.lsp.suggestion import before_cursor, query_at, with_word_before
 
 if TYPE_CHECKING:
     from speclsp.lsp.server import SpecLanguageServer
@@ -30,7 +30,7 @@ async def completion(
     suggestions = await ask(session, buffer, query, types.TEXT_DOCUMENT_COMPLETION, "automatic")
     if not suggestions:
         return nothing
-    suggestion = with_word_before(suggestions[0], buffer)
+    suggestion = with_word_before(before_cursor(suggestions[0], buffer), buffer)
     sent(session, [suggestion])
     session.offered.offer(buffer.uri, suggestion)
     first_line = next((s.strip() for s in suggestion.text.splitlines() if s.strip()), "…")

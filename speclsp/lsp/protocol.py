@@ -69,6 +69,7 @@ class SpecProtocol(LanguageServerProtocol):
     _server: SpecLanguageServer
 
     def __init__(self, server: SpecLanguageServer, converter: Converter) -> None:
+        self._shutdown_announced = False
         self._initialized = False  # pygls reads every property while it looks for methods
         super().__init__(server, converter)
         for method in _OWN_METHODS:
@@ -80,8 +81,8 @@ class SpecProtocol(LanguageServerProtocol):
 
     @property
     def shutdown_requested(self) -> bool:
-        """Whether the client has asked to shut down."""
-        return self._shutdown
+        """Whether the client has asked to shut down, be it without waiting for an answer."""
+        return self._shutdown or self._shutdown_announced
 
     @property
     def initialized(self) -> bool:
@@ -162,6 +163,10 @@ class SpecProtocol(LanguageServerProtocol):
         too_late = self._shutdown and method != types.EXIT
         if too_late or not (self._initialized or method == types.EXIT):
             logger.debug("dropped %s: not between initialize and shutdown", method)
+            return
+        if method == types.SHUTDOWN:
+            # Kate sends it so, waits for no answer, and goes on with exit.
+            self._shutdown_announced = True
             return
         if _has_answer(method):
             logger.warning("dropped %s: a request without an id", method)

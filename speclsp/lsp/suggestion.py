@@ -144,6 +144,20 @@ def _suggestion_from(
     )
 
 
+def before_cursor(suggestion: Suggestion, buffer: TextBuffer) -> Suggestion:
+    """Return the suggestion so that it replaces nothing behind the cursor, where that can be.
+
+    Kate's popup replaces only what is before the cursor, whatever the range says, and would leave
+    a closing bracket standing twice.
+    """
+    line, column = suggestion.start
+    kept = buffer.line(line)[column : suggestion.end.column]
+    text = suggestion.text.removesuffix(kept)
+    if not text or text == suggestion.text:
+        return suggestion
+    return dataclasses.replace(suggestion, text=text, end=suggestion.start)
+
+
 def with_word_before(suggestion: Suggestion, buffer: TextBuffer) -> Suggestion:
     """Return the suggestion with the word before it taken into its range.
 

@@ -67,6 +67,25 @@ async def test_range_replaces_what_the_completer_says(plain: LspWire) -> None:
     assert item["textEdit"] == {"range": span(0, 6, 9), "newText": "f(a)"}
 
 
+@pytest.mark.parametrize(
+    ("text", "n_replaced", "new_text", "n_behind"),
+    [
+        ('"a")', 1, '"a"', 0),
+        ('"a"):', 2, '"a"', 0),
+        ('"a", 2)', 2, '"a", 2)', 2),
+        (")", 1, ")", 1),
+        ('"a"\n)', 1, '"a"\n', 0),
+    ],
+)
+async def test_what_stands_behind_the_cursor_stays_where_it_can(
+    text: str, n_replaced: int, new_text: str, n_behind: int, plain: LspWire
+) -> None:
+    plain.open("if f():")
+    plain.completer.script = lambda asked: asked.answer(text, n_replaced=n_replaced)
+    (item,) = (await plain.ask(METHOD, at(0, 5)))["items"]
+    assert item["textEdit"] == {"range": span(0, 5, 5 + n_behind), "newText": new_text}
+
+
 @pytest.mark.parametrize("reason", ["loading", "empty", "disabled"])
 async def test_nothing_to_offer(reason: str, plain: LspWire) -> None:
     plain.open("x")

@@ -92,6 +92,15 @@ async def test_statistics_are_logged_before_the_completer_closes(wire: LspWire) 
     assert "draft acceptance" in wire.logged
 
 
+async def test_exit_behind_a_shutdown_without_an_id(wire: LspWire) -> None:
+    wire.notify("shutdown")
+    wire.notify("exit")
+    assert await wire.conversation.until_over()
+    assert await wire.conversation.close() == 0
+    assert wire.completer.closed
+    assert "shutdown" not in wire.logged
+
+
 async def test_exit_without_shutdown(wire: LspWire) -> None:
     wire.notify("exit")
     assert await wire.conversation.until_over()
