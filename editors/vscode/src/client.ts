@@ -114,11 +114,12 @@ export class Client implements vscode.Disposable {
         // Nothing that lies in the open folder may change what is run.
         options: { cwd: homedir() },
       },
-      this.options(() => {
-        if (client === this.client) this.died();
-      }),
+      this.options(),
     );
     this.client = client;
+    client.onDidChangeState(({ newState }) => {
+      if (client === this.client && newState === State.Stopped) this.died();
+    });
     client.onNotification("speclsp/status", (said: { state: EngineState; message: string }) => {
       if (client === this.client) this.update(said);
     });
@@ -135,7 +136,7 @@ export class Client implements vscode.Disposable {
     );
   }
 
-  private options(died: () => void): LanguageClientOptions {
+  private options(): LanguageClientOptions {
     return {
       documentSelector: [
         { scheme: "file" },
@@ -152,10 +153,8 @@ export class Client implements vscode.Disposable {
       },
       errorHandler: {
         error: () => ({ action: ErrorAction.Continue, handled: true }),
-        closed: () => {
-          died();
-          return { action: CloseAction.DoNotRestart, handled: true };
-        },
+        // It is started again here, with a pause that grows.
+        closed: () => ({ action: CloseAction.DoNotRestart, handled: true }),
       },
     };
   }

@@ -1,24 +1,11 @@
 /** A window of the workbench as a user sees it. */
-import { readFileSync, readdirSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FrameLocator, Locator, Page } from "playwright-core";
-import { ARTEFACTS, TIMEOUT_MS, type Workbench } from "./workbench.js";
+import { TIMEOUT_MS, until } from "./until.js";
+import { ARTEFACTS, type Workbench } from "./workbench.js";
 
 const GHOST = ".ghost-text-decoration, .ghost-text-decoration-preview, .ghost-text";
-
-export async function until<T>(
-  what: string,
-  look: () => T | undefined | Promise<T | undefined>,
-  timeoutMs = TIMEOUT_MS,
-): Promise<T> {
-  const end = Date.now() + timeoutMs;
-  while (Date.now() < end) {
-    const seen = await look();
-    if (seen !== undefined && seen !== false && seen !== "") return seen;
-    await new Promise((done) => setTimeout(done, 50));
-  }
-  throw new Error(`this did not happen in ${String(timeoutMs)} ms: ${what}`);
-}
 
 export class Editor {
   private constructor(
@@ -148,8 +135,9 @@ export class Editor {
 
   get panel(): FrameLocator {
     return this.page
-      .frameLocator("iframe.webview.ready")
+      .locator("iframe.webview.ready")
       .first()
+      .contentFrame()
       .frameLocator("iframe#active-frame");
   }
 
@@ -169,26 +157,4 @@ export class Editor {
   async close(): Promise<void> {
     await this.page.context().close();
   }
-}
-
-/** The processes of language servers that run below a process. */
-export function serversBelow(root: number): number[] {
-  const parents = new Map<number, number>();
-  const servers: number[] = [];
-  for (const name of readdirSync("/proc")) {
-    const pid = Number(name);
-    if (!Number.isInteger(pid)) continue;
-    try {
-      const stat = readFileSync(`/proc/${name}/stat`, "utf8");
-      parents.set(pid, Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]));
-      const command = readFileSync(`/proc/${name}/cmdline`, "utf8").split("\0");
-      if (command.includes("serve") && command.includes("--stdio")) servers.push(pid);
-    } catch {
-      // It has ended meanwhile.
-    }
-  }
-  return servers.filter((pid) => {
-    for (let at: number | undefined = pid; at; at = parents.get(at)) if (at === root) return true;
-    return false;
-  });
 }

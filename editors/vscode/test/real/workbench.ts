@@ -5,6 +5,8 @@ import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
+import { isRunning, serversBelow } from "./processes.js";
+import { until } from "./until.js";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 
 export const EXTENSION = resolve(import.meta.dirname, "..", "..", "..");
@@ -14,10 +16,12 @@ export const SERVER = process.env["SPECLSP_SERVER"] ?? join(REPOSITORY, ".venv",
 const EDITOR = process.env["SPECLSP_VSCODE"] ?? join(REPOSITORY, ".editors", "vscode-4.139.1");
 const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 
-export const TIMEOUT_MS = 60_000;
-
 const USER_SETTINGS = {
   "speclsp.server.path": SERVER,
+  // What is shown must not depend on how fast the machine is or what was turned down before.
+  "speclsp.minConfidence": 0,
+  "speclsp.deadlineMs": 30_000,
+  "speclsp.logLevel": "debug",
   "editor.inlineSuggest.enabled": true,
   "files.autoSave": "off",
   "workbench.startupEditor": "none",
@@ -93,6 +97,7 @@ export class Workbench {
         ...folders,
         ...["--bind-addr", `127.0.0.1:${String(port)}`, "--auth", "none"],
         ...["--disable-telemetry", "--disable-update-check", "--disable-getting-started-override"],
+        ...["--log", "debug"],
         ...(options.trust === false ? [] : ["--disable-workspace-trust"]),
         ...(options.args ?? []),
       ],
@@ -160,9 +165,11 @@ export class Workbench {
 
   async close(): Promise<void> {
     await this.browser.close();
+    const servers = serversBelow(this.pid);
     const ended = new Promise((done) => this.server.once("exit", done));
     this.server.kill();
     await ended;
-    rmSync(this.root, { recursive: true, force: true, maxRetries: 5 });
+    await until("the language servers end", () => !servers.some(isRunning), 20_000);
+    rmSync(this.root, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
   }
 }

@@ -1,0 +1,32 @@
+import { readdirSync, readFileSync } from "node:fs";
+
+export function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The processes of language servers that run below a process. */
+export function serversBelow(root: number): number[] {
+  const parents = new Map<number, number>();
+  const servers: number[] = [];
+  for (const name of readdirSync("/proc")) {
+    const pid = Number(name);
+    if (!Number.isInteger(pid)) continue;
+    try {
+      const stat = readFileSync(`/proc/${name}/stat`, "utf8");
+      parents.set(pid, Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]));
+      const command = readFileSync(`/proc/${name}/cmdline`, "utf8").split("\0");
+      if (command.includes("serve") && command.includes("--stdio")) servers.push(pid);
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+  return servers.filter((pid) => {
+    for (let at: number | undefined = pid; at; at = parents.get(at)) if (at === root) return true;
+    return false;
+  });
+}
