@@ -157,6 +157,7 @@ class EngineThread:
         """Take new settings with the next job; ``reload`` frees and loads the models."""
         take = self._life.take_settings
         self._queue.put_control(ControlJob(lambda: take(settings, reload=reload)))
+        self._generations.let_nobody_join()
 
     def close(self, timeout_s: float) -> bool:
         """Stop the thread and free the models; returns whether it stopped in time."""

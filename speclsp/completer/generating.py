@@ -25,13 +25,14 @@ class Reports:
     loaded: Loaded
     failed: Callable[[], None]
     """A request ended in an error."""
-    generated: Callable[[CompletionRequest, CompletionResult], None]
-    """The model said this at the request's place: whole, for whoever it may serve."""
+    generated: Callable[[CompletionRequest, CompletionResult, Settings], None]
+    """The model said this at the request's place by these settings: whole, for whoever it may
+    serve."""
     in_vain: Callable[[RequestStats], None]
     """This was spent on a text that nobody got."""
     went_on: Callable[[], None]
     """A generation goes on for a newer request."""
-    prefetched: Callable[[CompletionRequest, CompletionResult], None]
+    prefetched: Callable[[CompletionRequest, CompletionResult, Settings], None]
     """This was made while nobody had asked for it, to its end or not."""
     words: Callable[[Words], None]
     """A vocabulary was loaded."""
@@ -94,6 +95,12 @@ class Generations:
         """Whether the generation that runs, as far as it is, would answer a newer request."""
         running = self._running
         return running is not None and running.agrees_with(request)
+
+    def let_nobody_join(self) -> None:
+        """Let what runs serve those who wait for it and no others: settings have changed."""
+        running = self._running
+        if running is not None:
+            running.let_nobody_join()
 
     def stop(self) -> None:
         """Stop what runs at its next check."""
@@ -160,7 +167,7 @@ class Generations:
         except Exception as error:  # noqa: BLE001 - the thread must outlive any defect
             known = EngineError(f"the engine had an internal error: {error!r}.")
             return self._failed(running, known)
-        self._deliver(running, job, result, started)
+        self._deliver(running, job, result, settings, started)
         return None
 
     def _failed(self, running: RunningGeneration, error: SpecLspError) -> SpecLspError:
@@ -177,6 +184,7 @@ class Generations:
         running: RunningGeneration,
         job: CompletionJob | None,
         result: CompletionResult,
+        settings: Settings,
         started: float,
     ) -> None:
         with self._placing:
@@ -189,10 +197,11 @@ class Generations:
                     self._queue.put(waiter.request.uri, waiter, supersede=False)
         if job is None and (waiter is None or rest is None):
             ms_total = 1000 * (self._clock() - started)
-            self._reports.prefetched(running.request, result.timed(ms_queue=0, ms_total=ms_total))
+            timed = result.timed(ms_queue=0, ms_total=ms_total)
+            self._reports.prefetched(running.request, timed, settings)
             return
         if result.finish_reason != "cancelled":
-            self._reports.generated(running.request, result)
+            self._reports.generated(running.request, result, settings)
         if waiter is None or (waiter is not job and rest is None):
             self._reports.in_vain(result.stats)
             return

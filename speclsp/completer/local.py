@@ -381,8 +381,10 @@ class LocalCompleter:
         with self._recorder_lock:
             self._recorder.gone_on()
 
-    def _prefetched(self, request: CompletionRequest, result: CompletionResult) -> None:
+    def _prefetched(
+        self, request: CompletionRequest, result: CompletionResult, settings: Settings
+    ) -> None:
         with self._recorder_lock:
             self._recorder.prefetched(result.stats)
         if result.finish_reason != "cancelled":
-            self._without_model.take(request, result, prefetched=True)
+            self._without_model.take(request, result, settings, prefetched=True)

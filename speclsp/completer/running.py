@@ -87,6 +87,11 @@ class RunningGeneration:
             self._cancelled_at = None
             return True, older
 
+    def let_nobody_join(self) -> None:
+        """Answer those who wait, and no newer request."""
+        with self._lock:
+            self._is_over = True
+
     def end(self) -> CompletionJob | None:
         """Let nobody join any more; returns who gets the result."""
         with self._lock:

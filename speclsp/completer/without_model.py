@@ -37,14 +37,18 @@ class WithoutModel:
 
     def apply_settings(self, settings: Settings) -> None:
         """Take new settings; what the old ones led to is forgotten."""
-        self._settings = settings
-        self.clear()
+        with self._lock:
+            self._settings = settings
+            self._clear()
 
     def clear(self) -> None:
         """Forget the answers: others would be given now."""
         with self._lock:
-            self._answers.clear()
-            self._prefetches.forget()
+            self._clear()
+
+    def _clear(self) -> None:
+        self._answers.clear()
+        self._prefetches.forget()
 
     def forget(self, uri: str) -> None:
         """Forget a document that was closed."""
@@ -81,13 +85,20 @@ class WithoutModel:
         return result.timed(ms_queue=0.0, ms_total=1000 * (self._clock() - started)), rest
 
     def take(
-        self, request: CompletionRequest, result: CompletionResult, *, prefetched: bool = False
+        self,
+        request: CompletionRequest,
+        result: CompletionResult,
+        settings: Settings,
+        *,
+        prefetched: bool = False,
     ) -> None:
-        """Remember what the model said to a request."""
+        """Remember what the model said to a request, unless ``settings`` do not hold any more."""
         if not request.supersede or not self.settings_for(request).suggestion_memory:
             return
         answers = answers_of(request, result, now=self._clock(), prefetched=prefetched)
         with self._lock:
+            if settings is not self._settings:
+                return
             self._answers.add(answers)
             if prefetched and result.text:
                 self._prefetches.made(result.completion_id)

@@ -187,6 +187,29 @@ def test_other_settings_forget(make, change) -> None:
     assert typist.ask("f¦", wait_for_model=True).source == "model"
 
 
+def test_what_runs_by_other_settings_is_not_remembered(make) -> None:
+    typist = make()
+    reached = typist.hold_up_at(3)
+    running = typist.start("¦")
+    assert reached.wait(WAIT_S)
+    typist.completer.apply_settings(dataclasses.replace(TYPING, max_lines=1))
+    typist.go_on()
+    assert running.result(WAIT_S).text == TWO_LINES
+    assert typist.ask("fir¦").text == "st = 1"
+
+
+def test_what_runs_by_other_settings_serves_no_newer_request(make) -> None:
+    typist = make()
+    reached = typist.hold_up_at(3)
+    running = typist.start("¦")
+    assert reached.wait(WAIT_S)
+    typist.completer.apply_settings(dataclasses.replace(TYPING, max_lines=1))
+    newer = typist.start("f¦")
+    typist.go_on()
+    assert running.result(WAIT_S).finish_reason == "cancelled"
+    assert newer.result(WAIT_S).text == "irst = 1"
+
+
 def test_closing_the_document_forgets(make) -> None:
     typist = make()
     document = Document(uri="file:///p/a.py", path="a.py", language_id="python", version=1, text="")
