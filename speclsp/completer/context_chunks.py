@@ -111,6 +111,7 @@ class ContextChunks:
         with self._wake:
             self._documents.pop(uri, None)
             self._changes.pop(uri, None)
+            self._places.pop(uri, None)
             self._chosen.pop(uri, None)
             self._waiting.pop(uri, None)
         self.look_again()

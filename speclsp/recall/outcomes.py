@@ -20,7 +20,9 @@ from speclsp.request import CompletionRequest, CompletionResult
 READ_S: Final = 0.75
 """Seconds on screen after which a suggestion counts as read; editors' telemetry takes the same."""
 
-_MAX_GIVEN: Final = 128
+MAX_GIVEN: Final = 16
+"""The latest answers, kept with the whole texts of their requests until they are on screen."""
+
 _MAX_ON_SCREEN: Final = 64
 
 Learn = Callable[[float, int], None]
@@ -31,7 +33,6 @@ Learn = Callable[[float, int], None]
 class _Suggested:
     uri: str
     place: Place
-    request: CompletionRequest
     text: str
     mean_logprob: float
 
@@ -54,7 +55,7 @@ class Outcomes:
 
     def __init__(self, learn: Learn) -> None:
         self._learn = learn
-        self._given: OrderedDict[str, _Suggested] = OrderedDict()
+        self._given: OrderedDict[str, tuple[_Suggested, CompletionRequest]] = OrderedDict()
         self._on_screen: OrderedDict[str, _OnScreen] = OrderedDict()
 
     def given(self, request: CompletionRequest, result: CompletionResult) -> None:
@@ -62,19 +63,19 @@ class Outcomes:
         if request.trigger != "automatic" or not result.text or result.mean_logprob is None:
             return
         text = result.text.replace("\r\n", "\n")
-        self._given[result.completion_id] = _Suggested(
-            request.uri, place_of(request), request, text, result.mean_logprob
-        )
-        while len(self._given) > _MAX_GIVEN:
+        suggested = _Suggested(request.uri, place_of(request), text, result.mean_logprob)
+        self._given[result.completion_id] = (suggested, request)
+        while len(self._given) > MAX_GIVEN:
             self._given.popitem(last=False)
 
     def shown(self, completion_id: str, now: float) -> None:
         """Note that a suggestion is on screen."""
-        suggested = self._given.get(completion_id)
-        if suggested is None:
+        given = self._given.get(completion_id)
+        if given is None:
             return
+        suggested, request = given
         before = self._on_screen.get(suggested.uri)
-        if before is not None and _is_rest(suggested, before.first):
+        if before is not None and _is_rest(suggested.text, request, before.first):
             before.ids.add(completion_id)
             return
         self._end(suggested.uri, now)
@@ -96,9 +97,12 @@ class Outcomes:
 
     def accepted(self, completion_id: str, n_chars: int | None, now: float) -> None:
         """Note that the first ``n_chars`` characters (all where None) were taken by a key."""
-        suggested = self._given.get(completion_id)
-        shown = self._on_screen.get(suggested.uri) if suggested is not None else None
-        if suggested is None or shown is None or completion_id not in shown.ids:
+        given = self._given.get(completion_id)
+        if given is None:
+            return
+        suggested, _ = given
+        shown = self._on_screen.get(suggested.uri)
+        if shown is None or completion_id not in shown.ids:
             return
         n_taken = len(suggested.text) if n_chars is None else n_chars
         shown.n_taken = max(shown.n_taken, n_taken)
@@ -120,11 +124,11 @@ class Outcomes:
             self._learn(shown.first.mean_logprob, shown.n_taken)
 
 
-def _is_rest(suggested: _Suggested, first: _Suggested) -> bool:
-    """Whether a suggestion says what is left of an earlier one, or goes on from it."""
-    moved = first.place.moved_to(suggested.request)
+def _is_rest(text: str, request: CompletionRequest, first: _Suggested) -> bool:
+    """Whether ``text`` says what is left of an earlier suggestion, or goes on from it."""
+    moved = first.place.moved_to(request)
     n = None if moved is None else n_said(first.text, moved.typed)
     if n is None:
         return False
     rest = first.text[n:]
-    return bool(rest) and (rest.startswith(suggested.text) or suggested.text.startswith(rest))
+    return bool(rest) and (rest.startswith(text) or text.startswith(rest))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
 
-from speclsp.recall.outcomes import READ_S, Outcomes
+from speclsp.recall.outcomes import MAX_GIVEN, READ_S, Outcomes
 from speclsp.request import CompletionRequest, CompletionResult, RequestStats, Trigger
 
 URI = "file:///a.py"
@@ -54,6 +55,18 @@ class Typist:
 
     def take(self, completion_id: str, n_chars: int | None = None) -> None:
         self.outcomes.accepted(completion_id, n_chars, self.now)
+
+
+def kept_requests(root: object) -> list[CompletionRequest]:
+    """Everything that ``root`` keeps alive, followed through its containers and fields."""
+    seen: dict[int, object] = {}
+    waiting = [root]
+    while waiting:
+        value = waiting.pop()
+        if id(value) not in seen and not callable(value):
+            seen[id(value)] = value
+            waiting += gc.get_referents(value)
+    return [value for value in seen.values() if isinstance(value, CompletionRequest)]
 
 
 @pytest.fixture
@@ -166,3 +179,10 @@ def test_line_ends_of_the_file(typist: Typist) -> None:
     typist.see("if a:\r\n    b")
     typist.type("if a:\n    b")
     assert typist.learned == [(-0.5, 11)]
+
+
+def test_few_requests_are_kept_whole(typist) -> None:
+    for n_typed in range(5 * MAX_GIVEN):
+        typist.type("x" * 50)
+        typist.see(f"y = {n_typed}")
+    assert len(kept_requests(typist.outcomes)) == MAX_GIVEN
