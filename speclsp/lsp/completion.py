@@ -47,7 +47,9 @@ async def completion(
         # The text has its indentation already.
         insert_text_mode=types.InsertTextMode.AsIs,
         text_edit=types.TextEdit(
-            range=wire_range(session, buffer, suggestion), new_text=suggestion.text
+            range=wire_range(session, buffer, suggestion),
+            # Some editors insert a popup's text as it is.  All that show ghost text have LF inside.
+            new_text=suggestion.text.replace("\n", buffer.newline),
         ),
         command=accept_command(suggestion),
     )

@@ -43,6 +43,11 @@ class TextBuffer:
         return self._lines[line_idx].rstrip("\r\n")
 
     @property
+    def newline(self) -> str:
+        """What ends the first line; LF where there is one line only."""
+        return self._lines[0][len(self.line(0)) :] or "\n"
+
+    @property
     def text(self) -> str:
         """The whole text, lines ended by LF."""
         if self._text is None:

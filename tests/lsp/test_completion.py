@@ -50,6 +50,15 @@ async def test_one_item(plain: LspWire) -> None:
     assert plain.completer.asked[0].request.prefix == "import os\nos.pa"
 
 
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+async def test_lines_end_as_the_files_do(plain: LspWire, newline: str) -> None:
+    plain.open(f"x = 1{newline}def f():{newline}")
+    plain.completer.script = lambda asked: asked.answer("\n    a = 1\n    return a")
+    (item,) = (await plain.ask(METHOD, at(1, 8)))["items"]
+    assert item["textEdit"]["newText"] == f"{newline}    a = 1{newline}    return a"
+    assert item["label"] == "a = 1"
+
+
 async def test_several_lines_are_labelled_by_the_first(plain: LspWire) -> None:
     plain.open("def f():")
     plain.completer.script = lambda asked: asked.answer("\n    a = 1\n    return `a`")
