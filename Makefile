@@ -1,8 +1,9 @@
 # make demo   install into .venv and run the demo
 # make test   lint, types and all tests
 # make test-neovim  the Neovim plugin's tests, in real Neovims
+# make test-vscode  the VS Code extension's lint and tests, in a real workbench
 # make lock   resolve the dependencies anew
-# make docs   write the README's settings table anew
+# make docs   write the settings tables of the README and the VS Code extension anew
 # make clean  remove .venv and everything built
 #
 # PYTHON=python3.12              another interpreter
@@ -20,7 +21,7 @@ WITH_PROGRESS := $(PYTHON) tools/run_with_progress.py
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--python-version 3.11 --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: demo test lint types tests test-neovim docs lock clean
+.PHONY: demo test lint types tests test-neovim test-vscode docs lock clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/run
@@ -42,8 +43,12 @@ tests: $(STAMPS)/dev
 test-neovim: $(STAMPS)/dev
 	$(BIN)/pytest -n 2 editors/neovim/tests $(ARGS)
 
+test-vscode: $(STAMPS)/run
+	@SPECLSP_SERVER="$${SPECLSP_SERVER:-$(CURDIR)/$(BIN)/speclsp}" tools/editors/test_vscode.sh
+
 docs: $(STAMPS)/run
 	$(BIN)/python -m speclsp.cli.settings_table README.md
+	$(BIN)/python tools/vscode_settings.py
 
 lock: $(STAMPS)/venv
 	$(PIP) install --quiet "uv>=0.9"

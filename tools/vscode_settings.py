@@ -58,10 +58,11 @@ CLIENT_SETTINGS: dict[str, dict[str, Any]] = {
     },
     "speclsp.trace.server": {
         "type": "string",
-        "enum": ["off", "messages", "verbose"],
-        "default": "off",
+        "enum": ["messages", "verbose"],
+        "default": "messages",
         "scope": "window",
-        "markdownDescription": "What is logged of the messages between editor and server.",
+        "markdownDescription": "What is logged of the messages between editor and server, once "
+        "the log's level is *Trace*.",
     },
 }
 

@@ -32,7 +32,6 @@ if (process.argv.includes("--tests")) {
     outbase: "test",
     outdir: "dist/test",
     packages: "external",
-    alias: { vscode: "./test/noEditor.ts" },
   });
   // What runs in the extension host is loaded by the editor.
   await build({

@@ -6,4 +6,18 @@ export default tseslint.config(
   eslint.configs.recommended,
   ...tseslint.configs.strictTypeChecked,
   { languageOptions: { parserOptions: { projectService: true } } },
+  {
+    files: ["test/**"],
+    rules: {
+      // The runner awaits what `test` returns.
+      "@typescript-eslint/no-floating-promises": [
+        "error",
+        {
+          allowForKnownSafeCalls: [
+            { from: "package", name: ["test", "before", "after"], package: "node:test" },
+          ],
+        },
+      ],
+    },
+  },
 );

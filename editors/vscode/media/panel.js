@@ -68,7 +68,11 @@
     const none = element(
       "tr",
       {},
-      element("td", { colSpan: 3, className: "none", textContent: "Nothing has been drafted yet." }),
+      element("td", {
+        colSpan: 3,
+        className: "none",
+        textContent: "Nothing has been drafted yet.",
+      }),
     );
     byId("drafters").replaceChildren(...(rows.length > 0 ? rows : [none]));
   }

@@ -7,7 +7,13 @@ import { ARTEFACTS, type Workbench } from "./workbench.js";
 
 const GHOST = ".ghost-text-decoration, .ghost-text-decoration-preview, .ghost-text";
 
+/** The editor asks at each key; a busy machine may lose the last of them. */
+const ASK_AFTER_MS = 8000;
+
 export class Editor {
+  /** How often ghost text came only when it was asked for. */
+  nAsked = 0;
+
   private constructor(
     readonly workbench: Workbench,
     readonly page: Page,
@@ -60,9 +66,15 @@ export class Editor {
       .replace(/\u200c/g, "");
   }
 
-  /** Wait for a suggestion that has settled. */
+  /** Wait for a suggestion that has settled; ask for it where none comes by itself. */
   async untilGhost(): Promise<string> {
+    let askAt = Date.now() + ASK_AFTER_MS;
     return until("ghost text appears", async () => {
+      if (Date.now() > askAt) {
+        askAt = Infinity;
+        this.nAsked += 1;
+        await this.keys("Alt+\\");
+      }
       const first = await this.ghost();
       if (first.trim() === "") return undefined;
       await this.page.waitForTimeout(300);

@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { test } from "node:test";
+
+interface Contributed {
+  commands: { command: string; title: string; category: string }[];
+  keybindings: { command: string; when: string }[];
+  walkthroughs: { steps: { description: string; media: Record<string, string> }[] }[];
+  configuration: { properties: Record<string, { scope: string }> }[];
+}
+
+const EXTENSION = resolve(import.meta.dirname, "..", "..");
+const read = (name: string): string => readFileSync(join(EXTENSION, name), "utf8");
+const manifest = JSON.parse(read("package.json")) as {
+  icon: string;
+  version: string;
+  contributes: Contributed;
+  capabilities: { untrustedWorkspaces: { restrictedConfigurations: string[] } };
+};
+const { commands, keybindings, walkthroughs, configuration } = manifest.contributes;
+
+test("each command is registered, and the other way round", () => {
+  const registered = [...read("src/extension.ts").matchAll(/command\("(\w+)"/g)].map(
+    (match) => `speclsp.${match[1] ?? ""}`,
+  );
+  assert.deepEqual(commands.map(({ command }) => command).sort(), registered.sort());
+});
+
+test("the walkthrough's pictures and commands exist", () => {
+  const names = commands.map(({ command }) => command);
+  for (const { description, media } of walkthroughs.flatMap(({ steps }) => steps)) {
+    const file = media["image"] ?? media["markdown"] ?? "";
+    assert.ok(existsSync(join(EXTENSION, file)), file);
+    for (const [, command = ""] of description.matchAll(/command:(speclsp\.\w+)/g)) {
+      assert.ok(names.includes(command), command);
+    }
+  }
+  assert.ok(existsSync(join(EXTENSION, manifest.icon)));
+});
+
+test("keys work only where there is ghost text or an editor of a running server", () => {
+  for (const { when } of keybindings) assert.match(when, /speclsp\.running/);
+});
+
+test("what is run, and which models, is not for a workspace to say", () => {
+  const restricted = manifest.capabilities.untrustedWorkspaces.restrictedConfigurations;
+  const properties = Object.assign({}, ...configuration.map((group) => group.properties)) as Record<
+    string,
+    { scope: string }
+  >;
+  assert.ok(restricted.includes("speclsp.server.path") && restricted.includes("speclsp.model"));
+  for (const name of restricted) assert.equal(properties[name]?.scope, "machine", name);
+});
+
+test("the README documents each command, and the change log this version", () => {
+  for (const { title } of commands) assert.ok(read("README.md").includes(title), title);
+  assert.ok(read("CHANGELOG.md").includes(`## ${manifest.version}`));
+});

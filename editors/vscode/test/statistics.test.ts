@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { figures, perCent, type SessionStats } from "../src/statistics.js";
+
+function stats(change: Partial<SessionStats> = {}): SessionStats {
+  return {
+    n_requests: 0,
+    n_completions: 0,
+    n_memory: 0,
+    n_shown: 0,
+    n_accepted_items: 0,
+    n_partially_accepted: 0,
+    n_chars_accepted: 0,
+    totals: {
+      n_prompt: 0,
+      n_prompt_evaluated: 0,
+      n_predicted: 0,
+      n_target_passes: 0,
+      drafters: {},
+    },
+    latency: {},
+    index: { n_files: 0, n_tokens: 0, n_skipped: 0, building: false },
+    state: "ready",
+    model: "",
+    draft_model: "",
+    layers: {},
+    ...change,
+  };
+}
+
+test("nothing measured gives no figures", () => {
+  assert.deepEqual(figures(stats()), {
+    acceptanceRate: undefined,
+    tokensPerPass: undefined,
+    promptReuse: undefined,
+    drafters: [],
+  });
+  assert.equal(perCent(undefined), "–");
+});
+
+test("figures follow from the sums", () => {
+  const found = figures(
+    stats({
+      n_shown: 8,
+      n_accepted_items: 3,
+      n_partially_accepted: 1,
+      totals: {
+        n_prompt: 400,
+        n_prompt_evaluated: 100,
+        n_predicted: 60,
+        n_target_passes: 24,
+        drafters: {
+          suffix: { n_drafts: 4, n_drafted: 20, n_accepted: 15 },
+          draft: { n_drafts: 4, n_drafted: 10, n_accepted: 4 },
+          idle: { n_drafts: 0, n_drafted: 0, n_accepted: 0 },
+        },
+      },
+    }),
+  );
+  assert.equal(found.acceptanceRate, 0.5);
+  assert.equal(found.tokensPerPass, 2.5);
+  assert.equal(found.promptReuse, 0.75);
+  assert.deepEqual(found.drafters, [
+    { name: "draft", acceptance: 0.4, nDrafted: 10 },
+    { name: "suffix", acceptance: 0.75, nDrafted: 20 },
+  ]);
+  assert.equal(perCent(found.acceptanceRate), "50 %");
+});

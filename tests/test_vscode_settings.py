@@ -1,0 +1,58 @@
+"""The VS Code extension offers the server's settings: types, defaults, and whose they are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from speclsp import settings
+from speclsp.errors import SettingsError
+from tools import vscode_settings
+
+PACKAGE: dict[str, Any] = json.loads(vscode_settings.PACKAGE.read_text(encoding="utf-8"))
+PROPERTIES: dict[str, dict[str, Any]] = {
+    name: row
+    for group in PACKAGE["contributes"]["configuration"]
+    for name, row in group["properties"].items()
+}
+SERVERS = {f"speclsp.{vscode_settings.camel_case(name)}": name for name in settings.FIELDS}
+
+
+def test_the_extension_says_what_the_servers_table_says() -> None:
+    """``make docs`` writes it anew."""
+    assert vscode_settings.with_settings(PACKAGE) == PACKAGE
+
+
+def test_the_server_knows_every_setting_that_is_not_the_extensions_own() -> None:
+    own = set(vscode_settings.CLIENT_SETTINGS)
+    assert set(PROPERTIES) - own == set(SERVERS)
+    for shown, name in SERVERS.items():
+        assert settings.canonical_name(shown.removeprefix("speclsp.")) == name
+
+
+@pytest.mark.parametrize("shown", sorted(SERVERS))
+def test_the_server_takes_the_default_and_each_word_that_is_offered(shown: str) -> None:
+    row, name = PROPERTIES[shown], SERVERS[shown]
+    assert settings.convert(name, row["default"]) == settings.default(name)
+    for word in row.get("enum", ()):
+        settings.convert(name, word)
+    assert row["markdownDescription"].endswith(".")
+
+
+@pytest.mark.parametrize("shown", sorted(SERVERS))
+def test_the_server_refuses_what_is_out_of_the_range_that_is_shown(shown: str) -> None:
+    row, name = PROPERTIES[shown], SERVERS[shown]
+    wrong = [row[end] + step for end, step in (("minimum", -1), ("maximum", 1)) if end in row]
+    wrong += ["not one of these"] if "enum" in row else []
+    for value in wrong:
+        with pytest.raises(SettingsError):
+            settings.convert(name, value)
+
+
+def test_files_and_executables_are_the_machines() -> None:
+    restricted = PACKAGE["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"]
+    paths = {"speclsp.model", "speclsp.specDraftModel", "speclsp.server.path"}
+    assert paths <= set(restricted)
+    assert all(PROPERTIES[name]["scope"] == "machine" for name in restricted)

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# The VS Code extension: lint, unit tests, the package, and tests in a real workbench and its
+# extension host.  What cannot be fetched is skipped, and the reason is printed.
+#
+# SPECLSP_SERVER   the speclsp to test with
+# CHROMIUM         the browser; else Debian's (apt-get install chromium)
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+unreachable=69
+
+skip() {
+    echo "test_vscode: skipped: $1"
+    exit 0
+}
+
+command -v npm >/dev/null || skip "npm is missing (apt-get install npm)."
+cd "$here/../../editors/vscode"
+registry() { timeout 60 npm view esbuild version >/dev/null 2>&1; }
+if [ ! -f node_modules/.package-lock.json ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
+    registry || skip "the npm registry cannot be reached."
+    npm ci --ignore-scripts --no-audit --no-fund --silent
+    touch node_modules/.package-lock.json
+fi
+npm run --silent lint
+npm run --silent test
+npm run --silent package
+ls -l dist/speclsp.vsix
+
+status=0
+SPECLSP_VSCODE=$("$here/fetch_vscode.sh") || status=$?
+[ "$status" -ne "$unreachable" ] || skip "no workbench: the npm registry cannot be reached."
+[ "$status" -eq 0 ] || exit "$status"
+export SPECLSP_VSCODE
+CHROMIUM=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || true)}
+[ -n "$CHROMIUM" ] || skip "no browser for the workbench: apt-get install chromium, or set CHROMIUM."
+export CHROMIUM
+npm run --silent test:real
