@@ -20,6 +20,7 @@ LAYERS = {
     "request": 0,
     "seam": 0,
     "embedded": 0,
+    "whole_files": 0,
     "fim": 1,
     "drafting": 1,
     "decoding": 1,

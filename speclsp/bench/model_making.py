@@ -19,6 +19,7 @@ from speclsp.bench.model_padding import ModelPadding, PaddedTensor
 from speclsp.bench.model_shapes import ModelShape, ShapeError
 from speclsp.engine.cost_true import COST_OF_KEY, TEXT_OF_KEY, cost_true_remark
 from speclsp.errors import ModelLoadError, SpecLspError
+from speclsp.whole_files import AS_THE_USER_HAS_IT, written_whole
 
 if TYPE_CHECKING:
     import gguf
@@ -52,8 +53,15 @@ class SmallModel:
         self._gguf = _gguf_package()
         try:
             reader = self._gguf.GGUFReader(path)
-        except (OSError, ValueError, IndexError) as error:
+        except OSError as error:
             raise ModelLoadError(f"The model {path} cannot be read: {error}.") from error
+        except (ValueError, IndexError, KeyError, OverflowError) as error:
+            # What the package says here is about NumPy's arrays.
+            raise ModelLoadError(
+                f"The model {path} cannot be read: it is no GGUF, or truncated or damaged "
+                f"({error}).",
+                remedy="Copy or convert it anew, or name another one.",
+            ) from error
         self.fields = {
             name: field for name, field in reader.fields.items() if not name.startswith("GGUF.")
         }
@@ -118,9 +126,15 @@ def make_model(
 
     ``cost_of`` is what the model says of itself: whose times its times are.  ``progress`` takes
     the share that is written.  Raises :class:`ShapeError` where the small model does not fit the
-    shape, and :class:`~speclsp.errors.SpecLspError` where the file cannot be written.
+    shape, and :class:`~speclsp.errors.SpecLspError` where the file cannot be written or is the
+    small model itself.
     """
     gguf = _gguf_package()
+    if target.exists() and target.samefile(small.path):
+        raise SpecLspError(
+            f"{target} is the small model itself, which would be lost.",
+            remedy="Name another file for the model that is made.",
+        )
     padding = ModelPadding(small.shape, shape, small.names, small.read)
     tensors = list(padding.tensors())
     unknown = small.names - {tensor.name for tensor in tensors}
@@ -231,17 +245,14 @@ def _add_metadata(
 @contextmanager
 def _written(target: Path) -> Iterator[Path]:
     """Yield a path beside ``target`` that becomes it where all goes well."""
-    partial = target.with_name(f"{target.name}.part")
     try:
-        yield partial
-        partial.replace(target)
+        with written_whole(target, f".{target.name}.", AS_THE_USER_HAS_IT) as partial:
+            yield partial
     except OSError as error:
         raise SpecLspError(
-            f"The model {target} cannot be written: {error}.",
-            remedy="Name a file in a folder with enough space.",
+            f"The model {target} cannot be written: {error.strerror or error}.",
+            remedy="Name a file in a folder that may be written to and has enough space.",
         ) from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _gguf_package() -> Any:

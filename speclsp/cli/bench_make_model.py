@@ -24,7 +24,7 @@ _GIB = 1 << 30
 @click.command("make-model")
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
-    "--like", type=click.Choice(sorted(QWEN2_5_CODER)),
+    "--like", type=click.Choice(list(QWEN2_5_CODER)),
     help="Whose shape the model takes; without it, the shape it has.",
 )  # fmt: skip
 @click.option(

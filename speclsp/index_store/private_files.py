@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from speclsp.errors import StoreError
+from speclsp.whole_files import PRIVATE, written_whole
 
 PARTIAL_PREFIX: Final = ".partial-"
 """How the names of files begin that are being written, or were when a server died."""
@@ -38,19 +36,10 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     Processes that have the former file open or mapped keep it.
     """
     try:
-        # It is made with mode 0600.
-        descriptor, partial = tempfile.mkstemp(prefix=PARTIAL_PREFIX, dir=path.parent)
-    except OSError as error:
-        raise unwritable(path, error) from error
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
+        with written_whole(path, PARTIAL_PREFIX, PRIVATE) as partial, partial.open("wb") as stream:
             write(stream)
-        Path(partial).replace(path)
     except OSError as error:
         raise unwritable(path, error) from error
-    finally:
-        with suppress(OSError):
-            Path(partial).unlink(missing_ok=True)
 
 
 def unwritable(path: Path, error: OSError) -> StoreError:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -19,6 +17,7 @@ from speclsp.ngram_store.mapped_format import (
     write_mapped,
 )
 from speclsp.ngram_store.table import NgramTables
+from speclsp.whole_files import PRIVATE, written_whole
 
 Layout = Literal["llama.cpp", "speclsp"]
 Role = Literal["static", "dynamic"]
@@ -106,28 +105,22 @@ def write(
             remedy="Name the model with --model.",
         )
     try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
+        with (
+            written_whole(path, f".{path.name}.", PRIVATE) as partial,
+            partial.open("wb") as stream,
+        ):
             if layout == "llama.cpp":
                 llama_cpp_layout.write(tables, stream)
             elif vocabulary is not None:
                 write_mapped(tables, vocabulary.fingerprint, vocabulary.n_tokens, stream)
             stream.flush()
             os.fsync(stream.fileno())
-        Path(name).replace(path)
-    except BaseException as error:
-        with suppress(OSError):
-            Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise _unwritable(path, error) from error
-        raise
+    except OSError as error:
+        raise _unwritable(path, error) from error
 
 
 def _unwritable(path: Path, error: OSError) -> StoreError:
     return StoreError(
         f"{path} cannot be written: {error.strerror or error}.",
-        remedy="Check the disk's space and the folder's permissions.",
+        remedy="Name a file in a folder that may be written to and has enough space.",
     )

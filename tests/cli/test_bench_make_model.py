@@ -58,3 +58,22 @@ def test_a_server_names_the_model_for_what_it_is(tmp_path: Path) -> None:
     )
     weights.close()
     assert "; cost-true: the times of" in weights.description
+
+
+def test_a_model_is_not_written_over_the_one_it_is_made_from(tmp_path: Path) -> None:
+    path = tmp_path / "small.gguf"
+    content = embedded_target().read_bytes()
+    path.write_bytes(content)
+    result = run("make-model", "--from", str(path), str(tmp_path / "." / "small.gguf"))
+    assert result.exit_code != 0
+    assert "is the small model itself" in str(result.exception)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("n_bytes", [3, 20, 200_000])
+def test_a_truncated_model_is_called_so(n_bytes: int, tmp_path: Path) -> None:
+    path = tmp_path / "cut.gguf"
+    path.write_bytes(embedded_target().read_bytes()[:n_bytes])
+    result = run("make-model", "--from", str(path), str(tmp_path / "none.gguf"))
+    assert "no GGUF, or truncated or damaged" in str(result.exception)
+    assert [p.name for p in tmp_path.iterdir()] == ["cut.gguf"]

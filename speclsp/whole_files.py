@@ -1,0 +1,37 @@
+"""Files that are there as a whole or not at all, whatever happens while they are written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+PRIVATE: Final = 0o600
+"""The mode of files for nobody but the user."""
+AS_THE_USER_HAS_IT: Final = 0o666
+"""The mode of files that the user makes: the process's file mode mask takes from it."""
+
+
+@contextmanager
+def written_whole(path: Path, partial_prefix: str, mode: int) -> Iterator[Path]:
+    """Yield an empty file beside ``path``, which takes its place where nothing is raised.
+
+    The yielded file's name begins with ``partial_prefix``.  Processes that have the former file
+    open or mapped keep it; a link stays one.  What is no regular file, such as a device or a pipe,
+    is not replaced.  Raises OSError.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is no regular file")
+    partial = path.with_name(f"{partial_prefix}{secrets.token_hex(8)}")
+    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
