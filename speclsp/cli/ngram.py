@@ -72,7 +72,9 @@ def ngram() -> None:
 
 
 @ngram.command(params=_scan_options())
-@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=_Path(file_okay=False))
+@click.argument(
+    "folders", metavar="DIR...", nargs=-1, required=True, type=_Path(exists=True, file_okay=False)
+)
 @_output_option
 @click.option(
     "--order",
@@ -166,6 +168,11 @@ def convert(path: Path, output: Path, layout: Layout, order: int | None, model: 
     if order is not None:
         wanted = _orders(order, layout)
         kept = {n_tokens: table for n_tokens, table in kept.items() if n_tokens in wanted}
+    if not kept:
+        raise StoreError(
+            f"{path} has no n-grams that --order {order} keeps.",
+            remedy="`speclsp ngram info` shows which it has.",
+        )
     files.write(output, counting.merge([NgramTables(kept)]), layout, vocabulary)
     _show([open_statistics(output, vocabulary)])
 

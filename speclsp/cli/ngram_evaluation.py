@@ -79,6 +79,7 @@ def _stretches(
         for text in texts
         for start in range(1, text.size, _STRETCH)
     ]
-    n_wanted = max(1, min(len(stretches), n_tokens // _STRETCH))
+    n_in_all = sum(truth.size for _, truth in stretches)
+    n_wanted = min(len(stretches), -(-n_tokens * len(stretches) // max(1, n_in_all)))
     for idx in range(n_wanted):
         yield stretches[idx * len(stretches) // n_wanted]

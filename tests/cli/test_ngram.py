@@ -199,3 +199,27 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(SpecLspError, match=r"none\.bin cannot be read"):
         run("info", tmp_path / "none.bin")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_to_build_from_that_is_not_there(tmp_path: Path) -> None:
+    result = run("build", tmp_path / "none", "-o", tmp_path / "file")
+    assert result.exit_code == 2
+    assert "does not exist" in result.output
+
+
+def test_no_file_without_ngrams_is_written(project: Path, tmp_path: Path) -> None:
+    static, empty = tmp_path / "static", tmp_path / "empty"
+    options = ("--format", "llama.cpp", "--order")
+    assert run("build", project, "-o", static, *options, "2").exit_code == 0
+    with pytest.raises(SpecLspError, match="no n-grams that --order 1 keeps"):
+        run("convert", static, "-o", empty, *options, "1")
+    assert not empty.exists()
+
+
+def test_evaluate_goes_through_as_many_tokens_as_it_is_told(project: Path, tmp_path: Path) -> None:
+    # Short files, so that their ends are most of what is gone through.
+    file = tmp_path / "file"
+    assert run("build", project, "-o", file).exit_code == 0
+    result = run("evaluate", file, project, "--tokens", "600")
+    (n_tokens,) = {line.split()[4] for line in result.output.splitlines() if "text so far" in line}
+    assert 600 <= int(n_tokens) < 1200
