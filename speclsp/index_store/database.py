@@ -40,6 +40,7 @@ class Database:
         self._report = report
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
+        self._opened_file: tuple[int, int] | None = None
         with self._lock:
             try:
                 self._connection = self._connect()
@@ -104,6 +105,7 @@ class Database:
 
     def _connect(self) -> sqlite3.Connection:
         make_private(self.path)
+        self._opened_file = self._file_now()
         connection = sqlite3.connect(self.path, timeout=_BUSY_S, check_same_thread=False)
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -128,9 +130,21 @@ class Database:
         if version != self._version:
             raise sqlite3.DatabaseError(f"its version is {version}, not {self._version}")
 
+    def _file_now(self) -> tuple[int, int] | None:
+        """Return what tells the file at ``path`` from others; None where there is none."""
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_dev, status.st_ino
+
     def _start_anew(self, cause: sqlite3.Error) -> None:
+        """Set the file aside and begin a new one, unless another server has done so already."""
         self.close()
         try:
+            if self._file_now() != self._opened_file:
+                self._connection = self._connect()
+                return
             for part in _PARTS:
                 source = Path(f"{self.path}{part}")
                 if source.exists():

@@ -116,6 +116,20 @@ def test_damage_while_open(open_database: Callable[..., Database], reports: list
     assert len(reports) == 1
 
 
+def test_two_servers_find_the_same_damage(
+    open_database: Callable[..., Database], reports: list
+) -> None:
+    path = fill_and_close(open_database)
+    first, second = open_database(), open_database()
+    scramble(path)
+    insert(first, 7)
+    insert(second, 8)
+    # What the first one learned since is not set aside with the damage that the second one has.
+    insert(first, 9)
+    assert values(second) == [7, 8, 9]
+    assert len(reports) == 1
+
+
 def test_missing_table(open_database: Callable[..., Database], reports: list) -> None:
     path = fill_and_close(open_database)
     with sqlite3.connect(path) as connection:
