@@ -75,6 +75,21 @@ def n_before_foreign_closer(text: str, code_before: str, rest: str) -> int:
     return len(text)
 
 
+def n_before_open_bracket(text: str, line_before: str, rest: str) -> int:
+    """How many characters of ``text`` stand before a bracket that it opens and nothing closes.
+
+    ``rest`` is the cursor's line after the cursor, whose closers close the innermost first.
+    """
+    opened: list[int] = []
+    for character, index in _brackets(line_before + text, ""):
+        if character in _PAIRS:
+            opened.append(index - len(line_before))
+        elif opened:
+            opened.pop()
+    n_left = len(opened) - len(_scan(rest, "").closers)
+    return next((index for index in opened[: max(0, n_left)] if index >= 0), len(text))
+
+
 def unpaired_brackets(text: str) -> tuple[int, bool]:
     """How many closing brackets have no partner in ``text``, and whether one is open at its end."""
     scan = _scan(text, "")

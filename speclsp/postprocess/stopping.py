@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from speclsp.fim.protocol import Vocabulary
-from speclsp.postprocess.brackets import has_open_bracket, n_before_foreign_closer
+from speclsp.postprocess.brackets import (
+    has_open_bracket,
+    n_before_foreign_closer,
+    n_before_open_bracket,
+)
 from speclsp.postprocess.detokenizer import Utf8Detokenizer
 from speclsp.postprocess.languages import (
     begins_definition,
@@ -144,8 +148,11 @@ class CompletionText:
         self._text += characters
         n_kept = first_loop(self._text[self._line_start :], n_known)
         if n_kept is not None:
-            # One round, without what only led over to the next.
-            self._text = self._text[: self._line_start + n_kept].rstrip(_CONNECTORS)
+            # One round, without what only led over to the next, nor a bracket whose end is lost.
+            kept = self._text[self._line_start :][:n_kept].rstrip(_CONNECTORS)
+            before, rest = self._around_current_line()
+            kept = kept[: n_before_open_bracket(kept, before, rest)].rstrip(_CONNECTORS)
+            self._text = self._text[: self._line_start] + kept
             self._stopped_by = "loop"
 
     def _end_line(self) -> None:
@@ -323,6 +330,13 @@ class CompletionText:
     def _current_line(self) -> str:
         line = self._text[self._line_start :]
         return line if self._lines else self._rules.line_before + line
+
+    def _around_current_line(self) -> tuple[str, str]:
+        """What of the file stands on the text's last line, before it and behind it.
+
+        What follows a text of several lines closes what was opened before its last one.
+        """
+        return ("", "") if self._lines else (self._rules.line_before, self._rules.line_after)
 
     def _n_lines(self) -> int:
         """Lines of text; the empty rest of the cursor's line is none in a longer completion."""

@@ -149,6 +149,27 @@ CASES = {
         "loop",
     ),
     "a loop within a line": ("python", "x = [▮", "0, " * 99, "x = [0", "loop"),
+    "a loop in a bracket that nothing closes": (
+        "python",
+        "return fib▮\n",
+        "onacci(n" + ", n" * 99,
+        "return fibonacci\n",
+        "loop",
+    ),
+    "a loop in a bracket that is closed behind the cursor": (
+        "python",
+        "return fib(▮)\n",
+        "n" + ", n" * 99,
+        "return fib(n)\n",
+        "loop",
+    ),
+    "a loop in a bracket of a later line": (
+        "python",
+        "def f(▮)\n",
+        "a):\n    x = g(1) + h(1" + ", 1" * 99,
+        "def f(a):\n    x = g(1) + h\n",
+        "loop",
+    ),
     "a loop within a string's closing quote": (
         "python",
         'x = {"a": 1, "▮"}\n',
