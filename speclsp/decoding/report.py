@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
 
+from speclsp.decoding.advice import advice_lines
 from speclsp.decoding.speedup import (
     acceptance_probability,
     expected_speedup,
@@ -16,23 +16,6 @@ from speclsp.decoding.speedup import (
 )
 from speclsp.request import CompletionResult, DrafterStats, RequestStats, SessionStats
 
-LOW_ACCEPTANCE: Final = 0.4
-HIGH_ACCEPTANCE: Final = 0.6
-ENOUGH_SINGLE_PASSES: Final = 20
-"""Passes without a draft from which on their mean time is taken for T(1) in advice."""
-
-_ADVICE: Final[dict[str, tuple[str, str]]] = {
-    "prompt-lookup": (
-        "raise `min_ngram_size` or lower `num_pred_tokens`",
-        "raise `num_pred_tokens`",
-    ),
-    "draft": (
-        "lower `spec_draft_n_max` or raise `spec_draft_p_min`",
-        "raise `spec_draft_n_max`",
-    ),
-}
-"""By drafter: what to change where too little is accepted, and where more could be drafted."""
-
 
 def report_lines(stats: SessionStats) -> list[str]:
     """Return the session's statistics block, one entry per line of the log."""
@@ -43,7 +26,7 @@ def report_lines(stats: SessionStats) -> list[str]:
         *_speculation_lines(totals),
         *_cost_lines(stats),
         *_latency_lines(stats),
-        *_advice_lines(totals),
+        *advice_lines(totals),
     ]
 
 
@@ -250,51 +233,3 @@ def _latency_lines(stats: SessionStats) -> list[str]:
         f"({p.n} requests)"
         for stage, p in stats.latency.items()
     ]
-
-
-def _advice_lines(totals: RequestStats) -> list[str]:
-    """Return a line on what to change where too little or very much is accepted."""
-    if not totals.n_drafted:
-        return []
-    speedup = measured_speedup(totals)
-    if speedup is not None and speedup < 1.0 and totals.n_single_passes >= ENOUGH_SINGLE_PASSES:
-        return [
-            (
-                f"advice: speculation costs more than it saves here ({speedup:.2f}x): "
-                f"{_change(_worst(totals), 0)}, or set `speculation` to false."
-            )
-        ]
-    rate = totals.n_accepted / totals.n_drafted
-    if rate < LOW_ACCEPTANCE:
-        name = _worst(totals)
-        return [
-            (
-                f"advice: {rate:.0%} of the draft tokens are accepted, "
-                f"below {LOW_ACCEPTANCE:.0%}, and most rejected ones come from {name}: "
-                f"{_change(name, 0)}."
-            )
-        ]
-    if rate > HIGH_ACCEPTANCE:
-        name = max(totals.drafters, key=lambda n: totals.drafters[n].n_accepted, default="")
-        return [
-            (
-                f"advice: {rate:.0%} of the draft tokens are accepted, "
-                f"above {HIGH_ACCEPTANCE:.0%}, and most come from {name}: {_change(name, 1)}."
-            )
-        ]
-    return []
-
-
-def _worst(totals: RequestStats) -> str:
-    """Return the drafter most of whose draft tokens were rejected."""
-    return max(
-        totals.drafters,
-        key=lambda name: totals.drafters[name].n_drafted - totals.drafters[name].n_accepted,
-        default="",
-    )
-
-
-def _change(drafter: str, direction: Literal[0, 1]) -> str:
-    """Return what to change so that a drafter drafts less (0) or more (1)."""
-    foreign = (f"take `{drafter}` out of `drafters`", f"name `{drafter}` first in `drafters`")
-    return _ADVICE.get(drafter, foreign)[direction]
