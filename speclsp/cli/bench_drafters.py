@@ -19,6 +19,7 @@ from speclsp.bench.drafters_report import (
     chart,
     counts_table,
     report_object,
+    times_line,
     times_table,
 )
 from speclsp.bench.replay_project import ReplayProject
@@ -109,6 +110,7 @@ def drafters(
         console.print(line, highlight=False)
     if run is not None:
         console.print(times_table(run))
+        console.print(times_line(run), highlight=False)
     if json_path is not None:
         given = {
             "cursors": n_cursors,

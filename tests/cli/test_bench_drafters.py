@@ -11,6 +11,8 @@ from click.testing import CliRunner, Result
 
 from speclsp.bench.bar_chart import bar_chart
 from speclsp.bench.calibration_error import CalibrationError
+from speclsp.bench.drafter_times import DrafterTimes, TimedRun
+from speclsp.bench.drafters_report import times_line
 from speclsp.cli.bench import bench
 from speclsp.drafting.registry import known_names
 from speclsp.embedded import sample_project
@@ -37,6 +39,7 @@ def test_drafters_are_compared(tmp_path: Path) -> None:
         assert name in result.output
     assert "merged / best of llama.cpp's = " in result.output
     assert "end in a loop" in result.output
+    assert "(aim 0.98 where T(1) is at least 5 ms)" in result.output
     figures = json.loads(report.read_text())
     assert figures["options"] == {"cursors": 2, "seed": 0, "rounds": 2, "remarks": []}
     assert {row["task"] for row in figures["counts"]} == {"gaps", "edits"}
@@ -52,6 +55,19 @@ def test_drafters_are_compared(tmp_path: Path) -> None:
         assert 0.0 < row["ms_p50"] <= row["ms_p95"]
     assert 0.0 <= figures["times"]["loop_share"] <= 1.0
     assert ET.fromstring(picture.read_text()).tag.endswith("svg")
+
+
+@pytest.mark.parametrize(
+    ("ms", "expected"),
+    [
+        (10.2, "speed-up of merged auto = 0.980 (aim 0.98: reached)"),
+        (10.3, "speed-up of merged auto = 0.971 (aim 0.98: missed)"),
+    ],
+)
+def test_the_times_are_held_to_their_aim(ms: float, expected: str) -> None:
+    off = DrafterTimes("off", ms_by_round=[[10.0], [10.0], [10.0]])
+    auto = DrafterTimes("merged auto", ms_by_round=[[ms], [5.0], [40.0]])
+    assert times_line(TimedRun([off, auto], loop_share=0.0, single_pass_ms=5.0)) == expected
 
 
 def test_a_folder_without_code_is_refused(tmp_path: Path) -> None:
