@@ -1,0 +1,49 @@
+"""The configurations in docs/editors.md can be pasted: they parse, and name what there is."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+from speclsp.settings import canonical_name
+
+PAGE = (Path(__file__).parents[1] / "docs" / "editors.md").read_text(encoding="utf-8")
+COMMAND = ["speclsp", "serve", "--stdio"]
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_helix() -> None:
+    (block,) = blocks("toml")
+    configuration = tomllib.loads(block)
+    server = configuration["language-server"]["speclsp"]
+    assert [server["command"], *server["args"]] == COMMAND
+    assert all(canonical_name(name) == name for name in server["config"]["speclsp"])
+    assert "speclsp" in configuration["language"][0]["language-servers"]
+
+
+def test_kate() -> None:
+    (block,) = blocks("json")
+    server = json.loads(block)["servers"]["python"]
+    assert server["command"] == COMMAND
+    assert all(canonical_name(name) == name for name in server["settings"]["speclsp"])
+
+
+def test_emacs() -> None:
+    eglot, lsp_mode = blocks("elisp")
+    for block in (eglot, lsp_mode):
+        code = re.sub(r'"[^"]*"|;.*', "", block)
+        assert code.count("(") == code.count(")")
+        assert '"speclsp" "serve" "--stdio"' in block
+    names = re.findall(r"\(:(\w+) 64\)", eglot) + re.findall(r'"speclsp\.(\w+)"', lsp_mode)
+    assert names == ["n_predict", "n_predict"]
+    assert all(canonical_name(name) == name for name in names)
+
+
+def test_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\((\.\./[^)#]+)", PAGE):
+        assert (Path(__file__).parents[1] / "docs" / target).resolve().exists(), target
