@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -12,21 +11,13 @@ from speclsp.postprocess.brackets import (
     n_before_foreign_closer,
     n_before_open_bracket,
 )
+from speclsp.postprocess.cursor_block import CursorBlock
 from speclsp.postprocess.detokenizer import Utf8Detokenizer
-from speclsp.postprocess.languages import (
-    begins_definition,
-    closes_block,
-    continues_block,
-    leads_to_definition,
-    may_close,
-    may_continue,
-    opens_block,
-)
-from speclsp.postprocess.nesting import AT_CURSOR, TextNesting
+from speclsp.postprocess.languages import leads_to_definition
+from speclsp.postprocess.nesting import TextNesting
 from speclsp.postprocess.repetition import first_loop, repeated_lines
-from speclsp.postprocess.rules import N_NEXT_LINES, StopRules
+from speclsp.postprocess.rules import StopRules
 from speclsp.postprocess.trim import has_only_closers, is_same_line, trimmed
-from speclsp.postprocess.whitespace import indent_width
 
 StopReason = Literal[
     "end", "bytes", "lines", "blank", "dedent", "block", "sibling", "suffix", "string", "loop"
@@ -42,7 +33,6 @@ _N_SUBSTANTIAL: Final = 8
 """Letters and digits of a line that hardly stands twice by chance."""
 
 _CONNECTORS: Final = " \t,;.([{\"'`+-*/=&|"
-_FIRST_WORD: Final = re.compile(r"\s*(\w*)(?!\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +70,8 @@ class CompletionText:
         self._line_start = 0
         self._lines: list[str] = []
         """Completed lines; the first with the cursor's line before it."""
-        self._base_indent: int | None = None
         self._text_nesting = TextNesting(rules)
-        self._nesting = AT_CURSOR
-        """Of the end of the last completed line."""
-        self._is_reopened = False
-        """Whether the line that closed the cursor's block opened another: ``} else {``."""
+        self._block = CursorBlock(rules, self._text_nesting)
         self._stopped_by: StopReason | None = None
 
     def feed(self, token: int) -> bool:
@@ -163,6 +149,7 @@ class CompletionText:
             self._cut_line("string")
             return
         self._lines.append(line)
+        self._block.take_line(line)
         # What stood on the cursor's line before is no round of a loop.
         n_own = 1 if self._rules.line_before.strip() else 0
         n_kept = repeated_lines(self._lines[n_own:])
@@ -174,7 +161,7 @@ class CompletionText:
             line.strip() for line in self._lines[-_N_BLANK_LINES:]
         ):
             self._stopped_by = "blank"
-        elif self._rules.extent != "line" and self._ends_the_block(line):
+        elif self._rules.extent != "line" and self._block.is_ended_by(line, self._text):
             self._stopped_by = "block"
         else:
             self._text += "\n"
@@ -190,91 +177,12 @@ class CompletionText:
 
     def _is_beyond_the_block(self, line: str, *, is_whole: bool) -> bool:
         """Whether ``line`` stands beside what the text is to be; cuts it there."""
-        if self._begins_a_sibling(line):
+        if self._block.has_sibling_begin_at(line):
             return self._cut_sibling()
-        is_open = not is_whole and self._may_be_special(line)
-        if not is_open and self._leaves_the_block(line):
+        is_open = not is_whole and self._block.may_be_special(line)
+        if not is_open and self._block.is_left_by(line):
             return self._cut_line("dedent")
         return False
-
-    def _may_be_special(self, line: str) -> bool:
-        """Whether ``line`` so far is a word that may yet close or go on with the block."""
-        code = line.lstrip()
-        if not code.isidentifier():
-            return False
-        base = self._base()
-        is_beside = base is not None and indent_width(line) >= base
-        return may_close(code) or (is_beside and may_continue(code))
-
-    def _leaves_the_block(self, line: str) -> bool:
-        indent = indent_width(line)
-        base = self._base()
-        if base is None or indent > base or self._nesting.is_open:
-            return False
-        is_closer = line.lstrip()[0] in ")]}" or closes_block(line)
-        if indent < base:
-            # A closing bracket that nothing after the cursor provides is worth having.
-            return not is_closer or self._is_provided(line)
-        word = _FIRST_WORD.match(line)
-        continues = word is not None and continues_block(word.group(1))
-        return self._rules.extent == "block" and not (is_closer or continues)
-
-    def _is_provided(self, line: str) -> bool:
-        """Whether the block that ``line`` closes is closed after the cursor."""
-        indent = indent_width(line)
-        next_lines = self._rules.next_lines
-        for next_line in next_lines:
-            if indent_width(next_line) <= indent:
-                is_closer = next_line.lstrip()[0] in ")]}" or closes_block(next_line)
-                return is_closer and indent_width(next_line) == indent
-        return len(next_lines) == N_NEXT_LINES
-
-    def _begins_a_sibling(self, line: str) -> bool:
-        """Whether ``line`` begins a definition beside what the text already has."""
-        if self._rules.extent != "lines" or self._nesting.is_open:
-            return False
-        is_beside = indent_width(line) == self._base()
-        return (
-            is_beside
-            and begins_definition(self._rules.language_id, line)
-            and not all(map(leads_to_definition, self._lines))
-        )
-
-    def _ends_the_block(self, line: str) -> bool:
-        """Whether the block that the cursor stands in, or that its line opened, ends here."""
-        before = self._nesting
-        self._nesting = nesting = self._text_nesting.at_end_of(self._text)
-        if nesting.n_closed > before.n_closed:
-            opens_another = opens_block(self._rules.language_id, line)
-            self._is_reopened = nesting.is_open
-            if not nesting.is_open and not opens_another:
-                return True
-        elif self._is_reopened and not nesting.is_open:
-            return True
-        if self._rules.extent == "block":
-            return self._closes_the_block(line)
-        # Beside others of its kind one definition is enough.
-        is_beside = indent_width(line) == self._base()
-        return is_beside and not nesting.is_open and nesting.n_definitions > before.n_definitions
-
-    def _closes_the_block(self, line: str) -> bool:
-        """Whether the block that the cursor's line opened ends with ``line``, by indentation."""
-        if len(self._lines) == 1:
-            # Text on the cursor's line itself: the block may have become a part of that line.
-            has_text = bool(self._text.strip())
-            is_open = has_open_bracket(line) or opens_block(self._rules.language_id, line)
-            return has_text and not is_open
-        base = self._base()
-        is_inside = base is None or indent_width(line) > base or self._nesting.is_open
-        return not is_inside and closes_block(line)
-
-    def _base(self) -> int | None:
-        """The depth of the first line that is not blank, the cursor's if it is that."""
-        if self._base_indent is None:
-            first = next((line for line in self._lines if line.strip()), None)
-            if first is not None:
-                self._base_indent = indent_width(first)
-        return self._base_indent
 
     def _repeats_suffix(self, line: str) -> bool:
         """Whether ``line`` stands after the cursor already, white space inside it aside."""
@@ -296,7 +204,7 @@ class CompletionText:
         line = self._current_line()
         if not line.strip():
             return self._text
-        leaves = self._has_depth() and self._leaves_the_block(line)
+        leaves = self._has_depth() and self._block.is_left_by(line)
         # Cut off in a call or a string, it is worth less than the whole lines before it.
         is_cut_off = self._stopped_by is None and self._has_depth() and has_open_bracket(line)
         is_open = self._stopped_by == "end" and self._leaves_string_open()
