@@ -25,6 +25,7 @@ from speclsp.bench.drafters_report import (
 from speclsp.bench.replay_project import ReplayProject
 from speclsp.cli.cost_true_remarks import print_remarks, remarks
 from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.cli.output_file import OutputFile, write_text
 from speclsp.engine.models import LlamaLoader, Weights, Words
 
 _PROJECT = click.argument(
@@ -50,11 +51,11 @@ _SEED = click.option("--replay-seed", type=int, default=0, show_default=True, he
     help="Completions of a round.",
 )  # fmt: skip
 @click.option(
-    "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path),
+    "--json", "json_path", type=OutputFile(),
     help="Write the figures there.",
 )  # fmt: skip
 @click.option(
-    "--svg", "svg_path", type=click.Path(dir_okay=False, path_type=Path),
+    "--svg", "svg_path", type=OutputFile(),
     help="Write a chart there.",
 )  # fmt: skip
 def drafters(
@@ -119,9 +120,9 @@ def drafters(
             "remarks": remarks(resolved),
         }
         report = report_object(replayed.name, given, results, figures, run)
-        json_path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        write_text(json_path, json.dumps(report, indent=2) + "\n")
     if svg_path is not None:
-        svg_path.write_text(chart(replayed.name, results), encoding="utf-8")
+        write_text(svg_path, chart(replayed.name, results))
 
 
 @click.command(cls=SettingsCommand)

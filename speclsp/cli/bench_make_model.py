@@ -14,6 +14,7 @@ from rich.progress import Progress
 from speclsp.bench.model_comparison import ModelComparison, compare_models, real_prompts
 from speclsp.bench.model_making import QUANTISATIONS, Quantisation, SmallModel, make_model
 from speclsp.bench.model_shapes import QWEN2_5_CODER
+from speclsp.cli.output_file import OutputFile
 from speclsp.decoding.report import verify_times_line
 from speclsp.embedded import embedded_target
 from speclsp.settings import Settings
@@ -22,7 +23,7 @@ _GIB = 1 << 30
 
 
 @click.command("make-model")
-@click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("out", type=OutputFile())
 @click.option(
     "--like", type=click.Choice(list(QWEN2_5_CODER)),
     help="Whose shape the model takes; without it, the shape it has.",

@@ -29,6 +29,7 @@ from speclsp.bench.quality_report import (
 from speclsp.cli.bench_cases import CASES, REPLAY_SEED
 from speclsp.cli.cost_true_remarks import print_remarks
 from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.cli.output_file import OutputFile, write_text
 
 _OURS: Final = "speclsp"
 _DEADLINE_MS: Final = 600_000
@@ -47,11 +48,11 @@ _DEADLINE_MS: Final = 600_000
 )  # fmt: skip
 @REPLAY_SEED
 @click.option(
-    "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path),
+    "--json", "json_path", type=OutputFile(),
     help="Write the figures and every suggestion there.",
 )  # fmt: skip
 @click.option(
-    "--svg", "svg_path", type=click.Path(dir_okay=False, path_type=Path),
+    "--svg", "svg_path", type=OutputFile(),
     help="Write a chart there.",
 )  # fmt: skip
 def quality_command(
@@ -80,10 +81,10 @@ def quality_command(
     if json_path is not None:
         said = {"cases": len(cases), "stride": stride, "seed": replay_seed}
         report = quality_object(said, compared)
-        json_path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        write_text(json_path, json.dumps(report, indent=1) + "\n")
     if svg_path is not None:
         title = f"Suggestions in {len(cases)} edits, in per cent"
-        svg_path.write_text(quality_chart(title, compared), encoding="utf-8")
+        write_text(svg_path, quality_chart(title, compared))
 
 
 def _run(

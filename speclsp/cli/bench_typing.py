@@ -29,6 +29,7 @@ from speclsp.bench.typing_session import replay_typing
 from speclsp.cli.bench_cases import CASES, REPLAY_SEED
 from speclsp.cli.cost_true_remarks import print_remarks
 from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.cli.output_file import OutputFile, write_text
 
 
 @click.command("typing", cls=SettingsCommand)
@@ -51,7 +52,7 @@ from speclsp.cli.options import SettingsCommand, given_options
     help="Type into a server process over stdio, as an editor does.",
 )  # fmt: skip
 @click.option(
-    "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path),
+    "--json", "json_path", type=OutputFile(),
     help="Write the figures there.",
 )  # fmt: skip
 def typing_command(
@@ -89,7 +90,7 @@ def typing_command(
             "server": through_server,
         }
         report = typing_object(given, counts)
-        json_path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        write_text(json_path, json.dumps(report, indent=2) + "\n")
 
 
 def _typed(

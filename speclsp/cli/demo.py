@@ -18,6 +18,7 @@ from speclsp.cli.demo_scenes import SCENES
 from speclsp.cli.demo_screen import LiveScreen, PlainScreen, Screen
 from speclsp.cli.demo_typist import Tally
 from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.cli.output_file import OutputFile, write_text
 from speclsp.cli.statistics_tables import statistics_tables
 from speclsp.embedded import sample_project
 from speclsp.errors import SpecLspError
@@ -27,7 +28,7 @@ from speclsp.errors import SpecLspError
 @click.option("--fast", is_flag=True, help="Type as fast as the server answers.")
 @click.option(
     "--svg",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutputFile(),
     help="Write a picture of this run to a file.",
 )
 def demo(fast: bool, svg: Path | None, **options: Any) -> None:
@@ -54,7 +55,7 @@ def demo(fast: bool, svg: Path | None, **options: Any) -> None:
     for table in statistics_tables(result.stats):
         console.print(table)
     if svg is not None:
-        svg.write_text(picture(result), encoding="utf-8")
+        write_text(svg, picture(result))
         console.print(f"The picture is in {svg}.", highlight=False)
 
 

@@ -15,6 +15,7 @@ from speclsp.cli.ngram_build import build_tables, found_files, texts_tokens
 from speclsp.cli.ngram_evaluation import compare, comparison_table
 from speclsp.cli.ngram_info import info_line, info_table
 from speclsp.cli.options import SettingOption, given_options
+from speclsp.cli.output_file import OutputFile
 from speclsp.engine.cpus import physical_cpu_count
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.engine.models import EMBEDDED, model_files
@@ -44,7 +45,7 @@ def _scan_options() -> list[click.Parameter]:
 
 def _output_option(command: _Command) -> _Command:
     return click.option(
-        "-o", "--output", required=True, type=_Path(dir_okay=False), help="The file to write."
+        "-o", "--output", required=True, type=OutputFile(), help="The file to write."
     )(command)
 
 

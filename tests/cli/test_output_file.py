@@ -1,0 +1,48 @@
+"""Where a command's files cannot be written, that is said before the work and not behind it."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from speclsp.cli.main import cli
+from speclsp.cli.output_file import OutputFile, write_text
+from speclsp.errors import SpecLspError
+
+COMMANDS = [
+    ["bench", "drafters", ".", "--json"],
+    ["bench", "drafters", ".", "--svg"],
+    ["bench", "typing", "--json"],
+    ["bench", "quality", "--json"],
+    ["bench", "quality", "--svg"],
+    ["bench", "make-model"],
+    ["demo", "--svg"],
+    ["ngram", "build", ".", "-o"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_folder_that_is_not_there(command: list[str], tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, [*command, str(tmp_path / "none" / "file")])
+    assert result.exit_code == 2
+    assert "does not exist" in result.output
+
+
+def test_a_folder_that_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Tests may run as root, who may write everywhere.
+    monkeypatch.setattr("os.access", lambda *_arguments: False)
+    with pytest.raises(click.BadParameter, match="is not writable"):
+        OutputFile().convert(str(tmp_path / "file"), None, None)
+
+
+def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(SpecLspError, match="cannot be written: No space left on device"):
+        write_text(tmp_path / "file", "text")
