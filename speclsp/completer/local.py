@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -19,14 +18,13 @@ from speclsp.completer.engine_thread import EngineThread
 from speclsp.completer.events import EventQueue
 from speclsp.completer.explaining import PromptExplanation, explain_prompt
 from speclsp.completer.generating import Reports
-from speclsp.completer.given import GivenSuggestions
 from speclsp.completer.jobs import CompletionJob
 from speclsp.completer.private_text import PrivateText
 from speclsp.completer.project import Project
 from speclsp.completer.prompts import ChunkSource
+from speclsp.completer.session_record import SessionRecord
 from speclsp.completer.statistics import StatisticsSource
 from speclsp.completer.without_model import WithoutModel
-from speclsp.decoding.session import SessionRecorder
 from speclsp.engine.models import LlamaLoader, Loader, Words
 from speclsp.postprocess.warming import load_language
 from speclsp.recall.answers import Rest
@@ -59,9 +57,7 @@ class LocalCompleter:
         self._clock = clock
         self._events = EventQueue()
         self._buffers = OpenBuffers()
-        self._recorder = SessionRecorder()
-        self._recorder_lock = threading.Lock()
-        self._given = GivenSuggestions()
+        self._record = SessionRecord()
         self._without_model = WithoutModel(
             settings, lambda message: self._events.log("warning", message), clock
         )
@@ -72,10 +68,10 @@ class LocalCompleter:
             events=self._events,
             reports=Reports(
                 loaded=self._loaded,
-                failed=self._request_failed,
+                failed=self._record.failed,
                 generated=self._without_model.take,
-                in_vain=self._spent_in_vain,
-                went_on=self._went_on,
+                in_vain=self._record.spent_in_vain,
+                went_on=self._record.went_on,
                 prefetched=self._prefetched,
                 words=self._take_words,
             ),
@@ -285,8 +281,7 @@ class LocalCompleter:
             stats=RequestStats(),
             source="filter",
         )
-        with self._recorder_lock:
-            self._recorder.add(result)
+        self._record.answered(request, result, None)
         return result
 
     def _finish(
@@ -294,22 +289,16 @@ class LocalCompleter:
     ) -> CompletionResult:
         """Note an answer, and return it as it is given."""
         result = self._without_model.held_back(request, result)
-        is_use_of_prefetch = self._without_model.given(result, rest)
+        uses_prefetch = self._without_model.given(result, rest)
         self._confidence.given(request, result)
-        with self._recorder_lock:
-            self._recorder.add(result)
-            if is_use_of_prefetch:
-                self._recorder.prefetch_used()
-            self._given.add(request, result, rest)
+        self._record.answered(request, result, rest, uses_prefetch=uses_prefetch)
         return result
 
     def shown(self, completion_id: str) -> None:
         """Note that a suggestion is on screen, and complete what follows it in idle time."""
-        with self._recorder_lock:
-            given = self._given.get(completion_id)
-            if given is None:
-                return
-            self._recorder.shown(completion_id)
+        given = self._record.shown(completion_id)
+        if given is None:
+            return
         self._confidence.shown(completion_id)
         if given.is_whole:
             after = self._without_model.shown(given.request, given.text, given.n_replaced)
@@ -318,12 +307,10 @@ class LocalCompleter:
 
     def accepted(self, completion_id: str, n_chars: int | None = None) -> None:
         """Learn what the user took."""
-        with self._recorder_lock:
-            given = self._given.get(completion_id)
-            if given is None:
-                return
-            text = given.text if n_chars is None else given.text[:n_chars]
-            self._recorder.accepted(completion_id, len(text), len(given.text))
+        taken = self._record.accepted(completion_id, n_chars)
+        if taken is None:
+            return
+        given, text = taken
         self._without_model.accepted(given.request, given.text)
         self._confidence.accepted(completion_id, n_chars)
         learn = self._accepted.take if text == given.text else self._accepted.take_part
@@ -335,13 +322,12 @@ class LocalCompleter:
 
     def statistics(self) -> SessionStats:
         """Return the session's sums."""
-        with self._recorder_lock:
-            return self._recorder.snapshot(
-                state=self.state(),
-                index=self._project.stats(),
-                n_idle_evaluated=self._engine.n_idle_evaluated,
-                verify_ms=self._engine.verify_ms,
-            )
+        return self._record.statistics(
+            state=self.state(),
+            index=self._project.stats(),
+            n_idle_evaluated=self._engine.n_idle_evaluated,
+            verify_ms=self._engine.verify_ms,
+        )
 
     # --- told by the engine thread ----------------------------------------------------------------
 
@@ -364,27 +350,13 @@ class LocalCompleter:
         return self._confidence.threshold(settings)
 
     def _loaded(self, *, model: str, draft_model: str, layers: dict[str, int], n_ctx: int) -> None:
-        with self._recorder_lock:
-            self._recorder.loaded(model=model, draft_model=draft_model, layers=layers, n_ctx=n_ctx)
+        self._record.loaded(model=model, draft_model=draft_model, layers=layers, n_ctx=n_ctx)
         self._without_model.clear()
         self._confidence.loaded(model)
-
-    def _request_failed(self) -> None:
-        with self._recorder_lock:
-            self._recorder.failed()
-
-    def _spent_in_vain(self, stats: RequestStats) -> None:
-        with self._recorder_lock:
-            self._recorder.spent_in_vain(stats)
-
-    def _went_on(self) -> None:
-        with self._recorder_lock:
-            self._recorder.gone_on()
 
     def _prefetched(
         self, request: CompletionRequest, result: CompletionResult, settings: Settings
     ) -> None:
-        with self._recorder_lock:
-            self._recorder.prefetched(result.stats)
+        self._record.prefetched(result.stats)
         if result.finish_reason != "cancelled":
             self._without_model.take(request, result, settings, prefetched=True)
