@@ -64,7 +64,7 @@ class ServerProcess:
 
     The callbacks run on the event loop: ``on_log`` for window/logMessage, ``on_message`` for
     window/showMessage, ``on_progress`` for work-done progress, ``on_state`` for the
-    speclsp/status notification.
+    $/speclsp/status notification.
     """
 
     def __init__(
@@ -307,7 +307,7 @@ class ServerProcess:
             types.WINDOW_LOG_MESSAGE: heard_log,
             types.WINDOW_SHOW_MESSAGE: heard_message,
             types.PROGRESS: heard_progress,
-            "speclsp/status": heard_status,
+            "$/speclsp/status": heard_status,
             types.WINDOW_WORK_DONE_PROGRESS_CREATE: create_progress,
             types.WORKSPACE_CONFIGURATION: configuration,
         }

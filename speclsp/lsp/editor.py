@@ -66,7 +66,7 @@ class Editor:
 
     def status(self, state: EngineState, message: str) -> None:
         """Tell editors that show it what the engine is doing."""
-        self._notify("speclsp/status", {"state": state, "message": message})
+        self._notify("$/speclsp/status", {"state": state, "message": message})
 
     def progress(self, token: str, value: Any) -> None:
         """Send one step of work-done progress."""

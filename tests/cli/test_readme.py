@@ -62,9 +62,9 @@ def test_every_command_has_its_row(words: str) -> None:
 
 def test_what_the_server_knows_beyond_lsp_is_told() -> None:
     own = (*execute_command.COMMANDS, did_show.DID_SHOW, did_show.DID_PARTIALLY_ACCEPT, STATISTICS)
-    for name in (*own, "speclsp/status"):
+    for name in (*own, "$/speclsp/status"):
         assert f"| `{name}` |" in README
-    (status,) = [line for line in README.splitlines() if line.startswith("| `speclsp/status`")]
+    (status,) = [line for line in README.splitlines() if line.startswith("| `$/speclsp/status`")]
     assert all(f"`{state}`" in status for state in get_args(EngineState))
 
 

@@ -113,8 +113,8 @@ async def test_problem_is_shown_once_with_its_remedy(wire: LspWire) -> None:
 
 async def test_state_is_told(wire: LspWire) -> None:
     wire.completer.emit(StateChanged(state="unloaded", message="idle"))
-    await wire.until(lambda: wire.params_of("speclsp/status"))
-    assert wire.params_of("speclsp/status") == [{"state": "unloaded", "message": "idle"}]
+    await wire.until(lambda: wire.params_of("$/speclsp/status"))
+    assert wire.params_of("$/speclsp/status") == [{"state": "unloaded", "message": "idle"}]
     assert "engine unloaded: idle" in wire.logged
 
 

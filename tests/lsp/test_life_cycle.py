@@ -167,7 +167,7 @@ async def test_completer_that_cannot_be_made_is_reported_once(
     assert await wire.ask("workspace/executeCommand", {"command": "speclsp.reindex"}) is None
     assert len(wire.shown) == 1
     assert "There is no model at /x.gguf. Set model." in wire.shown[0]
-    assert wire.params_of("speclsp/status")[-1]["state"] == "failed"
+    assert wire.params_of("$/speclsp/status")[-1]["state"] == "failed"
     assert await wire.ask("shutdown") is None
 
 

@@ -120,7 +120,7 @@ export class Client implements vscode.Disposable {
     client.onDidChangeState(({ newState }) => {
       if (client === this.client && newState === State.Stopped) this.died();
     });
-    client.onNotification("speclsp/status", (said: { state: EngineState; message: string }) => {
+    client.onNotification("$/speclsp/status", (said: { state: EngineState; message: string }) => {
       if (client === this.client) this.update(said);
     });
     client.start().then(

@@ -234,7 +234,7 @@ local function client_config(cmd)
     settings = { speclsp = settings },
     init_options = settings,
     handlers = {
-      ['speclsp/status'] = function(_, params)
+      ['$/speclsp/status'] = function(_, params)
         M.status.state, M.status.message = params.state, params.message or ''
         changed()
       end,
