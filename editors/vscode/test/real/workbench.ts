@@ -20,6 +20,7 @@ const USER_SETTINGS = {
   "speclsp.server.path": SERVER,
   // What is shown must not depend on how fast the machine is or what was turned down before.
   "speclsp.minConfidence": 0,
+  "speclsp.nContext": 0,
   "speclsp.deadlineMs": 30_000,
   "speclsp.logLevel": "debug",
   "editor.inlineSuggest.enabled": true,
