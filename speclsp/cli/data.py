@@ -71,7 +71,7 @@ def data() -> None:
 @data.command("list")
 def list_data() -> None:
     """Show what is kept, where, and how much, for each workspace folder."""
-    console = Console()
+    console = Console(markup=False)
     with _stores() as stores:
         token_uses = stores.tokens.uses() if stores.tokens else []
         accepted_uses = stores.accepted.uses() if stores.accepted else []

@@ -44,7 +44,7 @@ def explain(place: str, project: Path | None, *, as_json: bool, **options: Any) 
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(explanation), indent=2))
     else:
-        _print(Console(highlight=False), place, explanation)
+        _print(Console(highlight=False, markup=False), place, explanation)
 
 
 def _split_at(place: str) -> tuple[Path, str, str]:
@@ -124,9 +124,10 @@ def _print(console: Console, place: str, explained: PromptExplanation) -> None:
         f"layout {explained.layout}, family {explained.family}.",
         soft_wrap=True,
     )
+    held_back = repr(explained.held_back) if explained.held_back else "nothing"
     console.print(
         f"The middle begins at line {explained.anchor_line}, column {explained.anchor_column}; "
-        f"held back for the model to say again: {explained.held_back!r}.",
+        f"held back for the model to say again: {held_back}.",
         soft_wrap=True,
     )
     if explained.reuse is not None:

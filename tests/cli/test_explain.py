@@ -155,3 +155,12 @@ def test_the_start_of_an_empty_file(project: Path) -> None:
     said = json.loads(explain(f"{project / 'empty.py'}:1:1", "--json").stdout)
     assert said["reuse"] is None
     assert [window["n_tokens"] for window in said["windows"]] == [0, 0, 0]
+
+
+def test_names_with_brackets_are_printed_as_they_are(project: Path) -> None:
+    write(project / "pages" / "[bold].py", "from models import Box\n\nx = Box([/red\n")
+    for column, held_back in (("1", "nothing"), ("10", "'(['")):
+        result = explain(f"{project}/pages/[bold].py:3:{column}", "--project", str(project))
+        assert result.exit_code == 0, result.output
+        assert result.stdout.startswith(f"{project}/pages/[bold].py:3:{column}: ")
+        assert f"say again: {held_back}." in result.stdout
