@@ -50,6 +50,7 @@ def before_secret(text: str, before: str, path: str) -> str:
             if text.endswith(PLACEHOLDER[:n_chars]):
                 end = len(text) - n_chars
                 break
+    before = before[-_REACH:]
     spans = _all_secrets(before + text, kind_of(path))
     starts = [max(0, span.start - len(before)) for span in spans if span.end > len(before)]
     return text[: min([end, *starts])]

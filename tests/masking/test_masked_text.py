@@ -7,7 +7,7 @@ import random
 import pytest
 from planted_secrets import planted_secrets
 
-from speclsp.masking.masked_text import PLACEHOLDER, MaskedText, masked
+from speclsp.masking.masked_text import PLACEHOLDER, MaskedText, before_secret, masked
 
 HARMLESS = """
 token = lexer.next_token()
@@ -139,6 +139,25 @@ def test_a_secret_that_grows_in_a_long_line_is_masked_to_its_end() -> None:
     assert text.text == f"{filler}password= '{PLACEHOLDER}'{filler}"
     text.update(f"{filler}pasword= '{value[:9_000]}x{value[9_000:]}'{filler}")
     assert PLACEHOLDER not in text.text
+
+
+def test_a_completion_in_a_long_line_is_searched_with_what_is_near(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from speclsp.masking import masked_text
+
+    seen: list[int] = []
+    real = masked_text.secrets_in_lines
+
+    def counting(text: str, kind: str):
+        seen.append(len(text))
+        return real(text, kind)
+
+    monkeypatch.setattr(masked_text, "secrets_in_lines", counting)
+    before = "f=function(a,b){return a+b};" * 20_000 + "password="
+    assert before_secret("'hunter22';g()", before, "a.js") == "'"
+    assert before_secret("load();g()", before, "a.js") == "load();g()"
+    assert max(seen) < 10_000
 
 
 def test_a_keystroke_in_a_long_line_looks_at_what_is_near(
