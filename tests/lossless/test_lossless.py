@@ -29,6 +29,7 @@ from speclsp.decoding.sampling import (
 )
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.drafting.calibration import Calibration
+from speclsp.drafting.chain import DrafterChain
 from speclsp.drafting.merger import DraftMerger, MergeMode
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import DraftContext, Drafter
@@ -187,15 +188,21 @@ MERGED: dict[str, MergeMode] = {
     "merged-tree": "tree",
     "merged-auto": "auto",
 }
-DRAFTERS = ("oracle", "random", "adversarial", "empty", "draft", *TREES, *MERGED, *LOOKUPS)
-EVERY_THIRD = {*TREES, *MERGED, "ngram-cache", "suffix"}
+WITH_DRAFT_MODEL = ("first", "merged-tree-with-draft")
+"""llama.cpp's precedence, and one tree of all that drafts."""
+DRAFTERS = (
+    "oracle", "random", "adversarial", "empty", "draft", *TREES, *MERGED, *WITH_DRAFT_MODEL,
+    *LOOKUPS,
+)  # fmt: skip
+WITH_TREES = {*TREES, *MERGED, *WITH_DRAFT_MODEL}
+EVERY_THIRD = {*WITH_TREES, "ngram-cache", "suffix"}
 """What runs on a third of the prompts: the way through the loop is the others' or a tree's."""
 
 
-def merger(mode: MergeMode) -> DraftMerger:
+def merger(mode: MergeMode, *more: Drafter) -> DraftMerger:
     """What the completer makes by default, with a second drafter to merge."""
     settings = Settings(max_draft=7)
-    drafters = [load_drafter(name, settings) for name in ("suffix", "ngram-cache")]
+    drafters = [*(load_drafter(name, settings) for name in ("suffix", "ngram-cache")), *more]
     return DraftMerger(
         drafters, Calibration(), mode=mode, p_split=settings.p_split, n_max=settings.max_draft
     )
@@ -230,6 +237,10 @@ def outcomes(
     for name, mode in MERGED.items():
         merged = merger(mode)
         makers[name] = lambda rest, merged=merged: merged
+    first = DrafterChain([load_drafter("ngram-mod", LOOKUPS["ngram-mod"]), draft_model])
+    makers["first"] = lambda rest: first
+    with_draft = merger("tree", draft_model)
+    makers["merged-tree-with-draft"] = lambda rest: with_draft
     assert set(makers) == set(DRAFTERS)
     outcomes = {name: Outcome() for name in DRAFTERS}
     for place, reference in enumerate(references):
@@ -261,7 +272,11 @@ def test_speculation_gives_the_targets_own_tokens(
         )
     assert (outcome.n_drafted > 0) == (name != "empty")
     assert outcome.not_nearly_even == []
-    most = MOST_TOLERATED_BEHIND_TREES if name in {*TREES, *MERGED} else MOST_TOLERATED
+    most = (
+        MOST_TOLERATED_BEHIND_TREES
+        if name in {*TREES, *MERGED, *WITH_DRAFT_MODEL}
+        else MOST_TOLERATED
+    )
     assert outcome.n_mismatches <= most[quantisation] * outcome.n_tokens
 
 
