@@ -9,7 +9,7 @@ from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
 from speclsp.drafting.ngram_cache import StatisticsDrafter
 from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.registry import load_drafters
+from speclsp.drafting.registry import DRAFT_MODEL, drafter_names, load_drafters
 from speclsp.engine.models import Weights, Words
 from speclsp.errors import StoreError
 from speclsp.index_store.calibration_store import CalibrationStore
@@ -43,6 +43,11 @@ class Proposing:
         for problem in problems:
             self._events.problem(problem.message, problem.remedy)
         if not drafters:
+            if drafter_names(settings.drafters) == (DRAFT_MODEL,):
+                self._events.problem(
+                    "nothing drafts: `drafters` names a draft model only, and none is loaded.",
+                    "Set `spec_draft_model`, or add a drafter that needs no model, as `suffix`.",
+                )
             return None
         if settings.mode == "first":
             return DrafterChain(drafters)

@@ -60,6 +60,17 @@ def draft_once(proposing: Proposing, fingerprint: str = "bytes") -> None:
     assert proposing.completed()
 
 
+@pytest.mark.parametrize(
+    ("drafters", "n_told"), [("draft", 1), ("draft-simple", 1), ("none", 0), ("", 0)]
+)
+def test_a_draft_model_that_nobody_set(events: EventQueue, drafters: str, n_told: int) -> None:
+    proposing = Proposing(events, persist=False)
+    assert proposing.make(Settings(drafters=drafters), *loaded()) is None
+    messages = heard(events)
+    assert len(messages) == n_told
+    assert all("names a draft model only, and none is loaded" in text for text in messages)
+
+
 @pytest.mark.parametrize("mode", ["auto", "tree", "chain"])
 def test_drafters_are_merged(events: EventQueue, mode: str) -> None:
     proposer = Proposing(events, persist=False).make(
