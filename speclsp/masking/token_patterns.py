@@ -110,12 +110,14 @@ TOKEN_PATTERNS: Final = (
         "password= passwd= pwd= token= secret= apikey= api_key= access_key= sig= signature= key=",
         r"(?<=[?&;])(?i:password|passwd|pwd|(?:access_?|auth_?|refresh_?|sas_?)?token|(?:client_?)?"
         r"secret|api_?key|access_?key|account_?key|shared_?access_?key|signature|sig)="
+        r"(?![A-Za-z_$][\w.$]*\()"
         r"([^\s&;\"'`<>{}$%]{4,}(?:%[0-9A-Fa-f]{2}[^\s&;\"'`<>{}$%]*)*)",
     ),
     _row(
         "password in a connection string",
         "password= pwd= accountkey= sharedaccesskey=",
-        r"(?i:password|pwd|accountkey|sharedaccesskey)\s?=\s?([^;\s\"'`]+)(?=;|\"|'|`)",
+        r"(?i:password|pwd|accountkey|sharedaccesskey)\s?=\s?(?![A-Za-z_$][\w.$]*\()"
+        r"([^;\s\"'`]+)(?=;|\"|'|`)",
     ),
     _row(
         "authorization header",

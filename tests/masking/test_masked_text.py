@@ -28,6 +28,9 @@ Wait for the "password:" prompt, and then "send" it.
 DATABASE_URL = "postgresql://localhost:5432/app"
 url = f"https://{user}:{password}@{host}/"
 api_key = settings.api_key
+var pwd=process.cwd();
+password=load();
+};password=load();g()
 API_KEY: ${{ secrets.API_KEY }}
 secret: ${SECRET}
 "integrity": "sha512-oB9p6hTqQ5yKkAbTLvAuWcSCoJkOfUUVXr0KZuzJqR9NQjWDn5Bv8Tqk3NtRzLQ6vNsuDTmcb==",
