@@ -101,6 +101,11 @@ def has_open_bracket(text: str) -> bool:
     return bool(_scan(text, "").wanted)
 
 
+def bracket_marks(text: str) -> list[tuple[str, int]]:
+    """Return the brackets of ``text`` outside strings, each with its place, by their looks."""
+    return _brackets(text, "")
+
+
 def _scan(text: str, quote: str) -> _Scan:
     """Pair the brackets of ``text``, which starts inside a string where ``quote`` is not empty."""
     closers: list[tuple[str, int]] = []

@@ -54,7 +54,7 @@ class TextNesting:
     def at_end_of(self, text: str) -> Nesting:
         """Return the nesting at the end of ``text``, which begins at the cursor (LF line ends)."""
         nesting = self._of_code(text)
-        if nesting == AT_CURSOR or not self._stands_in_prose():
+        if nesting == AT_CURSOR or not self.stands_in_prose():
             return nesting
         return AT_CURSOR
 
@@ -66,7 +66,7 @@ class TextNesting:
         n_closed, is_open = unpaired_brackets(text)
         return Nesting(n_closed, is_open)
 
-    def _stands_in_prose(self) -> bool:
+    def stands_in_prose(self) -> bool:
         """Whether the cursor stands in a comment or a long string, whose end is yet to be written.
 
         No grammar sees that: it takes what it cannot finish for code.

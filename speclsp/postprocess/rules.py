@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -23,6 +24,11 @@ N_NEXT_LINES: Final = 8
 _N_CODE_CHARS: Final = 8000
 """Most characters before the cursor that are parsed: about a millisecond's worth."""
 
+_CODE_START: Final = re.compile(
+    r"\n(?=[@A-Za-z_]|[ \t]+(?:\w+ )*(?:class|def|fn|func|function) \w+ ?[(<:{])"
+)
+"""Lines at the margin and those that begin a definition: hardly inside a string or a comment."""
+
 _N_SCANNED_CHARS: Final = 4000
 """Most characters of a line, and of the text after the cursor, that the rules look at."""
 
@@ -42,6 +48,8 @@ class StopRules:
     """The next lines that are not blank, without white space at their ends."""
     code_before: str
     """The text before the cursor, from a line's start on, with LF line ends."""
+    code_after: str
+    """The lines after the cursor's, near enough to be parsed, with LF line ends."""
     newline: str
     indent: IndentStyle
 
@@ -65,6 +73,7 @@ def stop_rules(settings: Settings, request: CompletionRequest) -> StopRules:
         line_after=line_after,
         next_lines=tuple([line.rstrip() for line in following if line.strip()][:N_NEXT_LINES]),
         code_before=_code_before(before),
+        code_after="".join("\n" + line for line in following),
         newline=newline_of(before, after),
         indent=indent_style_of(before, after),
     )
@@ -72,7 +81,11 @@ def stop_rules(settings: Settings, request: CompletionRequest) -> StopRules:
 
 def _code_before(before: str) -> str:
     window = before[-_N_CODE_CHARS:].replace("\r\n", "\n").replace("\r", "\n")
-    return window if len(before) <= _N_CODE_CHARS else window[window.find("\n") + 1 :]
+    if len(before) <= _N_CODE_CHARS:
+        return window
+    # Begun inside a string, everything would be read inside out.
+    code_start = _CODE_START.search(window, 0, len(window) // 2)
+    return window[(code_start.start() if code_start else window.find("\n")) + 1 :]
 
 
 def _extent(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from speclsp.fim.protocol import Vocabulary
+from speclsp.postprocess.balance import balanced
 from speclsp.postprocess.brackets import (
     has_open_bracket,
     n_before_foreign_closer,
@@ -17,7 +18,7 @@ from speclsp.postprocess.languages import leads_to_definition
 from speclsp.postprocess.nesting import TextNesting
 from speclsp.postprocess.repetition import first_loop, repeated_lines
 from speclsp.postprocess.rules import StopRules
-from speclsp.postprocess.trim import has_only_closers, is_same_line, trimmed
+from speclsp.postprocess.trim import has_only_closers, is_same_line
 
 StopReason = Literal[
     "end", "bytes", "lines", "blank", "dedent", "block", "sibling", "suffix", "string", "loop"
@@ -98,7 +99,7 @@ class CompletionText:
         elif "\n" in raw[len(raw.rstrip()) :]:
             # The blank lines led over to what the rule has cut.
             raw = raw.rstrip()
-        trim = trimmed(self._without_foreign_closers(raw), self._rules)
+        trim = balanced(self._without_foreign_closers(raw), self._rules, self._text_nesting)
         return CompletedText(trim.text, trim.n_replaced, self._stopped_by)
 
     @property

@@ -45,6 +45,7 @@ _DEFINITION: Final = re.compile(
 
 
 _STRING_MARKS: Final = frozenset(("string_start", "string_end"))
+_STRING_PREFIX: Final = b"bBfFrRtTuU"
 _N_TRIPLE: Final = 3
 """Quotes around a string of several lines."""
 
@@ -59,6 +60,17 @@ class TextLeaf:
     """Whether what it is the last part of began before the text."""
     ends_definition: bool
     """Whether it is the end of a function, a class or the like that began with the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyntaxMark:
+    """A bracket, or a string's beginning or end, of code that may have errors."""
+
+    kind: str
+    """As the grammar calls it."""
+    index: int
+    """Of its first character (code point)."""
+    line_idx: int
 
 
 class SyntaxText:
@@ -112,6 +124,28 @@ def syntax_text(language_id: str, before: str) -> SyntaxText | None:
     from tree_sitter import Parser  # noqa: PLC0415 (see _language)
 
     return SyntaxText(Parser(language), before)
+
+
+def syntax_marks(language_id: str, code: str, kinds: frozenset[str]) -> list[SyntaxMark] | None:
+    """The leaves of ``code`` that are of one of ``kinds``, in its order.
+
+    None for a language that has no grammar here.
+    """
+    language = _language(language_id)
+    if language is None:
+        return None
+    from tree_sitter import Parser  # noqa: PLC0415 (see _language)
+
+    data = code.encode("utf-8", "replace")
+    marks: list[SyntaxMark] = []
+    n_bytes = n_chars = 0
+    for node in _nodes_behind(Parser(language).parse(data).walk(), -1):
+        kind = _kind(node)
+        if kind in kinds and not node.is_missing:
+            n_chars += len(data[n_bytes : node.start_byte].decode("utf-8", "replace"))
+            n_bytes = node.start_byte
+            marks.append(SyntaxMark(kind, n_chars, node.start_point[0]))
+    return marks
 
 
 def load_grammar(language_id: str) -> bool:
@@ -169,8 +203,9 @@ def _leaf(node: Node, start: int) -> TextLeaf:
 
 
 def _kind(node: Node) -> str:
-    if node.type in _STRING_MARKS and node.end_byte - node.start_byte < _N_TRIPLE:
-        return (node.text or b"")[-1:].decode("ascii", "ignore")
+    if node.type in _STRING_MARKS:
+        quotes = (node.text or b"").lstrip(_STRING_PREFIX).decode("ascii", "ignore")
+        return quotes if len(quotes) < _N_TRIPLE else node.type
     return node.type
 
 

@@ -67,6 +67,7 @@ def test_what_stands_around_the_cursor(rules_at):
         line_after=")  ",
         next_lines=("\t\tz", "\tw"),
         code_before="a\n\tif x:\n\t\ty = ",
+        code_after="\n\n\t\tz  \n\tw\n",
         newline="\r\n",
         indent=IndentStyle("tabs", 4),
     )
@@ -77,3 +78,15 @@ def test_huge_lines_are_looked_at_in_part(rules_at):
     assert len(rules.line_before) == 4000
     assert len(rules.line_after) == 4000
     assert rules.next_lines == ()
+
+
+def test_the_code_before_begins_outside_of_strings_where_it_is_cut(rules_at):
+    method = (
+        '    def f{0}(self) -> None:\n        """A.\n\n        More, and (again.\n        """\n\n'
+    )
+    methods = "".join(method.format(i) for i in range(200))
+    rules = rules_at(f"class A:\n{methods}    x = ▮\n")
+    assert rules.code_before.startswith("    def f")
+    assert 4000 < len(rules.code_before) <= 8000
+    # Nothing begins anywhere: the first whole line has to do.
+    assert rules_at("  x = 1\n" * 2000 + "▮").code_before.startswith("  x = 1\n")

@@ -367,7 +367,7 @@ def test_max_lines_of_a_block_count_its_own_lines(complete):
         # Cut off by n_predict or the deadline: what is finished so far.
         ("def f():▮\n", "\n    return 1\n    x = so", "\n    return 1\n    x = so"),
         ("def f():▮\n", "\n    x = 1\n    return g(x, y", "\n    x = 1"),
-        ("x = ▮\n", "g(x, y", "g(x, y"),
+        ("x = ▮\n", "g(x, y", "g"),
         ("def f():\n    ▮\n", "return 1\nd", "return 1"),
         ("def f():\n    ▮\n    return x\n", "x = 1\n    return x", "x = 1"),
         ("def f():\n    ▮\n", "", ""),
