@@ -1,8 +1,8 @@
-"""A llama.cpp context behind the decoding loop's target protocol."""
+"""A llama.cpp context and what its KV cache holds, behind the decoding loop's target protocol."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,17 +13,11 @@ from speclsp.decoding.protocol import Logits
 from speclsp.engine.kv_states import KvState
 from speclsp.engine.llama.batch import DecodeBatch
 from speclsp.engine.llama.branches import TEXT, BranchedCache
-from speclsp.engine.llama.interrupt import DecodeInterrupt
 from speclsp.engine.llama.model import LlamaModel
-from speclsp.engine.llama.native_context import MAX_OUTPUTS, NativeContext
+from speclsp.engine.llama.open_context import OpenContext
 from speclsp.engine.params import ContextParams
 from speclsp.engine.tree_branches import TreeBranches, check_path, tree_branches
-from speclsp.errors import (
-    DecodeError,
-    DecodeInterruptedError,
-    EngineUnavailableError,
-    ModelLoadError,
-)
+from speclsp.errors import DecodeError, DecodeInterruptedError
 
 _SUCCESS, _ABORTED = 0, 2
 
@@ -45,68 +39,25 @@ class _Fork:
     n_tokens: int = 0
 
 
-class LlamaTarget:
+class LlamaTarget(OpenContext):
     """Implements :class:`speclsp.decoding.protocol.Target`; belongs to one thread.
 
-    Owns its context and its model.  ``cached`` and llama.cpp's KV cache always agree, but for a
+    ``cached`` and llama.cpp's KV cache always agree, but for a
     tree that :meth:`decode_tree` hung on it.
     """
 
     def __init__(self, model: LlamaModel, params: ContextParams) -> None:
         """Make a context.  Raises :class:`ModelLoadError` where llama.cpp cannot."""
-        self._model = model
-        self._n_vocab = model.n_vocab
-        n_ctx = min(params.n_ctx or model.n_ctx_train, model.n_ctx_train)
-        self._native = NativeContext(model, params, n_ctx)
-        context = self._native.pointer
-        memory = llama.llama_get_memory(context)
-        if not memory:
-            self._native.close()
-            raise ModelLoadError(
-                f"The model ({model.description}) keeps no context: it does not generate text.",
-                remedy="Take a decoder-only code model with fill-in-the-middle tokens.",
-            )
-        # llama.cpp rounds the context up; positions beyond the trained context stay unused.
-        self._n_ctx = min(n_ctx, int(llama.llama_n_ctx(context)))
-        self._n_batch = min(int(llama.llama_n_batch(context)), self._n_ctx)
-        self._n_ubatch = min(int(llama.llama_n_ubatch(context)), self._n_batch)
-        self._n_outputs = min(MAX_OUTPUTS, self._n_batch)
-        self._interrupt = DecodeInterrupt()
-        self._interrupt.install(context)
+        super().__init__(model, params)
         self._cached: list[int] = []
         self._n_evaluated = 0
         self._supports_rollback = True
-        n_branches = int(llama.llama_n_seq_max(context))
-        self._cache = BranchedCache(memory, n_branches)
+        n_branches = int(llama.llama_n_seq_max(self._native.pointer))
+        self._cache = BranchedCache(self._memory, n_branches)
         self._n_branches = n_branches
         self._tree: _Tree | None = None
         self._forks: list[_Fork] = []
         self._batch = DecodeBatch(self._n_batch, self._n_ctx, n_branches)
-
-    @property
-    def n_ctx(self) -> int:
-        """Positions that the KV cache holds, the model's trained context at most."""
-        return self._n_ctx
-
-    @property
-    def n_ctx_train(self) -> int:
-        """Positions that the model was trained on."""
-        return self._model.n_ctx_train
-
-    @property
-    def n_batch(self) -> int:
-        """Most tokens of one decode call."""
-        return self._n_batch
-
-    @property
-    def n_ubatch(self) -> int:
-        """Tokens that the backend computes at once."""
-        return self._n_ubatch
-
-    @property
-    def n_vocab(self) -> int:
-        """Size of the vocabulary."""
-        return self._n_vocab
 
     @property
     def cached(self) -> Sequence[int]:
@@ -117,11 +68,6 @@ class LlamaTarget:
     def n_evaluated(self) -> int:
         """Tokens that were decoded since the start, for statistics and tests."""
         return self._n_evaluated
-
-    @property
-    def ns_native(self) -> int:
-        """Nanoseconds inside llama.cpp's decode and the wait for its logits since the start."""
-        return self._native.ns_native
 
     @property
     def supports_rollback(self) -> bool:
@@ -143,30 +89,6 @@ class LlamaTarget:
     def supports_trees(self) -> bool:
         """Whether :meth:`decode_tree` can be called.  Known after :meth:`warm_up`."""
         return self._n_branches > 1
-
-    @property
-    def layers(self) -> dict[str, int]:
-        """Layers per device name; the output layer counts as one."""
-        return dict(self._model.layers)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all weights."""
-        return self._model.size
-
-    @property
-    def description(self) -> str:
-        """llama.cpp's words for the model, for example ``qwen2 1.5B Q8_0``."""
-        return self._model.description
-
-    def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
-        """Stop a running decode as soon as ``predicate`` is true; None for never.
-
-        It is asked on another thread every few milliseconds.  Works on the CPU; on a GPU a decode
-        runs to its end.  The decode then raises :class:`DecodeInterruptedError`, and so does each
-        further one until this is called again.
-        """
-        self._interrupt.watch(predicate)
 
     def warm_up(self) -> None:
         """Decode two tokens and take one back, so that the first request is as fast as the rest.
@@ -354,9 +276,7 @@ class LlamaTarget:
 
     def close(self) -> None:
         """Free the context and the weights; again changes nothing."""
-        self._interrupt.close()
-        self._native.close()
-        self._model.close()
+        super().close()
         self._cached.clear()
 
     def _run(self, batch: Any, n_tokens: int) -> None:
@@ -431,7 +351,3 @@ class LlamaTarget:
         self._tree = None
         self._forks = []
         self._cached.clear()
-
-    def _check_open(self) -> None:
-        if not self._native.is_open:
-            raise EngineUnavailableError("The model was closed.")

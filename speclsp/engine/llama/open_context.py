@@ -1,0 +1,103 @@
+"""A llama.cpp context with its model, from opening to closing: sizes, description, interrupts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llama_cpp import llama_cpp as llama
+
+from speclsp.engine.llama.interrupt import DecodeInterrupt
+from speclsp.engine.llama.model import LlamaModel
+from speclsp.engine.llama.native_context import MAX_OUTPUTS, NativeContext
+from speclsp.engine.params import ContextParams
+from speclsp.errors import EngineUnavailableError, ModelLoadError
+
+
+class OpenContext:
+    """Owns its context and its model; belongs to one thread."""
+
+    def __init__(self, model: LlamaModel, params: ContextParams) -> None:
+        """Make a context.  Raises :class:`ModelLoadError` where llama.cpp cannot."""
+        self._model = model
+        self._n_vocab = model.n_vocab
+        n_ctx = min(params.n_ctx or model.n_ctx_train, model.n_ctx_train)
+        self._native = NativeContext(model, params, n_ctx)
+        context = self._native.pointer
+        self._memory = llama.llama_get_memory(context)
+        if not self._memory:
+            self._native.close()
+            raise ModelLoadError(
+                f"The model ({model.description}) keeps no context: it does not generate text.",
+                remedy="Take a decoder-only code model with fill-in-the-middle tokens.",
+            )
+        # llama.cpp rounds the context up; positions beyond the trained context stay unused.
+        self._n_ctx = min(n_ctx, int(llama.llama_n_ctx(context)))
+        self._n_batch = min(int(llama.llama_n_batch(context)), self._n_ctx)
+        self._n_ubatch = min(int(llama.llama_n_ubatch(context)), self._n_batch)
+        self._n_outputs = min(MAX_OUTPUTS, self._n_batch)
+        self._interrupt = DecodeInterrupt()
+        self._interrupt.install(context)
+
+    @property
+    def n_ctx(self) -> int:
+        """Positions that the KV cache holds, the model's trained context at most."""
+        return self._n_ctx
+
+    @property
+    def n_ctx_train(self) -> int:
+        """Positions that the model was trained on."""
+        return self._model.n_ctx_train
+
+    @property
+    def n_batch(self) -> int:
+        """Most tokens of one decode call."""
+        return self._n_batch
+
+    @property
+    def n_ubatch(self) -> int:
+        """Tokens that the backend computes at once."""
+        return self._n_ubatch
+
+    @property
+    def n_vocab(self) -> int:
+        """Size of the vocabulary."""
+        return self._n_vocab
+
+    @property
+    def ns_native(self) -> int:
+        """Nanoseconds inside llama.cpp's decode and the wait for its logits since the start."""
+        return self._native.ns_native
+
+    @property
+    def layers(self) -> dict[str, int]:
+        """Layers per device name; the output layer counts as one."""
+        return dict(self._model.layers)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all weights."""
+        return self._model.size
+
+    @property
+    def description(self) -> str:
+        """llama.cpp's words for the model, for example ``qwen2 1.5B Q8_0``."""
+        return self._model.description
+
+    def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
+        """Stop a running decode as soon as ``predicate`` is true; None for never.
+
+        It is asked on another thread every few milliseconds.  Works on the CPU; on a GPU a decode
+        runs to its end.  The decode then raises :class:`DecodeInterruptedError`, and so does each
+        further one until this is called again.
+        """
+        self._interrupt.watch(predicate)
+
+    def close(self) -> None:
+        """Free the context and the weights; again changes nothing."""
+        self._interrupt.close()
+        self._native.close()
+        self._model.close()
+
+    def _check_open(self) -> None:
+        if not self._native.is_open:
+            raise EngineUnavailableError("The model was closed.")
