@@ -19,7 +19,7 @@ class OutputFile(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path.  Raises BadParameter."""
-        path = super().convert(value, param, ctx)
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
         folder = path.parent
         if not folder.is_dir():
             self.fail(f"Folder {str(folder)!r} does not exist.", param, ctx)
