@@ -49,6 +49,8 @@ export class Client implements vscode.Disposable {
   private readonly partial = new PartialAcceptances<vscode.InlineCompletionItem>();
   private readonly listeners: vscode.Disposable[];
   private restarting: NodeJS.Timeout | undefined;
+  /** Ends when the client has started, or has failed to; it never rejects. */
+  private started: Promise<void> = Promise.resolve();
   /** Stops and starts one after the other. */
   private turn: Promise<void> = Promise.resolve();
 
@@ -61,7 +63,10 @@ export class Client implements vscode.Disposable {
         this.documentChanged(event);
       }),
       vscode.workspace.onDidChangeConfiguration((event) => {
-        if (event.affectsConfiguration("speclsp.server")) void this.restart();
+        const changed = ["path", "arguments"].some((name) =>
+          event.affectsConfiguration(`speclsp.server.${name}`),
+        );
+        if (changed) void this.restart();
       }),
       vscode.workspace.onDidGrantWorkspaceTrust(() => void this.restart()),
     ];
@@ -123,7 +128,7 @@ export class Client implements vscode.Disposable {
     client.onNotification("$/speclsp/status", (said: { state: EngineState; message: string }) => {
       if (client === this.client) this.update(said);
     });
-    client.start().then(
+    this.started = client.start().then(
       () => {
         if (client === this.client && this.current.state === "starting") {
           this.update({ state: "loading" });
@@ -306,13 +311,14 @@ export class Client implements vscode.Disposable {
     const client = this.client;
     this.client = undefined;
     if (client === undefined) return;
-    const child = client.serverProcess;
+    // A client that is still starting cannot be stopped, and would register its commands later.
+    const tooLong = setTimeout(() => client.serverProcess?.kill(), STOP_WITHIN_MS);
+    await this.started;
+    clearTimeout(tooLong);
     try {
       await client.dispose(STOP_WITHIN_MS); // it stops the server first
     } catch (error) {
-      // It had not answered `initialize`, or does not answer any more.
       this.log.warn(`the server did not stop cleanly: ${String(error)}`);
-      child?.kill();
     }
     this.update({ state: "stopped", message: "", nWaiting: 0 });
   }

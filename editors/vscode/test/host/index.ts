@@ -230,7 +230,6 @@ export async function run(): Promise<void> {
       const said = error instanceof Error ? (error.stack ?? error.message) : String(error);
       report.push(`not ok ${name}\n${said}`);
     }
-    console.log(report.at(-1));
   }
   writeFileSync(join(folder(), ".results", "report.txt"), report.join("\n"));
 }

@@ -25,7 +25,12 @@ export class Editor {
     const page = await workbench.page(`${kind}=${place}`, [["openFile", workbench.remote(file)]]);
     const editor = new Editor(workbench, page);
     await page.locator(".monaco-editor .view-lines").first().waitFor({ timeout: TIMEOUT_MS });
-    await editor.untilStatus(/speclsp: ready/);
+    try {
+      await editor.untilStatus(/speclsp: ready/);
+    } catch (error) {
+      await editor.picture("failed: opening");
+      throw new Error(`the status item says: ${await editor.spokenStatus()}`, { cause: error });
+    }
     return editor;
   }
 

@@ -12,7 +12,10 @@ async function runInHost(
   options: Options,
   files: (folder: string) => Record<string, string>,
 ): Promise<string> {
-  const workbench = await Workbench.start(options);
+  const workbench = await Workbench.start({
+    ...options,
+    args: ["--vscode-option", "enable-smoke-test-driver"],
+  });
   try {
     const folder = workbench.folder("project", {});
     workbench.folder("project", files(folder));
@@ -21,6 +24,7 @@ async function runInHost(
       ["extensionDevelopmentPath", workbench.remote(EXTENSION)],
       ["extensionTestsPath", workbench.remote(join(EXTENSION, "dist/test/host/index.js"))],
     ]);
+    // The editor calls both; what the tests say lies in their report.
     await page.exposeFunction("codeAutomationLog", () => undefined);
     await page.exposeFunction("codeAutomationExit", () => undefined);
     try {
