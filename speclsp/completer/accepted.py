@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from speclsp.completer.events import EventQueue
+from speclsp.completer.kept_store import KeptStore
 from speclsp.completer.private_text import may_be_learned
 from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
 from speclsp.engine.models import Words
-from speclsp.errors import StoreError
 from speclsp.index_store.accepted_store import AcceptedStore
 from speclsp.request import CompletionRequest
 from speclsp.settings import Settings
@@ -49,16 +49,16 @@ class AcceptedTexts:
         later: Callable[[str, Callable[[], None]], None],
         count: Callable[[str, str, str], None],
     ) -> None:
-        self._events = events
         self._root_of = root_of
         self._later = later
         self._count = count
         self._settings = settings
-        self._persist = settings.persist
         self._lock = threading.Lock()
         self._in_part: _Taken | None = None
         self._learned: deque[str] = deque(maxlen=MAX_REMEMBERED)
-        self._store: AcceptedStore | None = None
+        self._store = KeptStore(
+            AcceptedStore.open, events, what="accepted completions are", persist=settings.persist
+        )
         self._words: Words | None = None
         self._texts: dict[str, list[str]] = {}
         self._tokens: dict[str, TokenArray] = {}
@@ -127,38 +127,17 @@ class AcceptedTexts:
 
     def close(self) -> None:
         """Close the store; the engine thread has ended."""
-        if self._store is not None:
-            self._store.close()
+        self._store.close()
 
     def _add(self, root: str, path: str, text: str) -> None:
         texts = self._texts.setdefault(root, self._load(root))
         texts.append(text)
         del texts[:-MAX_TEXTS]
         self._tokens.pop(root, None)  # joined again by the next request
-        if self._store is not None:
-            try:
-                self._store.append(root, path, text)
-            except StoreError as error:
-                self._give_up(error)
+        self._store.use(lambda store: store.append(root, path, text), otherwise=None)
 
     def _load(self, root: str) -> list[str]:
-        if not self._persist:
-            return []
-        try:
-            if self._store is None:
-                self._store = AcceptedStore.open(report=self._report)
-            return self._store.recent(root, MAX_TEXTS)
-        except StoreError as error:
-            self._give_up(error)
-            return []
-
-    def _report(self, error: StoreError) -> None:
-        self._events.log("warning", str(error))
-
-    def _give_up(self, error: StoreError) -> None:
-        self._persist = False
-        self._store = None
-        self._events.log("warning", f"accepted completions are not kept: {error}")
+        return self._store.use(lambda store: store.recent(root, MAX_TEXTS), otherwise=[])
 
     def _tokenize(self, text: str) -> TokenArray:
         assert self._words is not None

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from speclsp.completer.events import EventQueue
-from speclsp.errors import StoreError
+from speclsp.completer.kept_store import KeptStore
 from speclsp.index_store.acceptance_store import AcceptanceCount, AcceptanceStore
 from speclsp.postprocess import acceptance
 from speclsp.postprocess.acceptance import AcceptanceModel, bucket_of, counted_chars
@@ -34,8 +34,6 @@ class Confidence:
         later: Callable[[str, Callable[[], None]], None],
         clock: Callable[[], float],
     ) -> None:
-        self._persist = settings.persist
-        self._events = events
         self._later = later
         self._clock = clock
         self._lock = threading.Lock()
@@ -44,7 +42,12 @@ class Confidence:
         self._learned = AcceptanceModel()
         self._unsaved: dict[int, acceptance.Outcomes] = {}
         self._n_unsaved = 0
-        self._store: AcceptanceStore | None = None
+        self._store = KeptStore(
+            AcceptanceStore.open,
+            events,
+            what="how often suggestions are taken is",
+            persist=settings.persist,
+        )
 
     def threshold(self, settings: Settings) -> float:
         """Return the least mean log-probability by these settings."""
@@ -99,9 +102,7 @@ class Confidence:
 
     def close(self) -> None:
         """Close the store; the thread that runs idle work has ended."""
-        if self._store is not None:
-            self._store.close()
-            self._store = None
+        self._store.close()
 
     def _learn(self, mean_logprob: float, n_chars: int) -> None:
         bucket = bucket_of(mean_logprob)
@@ -140,31 +141,8 @@ class Confidence:
             self._learned = AcceptanceModel(learned)
 
     def _add(self, model: str, counts: dict[int, AcceptanceCount]) -> None:
-        if not self._persist or not model or not counts:
-            return
-        try:
-            self._opened().add(model, counts)
-        except StoreError as error:
-            self._give_up(error)
+        if model and counts:
+            self._store.use(lambda store: store.add(model, counts), otherwise=None)
 
     def _load(self, model: str) -> dict[int, AcceptanceCount]:
-        if not self._persist:
-            return {}
-        try:
-            return self._opened().load(model)
-        except StoreError as error:
-            self._give_up(error)
-            return {}
-
-    def _opened(self) -> AcceptanceStore:
-        if self._store is None:
-            self._store = AcceptanceStore.open(report=self._report)
-        return self._store
-
-    def _report(self, error: StoreError) -> None:
-        self._events.log("warning", str(error))
-
-    def _give_up(self, error: StoreError) -> None:
-        self._persist = False
-        self._store = None
-        self._events.log("warning", f"how often suggestions are taken is not kept: {error}")
+        return self._store.use(lambda store: store.load(model), otherwise={})

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from speclsp.completer.events import EventQueue
-from speclsp.errors import StoreError
+from speclsp.completer.kept_store import KeptStore
 from speclsp.fim.protocol import Vocabulary
-from speclsp.index_store.database import BusyError
 from speclsp.index_store.learned_store import MAX_NGRAMS, LearnedStore, Sighting
 from speclsp.ngram_store.learned import LearnedCounts, count_accepted
 
@@ -19,9 +18,9 @@ class LearnedNgrams:
     """Counts by workspace.  Belongs to one thread, but for :meth:`counts`."""
 
     def __init__(self, events: EventQueue, *, persist: bool) -> None:
-        self._events = events
-        self._persist = persist
-        self._store: LearnedStore | None = None
+        self._store = KeptStore(
+            LearnedStore.open, events, what="accepted n-grams are", persist=persist
+        )
         self._vocabulary: Vocabulary | None = None
         self._counts: dict[str, LearnedCounts] = {}
         self._unsaved: list[tuple[str, str, list[Sighting]]] = []
@@ -65,41 +64,21 @@ class LearnedNgrams:
 
     def save(self) -> None:
         """Write what is not on disk yet, as far as it may and can be."""
-        try:
-            while self._unsaved and (store := self._opened()) is not None:
-                store.add(*self._unsaved[0])
-                self._unsaved.pop(0)
-        except BusyError:
-            del self._unsaved[:-MAX_UNSAVED]
-        except StoreError as error:
-            self._give_up(error)
-        if not self._persist:
-            self._unsaved.clear()
+        while self._unsaved:
+            if not self._store.use(self._saved, otherwise=False):
+                break
+            self._unsaved.pop(0)
+        # What is left waits for another process to have written, as far as there is room.
+        del self._unsaved[: -MAX_UNSAVED if self._store.is_kept else None]
 
     def close(self) -> None:
         """Write what is left, and close the store."""
         self.save()
-        if self._store is not None:
-            self._store.close()
-            self._store = None
+        self._store.close()
+
+    def _saved(self, store: LearnedStore) -> bool:
+        store.add(*self._unsaved[0])
+        return True
 
     def _kept(self, root: str, fingerprint: str) -> list[Sighting]:
-        try:
-            store = self._opened()
-            return [] if store is None else store.load(root, fingerprint)
-        except StoreError as error:
-            self._give_up(error)
-            return []
-
-    def _opened(self) -> LearnedStore | None:
-        if self._store is None and self._persist:
-            self._store = LearnedStore.open(report=self._report)
-        return self._store
-
-    def _report(self, error: StoreError) -> None:
-        self._events.log("warning", str(error))
-
-    def _give_up(self, error: StoreError) -> None:
-        self._persist = False
-        self._store = None
-        self._events.log("warning", f"accepted n-grams are not kept: {error}")
+        return self._store.use(lambda store: store.load(root, fingerprint), otherwise=[])

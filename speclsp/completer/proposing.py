@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from speclsp.completer.events import EventQueue
+from speclsp.completer.kept_store import KeptStore
 from speclsp.drafting.calibration import Calibration
 from speclsp.drafting.chain import DrafterChain
 from speclsp.drafting.merger import DraftMerger
@@ -11,7 +12,6 @@ from speclsp.drafting.ngram_cache import StatisticsDrafter
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.registry import DRAFT_MODEL, drafter_names, load_drafters
 from speclsp.engine.models import Weights, Words
-from speclsp.errors import StoreError
 from speclsp.index_store.calibration_store import CalibrationStore
 from speclsp.settings import Settings
 
@@ -24,8 +24,9 @@ class Proposing:
 
     def __init__(self, events: EventQueue, *, persist: bool) -> None:
         self._events = events
-        self._persist = persist
-        self._store: CalibrationStore | None = None
+        self._store = KeptStore(
+            CalibrationStore.open, events, what="how often drafts are right is", persist=persist
+        )
         self._model = ""
         self._calibration = Calibration()
         self._n_unsaved = 0
@@ -71,20 +72,15 @@ class Proposing:
 
     def save(self) -> None:
         """Save what was learned since the last time."""
-        if not self._persist or not self._model or not self._n_unsaved:
+        if not self._model or not self._n_unsaved:
             return
-        self._n_unsaved = 0
-        try:
-            self._opened().save(self._model, self._calibration.cells())
-        except StoreError as error:
-            self._give_up(error)
+        if self._store.use(self._saved, otherwise=not self._store.is_kept):
+            self._n_unsaved = 0
 
     def close(self) -> None:
         """Save and close."""
         self.save()
-        if self._store is not None:
-            self._store.close()
-            self._store = None
+        self._store.close()
 
     def _take_model(self, model: str) -> None:
         if model == self._model:
@@ -93,22 +89,8 @@ class Proposing:
         self._model = model
         self._n_unsaved = 0
         self._calibration = Calibration()
-        if not self._persist:
-            return
-        try:
-            self._calibration.take(self._opened().load(model))
-        except StoreError as error:
-            self._give_up(error)
+        self._calibration.take(self._store.use(lambda store: store.load(model), otherwise={}))
 
-    def _opened(self) -> CalibrationStore:
-        if self._store is None:
-            self._store = CalibrationStore.open(report=self._report)
-        return self._store
-
-    def _report(self, error: StoreError) -> None:
-        self._events.log("warning", str(error))
-
-    def _give_up(self, error: StoreError) -> None:
-        self._persist = False
-        self._store = None
-        self._events.log("warning", f"how often drafts are right is not kept: {error}")
+    def _saved(self, store: CalibrationStore) -> bool:
+        store.save(self._model, self._calibration.cells())
+        return True
