@@ -29,7 +29,10 @@ let folder: string;
 
 before(async () => {
   mkdirSync(ARTEFACTS, { recursive: true });
-  workbench = await Workbench.start({ vsix: VSIX });
+  workbench = await Workbench.start({
+    vsix: VSIX,
+    settings: { "workbench.colorTheme": "Default Dark Modern" },
+  });
   folder = workbench.folder("shop", {
     "greetings.py": SAMPLE,
     "windows.py": SAMPLE.replaceAll("\n", "\r\n"),
