@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node, Parser, Tree, TreeCursor
+    from tree_sitter import Language, Node, Parser, Query, Tree, TreeCursor
 
 GRAMMARS: Final = {
     "c": ("tree_sitter_c", "language"),
@@ -131,20 +131,21 @@ def syntax_marks(language_id: str, code: str, kinds: frozenset[str]) -> list[Syn
 
     None for a language that has no grammar here.
     """
+    query = _query(language_id, kinds)
     language = _language(language_id)
-    if language is None:
+    if query is None or language is None:
         return None
-    from tree_sitter import Parser  # noqa: PLC0415 (see _language)
+    from tree_sitter import Parser, QueryCursor  # noqa: PLC0415 (see _language)
 
     data = code.encode("utf-8", "replace")
+    found = QueryCursor(query).captures(Parser(language).parse(data).root_node)
+    nodes = [node for node in found.get("mark", []) if not node.is_missing]
     marks: list[SyntaxMark] = []
     n_bytes = n_chars = 0
-    for node in _nodes_behind(Parser(language).parse(data).walk(), -1):
-        kind = _kind(node)
-        if kind in kinds and not node.is_missing:
-            n_chars += len(data[n_bytes : node.start_byte].decode("utf-8", "replace"))
-            n_bytes = node.start_byte
-            marks.append(SyntaxMark(kind, n_chars, node.start_point[0]))
+    for node in sorted(nodes, key=_start_byte):
+        n_chars += len(data[n_bytes : node.start_byte].decode("utf-8", "replace"))
+        n_bytes = node.start_byte
+        marks.append(SyntaxMark(_kind(node), n_chars, node.start_point[0]))
     return marks
 
 
@@ -170,6 +171,28 @@ def _language(language_id: str) -> Language | None:
         return Language(getattr(import_module(module), function)())
     except (ImportError, ValueError):
         return None
+
+
+@cache
+def _query(language_id: str, kinds: frozenset[str]) -> Query | None:
+    """What finds the nodes of ``kinds`` that a language has: walking the tree takes far longer."""
+    language = _language(language_id)
+    if language is None:
+        return None
+    from tree_sitter import Query  # noqa: PLC0415 (see _language)
+
+    names = [f'"{kind}"' if kind != '"' else r'"\""' for kind in kinds]
+    known = [n for n, k in zip(names, kinds, strict=True) if _has_kind(language, k, named=False)]
+    known += [f"({kind})" for kind in kinds if _has_kind(language, kind, named=True)]
+    return Query(language, f"[{' '.join(sorted(known))}] @mark")
+
+
+def _has_kind(language: Language, kind: str, *, named: bool) -> bool:
+    return language.id_for_node_kind(kind, named) is not None
+
+
+def _start_byte(node: Node) -> int:
+    return node.start_byte
 
 
 def _nodes_behind(cursor: TreeCursor, start: int) -> Iterator[Node]:

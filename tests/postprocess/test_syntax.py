@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from speclsp.postprocess import syntax
-from speclsp.postprocess.syntax import GRAMMARS, load_grammar, syntax_text
+from speclsp.postprocess.syntax import GRAMMARS, SyntaxMark, load_grammar, syntax_marks, syntax_text
 
 
 @pytest.mark.parametrize("language", GRAMMARS)
@@ -45,3 +45,29 @@ def test_characters_beyond_ascii_count_as_bytes():
     text = syntax_text("python", "größe = '🙂'\n")
     assert text is not None
     assert [leaf.kind for leaf in text.leaves("é = (1") or []][:2] == ["identifier", "="]
+
+
+BRACKETS = frozenset("()[]{}\"'`") | {"string_start", "string_end", "no_such_kind"}
+
+
+@pytest.mark.parametrize("language", GRAMMARS)
+def test_every_grammar_finds_the_marks_of_unfinished_code(language):
+    marks = syntax_marks(language, "é = f(a[1]", BRACKETS)
+    assert marks is not None
+    assert [(mark.kind, mark.index) for mark in marks] == [("(", 5), ("[", 7), ("]", 9)]
+
+
+def test_a_string_of_one_line_begins_with_its_quote_whatever_stands_before_it():
+    marks = syntax_marks("python", 'x = rb\'a(\'\ny = f"""{b}"""', BRACKETS)
+    assert marks == [
+        SyntaxMark("'", 4, 0),
+        SyntaxMark("'", 9, 0),
+        SyntaxMark("string_start", 15, 1),
+        SyntaxMark("{", 19, 1),
+        SyntaxMark("}", 21, 1),
+        SyntaxMark("string_end", 22, 1),
+    ]
+
+
+def test_no_marks_without_a_grammar():
+    assert syntax_marks("brainfuck", "(", BRACKETS) is None
