@@ -210,7 +210,7 @@ def verify(paths: tuple[Path, ...], model: str | None) -> None:
     type=click.IntRange(1),
     default=100_000,
     show_default=True,
-    help="Tokens of the folder's files to go through, spread over all of them.",
+    help="About so many tokens of the folder's files are gone through, spread over all of them.",
 )
 def evaluate(path: Path, folder: Path, n_tokens: int, **options: Any) -> None:
     """Try a file on text that it was not built from.
