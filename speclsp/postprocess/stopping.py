@@ -14,11 +14,12 @@ from speclsp.postprocess.brackets import (
 )
 from speclsp.postprocess.cursor_block import CursorBlock
 from speclsp.postprocess.detokenizer import Utf8Detokenizer
+from speclsp.postprocess.known_words import departs_from_known_word
 from speclsp.postprocess.languages import leads_to_definition
 from speclsp.postprocess.nesting import TextNesting
 from speclsp.postprocess.repetition import first_loop, repeated_lines
 from speclsp.postprocess.rules import StopRules
-from speclsp.postprocess.trim import has_only_closers, is_same_line
+from speclsp.postprocess.trim import Trimmed, has_only_closers, is_same_line
 
 StopReason = Literal[
     "end", "bytes", "lines", "blank", "dedent", "block", "sibling", "suffix", "string", "loop"
@@ -66,6 +67,7 @@ class CompletionText:
         self._end_tokens = vocabulary.end_tokens | end_tokens
         self._rules = rules
         self._detokenizer = Utf8Detokenizer()
+        self._is_healed = bool(typed)
         self._n_typed_bytes = len(typed.encode("utf-8", "replace"))
         self._text = ""
         self._line_start = 0
@@ -100,6 +102,8 @@ class CompletionText:
             # The blank lines led over to what the rule has cut.
             raw = raw.rstrip()
         trim = balanced(self._without_foreign_closers(raw), self._rules, self._text_nesting)
+        if self._is_healed and departs_from_known_word(trim.text, self._rules):
+            trim = Trimmed("")
         return CompletedText(trim.text, trim.n_replaced, self._stopped_by)
 
     @property
