@@ -220,8 +220,8 @@ class Settings:
     cache_ram: _NonNegative = _setting(
         512,
         "prompt",
-        "Most MiB of saved KV states of a model, by which going back to a file or place evaluates nothing; "
-        "0 saves none.",
+        "Most MiB of saved KV states of a model, by which going back to a file or place evaluates "
+        "nothing; 0 saves none.",
         scope="engine",
     )
     n_context: _MinusOneOrMore = _setting(
@@ -678,8 +678,8 @@ class Settings:
     mask_secrets: bool = _setting(
         True,
         "project",
-        "Put a placeholder in place of passwords, keys and tokens in files and buffers, and suggest "
-        "nothing on their lines, in files that look secret and in ignored ones.",
+        "Put a placeholder in place of passwords, keys and tokens in files and buffers, and "
+        "suggest nothing on their lines, in files that look secret and in ignored ones.",
         scope="restart",
     )
     persist: bool = _setting(
