@@ -21,6 +21,7 @@ from training.folder import ROLES, Role, WorkFolder
 from training.presets import PRESETS
 
 _FIXTURES = Path(__file__).parent.parent / "fixtures" / "models"
+_CHECKPOINT = Path(__file__).parent / "checkpoint" / "target.pt"
 
 _Command = Callable[..., Any]
 
@@ -169,8 +170,7 @@ def run_all(
         if anew or preset == "gpu":
             steps.make_tokenizer(work, PRESETS[preset])
         else:
-            steps.begin_from(work, "draft", _FIXTURES / "embedded-draft-q8_0.gguf")
-            steps.begin_from(work, "target", _FIXTURES / "embedded-target-f16.gguf")
+            steps.go_on_from(work, _CHECKPOINT, _FIXTURES / "embedded-draft-q8_0.gguf")
     _train(work, preset, "target", minutes)
     _train(work, preset, "draft", draft_minutes)
     steps.export(work)

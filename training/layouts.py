@@ -34,6 +34,8 @@ class Weights:
     context: float = 1.0
     typed: float = 1.0
     middle: float = 4.0
+    first: float = 12.0
+    """Of the first token behind the middle token, which goes on where the prefix ended."""
 
 
 @dataclass(slots=True)
@@ -104,6 +106,8 @@ def fim_sample(text: FimText, special: SpecialTokens, encode: Encode, weights: W
     sample.close()
     sample.targets[foreseen_idx] = sample.tokens[first_idx]
     sample.weights[foreseen_idx] = weights.middle / 2
+    if not text.typed:
+        sample.weights[first_idx - 1] = weights.first
     return sample
 
 

@@ -26,7 +26,7 @@ CHARS_PER_TOKEN = 2.8
 _MAX_CHARS_PER_TOKEN = 5
 """Over a whole text: so many characters fill a row in any case."""
 
-_MIN_TOKENS = 160
+_MIN_TOKENS = 112
 _MAX_LINES_ABOVE = 20
 """Lines that may lie between the anchor and the cursor's line."""
 

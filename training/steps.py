@@ -57,12 +57,17 @@ def make_tokenizer(folder: WorkFolder, preset: Preset) -> None:
     train_tokenizer(texts, preset.n_vocab).save(str(folder.tokenizer))
 
 
-def begin_from(folder: WorkFolder, role: Role, gguf_path: Path) -> None:
-    """Let the training of a model go on from a GGUF in F16, and take its tokenizer."""
-    model, tokenizer = read_gguf(gguf_path)
-    folder.run(role).mkdir(parents=True, exist_ok=True)
+def go_on_from(folder: WorkFolder, checkpoint: Path, draft_gguf: Path) -> None:
+    """Let the target's training go on from a checkpoint, and the draft's from a GGUF.
+
+    Both have the GGUF's vocabulary.
+    """
+    for role in ROLES:
+        folder.run(role).mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(checkpoint, folder.state("target"))
+    draft, tokenizer = read_gguf(draft_gguf)
+    write_weights(folder.state("draft"), draft, _no_totals())
     tokenizer.save(str(folder.tokenizer))
-    write_weights(folder.state(role), model, _no_totals())
 
 
 def prepare(folder: WorkFolder, preset: Preset, n_tokens: int, n_processes: int) -> None:

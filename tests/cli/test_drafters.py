@@ -45,7 +45,7 @@ def test_the_example_is_listed(installed: dict[str, str]) -> None:
 
 @pytest.mark.real
 def test_the_example_drafts(installed: dict[str, str]) -> None:
-    prefix = "a = [1, 2]\nb = [1, 2]\nc = [1, 2]\nd = [1,"
+    prefix = "a = [1, 1, 1, 1, 1, 1]\nb = [1, 1,"
     params = {"path": "a.py", "prefix": prefix, "suffix": "\n", "nPredict": 16}
     request = {"jsonrpc": "2.0", "id": 1, "method": "complete", "params": params}
     texts = []

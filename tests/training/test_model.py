@@ -27,7 +27,7 @@ from training.schedule import Budget  # noqa: E402
 from training.shape import Shape  # noqa: E402
 from training.shards import ShardedRows, read_shard, write_shard  # noqa: E402
 from training.start import read_gguf  # noqa: E402
-from training.steps import make_stream, make_tokenizer, train_worker  # noqa: E402
+from training.steps import go_on_from, make_stream, make_tokenizer, train_worker  # noqa: E402
 from training.tokens import encoder, read_tokenizer, special_tokens, vocabulary_of  # noqa: E402
 from training.trainer import Run, batches, train  # noqa: E402
 
@@ -144,6 +144,16 @@ def test_training_learns_and_goes_on(folder: WorkFolder, monkeypatch: pytest.Mon
     folder.run("draft").mkdir()
     train_worker(folder, preset, "draft", 10, 0)
     assert read_state(folder.state("draft"))["totals"]["tokens"] == 1024
+
+
+def test_training_goes_on_from_the_committed_checkpoint(tmp_path: Path) -> None:
+    work = WorkFolder(tmp_path)
+    checkpoint = Path(__file__).parents[2] / "training" / "checkpoint" / "target.pt"
+    go_on_from(work, checkpoint, embedded.embedded_draft())
+    assert checkpoint.stat().st_size < 6 * 10**6
+    assert model_of_state(read_state(work.state("target"))).shape == CPU.target.shape
+    assert model_of_state(read_state(work.state("draft"))).shape == CPU.draft.shape
+    assert read_tokenizer(work.tokenizer).get_vocab_size() == CPU.n_vocab
 
 
 def test_half_precision_weights_are_small_and_the_same(tmp_path: Path) -> None:
