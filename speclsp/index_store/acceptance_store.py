@@ -8,22 +8,17 @@ grown large loses of the old what comes anew.
 from __future__ import annotations
 
 import sqlite3
-import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Final, NamedTuple, Self
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
-from speclsp.index_store.database import Database, Report
 from speclsp.index_store.locations import acceptance_store_path
+from speclsp.index_store.per_model_store import PerModelStore
 
-MAX_MODELS: Final = 64
-"""Models that are kept; those not used for longest go first."""
 HALF_LIFE_DAYS: Final = 30
 MAX_SHOWN: Final = 400.0
 """Suggestions that one count remembers: what is older loses weight to what is newer."""
 
 _DAY_S: Final = 86_400
-_VERSION: Final = 1
 _SCHEMA: Final = """
 CREATE TABLE count (
     model TEXT NOT NULL,
@@ -45,28 +40,12 @@ class AcceptanceCount(NamedTuple):
     """Characters of them that were accepted."""
 
 
-class AcceptanceStore:
-    """Safe to use from any thread, and from several servers at once.
+class AcceptanceStore(PerModelStore):
+    """What became of suggestions, by model and bucket."""
 
-    All methods raise :class:`~speclsp.errors.StoreError` where the disk or the file is at fault.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        *,
-        max_models: int = MAX_MODELS,
-        clock: Callable[[], float] = time.time,
-        report: Report = lambda _error: None,
-    ) -> None:
-        self._database = Database(path, _SCHEMA, _VERSION, report)
-        self._max_models = max_models
-        self._clock = clock
-
-    @classmethod
-    def open(cls, report: Report = lambda _error: None) -> Self:
-        """Open the user's store.  ``report`` hears of a damaged file that was replaced."""
-        return cls(acceptance_store_path(), report=report)
+    schema = _SCHEMA
+    version = 1
+    users_path = staticmethod(acceptance_store_path)
 
     def add(self, model: str, counts: Mapping[int, AcceptanceCount]) -> None:
         """Add what became of a model's suggestions, by bucket."""
@@ -106,10 +85,6 @@ class AcceptanceStore:
     def forget_all(self) -> int:
         """Remove everything; returns how many counts that were."""
         return self._database.delete("DELETE FROM count")
-
-    def close(self) -> None:
-        """Close; calling it again changes nothing."""
-        self._database.close()
 
     def _aging(self) -> dict[str, int]:
         """Return what the statements need to age counts."""

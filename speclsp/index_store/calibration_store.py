@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Final, Self
+from collections.abc import Mapping
+from typing import Final
 
-from speclsp.index_store.database import Database, Report
 from speclsp.index_store.locations import calibration_store_path
+from speclsp.index_store.per_model_store import PerModelStore
 
-MAX_MODELS: Final = 64
-"""Models that are kept; those not used for longest go first."""
-
-_VERSION: Final = 1
 _SCHEMA: Final = """
 CREATE TABLE model (
     id INTEGER PRIMARY KEY,
@@ -31,28 +25,12 @@ CREATE TABLE cell (
 """
 
 
-class CalibrationStore:
-    """Safe to use from any thread, and from several servers at once: who saves last is kept.
+class CalibrationStore(PerModelStore):
+    """A calibration's cells, by model.  Of several servers, who saves last is kept."""
 
-    All methods raise :class:`~speclsp.errors.StoreError` where the disk or the file is at fault.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        *,
-        max_models: int = MAX_MODELS,
-        clock: Callable[[], float] = time.time,
-        report: Report = lambda _error: None,
-    ) -> None:
-        self._database = Database(path, _SCHEMA, _VERSION, report)
-        self._max_models = max_models
-        self._clock = clock
-
-    @classmethod
-    def open(cls, report: Report = lambda _error: None) -> Self:
-        """Open the user's store.  ``report`` hears of a damaged file that was replaced."""
-        return cls(calibration_store_path(), report=report)
+    schema = _SCHEMA
+    version = 1
+    users_path = staticmethod(calibration_store_path)
 
     def load(self, model: str) -> dict[str, tuple[float, float]]:
         """Return a model's cells by name: how often right, how often seen."""
@@ -96,7 +74,3 @@ class CalibrationStore:
     def forget_all(self) -> int:
         """Remove everything; returns for how many models that was."""
         return self._database.delete("DELETE FROM model")
-
-    def close(self) -> None:
-        """Close; calling it again changes nothing."""
-        self._database.close()
