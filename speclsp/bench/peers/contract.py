@@ -5,9 +5,14 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from speclsp.bench.asking import Asker
+
+Rules = Literal["own", "decode"]
+"""``own``: each side asks, stops and cuts as its users have it.  ``decode``: greedy, exactly one
+request for each ask, ``n_predict`` tokens or up to the end token, no time limit, no rule about
+lines or indentation, and the whole text is the answer: decoding alone is compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +35,7 @@ class PeerOptions:
     alone are compared."""
     folder: Path
     """For scratch files and logs; it exists."""
+    rules: Rules = "own"
 
 
 class PeerSession(Protocol):
