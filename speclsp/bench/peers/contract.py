@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
-from speclsp.bench.asking import Asker
+from speclsp.bench.asking import Answer, Asker
 
 Rules = Literal["own", "decode"]
 """``own``: each side asks, stops and cuts as its users have it.  ``decode``: greedy, exactly one
@@ -31,8 +32,7 @@ class PeerOptions:
     n_context: int
     n_predict: int
     with_cache: bool
-    """False: no client remembers suggestions, and no server keeps a prompt, so that the engines
-    alone are compared."""
+    """False: no client remembers suggestions or asks ahead.  Servers keep prompts either way."""
     folder: Path
     """For scratch files and logs; it exists."""
     rules: Rules = "own"
@@ -50,6 +50,19 @@ class PeerSession(Protocol):
 
     def host_ms_per_step(self) -> float | None:
         """Return the milliseconds of a decode step outside llama_decode, None where untold."""
+
+
+@runtime_checkable
+class TokenPeerSession(PeerSession, Protocol):
+    """A side that continues a prompt of tokens, so that all sides have the same work to do."""
+
+    def complete(self, prompt: Sequence[int], n_predict: int) -> Answer:
+        """Continue ``prompt`` greedily by ``n_predict`` tokens or up to the model's end token.
+
+        No other rule ends the text and nothing is cut from it.  What the server has of the prompt
+        in its KV cache stays.  The answer's ``n_replaced`` is 0.
+        Raises :class:`~speclsp.errors.SpecLspError` where it fails.
+        """
 
 
 class Peer(Protocol):
