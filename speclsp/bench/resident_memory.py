@@ -1,18 +1,74 @@
-"""How much memory a process occupies, and a page cache without its files."""
+"""How much memory processes occupy, and a page cache without its files."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 
 def resident_bytes() -> int | None:
     """Return this process's resident memory; None where the system does not say."""
-    try:
-        fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
-    except OSError:
+    pages = _resident_pages(Path("/proc/self"))
+    return None if pages is None else pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def tree_resident_bytes(pid: int) -> int | None:
+    """Return the resident memory of a process and of those it started, and they in turn.
+
+    Pages that several of them share count once for each.  None where the system does not say, or
+    the process has ended.
+    """
+    statuses = {}
+    for path in Path("/proc").glob("[0-9]*/status"):
+        try:
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            continue  # It has ended meanwhile.
+        statuses[int(path.parent.name)] = dict(line.split(":", 1) for line in lines if ":" in line)
+    if pid not in statuses:
         return None
-    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+    tree = {pid}
+    # A child's number may be lower than its parent's once they wrap around.
+    while (
+        more := {child for child, status in statuses.items() if int(status["PPid"]) in tree} - tree
+    ):
+        tree |= more
+    # A process that is ending says nothing of its memory.
+    return 1024 * sum(int(statuses[each].get("VmRSS", "0 kB").split()[0]) for each in tree)
+
+
+def tree_resident_bytes(pid: int, proc: Path = Path("/proc")) -> int | None:
+    """Return the resident memory of a process and all below it; None where that is not told.
+
+    Pages that several of them share, as those of a model file are, count for each.
+    """
+    parents = dict(_parents(proc))
+    tree, found = {pid}, True
+    while found:
+        below = {child for child, parent in parents.items() if parent in tree} - tree
+        tree |= below
+        found = bool(below)
+    pages = [n for member in tree if (n := _resident_pages(proc / str(member))) is not None]
+    return sum(pages) * os.sysconf("SC_PAGE_SIZE") if pages else None
+
+
+def _parents(proc: Path) -> Iterator[tuple[int, int]]:
+    """Yield each process with its parent."""
+    for folder in proc.glob("[0-9]*"):
+        try:
+            # The second field is the program's name in brackets, which may hold anything.
+            fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            yield int(folder.name), int(fields[1])
+        except (OSError, ValueError, IndexError):
+            continue  # it ended meanwhile
+
+
+def _resident_pages(folder: Path) -> int | None:
+    try:
+        return int((folder / "statm").read_text(encoding="ascii").split()[1])
+    except (OSError, IndexError):
+        return None
 
 
 def drop_from_page_cache(folder: Path) -> bool:
