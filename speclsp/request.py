@@ -141,6 +141,8 @@ class RequestStats:
     n_target_passes: int = 0
     n_decode_passes: int = 0
     """Target passes after the prefill; the prefills that emitted are the difference."""
+    n_prefill_predicted: int = 0
+    """Tokens that the prefill's last batch emitted: one, and what was right of its draft."""
     n_drafted: int = 0
     n_accepted: int = 0
     n_draft_passes: int = 0

@@ -32,7 +32,10 @@ from speclsp.settings import Settings
 _POLL_S: Final = 0.02
 _LONGEST_WAIT_S: Final = 300.0
 _LONGEST_REST_S: Final = 10.0
-_COUNTED: Final = ("n_prompt", "n_prompt_evaluated", "n_predicted", "n_target_passes")
+_COUNTED: Final = tuple(
+    field.name for field in dataclasses.fields(RequestStats) if field.name != "drafters"
+)
+"""What one request adds to the session's sums."""
 
 
 class ServerAsker:
@@ -50,6 +53,11 @@ class ServerAsker:
         self._n_before = 0
         """Characters of the item's text that stand before the cursor already."""
         self._stats = SessionStats()
+
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        return self._server.pid
 
     def enter(self, case: EditCase) -> None:
         """Open the case's project and file."""

@@ -45,6 +45,7 @@ class PassCounts:
     n_prompt_evaluated: int = 0
     n_target_passes: int = 0
     n_decode_passes: int = 0
+    n_prefill_predicted: int = 0
     n_drafted: int = 0
     n_accepted: int = 0
     n_draft_passes: int = 0

@@ -127,7 +127,9 @@ def _prefill(run: Passes, prompt: list[int]) -> FinishReason | None:
     finally:
         s_draft = run.counts.s_draft - s_draft_before
         run.counts.s_prompt = run.clock() - started - s_draft
-    return run.accept(logits, tree)
+    finish = run.accept(logits, tree)
+    run.counts.n_prefill_predicted = len(run.emitted)
+    return finish
 
 
 def _evaluate_all_but_the_last(run: Passes, prompt: list[int]) -> FinishReason | None:
@@ -187,6 +189,7 @@ def _stats(run: Passes, n_prompt: int, s_total: float) -> RequestStats:
         n_predicted=len(run.emitted),
         n_target_passes=counts.n_target_passes,
         n_decode_passes=counts.n_decode_passes,
+        n_prefill_predicted=counts.n_prefill_predicted,
         n_drafted=counts.n_drafted,
         n_accepted=counts.n_accepted,
         n_draft_passes=counts.n_draft_passes,

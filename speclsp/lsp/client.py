@@ -149,6 +149,13 @@ class ServerProcess:
         return process.returncode if process.returncode is not None else -1
 
     @property
+    def pid(self) -> int:
+        """The server's process; it was started."""
+        if self._process is None:
+            raise ServerProcessError("the server was not started.")
+        return self._process.pid
+
+    @property
     def stderr_tail(self) -> str:
         """The last lines that the server wrote to standard error."""
         return "\n".join(self._stderr)

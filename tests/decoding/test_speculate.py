@@ -206,6 +206,7 @@ def test_an_oracle_saves_passes_and_its_first_draft_rides_in_the_prefill():
     assert (stats.n_drafted, stats.n_accepted) == (16, 16)
     assert stats.drafters["oracle"].n_accepted_at == (4, 4, 4, 4)
     assert stats.n_single_passes == 0
+    assert stats.n_prefill_predicted == 5
 
 
 def test_a_tree_is_walked_down_the_branch_that_the_target_takes():
@@ -294,6 +295,7 @@ def test_without_a_drafter_every_pass_is_a_single_one():
     stats = run(target()).stats
     assert stats.n_target_passes == 20
     assert stats.n_single_passes == stats.n_decode_passes == 19
+    assert stats.n_prefill_predicted == 1
     assert stats.drafters == {}
     assert stats.n_drafted == 0
     assert stats.ms_draft == 0.0
