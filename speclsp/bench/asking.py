@@ -82,29 +82,31 @@ class LocalAsker:
         self._rest = rest
         self._clock = clock
         self._root = ""
-        self._versions: dict[str, int] = {}
+        self._places: dict[str, _OpenFile] = {}
+        """By the case's id.  Finding them asks the file system, which is no part of an answer."""
 
     def enter(self, case: EditCase) -> None:
         """Open the case's project and file."""
         root = str(case.project.resolve()) if case.project is not None else ""
         if root != self._root:
             self._change_folder(root, case.project_name)
-        self._versions[_uri(case)] = 1
-        self._completer.open_document(self._document(case, 0))
+        place = self._places[case.id] = _OpenFile(uri=_uri(case), file=_file(case))
+        self._completer.open_document(_document(case, 0, place))
 
     def leave(self, case: EditCase) -> None:
         """Close the case's file."""
-        self._versions.pop(_uri(case), None)
-        self._completer.close_document(_uri(case))
+        place = self._places.pop(case.id)
+        self._completer.close_document(place.uri)
 
     def ask(self, case: EditCase, n_typed: int) -> Answer:
         """Send the text as it is now, and ask."""
-        self._versions[_uri(case)] += 1
+        place = self._places[case.id]
+        place.version += 1
         started = self._clock()
-        self._completer.change_document(self._document(case, n_typed))
+        self._completer.change_document(_document(case, n_typed, place))
         request = CompletionRequest(
-            uri=_uri(case),
-            file=_file(case),
+            uri=place.uri,
+            file=place.file,
             path=case.path,
             repo_name=case.project_name,
             prefix=case.prefix + case.typed[:n_typed],
@@ -156,15 +158,25 @@ class LocalAsker:
                 raise EngineUnavailableError("the completer is not ready after five minutes.")
             time.sleep(_POLL_S)
 
-    def _document(self, case: EditCase, n_typed: int) -> Document:
-        return Document(
-            uri=_uri(case),
-            path=case.path,
-            file=_file(case),
-            language_id=case.language_id,
-            version=self._versions[_uri(case)],
-            text=case.prefix + case.typed[:n_typed] + case.suffix,
-        )
+
+@dataclass(slots=True, kw_only=True)
+class _OpenFile:
+    """A case's file, as it stands in the editor."""
+
+    uri: str
+    file: str
+    version: int = 1
+
+
+def _document(case: EditCase, n_typed: int, place: _OpenFile) -> Document:
+    return Document(
+        uri=place.uri,
+        path=case.path,
+        file=place.file,
+        language_id=case.language_id,
+        version=place.version,
+        text=case.prefix + case.typed[:n_typed] + case.suffix,
+    )
 
 
 def _file(case: EditCase) -> str:

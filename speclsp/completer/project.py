@@ -18,6 +18,9 @@ from speclsp.settings import Settings
 from speclsp.workspace.ignored_files import IgnoredFiles
 from speclsp.workspace.project_index import ProjectIndex
 
+_MAX_ROOTS = 1_024
+"""Files whose folders are remembered."""
+
 
 class Project:
     """Folders and open files, handed on to a :class:`ProjectIndex` once there is a vocabulary."""
@@ -28,6 +31,8 @@ class Project:
         self._busy = busy
         self._lock = threading.RLock()
         self._folders: dict[str, WorkspaceFolder] = {}
+        self._roots: dict[str, str] = {}
+        """The latest answers of :meth:`root_of`, which each key press asks for."""
         self._ignored = IgnoredFiles(settings.exclude)
         self._open: frozenset[str] = frozenset()
         self._words: Words | None = None
@@ -62,6 +67,7 @@ class Project:
         """Index a folder in the background."""
         with self._lock:
             self._folders[folder.root] = folder
+            self._roots.clear()
             if self._index is not None:
                 self._index.open_folder(folder)
 
@@ -69,6 +75,7 @@ class Project:
         """Forget a folder."""
         with self._lock:
             self._folders.pop(root, None)
+            self._roots.clear()
             if self._index is not None:
                 self._index.close_folder(root)
 
@@ -96,8 +103,15 @@ class Project:
     def root_of(self, file: str) -> str:
         """Return the innermost folder that a file lies in, or "" for none."""
         with self._lock:
-            roots = [r for r in self._folders if file and Path(r) in Path(file).parents]
-        return max(roots, key=len, default="")
+            root = self._roots.get(file)
+            if root is None:
+                parents = frozenset(Path(file).parents) if file else frozenset[Path]()
+                roots = [r for r in self._folders if Path(r) in parents]
+                root = max(roots, key=len, default="")
+                if len(self._roots) >= _MAX_ROOTS:
+                    self._roots.clear()
+                self._roots[file] = root
+        return root
 
     def is_ignored(self, file: str) -> bool:
         """Whether the user's patterns leave a file out of its folder."""

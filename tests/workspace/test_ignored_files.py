@@ -1,7 +1,9 @@
 from pathlib import Path
 
+import pytest
 from indexed_project import write
 
+from speclsp.workspace.ignore import IgnoreRules
 from speclsp.workspace.ignored_files import IgnoredFiles
 
 
@@ -31,3 +33,23 @@ def test_patterns_are_read_again_when_told(tmp_path: Path) -> None:
     assert ignored.is_ignored(str(tmp_path), file)
     ignored.renew(["!a.py"])
     assert not ignored.is_ignored(str(tmp_path), file)
+
+
+def test_a_verdict_is_kept_until_the_patterns_are_renewed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    matched = IgnoreRules.ignored_by_patterns
+
+    def counting(rules: IgnoreRules, path: str) -> bool:
+        asked.append(path)
+        return matched(rules, path)
+
+    monkeypatch.setattr(IgnoreRules, "ignored_by_patterns", counting)
+    ignored = IgnoredFiles(["a.py"])
+    for _ in range(3):
+        assert ignored.is_ignored(str(tmp_path), str(tmp_path / "a.py"))
+    assert asked == ["a.py"]
+    ignored.renew([])
+    assert not ignored.is_ignored(str(tmp_path), str(tmp_path / "a.py"))
+    assert asked == ["a.py", "a.py"]
