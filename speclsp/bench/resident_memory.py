@@ -13,31 +13,6 @@ def resident_bytes() -> int | None:
     return None if pages is None else pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def tree_resident_bytes(pid: int) -> int | None:
-    """Return the resident memory of a process and of those it started, and they in turn.
-
-    Pages that several of them share count once for each.  None where the system does not say, or
-    the process has ended.
-    """
-    statuses = {}
-    for path in Path("/proc").glob("[0-9]*/status"):
-        try:
-            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:
-            continue  # It has ended meanwhile.
-        statuses[int(path.parent.name)] = dict(line.split(":", 1) for line in lines if ":" in line)
-    if pid not in statuses:
-        return None
-    tree = {pid}
-    # A child's number may be lower than its parent's once they wrap around.
-    while (
-        more := {child for child, status in statuses.items() if int(status["PPid"]) in tree} - tree
-    ):
-        tree |= more
-    # A process that is ending says nothing of its memory.
-    return 1024 * sum(int(statuses[each].get("VmRSS", "0 kB").split()[0]) for each in tree)
-
-
 def tree_resident_bytes(pid: int, proc: Path = Path("/proc")) -> int | None:
     """Return the resident memory of a process and all below it; None where that is not told.
 
