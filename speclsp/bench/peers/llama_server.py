@@ -1,0 +1,69 @@
+"""llama-server as a process, asked over its ``/infill``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from speclsp.bench.peers.infill import InfillAnswer, JsonObject, infill_answer
+from speclsp.bench.peers.json_http import JsonConnection
+from speclsp.bench.peers.serving_process import ServingProcess, serving, wait_until
+from speclsp.errors import EngineUnavailableError
+
+_LOADS_WITHIN_S: Final = 300.0
+_ADDRESS: Final = re.compile(r"http://127\.0\.0\.1:(\d+)")
+
+
+class LlamaServer:
+    """A server that has loaded its model."""
+
+    def __init__(self, process: ServingProcess, connection: JsonConnection) -> None:
+        self._process = process
+        self._connection = connection
+
+    def infill(self, request: JsonObject) -> InfillAnswer:
+        """Send a request and wait.
+
+        Raises :class:`~speclsp.errors.EngineError` where it is refused, and where the server has
+        ended, with its last words.
+        """
+        try:
+            return infill_answer(self._connection.post("/infill", request))
+        except EngineUnavailableError as error:
+            self._process.check()
+            raise self._process.failure(f"did not answer: {error.message}") from error
+
+    def resident_mib(self) -> float:
+        """Return the server's resident memory in MiB."""
+        return self._process.resident_mib()
+
+
+@contextmanager
+def llama_server(command: Sequence[str], log: Path) -> Iterator[LlamaServer]:
+    """Start a server, wait until it can be asked, and end it in the end.
+
+    It finds a port itself.  Raises :class:`~speclsp.errors.EngineUnavailableError` where it does
+    not get ready, with its last words.
+    """
+    with serving([*command, "--host", "127.0.0.1", "--port", "0"], log) as process:
+        connection = JsonConnection(_port(process))
+        try:
+            wait_until(lambda: connection.is_ready("/health"), process, longest_s=_LOADS_WITHIN_S)
+            yield LlamaServer(process, connection)
+        finally:
+            connection.close()
+
+
+def _port(process: ServingProcess) -> int:
+    """Return the port that the server says it listens on, once it says so."""
+
+    def found() -> re.Match[str] | None:
+        return _ADDRESS.search(process.log.read_text(encoding="utf-8", errors="replace"))
+
+    wait_until(lambda: found() is not None, process, longest_s=_LOADS_WITHIN_S)
+    match = found()
+    assert match is not None
+    return int(match[1])

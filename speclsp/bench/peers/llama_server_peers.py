@@ -1,0 +1,159 @@
+"""llama-server with each way of speculation that it has, behind llama.vim."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from speclsp.bench.asking import Asker
+from speclsp.bench.peers.contract import Peer, PeerOptions, PeerSession
+from speclsp.bench.peers.decode_asker import DecodeAsker
+from speclsp.bench.peers.llama_server import LlamaServer, llama_server
+from speclsp.bench.peers.vim_asker import VimAsker
+
+NAME: Final = "llama-server"
+_SEED: Final = 1
+_BATCH: Final = 1024
+"""Of the flags that llama.vim recommends, ``--fim-qwen-1.5b-default`` and its like; they say how
+many tokens of a prompt are shown, too: three quarters of it before the cursor, one behind."""
+_CACHE_REUSE: Final = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlamaServerPeer:
+    """One configuration of llama-server."""
+
+    name: str
+    flags: Callable[[PeerOptions], list[str]]
+    """What is added to the command line."""
+    needs: Callable[[PeerOptions], str | None]
+    """What the options lack."""
+
+    def why_not(self, options: PeerOptions) -> str | None:
+        """Return what is missing."""
+        binary = options.llama_server
+        if binary is None:
+            return "there is no llama-server: tools/peers/build_llama_server.sh builds it."
+        if not binary.is_file() or not os.access(binary, os.X_OK):
+            return f"{binary} is no program."
+        return self.needs(options)
+
+    @contextmanager
+    def open(self, options: PeerOptions) -> Iterator[PeerSession]:
+        """Start the server.
+
+        Raises :class:`~speclsp.errors.EngineUnavailableError` where it does not get ready.
+        """
+        log = options.folder / f"{self.name.replace(' ', '-')}.log"
+        with llama_server(self.command(options), log) as server:
+            yield LlamaServerSession(server, options)
+
+    def command(self, options: PeerOptions) -> list[str]:
+        """Return the command line, the address left out."""
+        layers = "all" if options.n_gpu_layers < 0 else str(options.n_gpu_layers)
+        return [
+            str(options.llama_server),
+            *("--model", str(options.model)),
+            *("--ctx-size", str(options.n_context)),
+            *("--batch-size", str(_BATCH)),
+            *("--ubatch-size", str(_BATCH)),
+            *("--cache-reuse", str(_CACHE_REUSE)),
+            *("--threads", str(options.n_threads)),
+            *("--n-gpu-layers", layers),
+            *("--seed", str(_SEED)),
+            *([] if options.with_cache else ["--cache-ram", "0"]),
+            *self.flags(options),
+        ]
+
+
+class LlamaServerSession:
+    """A server that runs."""
+
+    def __init__(self, server: LlamaServer, options: PeerOptions) -> None:
+        self._server = server
+        self._asker: Asker = (
+            DecodeAsker(server.infill, n_predict=options.n_predict, keeps_prompt=options.with_cache)
+            if options.rules == "decode"
+            else VimAsker(
+                server.infill,
+                n_predict=options.n_predict,
+                remembers=options.with_cache,
+                keeps_prompt=options.with_cache,
+            )
+        )
+
+    @property
+    def asker(self) -> Asker:
+        """llama.vim, or requests for decoding alone."""
+        return self._asker
+
+    def resident_mib(self) -> float:
+        """Return the server's resident memory."""
+        return self._server.resident_mib()
+
+    def host_ms_per_step(self) -> float | None:
+        """Return None: the server tells the time of its steps as a whole."""
+        return None
+
+
+def llama_server_peers() -> tuple[Peer, ...]:
+    """Return llama-server without speculation, and with each kind of it, as it is set by default.
+
+    The ngram-cache takes the statistics file.
+    """
+    kinds = ("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod")
+    return (
+        LlamaServerPeer(name=NAME, flags=_speculating(), needs=_needs_nothing),
+        *(
+            LlamaServerPeer(name=f"{NAME} {kind}", flags=_speculating(kind), needs=_needs_nothing)
+            for kind in kinds
+        ),
+        LlamaServerPeer(
+            name=f"{NAME} ngram-cache",
+            flags=lambda options: [
+                *_speculating("ngram-cache")(options),
+                *("--lookup-cache-static", str(options.statistics_file)),
+            ],
+            needs=lambda options: _missing(options.statistics_file, "statistics file"),
+        ),
+        LlamaServerPeer(
+            name=f"{NAME} draft",
+            flags=lambda options: [*_speculating("draft-simple")(options), *_draft(options)],
+            needs=lambda options: _missing(options.draft_model, "draft model"),
+        ),
+        LlamaServerPeer(
+            name=f"{NAME} draft+ngram-mod",
+            flags=lambda options: [
+                *_speculating("draft-simple,ngram-mod")(options),
+                *_draft(options),
+            ],
+            needs=lambda options: _missing(options.draft_model, "draft model"),
+        ),
+    )
+
+
+def _speculating(kinds: str = "none") -> Callable[[PeerOptions], list[str]]:
+    return lambda _options: ["--spec-type", kinds]
+
+
+def _draft(options: PeerOptions) -> list[str]:
+    layers = "all" if options.n_gpu_layers < 0 else str(options.n_gpu_layers)
+    return [
+        *("--spec-draft-model", str(options.draft_model)),
+        *("--spec-draft-threads", str(options.n_threads)),
+        *("--spec-draft-ngl", layers),
+    ]
+
+
+def _needs_nothing(_options: PeerOptions) -> str | None:
+    return None
+
+
+def _missing(file: Path | None, what: str) -> str | None:
+    if file is None:
+        return f"no {what} is given."
+    return None if file.is_file() else f"there is no {what} {file}."

@@ -1,0 +1,121 @@
+"""A program that serves: started with its words in a file, and ended for sure."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+from speclsp.bench.resident_memory import tree_resident_bytes
+from speclsp.errors import EngineUnavailableError
+
+_MIB: Final = 1 << 20
+_ENDS_WITHIN_S: Final = 5.0
+_POLL_S: Final = 0.05
+_N_LAST_LINES: Final = 12
+
+
+class ServingProcess:
+    """A program that runs; ``log`` is the file of what it says."""
+
+    def __init__(self, process: subprocess.Popen[bytes], name: str, log: Path) -> None:
+        self._process = process
+        self._name = name
+        self.log = log
+
+    @property
+    def stdin(self) -> IO[bytes]:
+        """What the program reads."""
+        assert self._process.stdin is not None
+        return self._process.stdin
+
+    @property
+    def stdout(self) -> IO[bytes]:
+        """What it answers, apart from its log."""
+        assert self._process.stdout is not None
+        return self._process.stdout
+
+    def check(self) -> None:
+        """Raise EngineUnavailableError with the program's last words where it has ended."""
+        status = self._process.poll()
+        if status is not None:
+            raise self.failure(f"ended with status {status}")
+
+    def failure(self, what: str) -> EngineUnavailableError:
+        """Return an error that says what became of the program, and what it said last."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        last = "\n".join(lines[-_N_LAST_LINES:]) or "nothing"
+        return EngineUnavailableError(
+            f"{self._name} {what}. It said last:\n{last}", remedy=f"The whole log is {self.log}."
+        )
+
+    def resident_mib(self) -> float:
+        """Return its resident memory and its children's in MiB, 0 where it has ended."""
+        return (tree_resident_bytes(self._process.pid) or 0) / _MIB
+
+    def end(self) -> None:
+        """Ask it to end, and kill it where it does not."""
+        self._process.terminate()
+        try:
+            self._process.wait(_ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+@contextmanager
+def serving(command: Sequence[str], log: Path) -> Iterator[ServingProcess]:
+    """Start a program that is asked over a socket, and end it in the end.
+
+    Where ``setpriv`` is there, the system ends it even if this process is killed.
+    Raises :class:`~speclsp.errors.EngineUnavailableError` where it cannot be started.
+    """
+    with log.open("wb") as words, _running(command, log, words, subprocess.DEVNULL, words) as found:
+        yield found
+
+
+@contextmanager
+def talking(command: Sequence[str], log: Path) -> Iterator[ServingProcess]:
+    """Start a program that is asked over its standard streams, and end it like ``serving``."""
+    pipe = subprocess.PIPE
+    with log.open("wb") as words, _running(command, log, words, pipe, pipe) as found:
+        yield found
+
+
+def wait_until(is_ready: Callable[[], bool], process: ServingProcess, *, longest_s: float) -> None:
+    """Poll ``is_ready`` while the program runs.
+
+    Raises :class:`~speclsp.errors.EngineUnavailableError` where it ends or takes longer.
+    """
+    end = time.monotonic() + longest_s
+    while not is_ready():
+        process.check()
+        if time.monotonic() > end:
+            raise process.failure(f"is not ready after {longest_s:.0f} seconds")
+        time.sleep(_POLL_S)
+
+
+@contextmanager
+def _running(
+    command: Sequence[str], log: Path, words: IO[bytes], stdin: int, stdout: int | IO[bytes]
+) -> Iterator[ServingProcess]:
+    guard = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
+    name = Path(command[0]).name
+    try:
+        process = subprocess.Popen(  # noqa: S603 - the user's own program, by a list
+            [*guard, *command], stdin=stdin, stdout=stdout, stderr=words
+        )
+    except OSError as error:
+        raise EngineUnavailableError(f"cannot start {name}: {error.strerror}.") from error
+    found = ServingProcess(process, name, log)
+    try:
+        yield found
+    finally:
+        found.end()
