@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 from xml.sax.saxutils import escape
@@ -9,8 +10,10 @@ from xml.sax.saxutils import escape
 _ROW: Final = 26
 _BAR: Final = 18
 _LEFT: Final = 150
+_LETTER: Final = 7
 _WIDTH: Final = 760
 _TOP: Final = 56
+_HEIGHT: Final = re.compile(r'height="(\d+)"')
 _COLOURS: Final = ("#4c78a8", "#f58518")
 
 
@@ -18,17 +21,18 @@ def bar_chart(
     title: str,
     names: Sequence[str],
     series: Sequence[tuple[str, Sequence[float]]],
-    reference: float,
+    reference: float | None,
 ) -> str:
     """Return an SVG with a group of bars per name, one of each series (two at most).
 
-    ``reference`` is where a line is drawn.
+    ``reference`` is where a line is drawn, None for none.
     """
     n_bars = len(series)
+    left = max([_LEFT, *(_LETTER * len(name) + 16 for name in names)])
     group = _ROW * n_bars + 8
     height = _TOP + group * len(names) + 12
-    most = max([reference, *(value for _, values in series for value in values)])
-    scale = (_WIDTH - _LEFT - 60) / (most or 1.0)
+    most = max([reference or 0.0, *(value for _, values in series for value in values)])
+    scale = (_WIDTH - left - 60) / (most or 1.0)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}"',
         'font-family="sans-serif" font-size="13">',
@@ -36,25 +40,37 @@ def bar_chart(
         f'<text x="12" y="22" font-size="16">{escape(title)}</text>',
     ]
     for idx, (label, _) in enumerate(series):
-        x = _LEFT + 240 * idx
+        x = left + 240 * idx
         parts.append(f'<rect x="{x}" y="32" width="12" height="12" fill="{_COLOURS[idx]}"/>')
         parts.append(f'<text x="{x + 18}" y="43">{escape(label)}</text>')
     for row, name in enumerate(names):
         top = _TOP + group * row
         middle = top + group / 2
-        parts.append(f'<text x="{_LEFT - 8}" y="{middle}" text-anchor="end">{escape(name)}</text>')
+        parts.append(f'<text x="{left - 8}" y="{middle}" text-anchor="end">{escape(name)}</text>')
         for idx, (_, values) in enumerate(series):
             y, width = top + _ROW * idx, scale * values[row]
             parts.append(
-                f'<rect x="{_LEFT}" y="{y}" width="{width:.1f}" height="{_BAR}" '
+                f'<rect x="{left}" y="{y}" width="{width:.1f}" height="{_BAR}" '
                 f'fill="{_COLOURS[idx]}"/>'
             )
             parts.append(
-                f'<text x="{_LEFT + width + 6:.1f}" y="{y + _BAR - 4}">{values[row]:.2f}</text>'
+                f'<text x="{left + width + 6:.1f}" y="{y + _BAR - 4}">{values[row]:.2f}</text>'
             )
-    line = _LEFT + scale * reference
-    parts.append(
-        f'<line x1="{line:.1f}" y1="{_TOP - 4}" x2="{line:.1f}" y2="{height - 8}" stroke="#888888" '
-        'stroke-dasharray="4 3"/>'
-    )
+    if reference is not None:
+        line = left + scale * reference
+        parts.append(
+            f'<line x1="{line:.1f}" y1="{_TOP - 4}" x2="{line:.1f}" y2="{height - 8}" '
+            'stroke="#888888" stroke-dasharray="4 3"/>'
+        )
     return "\n".join([*parts, "</svg>", ""])
+
+
+def stacked_charts(charts: Sequence[str]) -> str:
+    """Return one SVG with charts of :func:`bar_chart` below each other."""
+    height = 0
+    parts: list[str] = []
+    for chart in charts:
+        parts.append(chart.replace("<svg ", f'<svg y="{height}" ', 1))
+        height += int(_HEIGHT.findall(chart)[0])
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}">'
+    return "\n".join([head, *parts, "</svg>", ""])

@@ -18,7 +18,7 @@ from speclsp.bench.teacher_forcing import ReplayCounts
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import DraftContext
+from speclsp.drafting.protocol import DraftContext, TokenCorpus
 from speclsp.engine.models import Weights, Words
 from speclsp.fim.prompt import PromptBudget, build_prompt
 from speclsp.postprocess.repetition import repeated_characters, repeated_lines
@@ -89,8 +89,17 @@ def time_drafters(
     ]
     times = [DrafterTimes(choice.name) for choice in choices]
     kept = [choice.proposer(weights.draft) if choice.keeps_no_text else None for choice in choices]
+    n_prompt = min(weights.max_prompt, weights.target.n_ctx - n_predict)
     contexts = [
-        _context(project, cursor, settings, words, weights, n_predict)
+        draft_context(
+            cursor,
+            project.name,
+            (project.corpus_without(cursor),),
+            settings,
+            words,
+            weights,
+            n_prompt=n_prompt,
+        )
         for cursor in project.gaps(n_cursors, seed)
     ]
     n_loops = 0
@@ -115,19 +124,21 @@ def time_drafters(
     )
 
 
-def _context(
-    project: ReplayProject,
+def draft_context(
     cursor: ReplayCursor,
+    repo_name: str,
+    corpora: tuple[TokenCorpus, ...],
     settings: Settings,
     words: Words,
     weights: Weights,
-    n_predict: int,
+    *,
+    n_prompt: int,
 ) -> DraftContext:
-    n_prompt = min(weights.max_prompt, weights.target.n_ctx - n_predict)
+    """Return a place's prompt of at most ``n_prompt`` tokens, and what drafts may come from."""
     prompt = build_prompt(
         words.family,
         words.vocabulary,
-        repo_name=project.name,
+        repo_name=repo_name,
         path=cursor.path,
         prefix=cursor.prefix,
         suffix=cursor.suffix,
@@ -142,7 +153,7 @@ def _context(
         prompt=prompt.tokens,
         prefix=words.vocabulary.tokenize(cursor.prefix),
         suffix=words.vocabulary.tokenize(cursor.suffix),
-        corpora=(project.corpus_without(cursor),),
+        corpora=corpora,
         verify_curve=cost.curve if cost is not None else None,
         tree_curve=cost.tree_curve if cost is not None else None,
     )
