@@ -7,10 +7,11 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Literal
 
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.waiting import complete_when_ready
@@ -18,12 +19,31 @@ from speclsp.completer.local import LocalCompleter
 from speclsp.engine.models import LlamaLoader, model_files
 from speclsp.errors import SpecLspError
 from speclsp.index_store.locations import cache_dir, state_dir
-from speclsp.request import CompletionRequest, Event, Problem
+from speclsp.request import CompletionRequest, LogLine, Problem
 from speclsp.settings import Settings
 
 NEEDED_PYTHON = (3, 11)
 ENGINE_PACKAGE = "llama-cpp-python"
 MEBIBYTE = 1024 * 1024
+GPU_KINDS = frozenset({"gpu", "igpu"})
+GPU_PAGE = "docs/gpu.md"
+NO_GPU_REMEDY = (
+    "Check the driver (`nvidia-smi`, `vulkaninfo --summary`, `rocminfo`) and that it is as new as "
+    f"the toolkit; {GPU_PAGE} has the usual causes.  `--device none` takes the CPU on purpose."
+)
+LIBRARY_REMEDIES = {
+    "libcuda.so": "Install the NVIDIA driver: `nvidia-smi` must list the GPU.",
+    "libcudart": (
+        "Tell the loader where the CUDA toolkit's libraries are, for example "
+        "`export LD_LIBRARY_PATH=/usr/local/cuda/lib64`."
+    ),
+    "libcublas": (
+        "Tell the loader where the CUDA toolkit's libraries are, for example "
+        "`export LD_LIBRARY_PATH=/usr/local/cuda/lib64`."
+    ),
+    "libvulkan": "Install the Vulkan loader: `sudo apt install libvulkan1`.",
+}
+"""What helps where llama.cpp's library lacks another, by a part of that one's name."""
 
 INOTIFY = Path("/proc/sys/fs/inotify")
 ENOUGH_WATCHES = 65536
@@ -31,6 +51,8 @@ ENOUGH_INSTANCES = 64
 
 _TRIAL_PREFIX = "def add(a, b):\n    return "
 _TRIAL_TOKENS = 4
+
+Mark = Literal["ok", "note", "problem"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +62,15 @@ class Finding:
     subject: str
     text: str
     remedy: str = ""
+    noteworthy: bool = False
+    """Whether it works, but less well than it might."""
+
+    @property
+    def mark(self) -> Mark:
+        """What the line begins with."""
+        if self.remedy:
+            return "problem"
+        return "note" if self.noteworthy else "ok"
 
 
 def findings(settings: Settings) -> Iterator[Finding]:
@@ -47,8 +78,8 @@ def findings(settings: Settings) -> Iterator[Finding]:
     yield python()
     yield compiler()
     engine_found = False
-    for finding in engine_library():
-        engine_found = not finding.remedy
+    for finding in engine_library(settings):
+        engine_found |= finding.subject == ENGINE_PACKAGE and not finding.remedy
         yield finding
     if engine_found:
         yield from models(settings)
@@ -77,7 +108,7 @@ def compiler() -> Finding:
     return Finding("compiler", f"{', '.join(found)} (needed only to compile llama.cpp)")
 
 
-def engine_library() -> Iterator[Finding]:
+def engine_library(settings: Settings) -> Iterator[Finding]:
     """Check that llama.cpp can be used, and which devices it sees."""
     try:
         version = metadata.version(ENGINE_PACKAGE)
@@ -85,24 +116,39 @@ def engine_library() -> Iterator[Finding]:
         description = f"{version}, llama.cpp {library.library_version()}"
         devices = library.devices()
     except (ImportError, OSError, RuntimeError, SpecLspError) as error:
-        yield Finding(
-            ENGINE_PACKAGE,
-            f"cannot be used: {error}",
-            "Install it: `pip install --force-reinstall llama-cpp-python`, or a prebuilt wheel as "
-            "the README's section Installation says.",
-        )
+        yield Finding(ENGINE_PACKAGE, f"cannot be used: {error}", _engine_remedy(str(error)))
         return
     yield Finding(ENGINE_PACKAGE, description)
-    offload = library.supports_gpu_offload()
-    yield Finding(
-        "GPU offload",
-        "this build offloads to the GPU"
-        if offload
-        else "this build is for the CPU only (the README says how to install one for the GPU)",
-    )
+    gpus = [device.name for device in devices if device.kind in GPU_KINDS]
+    if gpus:
+        backends = ", ".join(library.gpu_backends())
+        yield Finding("GPU offload", f"this build has {backends}, which finds {', '.join(gpus)}")
+    elif library.gpu_backends() and wants_gpu(settings):
+        yield Finding("GPU offload", library.why_no_gpu(), NO_GPU_REMEDY)
+    else:
+        yield Finding("GPU offload", f"{library.why_no_gpu()} ({GPU_PAGE} says how to get another)")
     for device in devices:
-        memory = f", {device.memory_total // MEBIBYTE} MiB" if device.memory_total else ""
+        memory = (
+            f", {device.memory_free // MEBIBYTE} of {device.memory_total // MEBIBYTE} MiB free"
+            if device.memory_total
+            else ""
+        )
         yield Finding("device", f"{device.name}: {device.description} ({device.kind}{memory})")
+
+
+def _engine_remedy(reason: str) -> str:
+    for part, remedy in LIBRARY_REMEDIES.items():
+        if part in reason:
+            return remedy
+    return (
+        "Install it: `pip install --force-reinstall llama-cpp-python`, or a prebuilt wheel as "
+        "the README's section Installation says."
+    )
+
+
+def wants_gpu(settings: Settings) -> bool:
+    """Whether the settings leave the GPU to the target model."""
+    return settings.device.strip() != "none" and settings.n_gpu_layers != 0
 
 
 def models(settings: Settings) -> Iterator[Finding]:
@@ -117,9 +163,10 @@ def models(settings: Settings) -> Iterator[Finding]:
     completer = LocalCompleter(settings)
     completer.start()
     try:
-        yield _trial(completer)
-        for problem in _problems(completer):
-            yield Finding("model", problem.message, problem.remedy or "See the message.")
+        trial = _trial(completer)
+        yield from _said(completer)
+        yield trial
+        yield from gpu_use(settings, completer.statistics().layers)
     finally:
         completer.close()
 
@@ -149,11 +196,26 @@ def _trial(completer: LocalCompleter) -> Finding:
     )
 
 
-def _problems(completer: LocalCompleter) -> list[Problem]:
-    found: list[Event] = []
+def _said(completer: LocalCompleter) -> Iterator[Finding]:
+    """Repeat what the log says of the models: what was loaded, where, and what went wrong."""
     while (event := completer.next_event(0.0)) is not None:
-        found.append(event)
-    return [event for event in found if isinstance(event, Problem)]
+        if isinstance(event, Problem):
+            yield Finding("model", event.message, event.remedy or "See the message.")
+        elif isinstance(event, LogLine) and event.level in {"info", "warning"}:
+            yield Finding("loading", event.message, noteworthy=event.level == "warning")
+
+
+def gpu_use(settings: Settings, layers: Mapping[str, int]) -> Iterator[Finding]:
+    """Check that a GPU that is there has something to do."""
+    library = importlib.import_module("speclsp.engine.llama.library")
+    gpus = [device.name for device in library.devices() if device.kind in GPU_KINDS]
+    if gpus and layers and wants_gpu(settings) and layers.keys() <= {"CPU"}:
+        yield Finding(
+            "GPU use",
+            f"no layer of the model is on {' or '.join(gpus)}",
+            "Free memory of the GPU, take a smaller model or quantisation, or lower ctx_size; "
+            f"the lines above say what was tried, and {GPU_PAGE} what helps.",
+        )
 
 
 def writable(subject: str, folder: Path) -> Finding:

@@ -19,7 +19,8 @@ from speclsp.decoding.verify_cost import VerifyCost, measure_verify_cost
 from speclsp.drafting.protocol import Drafter
 from speclsp.drafting.registry import DRAFT_MODEL, drafter_names
 from speclsp.engine.cost_true import cost_true_remark
-from speclsp.errors import ModelError, SpecLspError
+from speclsp.engine.params import ModelParams, draft_params, target_params
+from speclsp.errors import ModelError, SettingsError, SpecLspError
 from speclsp.fim.families import FimFamily, family_for
 from speclsp.fim.healing import TokenPrefixes
 from speclsp.fim.protocol import Vocabulary
@@ -159,12 +160,12 @@ class LlamaLoader:
     def weights(self, settings: Settings, words: Words, progress: Progress, log: Log) -> Weights:
         """Load target and draft model; a draft model that fails is a problem, not the end."""
         from speclsp.engine.llama.loading import load_target  # noqa: PLC0415 (see words)
-        from speclsp.engine.params import target_params  # noqa: PLC0415
 
         files = model_files(settings)
         model_params, context_params = target_params(
             settings, model_bytes=files.target.stat().st_size
         )
+        draft_path = files.draft if wants_draft_model(settings) else None
         target = load_target(
             files.target,
             model_params,
@@ -172,21 +173,22 @@ class LlamaLoader:
             fit=settings.fit,
             progress=progress,
             log=log,
+            n_bytes_reserved=_draft_bytes(draft_path, settings, model_params) if draft_path else 0,
         )
         verify_cost = measure_verify_cost(target, time.perf_counter)
         log("info", verify_times_line(verify_cost.milliseconds))
         problems: list[SpecLspError] = []
         draft: ClosableDrafter | None = None
-        if files.draft is not None and wants_draft_model(settings):
+        if draft_path is not None:
             try:
-                draft = _load_draft(files.draft, settings, words.vocabulary, target.n_ctx, log)
+                draft = _load_draft(draft_path, settings, words.vocabulary, target.n_ctx, log)
             except ModelError as error:
                 problems.append(error)
         return Weights(
             target=target,
             draft=draft,
             description=_description(files.target, target.description),
-            draft_description=_description(files.draft) if files.draft and draft else "",
+            draft_description=_description(draft_path) if draft_path and draft else "",
             layers=dict(target.layers),
             supports_rollback=target.supports_rollback,
             verify_cost=verify_cost,
@@ -199,6 +201,20 @@ def _description(path: Path, *details: str) -> str:
     """Return what a model is called wherever figures measured with it are shown."""
     said = "; ".join(part for part in (*details, cost_true_remark(path)) if part)
     return f"{path.name} ({said})" if said else path.name
+
+
+def _draft_bytes(path: Path, settings: Settings, target: ModelParams) -> int:
+    """Estimate what the draft model takes of the target's GPUs, so that the target leaves it.
+
+    On the CPU a draft model is rarely worth its time.
+    """
+    from speclsp.engine.llama.planning import bytes_wanted  # noqa: PLC0415 (see LlamaLoader)
+
+    try:
+        model_params, context_params = draft_params(settings, settings.ctx_size)
+        return bytes_wanted(path, model_params, context_params, beside=target)
+    except (ModelError, SettingsError):
+        return 0  # whatever is wrong with the draft model is said when it is loaded
 
 
 def _load_draft(

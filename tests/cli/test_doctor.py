@@ -1,11 +1,16 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from speclsp.cli import doctor_checks
 from speclsp.cli.doctor import doctor as doctor_command
+from speclsp.cli.doctor_checks import Finding
 from speclsp.cli.main import cli
+from speclsp.engine.llama import library
+from speclsp.engine.llama.library import DeviceInfo, DeviceKind
+from speclsp.settings import Settings
 
 pytestmark = pytest.mark.real
 
@@ -29,6 +34,9 @@ def test_a_good_installation() -> None:
         assert any(line.split()[1].startswith(subject.split()[0]) for line in rows), subject
     assert "embedded-target" in outcome.output
     assert " tokens in " in outcome.output
+    # As the log says it.
+    assert "loading: embedded-target-f16.gguf: 6 of 6 layers on CPU, " in outcome.output
+    assert "GPU offload: this build" in outcome.output
 
 
 @pytest.mark.parametrize("content", [None, b"no model"])
@@ -68,3 +76,81 @@ def test_a_missing_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no llama_cpp here" in outcome.output
     assert "pip install" in outcome.output
     assert "completion:" not in outcome.output
+
+
+def device(name: str, kind: DeviceKind) -> DeviceInfo:
+    return DeviceInfo(name, "a device", kind, 3 << 30, 4 << 30, handle=0)
+
+
+def engine_findings(
+    monkeypatch: pytest.MonkeyPatch,
+    backends: tuple[str, ...],
+    devices: tuple[DeviceInfo, ...],
+    **changes: Any,
+) -> list[Finding]:
+    monkeypatch.setattr(library, "gpu_backends", lambda: backends)
+    monkeypatch.setattr(library, "start_backends", lambda: ("ggml_cuda_init: too old a driver.",))
+    monkeypatch.setattr(library, "devices", lambda: devices)
+    return list(doctor_checks.engine_library(Settings(**changes)))
+
+
+def test_a_gpu_that_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = (device("CUDA0", "gpu"), device("CPU", "cpu"))
+    _, offload, first, _ = engine_findings(monkeypatch, ("CUDA",), found)
+    assert offload.text == "this build has CUDA, which finds CUDA0"
+    assert first.text == "CUDA0: a device (gpu, 3072 of 4096 MiB free)"
+
+
+def test_a_build_for_a_gpu_that_finds_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, offload, _ = engine_findings(monkeypatch, ("CUDA",), (device("CPU", "cpu"),))
+    assert offload.text == (
+        "this build of llama.cpp has CUDA, which finds no GPU here "
+        "(ggml_cuda_init: too old a driver)"
+    )
+    assert "nvidia-smi" in offload.remedy
+
+
+@pytest.mark.parametrize("changes", [{"device": "none"}, {"n_gpu_layers": 0}])
+def test_who_wants_the_cpu_needs_no_gpu(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    _, offload, _ = engine_findings(monkeypatch, ("CUDA",), (device("CPU", "cpu"),), **changes)
+    assert offload.remedy == ""
+    monkeypatch.setattr(library, "devices", lambda: (device("CUDA0", "gpu"),))
+    assert list(doctor_checks.gpu_use(Settings(**changes), {"CPU": 6})) == []
+
+
+def test_a_build_for_the_cpu_alone_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, offload, _ = engine_findings(monkeypatch, (), (device("CPU", "cpu"),))
+    assert offload.text.startswith("this build of llama.cpp is for the CPU only (docs/gpu.md")
+    assert offload.remedy == ""
+
+
+def test_a_gpu_that_has_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "devices", lambda: (device("CUDA0", "gpu"),))
+    (finding,) = doctor_checks.gpu_use(Settings(), {"CPU": 6})
+    assert finding.text == "no layer of the model is on CUDA0"
+    assert "ctx_size" in finding.remedy
+    assert list(doctor_checks.gpu_use(Settings(), {"CPU": 2, "CUDA0": 4})) == []
+    # A model that could not be loaded has no layers, and its own finding.
+    assert list(doctor_checks.gpu_use(Settings(), {})) == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "remedy"),
+    [
+        ("libcudart.so.12: cannot open shared object file", "LD_LIBRARY_PATH"),
+        ("libcuda.so.1: cannot open shared object file", "NVIDIA driver"),
+        ("libvulkan.so.1: cannot open shared object file", "libvulkan1"),
+    ],
+)
+def test_a_library_that_lacks_another(
+    monkeypatch: pytest.MonkeyPatch, reason: str, remedy: str
+) -> None:
+    def fail(_: str) -> None:
+        raise OSError(reason)
+
+    monkeypatch.setattr(doctor_checks.importlib, "import_module", fail)
+    (finding,) = doctor_checks.engine_library(Settings())
+    assert reason in finding.text
+    assert remedy in finding.remedy

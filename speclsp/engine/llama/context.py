@@ -20,6 +20,11 @@ from speclsp.engine.tree_branches import TreeBranches, check_path, tree_branches
 from speclsp.errors import DecodeError, DecodeInterruptedError
 
 _SUCCESS, _ABORTED = 0, 2
+_REASONS = {
+    1: "the KV cache has no room",
+    -1: "the batch is not valid",
+    -2: "the device is out of memory",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,9 +342,7 @@ class LlamaTarget(OpenContext):
             self._clear()
         if aborted:
             raise DecodeInterruptedError("llama_decode was interrupted.")
-        reason = {1: "the KV cache has no room", -1: "the batch is not valid"}.get(
-            status, f"it returned {status}"
-        )
+        reason = _REASONS.get(status, f"it returned {status}")
         raise DecodeError(
             f"llama_decode failed on {n_tokens} tokens after {n_cached}: {reason}.",
             remedy="The log at debug level says more.",

@@ -150,18 +150,22 @@ def ggml() -> Any:
 
 
 @functools.cache
-def start_backends() -> None:
-    """Initialise llama.cpp once per process and load its backends."""
-    llama.llama_backend_init()
-    functions = _ggml_functions()
-    if functions.backend_reg_count() == 0:
-        # Builds with loadable backends keep them beside the library.
-        functions.backend_load_all_from_path(str(llama._base_path).encode())  # noqa: SLF001  # the one place that knows it
+def start_backends() -> tuple[str, ...]:
+    """Initialise llama.cpp once per process, load its backends, and return what they said then."""
+    with collected_lines() as lines:
+        llama.llama_backend_init()
+        functions = _ggml_functions()
+        if functions.backend_reg_count() == 0:
+            # Builds with loadable backends keep them beside the library.
+            functions.backend_load_all_from_path(str(llama._base_path).encode())  # noqa: SLF001  # the one place that knows it
+    return tuple(line for level, line in lines if level != "debug")
 
 
 @dataclass(frozen=True, slots=True)
 class _GgmlFunctions:
     backend_reg_count: Callable[[], int]
+    backend_reg_get: Callable[[int], int]
+    backend_reg_name: Callable[[int], bytes]
     backend_load_all_from_path: Callable[[bytes], None]
     backend_dev_count: Callable[[], int]
     backend_dev_get: Callable[[int], int]
@@ -175,6 +179,8 @@ class _GgmlFunctions:
 
 _PROTOTYPES: dict[str, tuple[list[Any], Any]] = {
     "backend_reg_count": ([], ctypes.c_size_t),
+    "backend_reg_get": ([ctypes.c_size_t], ctypes.c_void_p),
+    "backend_reg_name": ([ctypes.c_void_p], ctypes.c_char_p),
     "backend_load_all_from_path": ([ctypes.c_char_p], None),
     "backend_dev_count": ([], ctypes.c_size_t),
     "backend_dev_get": ([ctypes.c_size_t], ctypes.c_void_p),
@@ -204,6 +210,8 @@ def _ggml_functions() -> _GgmlFunctions:
     return _GgmlFunctions(**functions)
 
 
+_WITHOUT_GPU = frozenset({"CPU", "BLAS", "ZenDNN", "zDNN", "RPC"})
+"""Names of llama.cpp's backends that compute on the CPU or elsewhere."""
 _KINDS: dict[int, DeviceKind] = {0: "cpu", 1: "gpu", 2: "igpu", 3: "accel"}
 
 
@@ -242,10 +250,23 @@ def buffer_types() -> dict[str, int]:
     return found
 
 
-def supports_gpu_offload() -> bool:
-    """Return whether this build of llama.cpp can put layers on a GPU that is there."""
-    start_backends()
-    return bool(llama.llama_supports_gpu_offload())
+def gpu_backends() -> tuple[str, ...]:
+    """Return the names of this build's backends for GPUs, whether or not they find one here."""
+    functions = ggml()
+    handles = map(functions.backend_reg_get, range(functions.backend_reg_count()))
+    names = [functions.backend_reg_name(handle).decode() for handle in handles]
+    return tuple(name for name in names if name not in _WITHOUT_GPU)
+
+
+def why_no_gpu() -> str:
+    """Say why there is no device to offload to, as the build and its backends tell it."""
+    backends = gpu_backends()
+    if not backends:
+        return "this build of llama.cpp is for the CPU only"
+    said = "; ".join(dict.fromkeys(line.rstrip(".") for line in start_backends()))
+    return f"this build of llama.cpp has {', '.join(backends)}, which finds no GPU here" + (
+        f" ({said})" if said else ""
+    )
 
 
 def library_version() -> str:

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.llama.fit import Attempt, first_attempt, next_attempt
-from speclsp.engine.llama.gguf_header import GgufHeader, read_gguf_header
-from speclsp.engine.llama.library import DeviceInfo, library_version
+from speclsp.engine.llama.fit import Attempt, next_attempt
+from speclsp.engine.llama.gguf_header import read_gguf_header
+from speclsp.engine.llama.load_report import load_report
 from speclsp.engine.llama.model import LlamaModel, LoadProgress, open_model
 from speclsp.engine.llama.model_file import check_model_file
 from speclsp.engine.llama.placement import offload_devices
-from speclsp.engine.llama.shape import estimate_shape
+from speclsp.engine.llama.planning import n_layers_of, plan
 from speclsp.engine.params import ContextParams, ModelParams
 from speclsp.errors import DecodeError, ModelLoadError
 from speclsp.request import LogLevel
 
 Log = Callable[[LogLevel, str], None]
 
-_MEMORY_KEPT_FREE = 512 * 1024 * 1024
-"""Bytes of each GPU that the estimates leave to the backend itself and to others."""
 _MEMORY_SIGNS = ("alloc", "out of memory")
 """What llama.cpp's reasons for a failure contain where memory was short."""
 _LEAST_CTX = 2
 """Positions without which no token can follow another."""
-_MIB = 1024 * 1024
 
 
 def load_target(
@@ -37,20 +34,24 @@ def load_target(
     fit: bool,
     progress: LoadProgress,
     log: Log,
+    n_bytes_reserved: int = 0,
 ) -> LlamaTarget:
     """Load the model at ``path``, make its context, and warm it up.
 
-    With ``fit``, where memory is short: fewer layers on the GPU, then a smaller KV cache.
+    With ``fit``, where memory is short: fewer layers on the GPU, then a smaller KV cache;
+    ``n_bytes_reserved`` of the GPUs are left to what is loaded later.
     ``progress`` takes the share that is loaded and says whether to go on.
     Raises :class:`~speclsp.errors.ModelNotFoundError`, :class:`~speclsp.errors.ModelLoadError`,
     or :class:`~speclsp.errors.EngineUnavailableError` where ``progress`` said no.
     """
     check_model_file(path)
-    gpus = offload_devices(model_params.devices)
+    gpus = offload_devices(model_params)
     header = read_gguf_header(path)
     loader = _Loader(path, model_params, context_params, progress)
-    attempt = plan(header, model_params, context_params, gpus, fit=fit)
-    n_layers = header.number("block_count", 0) + 1
+    attempt = plan(
+        header, model_params, context_params, gpus, fit=fit, n_bytes_reserved=n_bytes_reserved
+    )
+    n_layers = n_layers_of(header)
     n_ctx_asked = attempt.n_ctx
     if n_ctx_asked < _LEAST_CTX:
         raise ModelLoadError(
@@ -70,43 +71,9 @@ def load_target(
             ) from loaded
         log("warning", _step_down(path, attempt, following, loaded))
         attempt = following
-    try:
-        loaded.warm_up()
-    except DecodeError as error:
-        loaded.close()
-        raise ModelLoadError(f"The model {path} cannot decode: {error.message}") from error
-    for line in describe(loaded, path, gpus, n_ctx_asked):
-        log("info", line)
+    for level, line in load_report(loaded, path.name, model_params, gpus, n_ctx_asked):
+        log(level, line)
     return loaded
-
-
-def plan(
-    header: GgufHeader,
-    model_params: ModelParams,
-    context_params: ContextParams,
-    gpus: Sequence[DeviceInfo],
-    *,
-    fit: bool,
-) -> Attempt:
-    """Return what to try first.
-
-    A number of layers that the user set is tried as it is; ``auto`` takes the most that the
-    estimates find room for, or all of them without ``fit``.
-    """
-    n_ctx_train = header.number("context_length", context_params.n_ctx)
-    n_ctx = min(context_params.n_ctx or n_ctx_train, n_ctx_train)
-    n_layers = header.number("block_count", 0) + 1
-    if not gpus:
-        return Attempt(0, n_ctx)
-    if isinstance(model_params.n_gpu_layers, int):
-        # llama.cpp takes a negative number for all.
-        wanted = model_params.n_gpu_layers
-        return Attempt(n_layers if wanted < 0 else min(wanted, n_layers), n_ctx)
-    if model_params.n_gpu_layers == "all" or not fit:
-        return Attempt(n_layers, n_ctx)
-    free = sum(max(0, gpu.memory_free - _MEMORY_KEPT_FREE) for gpu in gpus)
-    shape = estimate_shape(header, model_params, replace(context_params, n_ctx=n_ctx))
-    return first_attempt(shape, free, n_ctx)
 
 
 @dataclass(slots=True)
@@ -151,7 +118,14 @@ class _Loader:
                 f"{self.path} is no text generation model ({self._model.description}).",
                 remedy="Take a decoder-only code model with fill-in-the-middle tokens.",
             )
-        return LlamaTarget(self._model, replace(self.context_params, n_ctx=attempt.n_ctx))
+        target = LlamaTarget(self._model, replace(self.context_params, n_ctx=attempt.n_ctx))
+        try:
+            target.warm_up()
+        except DecodeError as error:
+            self._model = None  # closed with the target
+            target.close()
+            raise ModelLoadError(f"The model {self.path} cannot decode: {error.message}") from error
+        return target
 
 
 def _step_down(path: Path, failed: Attempt, following: Attempt, failure: ModelLoadError) -> str:
@@ -160,29 +134,3 @@ def _step_down(path: Path, failed: Attempt, following: Attempt, failure: ModelLo
     else:
         step = f"{following.n_gpu_layers} instead of {failed.n_gpu_layers} layers on the GPU"
     return f"{path.name} does not fit: trying {step} ({failure.message})"
-
-
-def describe(
-    target: LlamaTarget, path: Path, gpus: Sequence[DeviceInfo], n_ctx_asked: int
-) -> list[str]:
-    """Return the log's lines on what was loaded where."""
-    layers = ", ".join(f"{count} on {name}" for name, count in target.layers.items())
-    lines = [
-        (
-            f"loaded {path.name}: {target.description}, {target.size / _MIB:.1f} MiB; "
-            f"layers: {layers}; context {target.n_ctx} (trained on {target.n_ctx_train}), "
-            f"batch {target.n_batch}, micro-batch {target.n_ubatch}; llama.cpp {library_version()}"
-        )
-    ]
-    lines.extend(
-        f"device {gpu.name}: {gpu.description}, {gpu.memory_free / _MIB:.0f} of "
-        f"{gpu.memory_total / _MIB:.0f} MiB free before"
-        for gpu in gpus
-    )
-    if not gpus:
-        lines.append("no GPU to offload to: computing on the CPU")
-    if target.n_ctx < n_ctx_asked:
-        lines.append(f"the KV cache was cut from {n_ctx_asked} to {target.n_ctx} positions to fit")
-    if not target.supports_rollback:
-        lines.append(f"{path.name} cannot take tokens back: speculation is off for it")
-    return lines

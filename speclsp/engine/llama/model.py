@@ -12,6 +12,7 @@ from typing import Any
 
 from llama_cpp import llama_cpp as llama
 
+from speclsp.engine.llama.allocations import Allocation, read_allocations
 from speclsp.engine.llama.library import collected_lines, start_backends
 from speclsp.engine.llama.model_file import load_error
 from speclsp.engine.llama.placement import device_array, placement_array, tensor_split_array
@@ -29,10 +30,18 @@ LoadProgress = Callable[[float], bool]
 class LlamaModel:
     """Owns a ``llama_model``; :meth:`close` frees it, or the garbage collector does."""
 
-    def __init__(self, pointer: int, kept_alive: tuple[Any, ...], layers: dict[str, int]) -> None:
+    def __init__(
+        self,
+        pointer: int,
+        kept_alive: tuple[Any, ...],
+        layers: dict[str, int],
+        allocations: tuple[Allocation, ...] = (),
+    ) -> None:
         self.pointer = pointer
         self.layers = layers
         """Layers per device name; the output layer counts as one."""
+        self.allocations = allocations
+        """Where the weights lie."""
         # llama.cpp keeps pointers into the arrays that it was given.
         self._kept_alive = kept_alive
         self._free = weakref.finalize(self, llama.llama_model_free, pointer)
@@ -124,4 +133,5 @@ def open_model(
     for _, line in lines:
         if found := _ASSIGNED_LAYER.search(line):
             layers[found[1]] = layers.get(found[1], 0) + 1
-    return LlamaModel(pointer, (devices, placements, split, callback), layers)
+    allocations = read_allocations(line for _, line in lines)
+    return LlamaModel(pointer, (devices, placements, split, callback), layers, allocations)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any
 
@@ -12,6 +13,7 @@ from llama_cpp import llama_cpp as llama
 from numpy.typing import NDArray
 
 from speclsp.decoding.protocol import Logits
+from speclsp.engine.llama.allocations import read_allocations
 from speclsp.engine.llama.library import collected_lines
 from speclsp.engine.llama.model import LlamaModel
 from speclsp.engine.params import ContextParams
@@ -46,7 +48,11 @@ class NativeContext:
 
         Raises :class:`~speclsp.errors.ModelLoadError` where llama.cpp cannot.
         """
-        self.pointer = _open_context(model, params, n_ctx)
+        self.pointer, lines = _open_context(model, params, n_ctx)
+        self.allocations = read_allocations(lines)
+        """Where the KV cache and the intermediate results lie."""
+        self.flash_attention = _uses_flash_attention(params, lines)
+        """Whether attention is computed by the fused kernels."""
         self.ns_native = 0
         """Nanoseconds inside llama.cpp's decode and the wait for its logits."""
         self._n_vocab = model.n_vocab
@@ -110,8 +116,15 @@ class NativeContext:
         return int(n_bytes) == data.nbytes
 
 
-def _open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> int:
-    """Make a context of ``n_ctx`` positions for ``model`` and return its address.
+def _uses_flash_attention(params: ContextParams, lines: Sequence[str]) -> bool:
+    """Return what became of ``flash_attn``: ``auto`` asks the device whether it has the kernels."""
+    if params.flash_attn != "auto":
+        return params.flash_attn == "on"
+    return not any("Flash Attention not supported" in line for line in lines)
+
+
+def _open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> tuple[int, list[str]]:
+    """Make a context of ``n_ctx`` positions; return its address and what llama.cpp logged.
 
     Raises :class:`~speclsp.errors.ModelLoadError` where llama.cpp cannot.
     """
@@ -142,4 +155,4 @@ def _open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> int:
             f"llama.cpp cannot make a context of {n_ctx} positions: {reason}.",
             remedy="Lower ctx_size, or change cache_type_k and cache_type_v.",
         )
-    return context
+    return context, [line for _, line in lines]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from llama_cpp import llama_cpp as llama
 
+from speclsp.engine.llama.allocations import Allocation
 from speclsp.engine.llama.interrupt import DecodeInterrupt
 from speclsp.engine.llama.model import LlamaModel
 from speclsp.engine.llama.native_context import MAX_OUTPUTS, NativeContext
@@ -72,6 +73,16 @@ class OpenContext:
     def layers(self) -> dict[str, int]:
         """Layers per device name; the output layer counts as one."""
         return dict(self._model.layers)
+
+    @property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """Where weights, KV cache and intermediate results lie."""
+        return (*self._model.allocations, *self._native.allocations)
+
+    @property
+    def flash_attention(self) -> bool:
+        """Whether attention is computed by the fused kernels."""
+        return self._native.flash_attention
 
     @property
     def size(self) -> int:

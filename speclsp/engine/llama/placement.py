@@ -8,7 +8,8 @@ from typing import Any
 
 from llama_cpp import llama_cpp as llama
 
-from speclsp.engine.llama.library import DeviceInfo, buffer_types, devices
+from speclsp.engine.llama.library import DeviceInfo, buffer_types, devices, why_no_gpu
+from speclsp.engine.params import ModelParams
 from speclsp.errors import ModelLoadError
 
 
@@ -18,12 +19,27 @@ class _TensorPlacement(ctypes.Structure):
     _fields_ = (("pattern", ctypes.c_char_p), ("buft", ctypes.c_void_p))
 
 
-def offload_devices(names: tuple[str, ...] | None) -> tuple[DeviceInfo, ...]:
-    """Return the devices to offload to: those named, or all GPUs where ``names`` is None.
+def offload_devices(params: ModelParams) -> tuple[DeviceInfo, ...]:
+    """Return the devices to offload to: those named, or all GPUs; one with ``split_mode`` none.
 
     As in llama.cpp, integrated GPUs count only where there is no other.
-    Raises :class:`ModelLoadError` for a name that is not there.
+    Raises :class:`ModelLoadError` for a name or a number that is not there.
     """
+    found = _devices_of(params.devices)
+    if params.split_mode != "none" or not found:
+        return found
+    if params.main_gpu < 0:
+        return ()
+    if params.main_gpu >= len(found):
+        raise ModelLoadError(
+            f"There is no GPU number {params.main_gpu} to offload to.",
+            remedy=f"{_device_list([device.name for device in found])}, counted from 0: "
+            "correct main_gpu.",
+        )
+    return (found[params.main_gpu],)
+
+
+def _devices_of(names: tuple[str, ...] | None) -> tuple[DeviceInfo, ...]:
     there = devices()
     if names is not None:
         usable = {device.name: device for device in there if device.kind != "cpu"}
@@ -40,7 +56,7 @@ def offload_devices(names: tuple[str, ...] | None) -> tuple[DeviceInfo, ...]:
 
 def _device_list(names: Sequence[str]) -> str:
     if not names:
-        return "This build of llama.cpp finds no GPU here"
+        return f"There is no GPU: {why_no_gpu()}"
     return "There are " + ", ".join(names)
 
 
@@ -48,7 +64,7 @@ def device_array(names: tuple[str, ...] | None) -> Any:
     """Return a NULL-terminated array of device handles, or None for llama.cpp's own choice."""
     if names is None:
         return None
-    handles = [device.handle for device in offload_devices(names)]
+    handles = [device.handle for device in _devices_of(names)]
     return (ctypes.c_void_p * (len(handles) + 1))(*handles, None)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from speclsp.engine.llama import library
 from speclsp.engine.llama.library import (
     _Log,
     buffer_types,
@@ -133,3 +134,36 @@ def test_only_so_many_lines_wait(n_lines: int) -> None:
     log.route(lambda level, line: lines.append(line))
     assert len(lines) == 1000
     assert lines[-1] == "line 1499"
+
+
+class Backends:
+    """libggml's registry with these backends."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def backend_reg_count(self) -> int:
+        return len(self.names)
+
+    def backend_reg_get(self, backend_idx: int) -> int:
+        return backend_idx
+
+    def backend_reg_name(self, handle: int) -> bytes:
+        return self.names[handle].encode()
+
+
+def test_a_build_says_which_gpus_it_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "ggml", lambda: Backends("CUDA", "BLAS", "CPU"))
+    monkeypatch.setattr(library, "start_backends", lambda: ())
+    assert library.gpu_backends() == ("CUDA",)
+    assert library.why_no_gpu() == "this build of llama.cpp has CUDA, which finds no GPU here"
+    said = ("ggml_cuda_init: failed to initialize CUDA: no CUDA-capable device is detected",) * 2
+    monkeypatch.setattr(library, "start_backends", lambda: said)
+    assert library.why_no_gpu().endswith(f" here ({said[0]})")
+    monkeypatch.setattr(library, "ggml", lambda: Backends("CPU"))
+    assert library.why_no_gpu() == "this build of llama.cpp is for the CPU only"
+
+
+def test_the_backends_of_this_build_are_asked() -> None:
+    assert "CPU" not in library.gpu_backends()
+    assert library.why_no_gpu().startswith("this build of llama.cpp ")

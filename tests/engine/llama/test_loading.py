@@ -14,14 +14,14 @@ from speclsp.engine.llama.library import DeviceInfo, collected_lines
 from speclsp.engine.llama.model import LlamaModel, open_model
 from speclsp.engine.llama.shape import estimate_shape
 from speclsp.engine.params import ContextParams, target_params
-from speclsp.errors import EngineUnavailableError, ModelLoadError, ModelNotFoundError
+from speclsp.errors import DecodeError, EngineUnavailableError, ModelLoadError, ModelNotFoundError
 from speclsp.settings import Settings
 
 GIB = 1024**3
 
 
-def gpu(name: str = "CUDA0", free: int = 8 * GIB) -> DeviceInfo:
-    return DeviceInfo(name, "a GPU", "gpu", free, 8 * GIB, handle=0)
+def gpu() -> DeviceInfo:
+    return DeviceInfo("CUDA0", "a GPU", "gpu", 8 * GIB, 8 * GIB, handle=0)
 
 
 def load(path: Path, **changes: Any) -> tuple[LlamaTarget, list[tuple[str, str]]]:
@@ -46,9 +46,9 @@ def test_the_log_says_what_is_where(path: Path) -> None:
     target, lines = load(path)
     target.close()
     text = "\n".join(line for level, line in lines if level == "info")
-    assert "6 on CPU" in text
+    assert "embedded-target-q8_0.gguf: 6 of 6 layers on CPU, " in text
     assert "context 2048 (trained on 2048)" in text
-    assert "no GPU to offload to" in text
+    assert "no GPU to offload to, computing on the CPU: this build" in text
 
 
 def test_progress_is_told_and_may_call_it_off(path: Path) -> None:
@@ -69,36 +69,6 @@ def test_progress_is_told_and_may_call_it_off(path: Path) -> None:
     assert shares == sorted(shares)
     with pytest.raises(EngineUnavailableError, match="called off"):
         go(False)
-
-
-def plan(path: Path, gpus: list[DeviceInfo], **changes: Any) -> tuple[int, int]:
-    settings = Settings(**changes)
-    attempt = loading.plan(read_gguf_header(path), *target_params(settings), gpus, fit=settings.fit)
-    return attempt.n_gpu_layers, attempt.n_ctx
-
-
-@pytest.mark.parametrize(
-    ("gpus", "changes", "n_gpu_layers", "n_ctx"),
-    [
-        ([], {}, 0, 2048),
-        ([], {"n_gpu_layers": "all"}, 0, 2048),
-        ([gpu()], {}, 6, 2048),
-        ([gpu()], {"ctx_size": 0}, 6, 2048),
-        ([gpu()], {"ctx_size": 1000}, 6, 1000),
-        ([gpu(free=0)], {}, 0, 2048),
-        ([gpu(free=0), gpu("CUDA1")], {}, 6, 2048),
-        ([gpu(free=0)], {"fit": False}, 6, 2048),
-        ([gpu(free=0)], {"n_gpu_layers": "all"}, 6, 2048),
-        ([gpu(free=0)], {"n_gpu_layers": 4}, 4, 2048),
-        ([gpu()], {"n_gpu_layers": 99}, 6, 2048),
-        ([gpu()], {"n_gpu_layers": 0}, 0, 2048),
-        ([gpu()], {"n_gpu_layers": -1}, 6, 2048),
-    ],
-)
-def test_the_first_attempt(
-    path: Path, gpus: list[DeviceInfo], changes: dict[str, Any], n_gpu_layers: int, n_ctx: int
-) -> None:
-    assert plan(path, gpus, **changes) == (n_gpu_layers, n_ctx)
 
 
 def test_the_estimate_of_the_weights_is_the_file_s(path: Path) -> None:
@@ -166,7 +136,7 @@ class ShortMemory:
 
         monkeypatch.setattr(loading, "open_model", open_short)
         monkeypatch.setattr(loading, "LlamaTarget", Target)
-        monkeypatch.setattr(loading, "offload_devices", lambda names: (gpu(),))
+        monkeypatch.setattr(loading, "offload_devices", lambda params: (gpu(),))
 
 
 def test_fewer_layers_where_the_weights_do_not_fit(
@@ -178,9 +148,11 @@ def test_fewer_layers_where_the_weights_do_not_fit(
     assert memory.opened == [6, 5, 4, 3]
     assert memory.contexts == [2048]
     warnings = [line for level, line in lines if level == "warning"]
-    assert len(warnings) == 3
+    assert len(warnings) == 4
     assert "5 instead of 6 layers" in warnings[0]
     assert "unable to allocate" in warnings[0]
+    # The weights were opened without a GPU here, so that all of them are on the CPU.
+    assert "6 of 6 layers did not fit the GPU and are slow on the CPU" in warnings[3]
 
 
 def test_then_a_smaller_kv_cache(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,6 +180,38 @@ def test_without_fit_the_first_failure_is_the_last(
     memory = ShortMemory(monkeypatch, n_layers=3, n_ctx=4096)
     with pytest.raises(ModelLoadError, match="does not fit the memory"):
         load(path, fit=False)
+    assert memory.opened == [6]
+
+
+def test_a_device_that_is_full_at_the_first_decode_gets_fewer_layers(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = ShortMemory(monkeypatch, n_layers=6, n_ctx=4096)
+    n_refusals = 2
+
+    def warm_up(target: LlamaTarget) -> None:
+        nonlocal n_refusals
+        n_refusals -= 1
+        if n_refusals >= 0:
+            raise DecodeError("llama_decode failed: the device is out of memory.")
+
+    monkeypatch.setattr(LlamaTarget, "warm_up", warm_up)
+    target, _ = load(path)
+    target.close()
+    assert memory.opened == [6, 5, 4]
+
+
+def test_a_model_that_cannot_decode_is_not_tried_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = ShortMemory(monkeypatch, n_layers=6, n_ctx=4096)
+
+    def warm_up(target: LlamaTarget) -> None:
+        raise DecodeError("llama_decode failed: the batch is not valid.")
+
+    monkeypatch.setattr(LlamaTarget, "warm_up", warm_up)
+    with pytest.raises(ModelLoadError, match="cannot decode"):
+        load(path)
     assert memory.opened == [6]
 
 
@@ -246,7 +250,7 @@ def test_the_header_of_a_split_model_is_read_from_all_parts(path: Path, tmp_path
 @pytest.mark.parametrize(
     ("changes", "message", "remedy"),
     [
-        ({"device": "CUDA7"}, "no device named 'CUDA7'", "finds no GPU here"),
+        ({"device": "CUDA7"}, "no device named 'CUDA7'", "There is no GPU: this build"),
         ({"device": "CPU"}, "no device named 'CPU'", "none"),
         ({"override_tensor": "blk.*=CUDA7"}, "no buffer type named 'CUDA7'", "There are CPU"),
         ({"tensor_split": ",".join("1" * 17)}, "17 devices", ""),

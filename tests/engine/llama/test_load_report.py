@@ -1,0 +1,118 @@
+"""What the log says of a loaded model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from speclsp.engine.llama import load_report as module
+from speclsp.engine.llama.allocations import Allocation
+from speclsp.engine.llama.library import DeviceInfo
+from speclsp.engine.params import ModelParams
+
+MIB = 1024**2
+
+
+@dataclass
+class Loaded:
+    """As much of a target as the report asks for."""
+
+    layers: dict[str, int]
+    allocations: tuple[Allocation, ...] = ()
+    description: str = "qwen2 1.5B Q8_0"
+    size: int = 1564 * MIB
+    n_ctx: int = 4096
+    n_ctx_train: int = 32768
+    n_batch: int = 2048
+    n_ubatch: int = 512
+    flash_attention: bool = True
+    supports_rollback: bool = True
+
+
+def gpu(name: str) -> DeviceInfo:
+    return DeviceInfo(name, "NVIDIA Some GPU", "gpu", 7000 * MIB, 8000 * MIB, handle=0)
+
+
+def report(
+    target: Any, *gpus: DeviceInfo, params: ModelParams | None = None, n_ctx_asked: int = 4096
+) -> list[tuple[str, str]]:
+    return list(
+        module.load_report(target, "coder.gguf", params or ModelParams(), gpus, n_ctx_asked)
+    )
+
+
+def test_all_layers_on_one_gpu() -> None:
+    target = Loaded(
+        {"CUDA0": 29},
+        (
+            Allocation("CPU_Mapped", "weights", 125.0),
+            Allocation("CUDA0", "weights", 1564.6),
+            Allocation("CUDA0", "KV cache", 112.0),
+            Allocation("CUDA0", "compute", 299.8),
+            Allocation("CUDA_Host", "compute", 11.0),
+        ),
+    )
+    (_, loaded), *lines = report(target, gpu("CUDA0"))
+    assert loaded.startswith(
+        "loaded coder.gguf: qwen2 1.5B Q8_0, 1564.0 MiB; context 4096 (trained on 32768), "
+        "batch 2048, micro-batch 512, flash attention on; llama.cpp "
+    )
+    assert lines == [
+        (
+            "info",
+            (
+                "coder.gguf: 29 of 29 layers on CUDA0 (NVIDIA Some GPU), 1976.4 MiB "
+                "(weights 1564.6, KV cache 112.0, compute 299.8); 7000 of 8000 MiB were free before"
+            ),
+        ),
+        ("info", "coder.gguf: 0 of 29 layers on CPU, 136.0 MiB (weights 125.0, compute 11.0)"),
+    ]
+
+
+def test_a_gpu_without_layers_is_listed_too() -> None:
+    lines = report(Loaded({"CUDA1": 29}), gpu("CUDA0"), gpu("CUDA1"))
+    assert [line.split(",")[0] for _, line in lines[1:]] == [
+        "coder.gguf: 0 of 29 layers on CUDA0 (NVIDIA Some GPU)",
+        "coder.gguf: 29 of 29 layers on CUDA1 (NVIDIA Some GPU)",
+    ]
+
+
+PARTLY = Loaded({"CPU": 4, "CUDA0": 25})
+
+
+@pytest.mark.parametrize("n_gpu_layers", ["auto", "all"])
+def test_layers_that_did_not_fit_are_a_warning(n_gpu_layers: Any) -> None:
+    *_, (level, line) = report(PARTLY, gpu("CUDA0"), params=ModelParams(n_gpu_layers=n_gpu_layers))
+    assert level == "warning"
+    assert line.startswith("coder.gguf: 4 of 29 layers did not fit the GPU and are slow on the CPU")
+    assert "cache_type_k" in line
+
+
+def test_layers_that_the_user_keeps_on_the_cpu_are_none() -> None:
+    lines = report(PARTLY, gpu("CUDA0"), params=ModelParams(n_gpu_layers=25))
+    assert {level for level, _ in lines} == {"info"}
+    assert len(lines) == 3
+
+
+@pytest.mark.parametrize("params", [ModelParams(devices=()), ModelParams(n_gpu_layers=0)])
+def test_the_cpu_by_choice(params: ModelParams) -> None:
+    *_, last = report(Loaded({"CPU": 29}), params=params)
+    assert last == ("info", "coder.gguf: computing on the CPU, as the settings say")
+
+
+def test_the_cpu_for_want_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "why_no_gpu", lambda: "the driver is too old")
+    *_, last = report(Loaded({"CPU": 29}))
+    assert last == ("info", "no GPU to offload to, computing on the CPU: the driver is too old")
+
+
+def test_what_else_is_worth_saying() -> None:
+    target = Loaded({"CUDA0": 29}, n_ctx=2048, flash_attention=False, supports_rollback=False)
+    lines = report(target, gpu("CUDA0"))
+    assert "flash attention off" in lines[0][1]
+    assert lines[2:] == [
+        ("warning", "coder.gguf: the KV cache was cut from 4096 to 2048 positions to fit"),
+        ("info", "coder.gguf cannot take tokens back: speculation is off for it"),
+    ]
