@@ -22,7 +22,7 @@ class IgnoredFiles:
         self._exclude = tuple(exclude)
         self._rules: dict[str, IgnoreRules] = {}
         self._verdicts: dict[tuple[str, str], bool] = {}
-        """Each key press asks about the same file, and matching costs more than all else it does."""
+        """Each key press asks about the same file, and matching is what costs most there."""
 
     def renew(self, exclude: Iterable[str]) -> None:
         """Read all patterns again when they are needed."""
