@@ -42,6 +42,8 @@ class DecodeBatch:
             seq_id=self._sequences,
             logits=self._outputs.ctypes.data_as(ctypes.POINTER(ctypes.c_int8)),
         )
+        # The field itself as a number: a cast for each decode takes longer than all the rest here.
+        self._native_pos = ctypes.c_size_t.from_buffer(self.native, llama.llama_batch.pos.offset)
         # A node's branches are a range, so that its sequence ids are a window of this array.
         self._branches = np.arange(n_branches, dtype=np.int32)
         self._branch_address = self._branches.ctypes.data
@@ -63,11 +65,12 @@ class DecodeBatch:
         n_tokens = len(tokens)
         n_silent = n_tokens - n_logits
         self._tokens[:n_tokens] = tokens
-        self._outputs[:n_silent] = 0
+        if n_silent:
+            self._outputs[:n_silent] = 0
         self._outputs[n_silent:n_tokens] = 1
         self.native.n_tokens = n_tokens
         window = self._position_address + first_position * self._positions.itemsize
-        self.native.pos = ctypes.cast(window, _POSITION_POINTER)
+        self._native_pos.value = window
 
     def fill_tree(
         self, pending: Sequence[int], nodes: Sequence[int], tree: TreeBranches, first_position: int

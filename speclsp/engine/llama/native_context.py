@@ -56,6 +56,10 @@ class NativeContext:
         self.ns_native = 0
         """Nanoseconds inside llama.cpp's decode and the wait for its logits."""
         self._n_vocab = model.n_vocab
+        self._no_rows: Logits = np.empty((0, model.n_vocab), dtype=np.float32)
+        self._rows = self._no_rows
+        """The view of llama.cpp's memory with the most rows so far; it holds the last decode's."""
+        self._rows_address = 0
         self._free = weakref.finalize(self, llama.llama_free, self.pointer)
 
     @property
@@ -84,16 +88,20 @@ class NativeContext:
             # A GPU may still be computing; whoever asks for no logits wants to check the time.
             llama.llama_synchronize(self.pointer)
             self.ns_native += perf_counter_ns() - started
-            return np.empty((0, self._n_vocab), dtype=np.float32)
+            return self._no_rows
         rows = llama.llama_get_logits(self.pointer)  # waits for a GPU
         self.ns_native += perf_counter_ns() - started
-        address = ctypes.cast(rows, ctypes.c_void_p).value
-        if address is None:
+        if not rows:
             return None
-        n_values = n_rows * self._n_vocab
-        memory: Any = (ctypes.c_float * n_values).from_address(address)
-        logits: Logits = np.frombuffer(memory, dtype=np.float32).reshape(n_rows, self._n_vocab)
-        return logits
+        address = ctypes.addressof(rows.contents)
+        if address != self._rows_address or n_rows > len(self._rows):
+            # They stay where they are until llama.cpp needs more room; each new view of them would
+            # cost a step a tenth of a millisecond on a busy machine.
+            n_values = n_rows * self._n_vocab
+            memory: Any = (ctypes.c_float * n_values).from_address(address)
+            self._rows = np.frombuffer(memory, dtype=np.float32).reshape(n_rows, self._n_vocab)
+            self._rows_address = address
+        return self._rows[:n_rows]
 
     def state_size(self, sequence: int) -> int:
         """Bytes of a copy of what the memory holds of a sequence."""
