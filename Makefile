@@ -8,7 +8,7 @@
 #
 # PYTHON=python3.12              another interpreter
 # LLAMA_CPP_INDEX=URL            an index of prebuilt llama-cpp-python wheels: nothing is compiled
-# CMAKE_ARGS="-DGGML_CUDA=on"    how llama.cpp is compiled
+# CMAKE_ARGS="-DGGML_CUDA=on"    how llama.cpp is compiled (docs/gpu.md); other flags compile it anew
 
 PYTHON ?= python3
 LLAMA_CPP_INDEX ?=
@@ -16,6 +16,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 LLAMA_CPP := $(shell sed -n 's/^\(llama-cpp-python==[^ ]*\).*/\1/p' requirements.lock)
 STAMPS := $(VENV)/stamps
+# The stamp of llama.cpp holds what it was installed with: no flags are content with any build.
+LLAMA_FLAGS := $(strip $(CMAKE_ARGS) $(LLAMA_CPP_INDEX))
+LLAMA_FLAGS_BEFORE := $(strip $(shell cat $(STAMPS)/llama 2>/dev/null))
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 WITH_PROGRESS := $(PYTHON) tools/run_with_progress.py
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
@@ -70,15 +73,28 @@ $(STAMPS)/venv:
 	@mkdir -p $(STAMPS)
 	@touch $@
 
-$(STAMPS)/llama: $(STAMPS)/venv
-ifneq ($(LLAMA_CPP_INDEX),)
-	@$(WITH_PROGRESS) "Installing $(LLAMA_CPP) from $(LLAMA_CPP_INDEX)" $(VENV)/llama.log \
-		$(PIP) install --only-binary llama-cpp-python --extra-index-url $(LLAMA_CPP_INDEX) $(LLAMA_CPP)
-else
-	@$(WITH_PROGRESS) "Installing $(LLAMA_CPP): llama.cpp is compiled, about four minutes on two cores" \
-		$(VENV)/llama.log $(PIP) install -r requirements.lock
+ifneq ($(LLAMA_FLAGS),)
+ifneq ($(LLAMA_FLAGS),$(LLAMA_FLAGS_BEFORE))
+.PHONY: $(STAMPS)/llama
+# pip keeps what it compiled, whatever the flags were, and leaves installed what has the version.
+LLAMA_ANEW := $(PIP) uninstall --quiet --yes llama-cpp-python &&
+LLAMA_FRESH := --no-cache-dir
 endif
-	@touch $@
+endif
+
+$(STAMPS)/llama: $(STAMPS)/venv
+	@rm -f $@
+ifneq ($(LLAMA_CPP_INDEX),)
+	@$(WITH_PROGRESS) "Installing $(LLAMA_CPP) from $(LLAMA_CPP_INDEX)" $(VENV)/llama.log sh -c '\
+		$(LLAMA_ANEW) $(PIP) install $(LLAMA_FRESH) --only-binary llama-cpp-python \
+			--extra-index-url $(LLAMA_CPP_INDEX) $(LLAMA_CPP)'
+else
+	@$(PYTHON) tools/check_machine.py
+	@$(WITH_PROGRESS) "Installing $(LLAMA_CPP): llama.cpp is compiled, $(if $(CMAKE_ARGS),with\
+		$(CMAKE_ARGS); for a GPU that takes long,about four minutes on two cores)" \
+		$(VENV)/llama.log sh -c '$(LLAMA_ANEW) $(PIP) install $(LLAMA_FRESH) -r requirements.lock'
+endif
+	@printf '%s %s\n' "$$CMAKE_ARGS" "$$LLAMA_CPP_INDEX" > $@
 
 # A prebuilt wheel satisfies the lock's version although its hash is another.
 $(STAMPS)/run: $(STAMPS)/llama requirements.lock pyproject.toml

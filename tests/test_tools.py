@@ -1,6 +1,7 @@
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,79 @@ def test_the_compiler_that_is_named_must_be_there() -> None:
     outcome = check(CC="no-such-compiler-xyz -O2")
     assert outcome.returncode == 1
     assert "no-such-compiler-xyz" in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("cmake_args", "program"),
+    [
+        ("-DGGML_CUDA=on", "nvcc"),
+        ("-DGGML_NATIVE=off -DGGML_CUDA:BOOL=ON", "nvcc"),
+        ("-DGGML_HIP=ON", "hipconfig"),
+        ("-DGGML_VULKAN=1", "glslc"),
+        ("-DGGML_SYCL=on", "icpx"),
+        ("", None),
+        ("-DGGML_CUDA=off", None),
+        ("-DGGML_CUDA_FA=on", None),
+        ("-DGGML_CUDA=on -DCMAKE_CUDA_COMPILER=/opt/cuda/bin/nvcc", None),
+    ],
+)
+def test_a_missing_toolkit_is_told(tmp_path: Path, cmake_args: str, program: str | None) -> None:
+    (tmp_path / "cc").touch(0o755)
+    (tmp_path / "c++").touch(0o755)
+    outcome = check(PATH=str(tmp_path), CC="", CXX="", CUDACXX="", CMAKE_ARGS=cmake_args)
+    assert outcome.returncode == (program is not None), outcome.stderr
+    if program:
+        assert f"needs {program}, which was not found" in outcome.stderr
+        assert "docs/gpu.md" in outcome.stderr
+        (tmp_path / program).touch(0o755)
+        again = check(PATH=str(tmp_path), CC="", CXX="", CUDACXX="", CMAKE_ARGS=cmake_args)
+        assert again.returncode == 0, again.stderr
+
+
+@pytest.mark.parametrize(
+    ("before", "flags", "anew"),
+    [
+        # what is there will do where nothing is asked for
+        ("\n", {}, False),
+        ("-DGGML_CUDA=on \n", {}, False),
+        ("-DGGML_CUDA=on \n", {"CMAKE_ARGS": "-DGGML_CUDA=on"}, False),
+        ("-DGGML_CUDA=on \n", {"CMAKE_ARGS": " -DGGML_CUDA=on "}, False),
+        (" https://wheels/cu124\n", {"LLAMA_CPP_INDEX": "https://wheels/cu124"}, False),
+        # a build for the CPU is no build for a GPU
+        ("\n", {"CMAKE_ARGS": "-DGGML_CUDA=on"}, True),
+        ("", {"CMAKE_ARGS": "-DGGML_CUDA=on"}, True),
+        ("-DGGML_VULKAN=on \n", {"CMAKE_ARGS": "-DGGML_CUDA=on"}, True),
+        (" https://wheels/cpu\n", {"LLAMA_CPP_INDEX": "https://wheels/cu124"}, True),
+        # the first time
+        (None, {}, None),
+        (None, {"CMAKE_ARGS": "-DGGML_CUDA=on"}, True),
+    ],
+)
+def test_make_compiles_anew_for_other_flags(
+    tmp_path: Path, before: str | None, flags: dict[str, str], anew: bool | None
+) -> None:
+    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    stamps = tmp_path / ".venv" / "stamps"
+    stamps.mkdir(parents=True)
+    (stamps / "venv").touch()
+    if before is not None:
+        (stamps / "llama").write_text(before)
+        (stamps / "run").touch()
+    unset = {"CMAKE_ARGS": "", "LLAMA_CPP_INDEX": "", "MAKEFLAGS": "", "MAKELEVEL": ""}
+    plan = subprocess.run(
+        ["make", "--dry-run", "demo"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **unset, **flags},
+        timeout=30,
+        check=True,
+    ).stdout
+    assert "speclsp demo" in plan
+    assert ("Installing llama-cpp-python" in plan) == (anew is not False)
+    # A build for the CPU may wait in pip's cache.
+    assert ("uninstall" in plan and "--no-cache-dir" in plan) == bool(anew)
 
 
 def test_an_old_python_is_told() -> None:

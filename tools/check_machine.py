@@ -2,15 +2,38 @@
 
     python3 tools/check_machine.py [--no-compiler]
 
+The environment variable CMAKE_ARGS says which GPU llama.cpp is compiled for.
+
 Runs on any Python 3, which is why it is written the old way.
 """
 
 import os
+import re
 import shutil
 import sys
+from pathlib import Path
 
 NEEDED_PYTHON = (3, 11)
 PREBUILT = "Or take a prebuilt wheel of llama-cpp-python: see Installation in README.md."
+GPU_TOOLS = (
+    # flag, program, the variables that may name it, where else it often is, how to get it
+    (
+        "GGML_CUDA",
+        "nvcc",
+        ("CUDACXX",),
+        "/usr/local/cuda/bin",
+        "Install the CUDA toolkit (developer.nvidia.com/cuda-downloads).",
+    ),
+    ("GGML_HIP", "hipconfig", (), "/opt/rocm/bin", "Install ROCm's development packages."),
+    (
+        "GGML_VULKAN",
+        "glslc",
+        (),
+        "",
+        "On Debian and Ubuntu: sudo apt install glslc libvulkan-dev spirv-headers",
+    ),
+    ("GGML_SYCL", "icpx", (), "", "Install oneAPI, and run: source /opt/intel/oneapi/setvars.sh"),
+)
 
 
 def python_problem():
@@ -53,11 +76,29 @@ def compiler_problem():
     )
 
 
+def gpu_problem():
+    """Return which tool the GPU that CMAKE_ARGS names lacks, or an empty string."""
+    arguments = os.environ.get("CMAKE_ARGS", "")
+    for flag, program, variables, folder, how_to_get_it in GPU_TOOLS:
+        if not re.search(r"-D\s*%s(:\w+)?=(on|1|true|yes)\b" % flag, arguments, re.IGNORECASE):
+            continue
+        named = any(os.environ.get(variable) for variable in variables)
+        if named or "CMAKE_CUDA_COMPILER" in arguments or shutil.which(program):
+            continue
+        is_there = folder and (Path(folder) / program).exists()
+        return "%s needs %s, which was not found.\n  %s\n  See docs/gpu.md." % (
+            flag,
+            program,
+            "It is in %s: export PATH=%s:$PATH" % (folder, folder) if is_there else how_to_get_it,
+        )
+    return ""
+
+
 def main():
     """Print every problem; return 1 where there is one."""
     problems = [python_problem()]
     if "--no-compiler" not in sys.argv[1:]:
-        problems.append(compiler_problem())
+        problems += [compiler_problem(), gpu_problem()]
     problems = [problem for problem in problems if problem]
     for problem in problems:
         sys.stderr.write("Problem: %s\n" % problem)
