@@ -2,6 +2,7 @@
 # make test   lint, types and all tests
 # make test-neovim  the Neovim plugin's tests, in real Neovims
 # make test-vscode  the VS Code extension's lint and tests, in a real workbench
+# make peers  build llama-server, which `speclsp bench peers` compares with
 # make lock   resolve the dependencies anew
 # make docs   write the settings tables of the README and the VS Code extension anew
 # make clean  remove .venv and everything built
@@ -24,7 +25,7 @@ WITH_PROGRESS := $(PYTHON) tools/run_with_progress.py
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--python-version 3.11 --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: demo test lint types tests test-neovim test-vscode docs lock clean
+.PHONY: demo test lint types tests test-neovim test-vscode peers docs lock clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/run
@@ -50,6 +51,9 @@ test-neovim: $(STAMPS)/dev
 
 test-vscode: $(STAMPS)/run
 	@SPECLSP_SERVER="$${SPECLSP_SERVER:-$(CURDIR)/$(BIN)/speclsp}" tools/editors/test_vscode.sh
+
+peers: $(STAMPS)/run
+	@tools/peers/build_llama_server.sh $(ARGS)
 
 docs: $(STAMPS)/run
 	$(BIN)/python -m speclsp.cli.settings_table README.md

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from speclsp.bench.peers.vim_buffer import vim_buffer
+from speclsp.bench.peers.vim_buffer import VimBuffer, vim_buffer
 from speclsp.bench.peers.vim_chunks import CHUNK_LINES, N_CHUNKS, ChunkRing, similarity
 
 
@@ -97,11 +97,10 @@ def test_chunks_like_the_text_at_the_cursor_go() -> None:
 
 def test_beyond_the_request_chunks_are_picked_once_per_32_lines() -> None:
     chunks, lines = ring(), words(0, 1000)
-    at = (
-        lambda row: vim_buffer(  # noqa: E731 - a place of one text
-            "a.py", "\n".join(lines[: row + 1]), "\n" + "\n".join(lines[row + 1 :])
-        )
-    )
+
+    def at(row: int) -> VimBuffer:
+        return vim_buffer("a.py", "\n".join(lines[: row + 1]), "\n" + "\n".join(lines[row + 1 :]))
+
     chunks.pick_beyond(at(500))
     assert chunks.n_queued == 2
     while chunks.advance():
