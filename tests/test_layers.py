@@ -41,7 +41,8 @@ LAYERS = {
 
 # Third-party packages that only one place may import.
 ONLY_IN = {
-    "llama_cpp": ("engine/llama/",),
+    # What llama-cpp-python does by itself is measured in a process of its own.
+    "llama_cpp": ("engine/llama/", "bench/peers/lookup_worker.py"),
     "pygls": ("lsp/",),
     "lsprotocol": ("lsp/",),
     "watchdog": ("workspace/watch.py",),

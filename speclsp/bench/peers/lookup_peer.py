@@ -1,0 +1,113 @@
+"""llama-cpp-python's own ``Llama`` with LlamaPromptLookupDecoding, in a process of its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import msgspec
+
+from speclsp.bench.asking import Asker
+from speclsp.bench.peers.contract import Peer, PeerOptions, PeerSession
+from speclsp.bench.peers.decode_asker import DecodeAsker
+from speclsp.bench.peers.infill import InfillAnswer, JsonObject, infill_answer
+from speclsp.bench.peers.serving_process import ServingProcess, talking
+from speclsp.bench.peers.vim_asker import VimAsker
+from speclsp.errors import EngineError
+
+NAME: Final = "llama-cpp-python"
+_WORKER: Final = "speclsp.bench.peers.lookup_worker"
+
+
+class LookupPeer:
+    """The package as its documentation uses it; it has no client of its own.
+
+    So it is asked at each key, with the text and the stop rules that llama.vim would ask with, and
+    nothing is remembered; it keeps what the beginnings of two prompts have in common.
+    """
+
+    name = NAME
+
+    def why_not(self, _options: PeerOptions) -> str | None:
+        """Return None: the package is what our engine is built on."""
+        return None
+
+    @contextmanager
+    def open(self, options: PeerOptions) -> Iterator[PeerSession]:
+        """Start the process and load the model.
+
+        Raises :class:`~speclsp.errors.EngineUnavailableError` where it does not get ready.
+        """
+        argument = msgspec.json.encode(
+            {
+                "model": str(options.model),
+                "n_threads": options.n_threads,
+                "n_gpu_layers": options.n_gpu_layers,
+                "n_context": options.n_context,
+            }
+        ).decode()
+        command = [sys.executable, "-m", _WORKER, argument]
+        with talking(command, options.folder / f"{NAME}.log") as process:
+            _line(process)
+            yield LookupSession(process, options)
+
+
+class LookupSession:
+    """The process once it has loaded its model."""
+
+    def __init__(self, process: ServingProcess, options: PeerOptions) -> None:
+        self._process = process
+        self._is_on_cpu = options.n_gpu_layers == 0
+        self._host_ms = 0.0
+        self._n_steps = 0
+        self._asker: Asker = (
+            DecodeAsker(self._infill, n_predict=options.n_predict, keeps_prompt=options.with_cache)
+            if options.rules == "decode"
+            else VimAsker(
+                self._infill,
+                n_predict=options.n_predict,
+                remembers=False,
+                keeps_prompt=options.with_cache,
+            )
+        )
+
+    @property
+    def asker(self) -> Asker:
+        """A client that remembers nothing."""
+        return self._asker
+
+    def resident_mib(self) -> float:
+        """Return the process's resident memory."""
+        return self._process.resident_mib()
+
+    def host_ms_per_step(self) -> float | None:
+        """Return the mean over all steps so far; on a GPU, decoding goes on beside the host."""
+        return self._host_ms / self._n_steps if self._n_steps and self._is_on_cpu else None
+
+    def _infill(self, request: JsonObject) -> InfillAnswer:
+        try:
+            self._process.stdin.write(msgspec.json.encode(request) + b"\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise self._process.failure("takes no request") from error
+        answer = infill_answer(_line(self._process))
+        self._host_ms += answer.stats.ms_predict - answer.stats.ms_verify
+        self._n_steps += answer.stats.n_decode_passes
+        return answer
+
+
+def lookup_peer() -> Peer:
+    """Return llama-cpp-python with its prompt lookup."""
+    return LookupPeer()
+
+
+def _line(process: ServingProcess) -> dict[str, Any]:
+    line = process.stdout.readline()
+    if not line:
+        raise process.failure("ended")
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise EngineError(f"{NAME} answers what is not JSON: {error}.") from error
