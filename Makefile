@@ -52,7 +52,7 @@ test-neovim: $(STAMPS)/dev
 test-vscode: $(STAMPS)/run
 	@SPECLSP_SERVER="$${SPECLSP_SERVER:-$(CURDIR)/$(BIN)/speclsp}" tools/editors/test_vscode.sh
 
-peers: $(STAMPS)/run
+peers:
 	@tools/peers/build_llama_server.sh $(ARGS)
 
 docs: $(STAMPS)/run
