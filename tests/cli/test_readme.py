@@ -89,7 +89,13 @@ def test_every_option_in_the_readme_exists() -> None:
         for parameter in command.params
         for opt in (*parameter.opts, *parameter.secondary_opts)
     } | {"--help"}
-    of_others = {"--extra-index-url", "--force-reinstall", "--no-cache-dir", "--install"}
+    of_others = {
+        "--extra-index-url",
+        "--force-reinstall",
+        "--no-cache-dir",
+        "--no-deps",
+        "--install",
+    }
     written = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", README))
     assert written - known - of_others == set()
 
