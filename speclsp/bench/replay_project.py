@@ -89,7 +89,8 @@ class ReplayProject:
 
     def corpus_without(self, cursor: ReplayCursor) -> SegmentedCorpus:
         """Return the index without the cursor's own file, as it is while the file is open."""
-        return self.corpus.hiding([self._texts[cursor.path].content])
+        source = self._texts.get(cursor.path)
+        return self.corpus if source is None else self.corpus.hiding([source.content])
 
     def gaps(self, n_cursors: int, seed: int) -> list[ReplayCursor]:
         """Return places where lines are taken out."""

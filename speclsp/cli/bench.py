@@ -24,6 +24,7 @@ from speclsp.cli.bench_cases import cases_command, make_cases_command
 from speclsp.cli.bench_drafters import calibration, drafters
 from speclsp.cli.bench_healing import healing_command
 from speclsp.cli.bench_make_model import make_model_command
+from speclsp.cli.bench_peers import peers_command
 from speclsp.cli.bench_quality import quality_command
 from speclsp.cli.bench_typing import typing_command
 from speclsp.cli.cost_true_remarks import print_remarks
@@ -43,6 +44,7 @@ bench.add_command(cases_command)
 bench.add_command(healing_command)
 bench.add_command(make_cases_command)
 bench.add_command(make_model_command)
+bench.add_command(peers_command)
 bench.add_command(quality_command)
 bench.add_command(typing_command)
 

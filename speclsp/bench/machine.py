@@ -1,0 +1,84 @@
+"""What a benchmark ran on, for records that others shall compare theirs with."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from speclsp import __version__
+from speclsp.engine.cpus import physical_cpu_count
+
+CPU_DEVICE: Final = "CPU"
+_GIBIBYTE: Final = 2**30
+_LONGEST_S: Final = 10.0
+
+
+def machine_lines(
+    layers: Mapping[str, int], n_threads: int, llama_server: Path | None
+) -> list[tuple[str, str]]:
+    """Return what the machine is, as names and values.
+
+    ``layers`` are the target model's per device.
+    """
+    found = [
+        ("CPU", _cpu_model()),
+        ("cores", f"{physical_cpu_count()} physical, {n_threads} threads used"),
+        ("memory", _memory()),
+        ("model's layers", ", ".join(f"{n} on {name}" for name, n in layers.items()) or "untold"),
+        ("system", f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"),
+        ("speclsp", __version__),
+        ("llama-cpp-python", _version("llama-cpp-python")),
+    ]
+    if llama_server is not None:
+        found.append(("llama-server", _server_version(llama_server)))
+    return found
+
+
+def offloads(layers: Mapping[str, int]) -> bool:
+    """Whether a model has layers on anything but the CPU."""
+    return any(n > 0 for name, n in layers.items() if name != CPU_DEVICE)
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.processor() or platform.machine()
+
+
+def _memory() -> str:
+    try:
+        n_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return "untold"
+    return f"{n_bytes / _GIBIBYTE:.0f} GiB"
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "none"
+
+
+def _server_version(binary: Path) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603 - the program that the user named
+            [str(binary), "--version"],
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=_LONGEST_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "untold"
+    lines = (done.stderr + done.stdout).splitlines()
+    said = next((line for line in lines if line.startswith("version")), "")
+    return said.partition(":")[2].strip() or "untold"

@@ -1,0 +1,125 @@
+"""What a comparison with peers is held to, against the best llama-server of each column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from speclsp.bench.peers.llama_server_peers import NAME as LLAMA_SERVER
+from speclsp.bench.peers_decoding import OURS_HUMAN
+from speclsp.bench.peers_figures import (
+    DECODE_COLUMNS,
+    TYPED_COLUMNS,
+    Column,
+    Figures,
+    Spread,
+    best_of,
+    ratios,
+)
+from speclsp.bench.peers_own import OURS, OURS_PLAIN
+from speclsp.bench.peers_report import DecodedTask
+
+HOST_MS: Final = 0.3
+"""Most milliseconds of a step outside llama_decode."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aims:
+    """What ratios to the best llama-server are held to on one kind of machine."""
+
+    most_p50: float
+    most_p95: float | None
+    least_decode: float
+    least_edits: float | None
+    """Tokens per second on edits, to llama-server without speculation."""
+    least_speedup: float | None
+    """Tokens per second to ours without speculation."""
+
+
+ON_CPU: Final = Aims(
+    most_p50=0.2, most_p95=0.5, least_decode=1.1, least_edits=1.5, least_speedup=None
+)
+ON_GPU: Final = Aims(
+    most_p50=0.5, most_p95=None, least_decode=1.5, least_edits=None, least_speedup=2.0
+)
+
+
+def aim_lines(aims: Aims, typed: Sequence[Figures], decoded: Sequence[DecodedTask]) -> list[str]:
+    """Return a line for each aim: what is reached, and against whom."""
+    lines: list[str] = []
+    for name, most in (("ms_p50", aims.most_p50), ("ms_p95", aims.most_p95)):
+        if most is not None:
+            what = f"key to answer, {name.removeprefix('ms_')}"
+            lines += _to_best(what, TYPED_COLUMNS, name, typed, most=most)
+    for one in decoded:
+        if one.task == "cases":
+            what = "tokens per second, cases"
+            lines += _to_best(
+                what, DECODE_COLUMNS, "tokens_per_s", one.sides, least=aims.least_decode
+            )
+            lines += _pair("speed-up", one.sides, OURS, OURS_PLAIN, aims.least_speedup)
+        else:
+            plain = (LLAMA_SERVER, aims.least_edits)
+            lines += _pair("tokens per second, edits", one.sides, OURS, *plain)
+            lines += _pair(
+                "tokens per second, edits as the human wrote them", one.sides, OURS_HUMAN, *plain
+            )
+        lines += _host(one)
+    return lines
+
+
+def _to_best(
+    what: str,
+    columns: Sequence[Column[Any]],
+    name: str,
+    sides: Sequence[Figures],
+    *,
+    most: float | None = None,
+    least: float | None = None,
+) -> list[str]:
+    """Compare ours with the best of llama-server's configurations by this column."""
+    column = next(column for column in columns if column.name == name)
+    theirs = best_of(column, [side for side in sides if side.name.startswith(LLAMA_SERVER)])
+    ours = _named(sides, OURS)
+    if theirs is None or ours is None:
+        return []
+    spread = ratios(ours, theirs, name)
+    return _line(f"{what}: {OURS} / {theirs.name}", spread, most=most, least=least)
+
+
+def _pair(
+    what: str, sides: Sequence[Figures], left: str, right: str, least: float | None
+) -> list[str]:
+    ours, theirs = _named(sides, left), _named(sides, right)
+    if ours is None or theirs is None or least is None:
+        return []
+    return _line(f"{what}: {left} / {right}", ratios(ours, theirs, "tokens_per_s"), least=least)
+
+
+def _host(decoded: DecodedTask) -> list[str]:
+    ours = _named(decoded.sides, OURS)
+    median = ours.median("host_ms") if ours is not None else None
+    if median is None:
+        return []
+    said = _verdict(median <= HOST_MS)
+    return [f"host ms per step, {decoded.task}: {median:.2f} (aim ≤ {HOST_MS}: {said})"]
+
+
+def _line(
+    what: str, spread: Spread | None, *, most: float | None = None, least: float | None = None
+) -> list[str]:
+    if spread is None:
+        return []
+    reached = spread.median <= most if most is not None else spread.median >= (least or 0.0)
+    aim = f"≤ {most:g}" if most is not None else f"≥ {least:g}"
+    rounds = f"{spread.least:.2f} … {spread.most:.2f}"
+    return [f"{what} = {spread.median:.2f} ({rounds}; aim {aim}: {_verdict(reached)})"]
+
+
+def _verdict(reached: bool) -> str:
+    return "reached" if reached else "missed"
+
+
+def _named(sides: Sequence[Figures], name: str) -> Figures | None:
+    return next((side for side in sides if side.name == name and not side.why_not), None)

@@ -1,0 +1,203 @@
+"""Decoding alone: every side continues the same tokens greedily, with no rule that ends a text.
+
+The prompt is in every side's KV cache beforehand, so that the target has the same work to do, and
+the texts must be the same.  What differs is who drafts what, and what the host adds.
+A place is asked at once, since some servers remember what they generated and would draft that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Final
+
+from speclsp.bench.asking import Answer
+from speclsp.bench.drafter_times import draft_context
+from speclsp.bench.peers.contract import TokenPeerSession
+from speclsp.bench.peers_own import OURS, OURS_PLAIN
+from speclsp.bench.peers_places import N_PROMPT, DecodePlace, Task
+from speclsp.bench.peers_typing import rotated
+from speclsp.completer.events import EventQueue
+from speclsp.completer.proposing import Proposing
+from speclsp.decoding.sampling import LogitRow, Sampler, SamplingParams, make_sampler
+from speclsp.decoding.speculate import generate
+from speclsp.decoding.token_scores import TokenScores
+from speclsp.drafting.proposer import Proposer
+from speclsp.drafting.protocol import DraftContext
+from speclsp.engine.models import Weights, Words
+from speclsp.errors import SpecLspError
+from speclsp.request import RequestStats
+from speclsp.settings import Settings
+
+OURS_HUMAN: Final = "speclsp, the human's text"
+"""Ours with the tokens that the human wrote, as of a model that writes just them."""
+
+Decode = Callable[[DecodePlace, DraftContext, int], Answer]
+"""Continues a place's prompt by so many tokens.  Raises SpecLspError."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeSide:
+    """One side of the comparison."""
+
+    name: str
+    decode: Decode
+    says_own_text: bool = True
+    """Whether the text is the model's, so that it must be the same as the others'."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """What one side made of a place."""
+
+    stats: RequestStats
+    is_same: bool
+    """Whether its text is that of ours without speculation."""
+
+
+@dataclass(slots=True)
+class DecodeRun:
+    """A side over all rounds: the answers at each round's places."""
+
+    name: str
+    says_own_text: bool = True
+    rounds: list[list[Decoded]] = field(default_factory=list)
+    why_not: str = ""
+
+
+class OwnDecoders:
+    """Our own sides, in this process, with the loaded models."""
+
+    def __init__(self, settings: Settings, words: Words, weights: Weights) -> None:
+        self._settings = settings
+        self._words = words
+        self._weights = weights
+        self._proposer, self._proposer_of_human = (
+            # Each learns how often drafts are right of its own text.
+            Proposing(EventQueue(), persist=False).make(settings, words, weights)
+            for _ in range(2)
+        )
+
+    def sides(self, task: Task) -> list[DecodeSide]:
+        """Return ours, ours without speculation, and for edits ours with the human's text."""
+        sides = [DecodeSide(OURS, self._speculating), DecodeSide(OURS_PLAIN, self._plain)]
+        if task == "edits":
+            sides.append(DecodeSide(OURS_HUMAN, self._human, says_own_text=False))
+        return sides
+
+    def context(self, place: DecodePlace, n_predict: int) -> DraftContext:
+        """Return a place's prompt, and what our drafts may come from."""
+        return draft_context(
+            place.cursor,
+            place.repo_name,
+            place.corpora,
+            self._settings,
+            self._words,
+            self._weights,
+            n_prompt=min(N_PROMPT, self._weights.target.n_ctx - n_predict),
+        )
+
+    def _speculating(self, _place: DecodePlace, context: DraftContext, n_predict: int) -> Answer:
+        return self._generate(context, n_predict, self._proposer, _greedy())
+
+    def _plain(self, _place: DecodePlace, context: DraftContext, n_predict: int) -> Answer:
+        return self._generate(context, n_predict, None, _greedy())
+
+    def _human(self, place: DecodePlace, context: DraftContext, n_predict: int) -> Answer:
+        truth = self._words.vocabulary.tokenize(place.cursor.truth)[:n_predict].tolist()
+        return self._generate(context, len(truth), self._proposer_of_human, _GivenTokens(truth))
+
+    def _generate(
+        self, context: DraftContext, n_predict: int, proposer: Proposer | None, sampler: Sampler
+    ) -> Answer:
+        started = perf_counter()
+        generation = generate(
+            self._weights.target,
+            context,
+            drafter=proposer,
+            sampler=sampler,
+            n_predict=n_predict,
+            stop=lambda token: token in self._words.family.end_tokens,
+            interrupted=lambda: None,
+            clock=perf_counter,
+            observer=self._weights.verify_cost,
+            scores=TokenScores(),
+        )
+        ms = 1000 * (perf_counter() - started)
+        ends = self._words.family.end_tokens
+        pieces = (self._words.vocabulary.piece(t) for t in generation.tokens if t not in ends)
+        said = b"".join(pieces)
+        return Answer(text=said.decode("utf-8", "replace"), ms=ms, stats=generation.stats)
+
+
+@dataclass(slots=True)
+class _GivenTokens:
+    """A sampler that chooses what is given, one after the other, whatever the logits say."""
+
+    tokens: Sequence[int]
+    n_given: int = 0
+
+    def sample(self, row: LogitRow) -> int:  # noqa: ARG002 - see above
+        """Return the next token."""
+        self.n_given += 1
+        return self.tokens[self.n_given - 1]
+
+
+def token_side(name: str, session: TokenPeerSession) -> DecodeSide:
+    """Return a peer's server as a side."""
+    return DecodeSide(
+        name, lambda _place, context, n_predict: session.complete(context.prompt, n_predict)
+    )
+
+
+def decode_all(
+    sides: Sequence[DecodeSide],
+    rounds: Sequence[Sequence[DecodePlace]],
+    context_of: Callable[[DecodePlace, int], DraftContext],
+    *,
+    n_predict: int,
+    progress: Callable[[str], None],
+) -> list[DecodeRun]:
+    """Have all sides continue all places, in an order that changes; a side that fails says why.
+
+    Ours without speculation must be among them.  ``progress`` is told at each place who is next.
+    """
+    runs = [DecodeRun(side.name, side.says_own_text) for side in sides]
+    n_done = 0
+    for places in rounds:
+        for run in runs:
+            run.rounds.append([])
+        for place in places:
+            context = context_of(place, n_predict)
+            answers: dict[str, Answer] = {}
+            for idx in rotated(len(sides), n_done):
+                progress(f"{place.task}: {sides[idx].name}")
+                if runs[idx].why_not:
+                    continue
+                try:
+                    sides[idx].decode(place, context, 1)  # so that the prompt is in the KV cache
+                    answers[sides[idx].name] = sides[idx].decode(place, context, n_predict)
+                except SpecLspError as error:
+                    runs[idx].why_not = str(error)
+            _note(runs, answers)
+            n_done += 1
+    return runs
+
+
+def _note(runs: Sequence[DecodeRun], answers: dict[str, Answer]) -> None:
+    said = answers[OURS_PLAIN].text if OURS_PLAIN in answers else None
+    for run in runs:
+        if run.name in answers:
+            answer = answers[run.name]
+            is_same = same_text(said, answer.text) if said is not None else False
+            run.rounds[-1].append(Decoded(stats=answer.stats, is_same=is_same))
+
+
+def same_text(left: str, right: str) -> bool:
+    """Whether two texts are one, but for a character that their last token left unfinished."""
+    return left.rstrip("\ufffd") == right.rstrip("\ufffd")
+
+
+def _greedy() -> Sampler:
+    return make_sampler(SamplingParams(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, seed=0))

@@ -1,0 +1,248 @@
+"""From rounds to figures: each column's value by round, its median, who is best, and ratios."""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, Literal, TypeVar
+
+from speclsp.bench.peers_decoding import Decoded
+from speclsp.bench.peers_typing import TypedRound
+from speclsp.decoding.session import summed
+from speclsp.request import RequestStats
+
+_Round = TypeVar("_Round")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column(Generic[_Round]):
+    """One figure of a round; None where it cannot be had."""
+
+    name: str
+    """As JSON has it."""
+    header: str
+    value: Callable[[_Round], float | None]
+    better: Literal["least", "most", ""] = ""
+    """Which value is best; empty where neither is."""
+    n_digits: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A figure over the rounds."""
+
+    median: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread | None:
+        """Take it from a round's values; None where there are none."""
+        if not values:
+            return None
+        return cls(statistics.median(values), min(values), max(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a table shows of one side: each column's value of each round, by the column's name."""
+
+    name: str
+    by_round: Mapping[str, Sequence[float | None]]
+    why_not: str = ""
+
+    def spread(self, column: str) -> Spread | None:
+        """Return a column over the rounds; None where no round has it."""
+        return Spread.of([value for value in self.by_round.get(column, ()) if value is not None])
+
+    def median(self, column: str) -> float | None:
+        """Return a column's median over the rounds."""
+        spread = self.spread(column)
+        return None if spread is None else spread.median
+
+
+def figures_of(
+    name: str, columns: Sequence[Column[_Round]], rounds: Sequence[_Round], why_not: str = ""
+) -> Figures:
+    """Take each column of each round."""
+    by_round = {column.name: [column.value(one) for one in rounds] for column in columns}
+    return Figures(name, {} if why_not else by_round, why_not)
+
+
+def best_sides(
+    column: Column[_Round], sides: Sequence[Figures], n_digits: int | None = None
+) -> set[str]:
+    """Return the names of those whose median is best, as it is shown; nobody where none is."""
+    digits = column.n_digits if n_digits is None else n_digits
+    shown = {
+        side.name: round(median, digits)
+        for side in sides
+        if (median := side.median(column.name)) is not None
+    }
+    if not shown or not column.better:
+        return set()
+    best = min(shown.values()) if column.better == "least" else max(shown.values())
+    return {name for name, value in shown.items() if value == best}
+
+
+def best_of(column: Column[_Round], sides: Sequence[Figures]) -> Figures | None:
+    """Return the first one whose median is best; None where none has the column."""
+    having = [side for side in sides if side.median(column.name) is not None]
+    if not having:
+        return None
+    choose = max if column.better == "most" else min
+    return choose(having, key=lambda side: side.median(column.name) or 0.0)
+
+
+def ratios(ours: Figures, other: Figures, column: str) -> Spread | None:
+    """Return ours / theirs, round by round; None where a round of either lacks the figure.
+
+    Rounds whose figure is 0 on their side say nothing and are left out.
+    """
+    pairs = list(zip(ours.by_round.get(column, ()), other.by_round.get(column, ()), strict=False))
+    found = [
+        mine / theirs
+        for mine, theirs in pairs
+        if mine is not None and theirs is not None and theirs > 0.0
+    ]
+    return Spread.of([ratio for ratio in found if math.isfinite(ratio)])
+
+
+# --- a typed session --------------------------------------------------------------------------
+
+
+def _ms(share: Literal["p50", "p95", "p99"]) -> Callable[[TypedRound], float | None]:
+    return lambda one: getattr(one.counts.ms["all"], share)
+
+
+TYPED_COLUMNS: Final[tuple[Column[TypedRound], ...]] = (
+    Column(name="ms_p50", header="p50 ms", value=_ms("p50"), better="least"),
+    Column(name="ms_p95", header="p95 ms", value=_ms("p95"), better="least"),
+    Column(name="ms_p99", header="p99 ms", value=_ms("p99"), better="least"),
+    Column(
+        name="evaluated",
+        header="prompt tokens",
+        value=lambda one: one.counts.evaluated["all"].mean if _n_asked(one) else None,
+        better="least",
+    ),
+    Column(
+        name="tokens_per_pass",
+        header="tokens/pass",
+        value=lambda one: tokens_per_pass(one.stats),
+        better="most",
+        n_digits=2,
+    ),
+    Column(
+        name="acceptance",
+        header="accepted %",
+        value=lambda one: acceptance(one.stats),
+        better="most",
+    ),
+    Column(
+        name="tokens_per_s",
+        header="tokens/s",
+        value=lambda one: tokens_per_s(one.stats, n_requests=_n_asked(one)),
+        better="most",
+    ),
+    Column(
+        name="host_ms",
+        header="host ms/step",
+        value=lambda one: one.host_ms,
+        better="least",
+        n_digits=2,
+    ),
+    Column(
+        name="chars_saved",
+        header="saved %",
+        value=lambda one: 100 * one.counts.n_chars_saved / max(1, one.counts.n_chars),
+        better="most",
+    ),
+    Column(
+        name="resident_mib",
+        header="MiB",
+        value=lambda one: one.resident_mib,
+        better="least",
+        n_digits=0,
+    ),
+)
+"""Of a session; the first three are keystroke to answer."""
+
+
+def _n_asked(one: TypedRound) -> int:
+    return one.counts.evaluated["all"].n
+
+
+# --- decoding alone ---------------------------------------------------------------------------
+
+
+def summed_stats(answers: Sequence[Decoded]) -> RequestStats:
+    """Return the sums over a round's answers."""
+    return functools.reduce(summed, (one.stats for one in answers), RequestStats())
+
+
+DECODE_COLUMNS: Final[tuple[Column[Sequence[Decoded]], ...]] = (
+    Column(
+        name="tokens_per_s",
+        header="tokens/s",
+        value=lambda one: tokens_per_s(summed_stats(one), n_requests=len(one)),
+        better="most",
+    ),
+    Column(
+        name="tokens_per_pass",
+        header="tokens/pass",
+        value=lambda one: tokens_per_pass(summed_stats(one)),
+        better="most",
+        n_digits=2,
+    ),
+    Column(
+        name="acceptance",
+        header="accepted %",
+        value=lambda one: acceptance(summed_stats(one)),
+        better="most",
+    ),
+    Column(
+        name="drafted",
+        header="drafted/pass",
+        value=lambda one: _share(summed_stats(one).n_drafted, summed_stats(one).n_target_passes),
+        n_digits=2,
+    ),
+    Column(
+        name="host_ms",
+        header="host ms/step",
+        value=lambda one: host_ms(summed_stats(one)),
+        better="least",
+        n_digits=2,
+    ),
+)
+
+
+def tokens_per_s(stats: RequestStats, *, n_requests: int) -> float | None:
+    """Return the tokens behind the prompt's last pass by the time behind it."""
+    n_first = max(stats.n_prefill_predicted, min(n_requests, stats.n_predicted))
+    n_tokens = stats.n_predicted - n_first
+    return 1000 * n_tokens / stats.ms_predict if stats.ms_predict > 0.0 and n_tokens else None
+
+
+def tokens_per_pass(stats: RequestStats) -> float | None:
+    """Return the tokens that a target pass gave."""
+    return _share(stats.n_predicted, stats.n_target_passes)
+
+
+def acceptance(stats: RequestStats) -> float | None:
+    """Return the per cent of the drafted tokens that were right; None where none were drafted."""
+    share = _share(stats.n_accepted, stats.n_drafted)
+    return None if share is None else 100 * share
+
+
+def host_ms(stats: RequestStats) -> float | None:
+    """Return a step's milliseconds outside llama_decode; None where those within are untold."""
+    if not stats.n_decode_passes or stats.ms_verify <= 0.0:
+        return None
+    return (stats.ms_predict - stats.ms_verify) / stats.n_decode_passes
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None

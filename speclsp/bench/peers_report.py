@@ -1,0 +1,230 @@
+"""A comparison with peers as tables, as lines about its aims, as JSON and as a chart."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rich.table import Table
+from rich.text import Text
+
+from speclsp.bench.bar_chart import bar_chart, stacked_charts
+from speclsp.bench.peers_decoding import DecodeRun
+from speclsp.bench.peers_figures import (
+    DECODE_COLUMNS,
+    TYPED_COLUMNS,
+    Column,
+    Figures,
+    Spread,
+    best_sides,
+    figures_of,
+    ratios,
+)
+from speclsp.bench.peers_own import OURS
+from speclsp.bench.peers_places import Task
+from speclsp.bench.peers_typing import PeerRun
+
+BEST_MARK: Final = "*"
+LEGEND: Final = f"{BEST_MARK} best of the column; medians over the rounds"
+
+_RATIO_COLUMNS: Final = ("ms_p50", "ms_p95", "ms_p99", "evaluated", "tokens_per_s", "chars_saved")
+_DECODE_RATIO_COLUMNS: Final = ("tokens_per_s", "tokens_per_pass")
+_TASKS: Final[Mapping[Task, str]] = {
+    "cases": "where an edit begins",
+    "edits": "in a changed copy of a block",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TextCount:
+    """How many of a side's texts are those of ours without speculation."""
+
+    n_same: int
+    n_all: int
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedTask:
+    """The figures of one kind of places."""
+
+    task: Task
+    sides: Sequence[Figures]
+    texts: Mapping[str, TextCount]
+    """By side; those that say another's text are left out."""
+
+
+def typed_figures(runs: Sequence[PeerRun]) -> list[Figures]:
+    """Return each side's figures of a typed session."""
+    return [figures_of(run.name, TYPED_COLUMNS, run.rounds, run.why_not) for run in runs]
+
+
+def decoded_figures(task: Task, runs: Sequence[DecodeRun]) -> DecodedTask:
+    """Return each side's figures of decoding alone."""
+    return DecodedTask(
+        task=task,
+        sides=[figures_of(run.name, DECODE_COLUMNS, run.rounds, run.why_not) for run in runs],
+        texts={
+            run.name: TextCount(
+                n_same=sum(one.is_same for answers in run.rounds for one in answers),
+                n_all=sum(len(answers) for answers in run.rounds),
+            )
+            for run in runs
+            if run.says_own_text and not run.why_not
+        },
+    )
+
+
+def typed_table(title: str, sides: Sequence[Figures]) -> Table:
+    """Return what each side's session came to; the best of each column is marked."""
+    return _table(title, TYPED_COLUMNS, sides, {})
+
+
+def decoded_table(decoded: DecodedTask) -> Table:
+    """Return what each side's decoding came to, and how many texts are the same."""
+    texts = {name: f"{count.n_same} of {count.n_all}" for name, count in decoded.texts.items()}
+    title = f"Decoding alone {_TASKS[decoded.task]}"
+    return _table(title, DECODE_COLUMNS, decoded.sides, texts, extra="same text")
+
+
+def _table(
+    title: str,
+    columns: Sequence[Column[Any]],
+    sides: Sequence[Figures],
+    last: Mapping[str, str],
+    extra: str = "",
+) -> Table:
+    table = Table(title=title, title_justify="left", caption=LEGEND, caption_justify="left")
+    table.add_column("", no_wrap=True)
+    for column in columns:
+        table.add_column(column.header, justify="right")
+    if extra:
+        table.add_column(extra, justify="right")
+    best = {column.name: best_sides(column, sides) for column in columns}
+    for side in sides:
+        cells = [_cell(column, side, side.name in best[column.name]) for column in columns]
+        table.add_row(side.name, *cells, *([last.get(side.name, "–")] if extra else []))
+    return table
+
+
+def _cell(column: Column[Any], side: Figures, is_best: bool) -> Text:
+    median = side.median(column.name)
+    if median is None:
+        return Text("–")
+    said = f"{median:.{column.n_digits}f}"
+    return Text(f"{said} {BEST_MARK}", "bold") if is_best else Text(f"{said}  ")
+
+
+def why_not_lines(sides: Sequence[Figures]) -> list[str]:
+    """Return a line for each side that could not run."""
+    return [f"{side.name} did not run: {side.why_not}" for side in sides if side.why_not]
+
+
+def typed_ratio_table(title: str, sides: Sequence[Figures]) -> Table:
+    """Return ours / theirs of a typed session, over the rounds."""
+    return _ratio_table(title, TYPED_COLUMNS, _RATIO_COLUMNS, sides)
+
+
+def decoded_ratio_table(decoded: DecodedTask) -> Table:
+    """Return ours / theirs of decoding, over the rounds."""
+    title = f"{OURS} / the others, decoding {_TASKS[decoded.task]}"
+    return _ratio_table(title, DECODE_COLUMNS, _DECODE_RATIO_COLUMNS, decoded.sides)
+
+
+def _ratio_table(
+    title: str, columns: Sequence[Column[Any]], names: Sequence[str], sides: Sequence[Figures]
+) -> Table:
+    table = Table(
+        title=title,
+        title_justify="left",
+        caption="median (least … most) of the rounds",
+        caption_justify="left",
+    )
+    table.add_column("", no_wrap=True)
+    shown = [column for column in columns if column.name in names]
+    for column in shown:
+        table.add_column(column.header, justify="right", no_wrap=True)
+    ours = next((side for side in sides if side.name == OURS), None)
+    for side in sides:
+        if ours is not None and side is not ours and not side.why_not:
+            found = [ratios(ours, side, column.name) for column in shown]
+            table.add_row(side.name, *(_ratio(spread) for spread in found))
+    return table
+
+
+def _ratio(spread: Spread | None) -> str:
+    if spread is None:
+        return "–"
+    return f"{spread.median:.2f} ({spread.least:.2f} … {spread.most:.2f})"
+
+
+def comparison_object(
+    options: Mapping[str, Any],
+    machine: Sequence[tuple[str, str]],
+    remarks: Sequence[str],
+    typed: Mapping[str, Sequence[Figures]],
+    decoded: Sequence[DecodedTask],
+    aims: Sequence[str],
+) -> dict[str, Any]:
+    """Return everything as plain data for JSON; ``typed`` are the sessions by name."""
+    return {
+        "options": dict(options),
+        "machine": dict(machine),
+        "remarks": list(remarks),
+        "typed": {name: _sides_object(TYPED_COLUMNS, sides) for name, sides in typed.items()},
+        "decoding": {
+            one.task: {
+                "sides": _sides_object(DECODE_COLUMNS, one.sides),
+                "texts": {name: dataclasses.asdict(count) for name, count in one.texts.items()},
+            }
+            for one in decoded
+        },
+        "aims": list(aims),
+    }
+
+
+def _sides_object(columns: Sequence[Column[Any]], sides: Sequence[Figures]) -> list[dict[str, Any]]:
+    best = {column.name: best_sides(column, sides) for column in columns}
+    ours = next((side for side in sides if side.name == OURS), None)
+    return [
+        {
+            "name": side.name,
+            "why_not": side.why_not,
+            "by_round": {name: list(values) for name, values in side.by_round.items()},
+            "median": {column.name: side.median(column.name) for column in columns},
+            "best_in": [column.name for column in columns if side.name in best[column.name]],
+            "ours_to_this": {
+                column.name: dataclasses.asdict(spread)
+                for column in columns
+                if ours is not None and (spread := ratios(ours, side, column.name)) is not None
+            },
+        }
+        for side in sides
+    ]
+
+
+def comparison_chart(
+    typed: Sequence[Figures], decoded: Sequence[DecodedTask], remarks: Sequence[str]
+) -> str:
+    """Return an SVG: what a keystroke waits, and how fast tokens come."""
+    said = f" ({remarks[0]})" if remarks else ""
+    charts: list[str] = []
+    waits = [side for side in typed if side.median("ms_p50") is not None]
+    if waits:
+        series = [
+            (label, [side.median(name) or 0.0 for side in waits])
+            for label, name in (("p50", "ms_p50"), ("p95", "ms_p95"))
+        ]
+        names = [side.name for side in waits]
+        charts.append(bar_chart(f"Milliseconds from key to answer{said}", names, series, None))
+    if decoded:
+        names = [side.name for side in decoded[0].sides if not side.why_not]
+        series = [(_TASKS[one.task], [_speed(one, name) for name in names]) for one in decoded]
+        charts.append(bar_chart(f"Tokens per second, decoding{said}", names, series, None))
+    return stacked_charts(charts)
+
+
+def _speed(decoded: DecodedTask, name: str) -> float:
+    side = next((side for side in decoded.sides if side.name == name), None)
+    return (side.median("tokens_per_s") or 0.0) if side is not None else 0.0

@@ -1,0 +1,150 @@
+"""A whole comparison with peers: typed sessions, then decoding alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+from speclsp.bench.cases import EditCase
+from speclsp.bench.peers.contract import Peer, PeerOptions, TokenPeerSession
+from speclsp.bench.peers.llama_server_peers import NAME as LLAMA_SERVER
+from speclsp.bench.peers.llama_server_peers import llama_server_peers
+from speclsp.bench.peers.lookup_peer import lookup_peer
+from speclsp.bench.peers_decoding import (
+    DecodeRun,
+    DecodeSide,
+    OwnDecoders,
+    decode_all,
+    token_side,
+)
+from speclsp.bench.peers_own import OURS, OURS_PLAIN, our_peers
+from speclsp.bench.peers_places import DecodePlace, PlaceFinder, Task, in_rounds
+from speclsp.engine.models import LlamaLoader, Weights, Words
+from speclsp.errors import SpecLspError
+from speclsp.settings import Settings
+
+LEAST_ROUNDS: Final = 3
+"""Fewer say nothing of the spread."""
+
+
+class UnknownPeerError(SpecLspError):
+    """A name that no side of the comparison has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What is compared, and how much of it."""
+
+    settings: Settings
+    options: PeerOptions
+    cases: Sequence[EditCase]
+    n_rounds: int
+    seed: int
+    n_places: int
+    """Places of each kind and round at which decoding is compared."""
+    n_decoded: int
+    """Tokens that are decoded at each."""
+
+
+def all_peers(settings: Settings) -> list[Peer]:
+    """Return all sides: ours first, then llama-server's configurations, then llama-cpp-python."""
+    return [*our_peers(settings), *llama_server_peers(), lookup_peer()]
+
+
+def chosen_peers(settings: Settings, names: Sequence[str]) -> list[Peer]:
+    """Return the sides of these names and ours, which everything is compared with.
+
+    All where no names are given.  Raises :class:`UnknownPeerError`.
+    """
+    peers = all_peers(settings)
+    known = [peer.name for peer in peers]
+    for name in names:
+        if name not in known:
+            raise UnknownPeerError(
+                f"{name!r} cannot be compared with.", remedy=f"Known: {', '.join(known)}."
+            )
+    always = {OURS, OURS_PLAIN}
+    return [peer for peer in peers if not names or peer.name in always.union(names)]
+
+
+def typed_peers(peers: Sequence[Peer], *, kinds_too: bool) -> list[Peer]:
+    """Return whom sessions are typed to: llama-server's kinds of speculation where wanted only.
+
+    They hardly change what a key waits: most of that is the prompt.
+    """
+    return [peer for peer in peers if kinds_too or not peer.name.startswith(f"{LLAMA_SERVER} ")]
+
+
+@contextmanager
+def loaded_models(settings: Settings) -> Iterator[tuple[Words, Weights]]:
+    """Load our models into this process, and free them in the end."""
+    loader = LlamaLoader(lambda _level, _line: None)
+    words = loader.words(settings)
+    weights = loader.weights(settings, words, lambda _share: True, lambda _level, _line: None)
+    try:
+        yield words, weights
+    finally:
+        weights.close()
+
+
+def decode_tasks(
+    comparison: Comparison,
+    peers: Sequence[Peer],
+    words: Words,
+    weights: Weights,
+    progress: Callable[[str, int], None],
+) -> Mapping[Task, list[DecodeRun]]:
+    """Let all sides decode at places of both kinds.
+
+    ``progress`` is told who is next, and how many turns there are in all.
+    """
+    finder = PlaceFinder(comparison.settings, words.vocabulary.tokenize)
+    n_places = comparison.n_places * comparison.n_rounds
+    places: dict[Task, list[DecodePlace]] = {
+        "cases": finder.of_cases(comparison.cases, n_places, comparison.seed),
+        "edits": finder.of_edits(comparison.cases, n_places, comparison.seed),
+    }
+    own = OwnDecoders(comparison.settings, words, weights)
+    runs: dict[Task, list[DecodeRun]] = {}
+    with ExitStack() as stack:
+        sides, missing = _sides(stack, comparison.options, peers)
+        n_turns = sum(
+            len(chosen) * (len(own.sides(task)) + len(sides)) for task, chosen in places.items()
+        )
+        for task, chosen in places.items():
+            if not chosen:
+                continue
+            found = decode_all(
+                [*own.sides(task), *sides],
+                in_rounds(chosen, comparison.n_rounds),
+                own.context,
+                n_predict=comparison.n_decoded,
+                progress=lambda label: progress(label, n_turns),
+            )
+            runs[task] = [*found, *missing]
+    return runs
+
+
+def _sides(
+    stack: ExitStack, options: PeerOptions, peers: Sequence[Peer]
+) -> tuple[list[DecodeSide], list[DecodeRun]]:
+    """Start the peers that continue tokens; the others say why they do not."""
+    sides: list[DecodeSide] = []
+    missing: list[DecodeRun] = []
+    for peer in peers:
+        if peer.name in (OURS, OURS_PLAIN):
+            continue
+        why_not = peer.why_not(options)
+        if why_not is None:
+            try:
+                session = stack.enter_context(peer.open(replace(options, rules="decode")))
+                if isinstance(session, TokenPeerSession):
+                    sides.append(token_side(peer.name, session))
+                    continue
+                why_not = "it cannot be given a prompt of tokens."
+            except SpecLspError as error:
+                why_not = str(error)
+        missing.append(DecodeRun(peer.name, why_not=why_not))
+    return sides, missing
