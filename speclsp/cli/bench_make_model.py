@@ -33,6 +33,11 @@ _GIB = 1 << 30
     help="Layers, where they are not to be as many as in that shape.",
 )  # fmt: skip
 @click.option(
+    "--vocabulary", "n_vocab", type=click.IntRange(min=1),
+    help="Tokens, where they are not to be as many as in that shape: a draft model needs its "
+    "target's.",
+)  # fmt: skip
+@click.option(
     "--from", "source", type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The small model: a GGUF of the Qwen2 architecture; the embedded one by default.",
 )  # fmt: skip
@@ -48,6 +53,7 @@ def make_model_command(
     out: Path,
     like: str | None,
     n_layers: int | None,
+    n_vocab: int | None,
     source: Path | None,
     quantisation: Quantisation,
     n_prompts: int,
@@ -62,6 +68,9 @@ def make_model_command(
     if n_layers is not None:
         shape = replace(shape, n_layers=n_layers)
         cost_of = f"{cost_of} with {n_layers} layers"
+    if n_vocab is not None:
+        shape = replace(shape, n_vocab=n_vocab)
+        cost_of = f"{cost_of} with {n_vocab:,} tokens"
     console = Console()
     with Progress(console=console, transient=True) as bars:
         task = bars.add_task(f"Writing {out}", total=1.0)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from speclsp.bench.model_making import SmallModel
 from speclsp.cli.bench import bench
-from speclsp.embedded import embedded_target
+from speclsp.embedded import embedded_draft, embedded_target
 from speclsp.settings import Settings
 
 pytestmark = pytest.mark.real
@@ -43,6 +45,21 @@ def test_a_shape_without_room_is_refused(tmp_path: Path) -> None:
     result = run("make-model", "--layers", "2", str(tmp_path / "none.gguf"))
     assert result.exit_code != 0
     assert "layers, and the shape has room for 2" in str(result.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_draft_model_gets_its_targets_vocabulary(tmp_path: Path) -> None:
+    path = tmp_path / "draft.gguf"
+    draft = embedded_draft()
+    made = run("make-model", "--from", str(draft), "--vocabulary", "4352", str(path))
+    assert made.exit_code == 0, made.output
+    assert f"the times of {draft.name}'s shape with 4,352 tokens in Q8_0" in made.output
+    assert SmallModel(path).shape == replace(SmallModel(draft).shape, n_vocab=4352)
+
+
+def test_a_vocabulary_without_room_is_refused(tmp_path: Path) -> None:
+    result = run("make-model", "--vocabulary", "2", str(tmp_path / "none.gguf"))
+    assert "tokens, and the shape has room for 2" in str(result.exception)
     assert list(tmp_path.iterdir()) == []
 
 
