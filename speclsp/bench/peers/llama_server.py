@@ -1,4 +1,4 @@
-"""llama-server as a process, asked over its ``/infill``."""
+"""llama-server as a process, asked over HTTP."""
 
 from __future__ import annotations
 
@@ -30,8 +30,15 @@ class LlamaServer:
         Raises :class:`~speclsp.errors.EngineError` where it is refused, and where the server has
         ended, with its last words.
         """
+        return self._answer("/infill", request)
+
+    def completion(self, request: JsonObject) -> InfillAnswer:
+        """Send a request whose prompt is laid out already; see :meth:`infill`."""
+        return self._answer("/completion", request)
+
+    def _answer(self, path: str, request: JsonObject) -> InfillAnswer:
         try:
-            return infill_answer(self._connection.post("/infill", request))
+            return infill_answer(self._connection.post(path, request))
         except EngineUnavailableError as error:
             self._process.check()
             raise self._process.failure(f"did not answer: {error.message}") from error

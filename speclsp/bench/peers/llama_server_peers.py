@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from speclsp.bench.asking import Asker
+from speclsp.bench.asking import Answer, Asker
 from speclsp.bench.peers.contract import Peer, PeerOptions, PeerSession
-from speclsp.bench.peers.decode_asker import DecodeAsker
+from speclsp.bench.peers.decode_asker import DecodeAsker, continued
 from speclsp.bench.peers.llama_server import LlamaServer, llama_server
 from speclsp.bench.peers.vim_asker import VimAsker
 
@@ -65,7 +65,6 @@ class LlamaServerPeer:
             *("--threads", str(options.n_threads)),
             *("--n-gpu-layers", layers),
             *("--seed", str(_SEED)),
-            *([] if options.with_cache else ["--cache-ram", "0"]),
             *self.flags(options),
         ]
 
@@ -82,7 +81,7 @@ class LlamaServerSession:
                 server.infill,
                 n_predict=options.n_predict,
                 remembers=options.with_cache,
-                keeps_prompt=options.with_cache,
+                keeps_prompt=True,
             )
         )
 
@@ -98,6 +97,10 @@ class LlamaServerSession:
     def host_ms_per_step(self) -> float | None:
         """Return None: the server tells the time of its steps as a whole."""
         return None
+
+    def complete(self, prompt: Sequence[int], n_predict: int) -> Answer:
+        """Continue a prompt of tokens; see :class:`~speclsp.bench.peers.contract`."""
+        return continued(self._server.completion, prompt, n_predict)
 
 
 def llama_server_peers() -> tuple[Peer, ...]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
 
-from speclsp.bench.asking import Asker
+from speclsp.bench.asking import Answer, Asker
 from speclsp.bench.peers.contract import Peer, PeerOptions, PeerSession
-from speclsp.bench.peers.decode_asker import DecodeAsker
+from speclsp.bench.peers.decode_asker import DecodeAsker, continued
 from speclsp.bench.peers.infill import InfillAnswer, JsonObject, infill_answer
 from speclsp.bench.peers.serving_process import ServingProcess, talking
 from speclsp.bench.peers.vim_asker import VimAsker
@@ -69,7 +69,7 @@ class LookupSession:
                 self._infill,
                 n_predict=options.n_predict,
                 remembers=False,
-                keeps_prompt=options.with_cache,
+                keeps_prompt=True,
             )
         )
 
@@ -85,6 +85,10 @@ class LookupSession:
     def host_ms_per_step(self) -> float | None:
         """Return the mean over all steps so far; on a GPU, decoding goes on beside the host."""
         return self._host_ms / self._n_steps if self._n_steps and self._is_on_cpu else None
+
+    def complete(self, prompt: Sequence[int], n_predict: int) -> Answer:
+        """Continue a prompt of tokens; see :class:`~speclsp.bench.peers.contract`."""
+        return continued(self._infill, prompt, n_predict)
 
     def _infill(self, request: JsonObject) -> InfillAnswer:
         try:

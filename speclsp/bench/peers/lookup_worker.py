@@ -120,7 +120,8 @@ class LookupModel:
 
     def answer(self, request: JsonObject) -> JsonObject:
         """Return the text in the middle, and what it cost."""
-        tokens = self._prompt(request)
+        given = request["prompt"]
+        tokens: list[int] = given if isinstance(given, list) else self._prompt(request)
         if not request["cache_prompt"]:
             self._llama.reset()
         self._counts.begin()
