@@ -1,0 +1,93 @@
+"""llama-cpp-python's own prompt lookup, with the embedded model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from speclsp.bench.cases import EditCase
+from speclsp.bench.peers.contract import PeerOptions
+from speclsp.bench.peers.lookup_peer import lookup_peer
+from speclsp.embedded import embedded_target
+from speclsp.errors import EngineUnavailableError
+
+pytestmark = pytest.mark.real
+
+CASE = EditCase(
+    id="case",
+    project=None,
+    path="names.py",
+    language_id="python",
+    prefix="names = ['one', 'two', 'three', 'four', 'five']\nnames = ['one', 'two', ",
+    typed="'three', 'four', 'five']\n",
+    suffix="\n",
+)
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> PeerOptions:
+    return PeerOptions(
+        model=embedded_target(),
+        draft_model=None,
+        statistics_file=None,
+        llama_server=None,
+        n_threads=1,
+        n_gpu_layers=0,
+        n_context=512,
+        n_predict=16,
+        with_cache=True,
+        folder=tmp_path,
+    )
+
+
+def test_decoding_alone_is_counted_from_outside(options: PeerOptions) -> None:
+    peer = lookup_peer()
+    assert peer.why_not(options) is None
+    with peer.open(replace(options, rules="decode")) as session:
+        asker = session.asker
+        asker.enter(CASE)
+        first, again = asker.ask(CASE, 0), asker.ask(CASE, 0)
+        assert session.resident_mib() > 20
+        host_ms = session.host_ms_per_step()
+    assert first.text == again.text
+    # The list stands there once already: a draft of two tokens finds it.
+    assert first.stats.n_predicted == 16
+    assert 0 < first.stats.n_accepted <= first.stats.n_drafted
+    assert first.stats.n_target_passes == 16 - first.stats.n_accepted
+    assert first.stats.n_prompt_evaluated == first.stats.n_prompt > 20
+    assert again.stats.n_prompt_evaluated == 1
+    assert first.stats.ms_predict > first.stats.ms_verify > 0
+    assert host_ms is not None
+    assert host_ms > 0
+
+
+def test_without_a_cache_the_whole_prompt_is_evaluated(options: PeerOptions) -> None:
+    with lookup_peer().open(replace(options, rules="decode", with_cache=False)) as session:
+        first, again = session.asker.ask(CASE, 0), session.asker.ask(CASE, 0)
+    assert again.stats.n_prompt_evaluated == first.stats.n_prompt_evaluated
+    assert again.text == first.text
+
+
+def test_asked_as_an_editor_nothing_is_remembered(options: PeerOptions) -> None:
+    with lookup_peer().open(options) as session:
+        answers = [session.asker.ask(CASE, n) for n in (0, 1, 0)]
+        session.asker.rest()
+        statistics = session.asker.statistics()
+    assert [answer.source for answer in answers] == ["model"] * 3
+    assert (statistics.n_requests, statistics.n_memory, statistics.n_prefetches) == (3, 0, 0)
+    # One more character: what stands before the line is kept.
+    assert 0 < answers[1].stats.n_prompt_evaluated < answers[0].stats.n_prompt_evaluated
+
+
+def test_a_model_that_cannot_be_loaded_is_told_with_the_last_words(
+    options: PeerOptions, tmp_path: Path
+) -> None:
+    model = tmp_path / "none.gguf"
+    model.write_bytes(b"no model")
+    with (
+        pytest.raises(EngineUnavailableError, match=r"It said last:\n(.|\n)*Error"),
+        lookup_peer().open(replace(options, model=model)),
+    ):
+        pass
