@@ -33,6 +33,10 @@ from speclsp.settings import Settings
 OURS_HUMAN: Final = "speclsp, the human's text"
 """Ours with the tokens that the human wrote, as of a model that writes just them."""
 
+_N_WARM_UP: Final = 4
+"""Tokens that are decoded before, so that the models' KV caches hold the prompt: a draft model may
+see it with the first draft only."""
+
 Decode = Callable[[DecodePlace, DraftContext, int], Answer]
 """Continues a place's prompt by so many tokens.  Raises SpecLspError."""
 
@@ -176,7 +180,7 @@ def decode_all(
                 if runs[idx].why_not:
                     continue
                 try:
-                    sides[idx].decode(place, context, 1)  # so that the prompt is in the KV cache
+                    sides[idx].decode(place, context, _N_WARM_UP)
                     answers[sides[idx].name] = sides[idx].decode(place, context, n_predict)
                 except SpecLspError as error:
                     runs[idx].why_not = str(error)
