@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from speclsp.bench.cases import EditCase
@@ -139,7 +139,7 @@ def _sides(
         why_not = peer.why_not(options)
         if why_not is None:
             try:
-                session = stack.enter_context(peer.open(replace(options, rules="decode")))
+                session = stack.enter_context(peer.open(options))
                 if isinstance(session, TokenPeerSession):
                     sides.append(token_side(peer.name, session))
                     continue

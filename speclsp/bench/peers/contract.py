@@ -6,14 +6,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from speclsp.bench.asking import Answer, Asker
-
-Rules = Literal["own", "decode"]
-"""``own``: each side asks, stops and cuts as its users have it.  ``decode``: greedy, exactly one
-request for each ask, ``n_predict`` tokens or up to the end token, no time limit, no rule about
-lines or indentation, and the whole text is the answer: decoding alone is compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +30,6 @@ class PeerOptions:
     """False: no client remembers suggestions or asks ahead.  Servers keep prompts either way."""
     folder: Path
     """For scratch files and logs; it exists."""
-    rules: Rules = "own"
 
 
 class PeerSession(Protocol):

@@ -36,6 +36,14 @@ class LlamaServer:
         """Send a request whose prompt is laid out already; see :meth:`infill`."""
         return self._answer("/completion", request)
 
+    def save_prompt(self, file_name: str) -> None:
+        """Write what the KV cache holds to the folder of ``--slot-save-path``."""
+        self._connection.post("/slots/0?action=save", {"filename": file_name})
+
+    def restore_prompt(self, file_name: str) -> None:
+        """Let the KV cache hold what was written by a server with the same model."""
+        self._connection.post("/slots/0?action=restore", {"filename": file_name})
+
     def _answer(self, path: str, request: JsonObject) -> InfillAnswer:
         try:
             return infill_answer(self._connection.post(path, request))

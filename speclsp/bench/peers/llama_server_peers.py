@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from speclsp.bench.asking import Answer, Asker
+from speclsp.bench.peers.continuing import continued
 from speclsp.bench.peers.contract import Peer, PeerOptions, PeerSession
-from speclsp.bench.peers.decode_asker import DecodeAsker, continued
 from speclsp.bench.peers.llama_server import LlamaServer, llama_server
 from speclsp.bench.peers.vim_asker import VimAsker
 
@@ -50,7 +53,8 @@ class LlamaServerPeer:
         """
         log = options.folder / f"{self.name.replace(' ', '-')}.log"
         with llama_server(self.command(options), log) as server:
-            yield LlamaServerSession(server, options)
+            has_draft_model = "--spec-draft-model" in self.flags(options)
+            yield LlamaServerSession(server, options, has_draft_model=has_draft_model)
 
     def command(self, options: PeerOptions) -> list[str]:
         """Return the command line, the address left out."""
@@ -65,6 +69,7 @@ class LlamaServerPeer:
             *("--threads", str(options.n_threads)),
             *("--n-gpu-layers", layers),
             *("--seed", str(_SEED)),
+            *("--slot-save-path", str(options.folder)),
             *self.flags(options),
         ]
 
@@ -72,22 +77,18 @@ class LlamaServerPeer:
 class LlamaServerSession:
     """A server that runs."""
 
-    def __init__(self, server: LlamaServer, options: PeerOptions) -> None:
+    def __init__(self, server: LlamaServer, options: PeerOptions, *, has_draft_model: bool) -> None:
         self._server = server
-        self._asker: Asker = (
-            DecodeAsker(server.infill, n_predict=options.n_predict, keeps_prompt=options.with_cache)
-            if options.rules == "decode"
-            else VimAsker(
-                server.infill,
-                n_predict=options.n_predict,
-                remembers=options.with_cache,
-                keeps_prompt=True,
-            )
+        self._folder = options.folder
+        self._has_draft_model = has_draft_model
+        self._latest: tuple[int, ...] = ()
+        self._asker = VimAsker(
+            server.infill, n_predict=options.n_predict, remembers=options.with_cache
         )
 
     @property
     def asker(self) -> Asker:
-        """llama.vim, or requests for decoding alone."""
+        """llama.vim."""
         return self._asker
 
     def resident_mib(self) -> float:
@@ -99,8 +100,22 @@ class LlamaServerSession:
         return None
 
     def complete(self, prompt: Sequence[int], n_predict: int) -> Answer:
-        """Continue a prompt of tokens; see :class:`~speclsp.bench.peers.contract`."""
-        return continued(self._server.completion, prompt, n_predict)
+        """Continue a prompt of tokens; see :class:`~speclsp.bench.peers.contract`.
+
+        A prompt that another server has evaluated is not evaluated again: on a CPU that takes
+        several seconds.  A draft model has to see it, though.
+        """
+        known = tuple(prompt) == self._latest
+        self._latest = tuple(prompt)
+        if known or self._has_draft_model:
+            return continued(self._server.completion, prompt, n_predict)
+        name = f"{hashlib.sha256(msgspec.json.encode(self._latest)).hexdigest()}.prompt"
+        if (self._folder / name).is_file():
+            self._server.restore_prompt(name)
+            return continued(self._server.completion, prompt, n_predict)
+        answer = continued(self._server.completion, prompt, n_predict)
+        self._server.save_prompt(name)
+        return answer
 
 
 def llama_server_peers() -> tuple[Peer, ...]:

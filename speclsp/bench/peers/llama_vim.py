@@ -51,16 +51,13 @@ class LlamaVim:
     """The plugin of one editor.
 
     ``remembers`` false takes away what it does for later keys: remembered answers, requests ahead,
-    and the ring of chunks.  ``keeps_prompt`` false has the server evaluate each prompt anew.
+    and the ring of chunks, which it would send at each key.  The server keeps prompts either way.
     """
 
-    def __init__(
-        self, infill: Infill, *, n_predict: int, remembers: bool, keeps_prompt: bool, seed: int
-    ) -> None:
+    def __init__(self, infill: Infill, *, n_predict: int, remembers: bool, seed: int) -> None:
         self._infill = infill
         self._n_predict = n_predict
         self._remembers = remembers
-        self._keeps_prompt = keeps_prompt
         self._memory = VimMemory()
         self._indent = 0
         self._waiting: deque[_Waiting] = deque()
@@ -150,7 +147,7 @@ class LlamaVim:
             "top_p": 0.90,
             "samplers": ["top_k", "top_p", "infill"],
             "stream": False,
-            "cache_prompt": self._keeps_prompt,
+            "cache_prompt": True,
             "t_max_prompt_ms": _PROMPT_LIMIT_MS,
             "t_max_predict_ms": limit_ms,
             "response_fields": list(RESPONSE_FIELDS),

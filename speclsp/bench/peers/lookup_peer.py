@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from speclsp.bench.asking import Answer, Asker
+from speclsp.bench.peers.continuing import continued
 from speclsp.bench.peers.contract import Peer, PeerOptions, PeerSession
-from speclsp.bench.peers.decode_asker import DecodeAsker, continued
 from speclsp.bench.peers.infill import InfillAnswer, JsonObject, infill_answer
 from speclsp.bench.peers.serving_process import ServingProcess, talking
 from speclsp.bench.peers.vim_asker import VimAsker
@@ -62,16 +62,7 @@ class LookupSession:
         self._is_on_cpu = options.n_gpu_layers == 0
         self._host_ms = 0.0
         self._n_steps = 0
-        self._asker: Asker = (
-            DecodeAsker(self._infill, n_predict=options.n_predict, keeps_prompt=options.with_cache)
-            if options.rules == "decode"
-            else VimAsker(
-                self._infill,
-                n_predict=options.n_predict,
-                remembers=False,
-                keeps_prompt=True,
-            )
-        )
+        self._asker = VimAsker(self._infill, n_predict=options.n_predict, remembers=False)
 
     @property
     def asker(self) -> Asker:

@@ -122,8 +122,6 @@ class LookupModel:
         """Return the text in the middle, and what it cost."""
         given = request["prompt"]
         tokens: list[int] = given if isinstance(given, list) else self._prompt(request)
-        if not request["cache_prompt"]:
-            self._llama.reset()
         self._counts.begin()
         greedy = request.get("temperature") == 0.0
         found = self._llama.create_completion(

@@ -25,7 +25,7 @@ class VimAsker:
     Going to another file writes the one that is left, as most users have it, and takes some
     seconds, in which the ring advances; both is done before the key whose answer is waited for.
     The plugin starts a process for each request, which is left out here.
-    ``remembers`` and ``keeps_prompt`` are those of :class:`LlamaVim`.
+    ``remembers`` is that of :class:`LlamaVim`.
     """
 
     def __init__(
@@ -34,13 +34,11 @@ class VimAsker:
         *,
         n_predict: int,
         remembers: bool,
-        keeps_prompt: bool,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._infill = infill
         self._n_predict = n_predict
         self._remembers = remembers
-        self._keeps_prompt = keeps_prompt
         self._clock = clock
         self._sums = SessionSums()
         self._vim = self._new_editor()
@@ -102,7 +100,6 @@ class VimAsker:
             self._infill,
             n_predict=self._n_predict,
             remembers=self._remembers,
-            keeps_prompt=self._keeps_prompt,
             seed=_SEED,
         )
 

@@ -20,7 +20,7 @@ class Server:
 
 
 def editor(server: Server, *, remembers: bool = True) -> LlamaVim:
-    return LlamaVim(server, n_predict=128, remembers=remembers, keeps_prompt=remembers, seed=1)
+    return LlamaVim(server, n_predict=128, remembers=remembers, seed=1)
 
 
 def at(before: str, after: str = "\n") -> VimBuffer:
@@ -122,5 +122,4 @@ def test_without_memory_each_key_asks_and_nothing_is_done_ahead() -> None:
     vim.work_in_background()
     assert vim.moved(at("xa")).source == "model"
     assert len(server.asked) == 2
-    assert all(not request["cache_prompt"] for request in server.asked)
     assert all(request["input_extra"] == [] for request in server.asked)

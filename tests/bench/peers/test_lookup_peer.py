@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from speclsp.bench.cases import EditCase
-from speclsp.bench.peers.contract import PeerOptions
+from speclsp.bench.peers.contract import PeerOptions, TokenPeerSession
 from speclsp.bench.peers.lookup_peer import lookup_peer
 from speclsp.embedded import embedded_target
 from speclsp.errors import EngineUnavailableError
@@ -42,32 +42,25 @@ def options(tmp_path: Path) -> PeerOptions:
     )
 
 
-def test_decoding_alone_is_counted_from_outside(options: PeerOptions) -> None:
+def test_a_prompt_is_continued_and_counted_from_outside(options: PeerOptions) -> None:
     peer = lookup_peer()
     assert peer.why_not(options) is None
-    with peer.open(replace(options, rules="decode")) as session:
-        asker = session.asker
-        asker.enter(CASE)
-        first, again = asker.ask(CASE, 0), asker.ask(CASE, 0)
+    prompt = list(range(500, 520)) * 2
+    with peer.open(options) as session:
+        assert isinstance(session, TokenPeerSession)
+        first, again = session.complete(prompt, 16), session.complete(prompt, 16)
         assert session.resident_mib() > 20
         host_ms = session.host_ms_per_step()
-    assert first.text == again.text
-    # The list stands there once already: a draft of two tokens finds it.
+    assert first.text == again.text != ""
+    # The prompt says everything twice: drafts of two tokens are found in it.
     assert first.stats.n_predicted == 16
-    assert 0 < first.stats.n_accepted <= first.stats.n_drafted
+    assert first.stats.n_drafted > 0
     assert first.stats.n_target_passes == 16 - first.stats.n_accepted
-    assert first.stats.n_prompt_evaluated == first.stats.n_prompt > 20
-    assert again.stats.n_prompt_evaluated == 1
+    assert first.stats.n_prompt_evaluated == first.stats.n_prompt == 40
+    assert (again.stats.n_prompt, again.stats.n_prompt_evaluated) == (40, 1)
     assert first.stats.ms_predict > first.stats.ms_verify > 0
     assert host_ms is not None
     assert host_ms > 0
-
-
-def test_without_a_cache_the_whole_prompt_is_evaluated(options: PeerOptions) -> None:
-    with lookup_peer().open(replace(options, rules="decode", with_cache=False)) as session:
-        first, again = session.asker.ask(CASE, 0), session.asker.ask(CASE, 0)
-    assert again.stats.n_prompt_evaluated == first.stats.n_prompt_evaluated
-    assert again.text == first.text
 
 
 def test_asked_as_an_editor_nothing_is_remembered(options: PeerOptions) -> None:

@@ -52,7 +52,6 @@ def asker(server: Server, *, remembers: bool = True) -> VimAsker:
         server,
         n_predict=16,
         remembers=remembers,
-        keeps_prompt=remembers,
         clock=lambda: next(ticks) / 1000,
     )
 
@@ -120,14 +119,11 @@ def test_without_memory_every_key_asks() -> None:
     assert [vim.ask(one, n).source for n in (5, 6, 6)] == ["model"] * 3
     vim.rest()
     assert len(server.asked) == 3
-    assert not any(request["cache_prompt"] for request in server.asked)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_line_ends_are_the_files(end: str) -> None:
     one = case("one", end=end)
-    vim = VimAsker(
-        lambda _request: InfillAnswer(text="a\nb"), n_predict=16, remembers=True, keeps_prompt=True
-    )
+    vim = VimAsker(lambda _request: InfillAnswer(text="a\nb"), n_predict=16, remembers=True)
     vim.enter(one)
     assert vim.ask(one, 2).text == f"a{end}b"
