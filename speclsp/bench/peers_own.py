@@ -42,9 +42,10 @@ class OwnPeer:
 
     def open(self, options: PeerOptions) -> AbstractContextManager[PeerSession]:
         """Start a server and wait for its model."""
-        return _open(self._settings(options))
+        return _open(self.settings_for(options))
 
-    def _settings(self, options: PeerOptions) -> Settings:
+    def settings_for(self, options: PeerOptions) -> Settings:
+        """Return what the server is started with."""
         forgets = {} if options.with_cache else _FORGETFUL
         return dataclasses.replace(
             own_settings(self.settings, options), **{**forgets, **self.changes}

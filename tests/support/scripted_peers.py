@@ -1,0 +1,72 @@
+"""Sides of a comparison that answer by a function, and write down what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from scripted_asker import ScriptedAsker
+
+from speclsp.bench.asking import Answer, Asker
+from speclsp.bench.cases import EditCase
+from speclsp.bench.peers.contract import PeerOptions, PeerSession
+from speclsp.errors import EngineError
+from speclsp.request import RequestStats
+
+Suggest = Callable[[EditCase, int], Answer | str]
+
+
+@dataclass(slots=True)
+class ScriptedSession:
+    """Runs; continues every prompt with the same text."""
+
+    asker: Asker
+    text: str = "x"
+    fails: bool = False
+
+    def resident_mib(self) -> float:
+        return 100.0
+
+    def host_ms_per_step(self) -> float | None:
+        return None
+
+    def complete(self, prompt: Sequence[int], n_predict: int) -> Answer:
+        if self.fails:
+            raise EngineError("it fell over.")
+        stats = RequestStats(
+            n_prompt=len(prompt),
+            n_predicted=n_predict,
+            n_target_passes=n_predict,
+            n_decode_passes=n_predict - 1,
+            ms_predict=10.0 * (n_predict - 1),
+        )
+        return Answer(text=self.text, stats=stats)
+
+
+@dataclass(slots=True)
+class ScriptedPeer:
+    """``log`` is shared: what was opened and closed, in order."""
+
+    name: str
+    suggest: Suggest = lambda _case, _n: ""
+    log: list[str] = field(default_factory=list)
+    missing: str | None = None
+    text: str = "x"
+    fails: bool = False
+    askers: list[ScriptedAsker] = field(default_factory=list)
+    options: list[PeerOptions] = field(default_factory=list)
+
+    def why_not(self, _options: PeerOptions) -> str | None:
+        return self.missing
+
+    @contextmanager
+    def open(self, options: PeerOptions) -> Iterator[PeerSession]:
+        self.log.append(f"open {self.name}")
+        self.options.append(options)
+        asker = ScriptedAsker(self.suggest)
+        self.askers.append(asker)
+        try:
+            yield ScriptedSession(asker, self.text, self.fails)
+        finally:
+            self.log.append(f"close {self.name}")
