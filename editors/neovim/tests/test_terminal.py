@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pexpect
@@ -46,30 +47,30 @@ class Terminal:
     def send(self, keys: str) -> None:
         self._child.send(keys)
 
-    def until(self, words: str) -> None:
-        """Wait until the screen shows words."""
+    def until(self, what: Callable[[], bool]) -> None:
+        """Read the screen until something holds of it."""
         end = time.monotonic() + TIMEOUT_S
         while time.monotonic() < end:
             with contextlib.suppress(pexpect.TIMEOUT):
                 self._stream.feed(self._child.read_nonblocking(65536, timeout=0.05))
-            if words in "\n".join(self.screen.display):
+            if what():
                 return
-        raise AssertionError(f"{words!r} is not in:\n" + "\n".join(self.screen.display))
+        raise AssertionError("it did not happen on:\n" + "\n".join(self.screen.display))
 
-    def settle(self) -> None:
-        """Read what comes for a while."""
-        end = time.monotonic() + 0.6
-        while time.monotonic() < end:
-            with contextlib.suppress(pexpect.TIMEOUT):
-                self._stream.feed(self._child.read_nonblocking(65536, timeout=0.05))
+    def shows(self, words: str) -> bool:
+        return words in "\n".join(self.screen.display)
 
-    def colours(self, before: str, after: str) -> tuple[set[str], set[str]]:
-        """Return the colours of two texts that stand side by side, where they last do."""
-        rows = [(n, row) for n, row in enumerate(self.screen.display) if before + after in row]
-        n, row = rows[-1]
-        cells, start = self.screen.buffer[n], row.index(before + after)
-        fgs = [cells[start + idx].fg for idx in range(len(before + after))]
-        return set(fgs[: len(before)]), set(fgs[len(before) :])
+    def ghost_is_grey(self) -> bool:
+        """Tell whether what stands behind START has one colour that START has not."""
+        wanted = START + 'ustomer("name'
+        found = [(n, row) for n, row in enumerate(self.screen.display) if wanted in row]
+        if not found:
+            return False
+        n, row = found[-1]
+        cells, start = self.screen.buffer[n], row.index(wanted)
+        colours = [cells[start + idx].fg for idx in range(len(wanted))]
+        typed, ghost = set(colours[: len(START)]), set(colours[len(START) :])
+        return len(ghost) == 1 and ghost.isdisjoint(typed)
 
     def close(self) -> None:
         self._child.close(force=True)
@@ -79,18 +80,14 @@ class Terminal:
 def test_ghost_text_is_grey_and_turns_into_text(suite: str, project: Path, tmp_path: Path) -> None:
     terminal = Terminal(suite, project / "customers.py", tmp_path / "home")
     try:
-        terminal.until("speclsp ready")
+        terminal.until(lambda: terminal.shows("speclsp ready"))
         terminal.send(f"Go{START}")
-        terminal.until(START + 'ustomer("name_')
-        terminal.settle()
-        typed, ghost = terminal.colours(START, 'ustomer("name')
-        assert len(ghost) == 1
-        assert ghost.isdisjoint(typed)
+        terminal.until(lambda: terminal.shows(START + 'ustomer("name_'))
+        terminal.until(terminal.ghost_is_grey)
         terminal.send("\t")
-        terminal.settle()
+        terminal.until(lambda: not terminal.ghost_is_grey())
         terminal.send("\x1b:w\r")
-        terminal.settle()
-        written = (project / "customers.py").read_text()
-        assert written.count('make_customer("name_') == 9
+        written = project / "customers.py"
+        terminal.until(lambda: written.read_text().count('make_customer("name_') == 9)
     finally:
         terminal.close()

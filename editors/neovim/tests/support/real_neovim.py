@@ -19,7 +19,7 @@ PLUGIN = REPOSITORY / "editors" / "neovim"
 FETCH = REPOSITORY / "tools" / "editors" / "fetch_neovim.sh"
 UNREACHABLE = 69
 SERVER = Path(os.environ.get("SPECLSP_SERVER", Path(sys.executable).with_name("speclsp")))
-TIMEOUT_S = 60.0
+TIMEOUT_S = 90.0
 
 GHOST = """
 local shown = {}

@@ -57,16 +57,12 @@ async function openWithCursor(name: string, text: string): Promise<vscode.TextEd
 async function accept(editor: vscode.TextEditor, command: string): Promise<string> {
   const { document } = editor;
   const before = document.getText();
-  await until(
-    `${command} changes the document`,
-    async () => {
-      await vscode.commands.executeCommand("editor.action.inlineSuggest.trigger");
-      await new Promise((done) => setTimeout(done, 500));
-      await vscode.commands.executeCommand(`editor.action.inlineSuggest.${command}`);
-      return document.getText() !== before;
-    },
-    30_000,
-  );
+  await until(`${command} changes the document`, async () => {
+    await vscode.commands.executeCommand("editor.action.inlineSuggest.trigger");
+    await new Promise((done) => setTimeout(done, 500));
+    await vscode.commands.executeCommand(`editor.action.inlineSuggest.${command}`);
+    return document.getText() !== before;
+  });
   return document.getText().slice(before.length);
 }
 
@@ -104,14 +100,10 @@ const trusted: Record<string, () => Promise<void>> = {
     const before = await statistics();
     const line = await accept(editor, "acceptNextLine");
     assert.match(line, /\r\n$/);
-    await until(
-      "the line is counted",
-      async () => {
-        const { n_chars_accepted } = await statistics();
-        return n_chars_accepted - before.n_chars_accepted === line.length - 1;
-      },
-      5000,
-    ).catch(async () => {
+    await until("the line is counted", async () => {
+      const { n_chars_accepted } = await statistics();
+      return n_chars_accepted - before.n_chars_accepted === line.length - 1;
+    }).catch(async () => {
       const { n_chars_accepted } = await statistics();
       assert.equal(n_chars_accepted - before.n_chars_accepted, line.length - 1, line);
     });
@@ -148,7 +140,6 @@ const trusted: Record<string, () => Promise<void>> = {
     await until(
       "it is given up",
       () => client.status.message === "the server ended again and again",
-      40_000,
     );
     await set("server.path", join(folder(), "missing"));
     await until("the wrong path is told", () => client.status.message.includes("no executable"));
@@ -176,7 +167,7 @@ const trusted: Record<string, () => Promise<void>> = {
     await until(
       "it is installed",
       () => existsSync(join(client.environment, "bin", "speclsp")),
-      90_000,
+      180_000,
     );
     await set("server.path", "");
     await untilReady();

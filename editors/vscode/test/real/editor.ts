@@ -2,17 +2,21 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FrameLocator, Locator, Page } from "playwright-core";
-import { TIMEOUT_MS, until } from "./until.js";
+import { choose } from "./quickInput.js";
+import { doUntil, until } from "./until.js";
 import { ARTEFACTS, type Workbench } from "./workbench.js";
 
 const GHOST = ".ghost-text-decoration, .ghost-text-decoration-preview, .ghost-text";
 
 /** The editor asks at each key; a busy machine may lose the last of them. */
 const ASK_AFTER_MS = 8000;
+const CLICK_MS = 5000;
 
 export class Editor {
-  /** How often ghost text came only when it was asked for. */
-  nAsked = 0;
+  /** How often ghost text was asked for since none came by itself, in all windows. */
+  static nAsked = 0;
+  /** How often a list had to be opened again before it showed what was wanted. */
+  static nReopened = 0;
 
   private constructor(
     readonly workbench: Workbench,
@@ -24,11 +28,11 @@ export class Editor {
     const kind = place.endsWith(".code-workspace") ? "workspace" : "folder";
     const page = await workbench.page(`${kind}=${place}`, [["openFile", workbench.remote(file)]]);
     const editor = new Editor(workbench, page);
-    await page.locator(".monaco-editor .view-lines").first().waitFor({ timeout: TIMEOUT_MS });
+    await page.locator(".monaco-editor .view-lines").first().waitFor();
     try {
       await editor.untilStatus(/speclsp: ready/);
     } catch (error) {
-      await editor.picture("failed: opening");
+      await workbench.evidence("failed: opening");
       throw new Error(`the status item says: ${await editor.spokenStatus()}`, { cause: error });
     }
     return editor;
@@ -76,8 +80,8 @@ export class Editor {
     let askAt = Date.now() + ASK_AFTER_MS;
     return until("ghost text appears", async () => {
       if (Date.now() > askAt) {
-        askAt = Infinity;
-        this.nAsked += 1;
+        askAt = Date.now() + ASK_AFTER_MS;
+        Editor.nAsked += 1;
         await this.keys("Alt+\\");
       }
       const first = await this.ghost();
@@ -91,6 +95,15 @@ export class Editor {
     await until("ghost text goes", async () => ((await this.ghost()) === "" ? true : undefined));
   }
 
+  /** Press a key until there is something to see; each press must do no harm. */
+  async keyUntil<T>(
+    key: string,
+    what: string,
+    look: () => T | undefined | Promise<T | undefined>,
+  ): Promise<T> {
+    return doUntil(what, () => this.keys(key), look);
+  }
+
   async keys(...keys: string[]): Promise<void> {
     for (const key of keys) await this.page.keyboard.press(key);
   }
@@ -99,55 +112,54 @@ export class Editor {
     await this.page.keyboard.type(text, { delay: 15 });
   }
 
-  async focus(): Promise<void> {
-    await this.page.locator(".editor-instance .view-lines").first().click();
-  }
-
   /** Put the cursor behind the last line. */
   async toEnd(): Promise<void> {
-    await this.focus();
+    const lines = this.page.locator(".editor-instance .view-lines").first();
+    await doUntil(
+      "the editor has the focus",
+      // Something may lie over the lines for a while.
+      () => lines.click({ timeout: CLICK_MS }).catch(() => this.keys("Escape")),
+      () => this.page.evaluate(() => document.activeElement?.closest(".editor-instance") != null),
+    );
     await this.keys("Control+End");
   }
 
   async command(title: string): Promise<void> {
-    await this.keys("F1");
-    const input = this.page.locator(".quick-input-widget input").first();
-    await input.waitFor();
-    await input.fill(`>${title}`);
-    await this.page
-      .locator(".quick-input-list .monaco-list-row", { hasText: title })
-      .first()
-      .click();
+    Editor.nReopened += await choose(this.page, "F1", `>${title}`, title);
     await this.page.locator(".quick-input-widget").first().waitFor({ state: "hidden" });
   }
 
   async openFile(name: string): Promise<void> {
-    await this.keys("Control+P");
-    const input = this.page.locator(".quick-input-widget input").first();
-    await input.waitFor();
-    await input.fill(name);
-    await this.page
-      .locator(".quick-input-list .monaco-list-row", { hasText: name })
-      .first()
-      .click();
-    await this.page.locator(".tab.active", { hasText: name }).first().waitFor();
+    Editor.nReopened += await choose(this.page, "Control+P", name, name);
+    // The tab changes before the lines below it do.
+    await this.page.locator(`.editor-instance .monaco-editor[data-uri$="/${name}"]`).waitFor();
   }
 
   /** Save, and return the file's text once it fulfils the condition. */
   async saved(file: string, condition: (text: string) => boolean): Promise<string> {
-    await this.keys("Control+S");
-    return until(
-      `${file} is saved as expected`,
-      () => {
-        const text = readFileSync(file, "utf8");
-        return condition(text) ? text : undefined;
-      },
-      10_000,
-    );
+    let last = "";
+    try {
+      return await this.keyUntil("Control+S", `${file} is saved as expected`, () => {
+        last = readFileSync(file, "utf8");
+        return condition(last) ? last : undefined;
+      });
+    } catch (error) {
+      throw new Error(`the file ends with ${JSON.stringify(last.slice(-300))}`, { cause: error });
+    }
   }
 
   async picture(name: string): Promise<void> {
     await this.page.screenshot({ path: join(ARTEFACTS, `${name}.png`) });
+  }
+
+  /** Show or hide the side bar. */
+  async showSideBar(isShown: boolean): Promise<void> {
+    const sideBar = this.page.locator(".part.sidebar").first();
+    await this.keyUntil(
+      "Control+B",
+      "the side bar is switched",
+      async () => (await sideBar.isVisible()) === isShown,
+    );
   }
 
   get panel(): FrameLocator {

@@ -1,12 +1,13 @@
 /** Runs test/host in the extension hosts of real windows: a trusted one and one that is not. */
 import assert from "node:assert/strict";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { until } from "./until.js";
 import { ARTEFACTS, EXTENSION, Workbench, type Options } from "./workbench.js";
 
-const MAX_MS = 240_000;
+/** For all tests of a window together. */
+const MAX_MS = 400_000;
 
 async function runInHost(
   options: Options,
@@ -40,13 +41,7 @@ async function runInHost(
         MAX_MS,
       );
     } finally {
-      await page.screenshot({
-        path: join(ARTEFACTS, `extension-host-${String(options.trust !== false)}.png`),
-      });
-      writeFileSync(
-        join(ARTEFACTS, `extension-host-${String(options.trust !== false)}.log`),
-        workbench.log(),
-      );
+      await workbench.evidence(`extension-host-${String(options.trust !== false)}`);
     }
   } finally {
     await workbench.close();

@@ -47,7 +47,8 @@ before(async () => {
 });
 
 after(async () => {
-  console.log(`ghost text had to be asked for ${String(editor.nAsked)} times`);
+  console.log(`ghost text had to be asked for ${String(Editor.nAsked)} times`);
+  console.log(`lists had to be opened again ${String(Editor.nReopened)} times`);
   await workbench.close();
 });
 
@@ -57,9 +58,7 @@ function test(name: string, body: () => Promise<void>): void {
     try {
       await body();
     } catch (error) {
-      const file = `failed: ${name.replaceAll("/", " ")}`;
-      await editor.picture(file);
-      writeFileSync(join(ARTEFACTS, `${file}.log`), workbench.log());
+      await workbench.evidence(`failed: ${name}`);
       throw error;
     }
   });
@@ -105,7 +104,9 @@ test("a word and a line are accepted, and the server hears of it", async () => {
   await editor.keys("Control+ArrowRight");
   const word = await until("a word goes from grey to text", async () => {
     const rest = (await editor.ghost()).split("\n")[0] ?? "";
-    return rest !== first && first.endsWith(rest) ? first.slice(0, -rest.length) : undefined;
+    return rest !== "" && rest !== first && first.endsWith(rest)
+      ? first.slice(0, -rest.length)
+      : undefined;
   });
   assert.equal(word.trim(), "greeting");
   await editor.untilGhost();
@@ -128,7 +129,7 @@ test("the panel draws, narrow too, and a screen reader can read it", async () =>
   assert.match(await panel.locator("main").ariaSnapshot(), /heading "Latency"/);
   await editor.picture("statistics");
   // The narrowest that a split editor gets.
-  await editor.keys("Control+B");
+  await editor.showSideBar(false);
   await editor.page.setViewportSize({ width: 620, height: 700 });
   const size = await until("the panel has become narrow", async () => {
     const found = await panel
@@ -139,9 +140,11 @@ test("the panel draws, narrow too, and a screen reader can read it", async () =>
   await editor.page.waitForTimeout(300);
   await editor.picture("statistics-narrow");
   assert.equal(size[1], size[0], "nothing hangs over");
-  await editor.keys("Control+B");
   await editor.page.setViewportSize({ width: 1100, height: 700 });
-  await editor.page.locator(".tab", { hasText: "speclsp Statistics" }).click({ button: "middle" });
+  await editor.showSideBar(true);
+  const tab = editor.page.locator(".tab", { hasText: "speclsp Statistics" });
+  await tab.click({ button: "middle" });
+  await tab.waitFor({ state: "detached" });
 });
 
 test("candidates are cycled and dismissed", async () => {
@@ -150,13 +153,11 @@ test("candidates are cycled and dismissed", async () => {
   await editor.type("def ");
   await editor.keys("Alt+\\");
   const first = await editor.untilGhost();
-  await editor.keys("Alt+]");
-  const second = await until("another candidate", async () => {
+  const second = await editor.keyUntil("Alt+]", "another candidate", async () => {
     const now = await editor.ghost();
     return now !== "" && now !== first ? now : undefined;
   });
-  await editor.keys("Alt+[");
-  await until("the first candidate again", async () =>
+  await editor.keyUntil("Alt+[", "the first candidate again", async () =>
     (await editor.ghost()) === first ? true : undefined,
   );
   assert.notEqual(second, first);
@@ -168,11 +169,10 @@ test("candidates are cycled and dismissed", async () => {
 test("the suggestion list and ghost text stand beside each other", async () => {
   await editor.toEnd();
   await editor.type("\ngree");
-  await editor.keys("Control+Space");
-  await editor.page.locator(".suggest-widget.visible .monaco-list-row").first().waitFor();
-  const row = editor.page.locator(".suggest-widget.visible .monaco-list-row.focused");
-  const selected = (await row.locator(".label-name").innerText()).trim();
+  const row = editor.page.locator(".suggest-widget.visible .monaco-list-row.focused .label-name");
+  await editor.keyUntil("Control+Space", "the list opens", () => row.isVisible());
   const ghost = await editor.untilGhost();
+  const selected = (await row.innerText()).trim();
   await editor.picture("suggestion-list");
   // What the list would insert comes first.
   assert.ok(`gree${ghost}`.startsWith(selected), `${selected}: ${ghost}`);

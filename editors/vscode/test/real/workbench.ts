@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { isRunning, serversBelow } from "./processes.js";
-import { until } from "./until.js";
+import { TIMEOUT_MS, until } from "./until.js";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 
 export const EXTENSION = resolve(import.meta.dirname, "..", "..", "..");
@@ -112,9 +112,13 @@ export class Workbench {
       };
       server.stdout.on("data", hear);
       server.stderr.on("data", hear);
+      const failure = (what: string): void => {
+        failed(new Error(`code-server ${what}:\n${output}`));
+      };
       server.on("exit", () => {
-        failed(new Error(`code-server ended:\n${output}`));
+        failure("ended");
       });
+      setTimeout(failure, TIMEOUT_MS, "did not start").unref();
     });
     const browser = await chromium.launch({
       executablePath: CHROMIUM,
@@ -153,11 +157,22 @@ export class Workbench {
     viewport = { width: 1100, height: 700 },
   ): Promise<Page> {
     const context: BrowserContext = await this.browser.newContext({ viewport });
+    context.setDefaultTimeout(TIMEOUT_MS);
     await context.grantPermissions(["clipboard-read", "clipboard-write"]);
     const page = await context.newPage();
     const given = encodeURIComponent(JSON.stringify(payload));
     await page.goto(`http://127.0.0.1:${String(this.port)}/?${query}&payload=${given}`);
     return page;
+  }
+
+  /** Pictures of all windows, and their log. */
+  async evidence(name: string): Promise<void> {
+    const pages = this.browser.contexts().flatMap((context) => context.pages());
+    const file = join(ARTEFACTS, name.replaceAll("/", " "));
+    for (const [idx, page] of pages.entries()) {
+      await page.screenshot({ path: `${file} ${String(idx + 1)}.png` });
+    }
+    writeFileSync(`${file}.log`, this.log());
   }
 
   remote(path: string): string {
