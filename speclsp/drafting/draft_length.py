@@ -55,7 +55,14 @@ N_BUCKETS: Final = 6
 
 def bucket(match_length: int) -> int:
     """Return the class of a match length: 1, 2–3, 4–7, 8–15, 16–31, 32 and more."""
-    return min(max(match_length, 1).bit_length(), N_BUCKETS) - 1
+    if 0 <= match_length < _N_TABLED:
+        return _BUCKETS[match_length]
+    return 0 if match_length < 0 else N_BUCKETS - 1
+
+
+_N_TABLED: Final = 1 << N_BUCKETS - 1
+_BUCKETS: Final = tuple(max(length, 1).bit_length() - 1 for length in range(_N_TABLED))
+"""The class of each length that is not in the last one."""
 
 
 def best_length(probabilities: Sequence[float], cost_per_token: float) -> int:

@@ -11,6 +11,7 @@ just written, then the rest of this buffer, then the buffers used last.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ from speclsp.drafting.protocol import EMPTY_TOKENS, DraftContext, TokenArray
 
 _SEPARATOR = -1
 _ROOM = 512
+_N_NEAR = 8
+"""Tokens of context by which most places differ."""
 _NO_PLACES = np.zeros(0, dtype=np.int64)
 
 
@@ -57,7 +60,8 @@ class LookupText:
             n_tokens += tokens.size + 1
         parts += [context.prefix, np.empty(_ROOM, dtype=np.int32)]
         self._tokens: TokenArray = np.concatenate(parts, dtype=np.int32)
-        self._ends = np.array(ends, dtype=np.int64)
+        self._ends = ends
+        self._steps = np.arange(n_max)
         self._n_open = len(context.buffers)
         self._start = n_tokens
         self._n_tokens = n_tokens + context.prefix.size
@@ -89,7 +93,6 @@ class LookupText:
         if tail.size < n_min:
             return NO_MATCH
         places = self._places_of(int(tail[-1]))
-        places = places[self._tokens[places + 1] != _SEPARATOR]
         length = 1 if places.size else 0
         while 0 < length < tail.size:
             longer = places[self._tokens[places - length] == tail[-1 - length]]
@@ -107,9 +110,7 @@ class LookupText:
         ``ngram`` has at most ``n_max`` tokens.  The longest that has such a place comes first, and
         what is not asked for is not gathered: a line end has thousands of places.
         """
-        if not ngram:
-            return
-        by_length = [self._places_of(ngram[-1])]
+        by_length = [self._places_of(ngram[-1])] if ngram else []
         for length in range(2, len(ngram) + 1):
             places = by_length[-1]
             places = places[self._tokens[places - (length - 1)] == ngram[-length]]
@@ -117,40 +118,42 @@ class LookupText:
                 break
             by_length.append(places)
         for length in range(len(by_length), 0, -1):
-            followers = self._tokens[by_length[length - 1] + 1]
-            followers = followers[followers != _SEPARATOR]
-            if followers.size:
-                yield length, followers
+            if by_length[length - 1].size:
+                yield length, self._tokens[by_length[length - 1] + 1]
 
     def candidates(self, n_min: int, n_tokens: int, n_places: int) -> list[Candidate]:
         """Return what follows the ``n_places`` best places, at most ``n_tokens`` tokens of each.
+
+        Places of a source that match and go on alike are one candidate.
 
         The longest matches come first, of at least ``n_min`` tokens, and of equal ones the latest.
         """
         tail = self.tail()
         if tail.size < n_min or n_tokens < 1:
             return []
+        n_after = n_tokens + 1
         places, n_known = self._promising_places(tail, n_min, n_places)
         if not places.size:
             return []
         lengths = self._match_lengths(places, tail, n_known)
-        best = np.lexsort((-places, -lengths))[:n_places]
-        best = best[lengths[best] >= n_min]
-        places = places[best]
-        ends = np.append(self._ends, self._n_tokens)[np.searchsorted(self._ends, places)]
-        steps = np.arange(1, n_tokens + 1)
-        following = self._tokens[np.minimum(places[:, None] + steps, self._n_tokens - 1)].tolist()
-        room = (ends - places - 1).tolist()
-        is_open = (places < (self._ends[self._n_open - 1] if self._n_open else 0)).tolist()
+        best = sorted(zip(lengths, places.tolist(), strict=True), reverse=True)[:n_places]
+        tokens, ends = self._tokens.data, self._ends
+        # Copied code stands at several places: those that go on alike are one candidate.
+        n_alike: dict[tuple[int, bool, tuple[int, ...]], int] = {}
+        for length, place in best:
+            if length < n_min:
+                break
+            sequence = bisect_left(ends, place)
+            end = min(ends[sequence] if sequence < len(ends) else self._n_tokens, place + n_after)
+            key = (length, sequence < self._n_open, tuple(tokens[place + 1 : end]))
+            n_alike[key] = n_alike.get(key, 0) + 1
         return [
-            Candidate(row[:n], "open" if is_open_place else "buffer", length)
-            for row, n, is_open_place, length in zip(
-                following, room, is_open, lengths[best].tolist(), strict=True
-            )
+            Candidate(following, "open" if is_open else "buffer", length, float(n_equal))
+            for (length, is_open, following), n_equal in n_alike.items()
         ]
 
     def _places_of(self, token: int) -> NDArray[np.int64]:
-        """Return all places of a token but the last one of the text, which nothing follows yet.
+        """Return all places of a token that something follows in their sequence.
 
         The same few tokens are looked for again and again: what was searched is remembered.
         """
@@ -160,6 +163,8 @@ class LookupText:
             found = np.flatnonzero(self._tokens[n_searched:end] == token)
             if found.size:
                 found += n_searched
+                if n_searched < self._start:
+                    found = found[self._tokens[found + 1] != _SEPARATOR]
                 places = np.concatenate((places, found)) if places.size else found
             self._places[token] = places, end
         return places
@@ -172,9 +177,8 @@ class LookupText:
         While enough places match one more token, the others are of no interest.
         """
         places = self._places_of(int(tail[-1]))
-        places = places[self._tokens[places + 1] != _SEPARATOR]
         length = 1
-        while length < tail.size and places.size:
+        while length < tail.size and places.size > n_places:
             is_longer = self._tokens[places - length] == tail[-1 - length]
             longer = places[is_longer]
             if length >= n_min and longer.size < n_places:
@@ -182,25 +186,39 @@ class LookupText:
                 return np.concatenate((shorter, longer)), length
             places = longer
             length += 1
-        return places[-n_places:], length
+        return (places, length) if length < tail.size else (places[-n_places:], length)
 
     def _match_lengths(
         self, places: NDArray[np.int64], tail: TokenArray, n_known: int
-    ) -> NDArray[np.int64]:
-        """Return how many tokens of context each place shares, ``n_known`` being known."""
-        n_more = tail.size - n_known
-        if n_more < 1:
-            return np.full(places.size, n_known)
-        steps = np.arange(n_known, tail.size)
-        same = np.ones((places.size, n_more + 1), dtype=np.bool_)
-        np.equal(self._tokens[places[:, None] - steps], tail[::-1][n_known:], out=same[:, :-1])
-        same[:, -1] = False
-        lengths: NDArray[np.int64] = n_known + same.argmin(axis=1)
+    ) -> list[int]:
+        """Return how many tokens of context each place shares, ``n_known`` being known.
+
+        Few share many, so that only those are compared far.
+        """
+        n_compared = min(n_known + _N_NEAR, tail.size)
+        lengths = self._n_shared(places, tail, n_known, n_compared)
+        if n_compared < tail.size and max(lengths) == n_compared:
+            far = [idx for idx, length in enumerate(lengths) if length == n_compared]
+            longer = self._n_shared(places[far], tail, n_compared, tail.size)
+            for idx, length in zip(far, longer, strict=True):
+                lengths[idx] = length
+        return lengths
+
+    def _n_shared(
+        self, places: NDArray[np.int64], tail: TokenArray, begin: int, end: int
+    ) -> list[int]:
+        """Return how many tokens of context, ``end`` at most, places share that share ``begin``."""
+        if begin >= end:
+            return [begin] * places.size
+        same = np.zeros((places.size, end - begin + 1), dtype=np.bool_)
+        context = self._tokens[places[:, None] - self._steps[begin:end]]
+        np.equal(context, tail[::-1][begin:end], out=same[:, :-1])
+        lengths: list[int] = (same.argmin(axis=1) + begin).tolist()
         return lengths
 
     def _at(self, places: NDArray[np.int64], length: int, n_wanted: int) -> Match:
         sequences = np.searchsorted(self._ends, places)
-        ends = np.append(self._ends, self._n_tokens)[sequences]
+        ends = np.array([*self._ends, self._n_tokens])[sequences]
         room = ends - places - 1
         chosen = places.size - 1
         n_known = int(room[chosen])

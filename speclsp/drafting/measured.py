@@ -74,12 +74,11 @@ class MeasuredDrafter:
         self._n_draft_calls += 1
         try:
             found = self._branching.candidates(generated, n_max, n_min_match)
-            candidates = [
-                candidate
-                for candidate in found
-                if _is_usable(candidate, n_max, n_vocab)
-                and self._held.admits(generated, candidate.tokens)
-            ]
+            candidates = list(found)
+            if not _are_usable(candidates, n_max, n_vocab):
+                candidates = [one for one in candidates if _is_usable(one, n_max, n_vocab)]
+            if self._held.data:
+                candidates = [one for one in candidates if self._held.admits(generated, one.tokens)]
         except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
             self._drop("candidates", error)
             candidates = []
@@ -139,6 +138,25 @@ class MeasuredDrafter:
             remedy="It is left out of this completion; take it out of `drafters` if that goes on.",
         )
         self.failure.__cause__ = error
+
+
+def _are_usable(candidates: Sequence[Candidate], n_max: int, n_vocab: int) -> bool:
+    """Whether all are, at once: looking at each takes as long as finding them.
+
+    False says nothing of any of them.  Raises TypeError for what is no number.
+    """
+    every_token: list[int] = []
+    n_matched = 0
+    for tokens, _, match_length, n_places, probabilities in candidates:
+        if not 0 < len(tokens) <= n_max or match_length < 0 or not n_places > 0.0 or probabilities:
+            return False
+        every_token += tokens
+        n_matched += match_length
+    if not every_token:
+        return True
+    # A sum is an integer only where all its terms are, and adding is as fast as looking.
+    index(sum(every_token) + n_matched)
+    return min(every_token) >= 0 and (not n_vocab or max(every_token) < n_vocab)
 
 
 def _is_usable(candidate: Candidate, n_max: int, n_vocab: int) -> bool:

@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from speclsp.drafting.calibration import HIGHEST, Calibration, Cell
@@ -66,7 +67,11 @@ class _Place:
     def options(self, calibration: Calibration) -> list[Option]:
         """Return the options, the most probable first."""
         if self._options is None:
-            self._options = _options(self._sort_in(calibration), calibration)
+            groups = self._groups
+            if len(groups) == 1 and len(groups[0][1]) == 1:
+                self._options = self._sole_option(calibration)
+            else:
+                self._options = _options(self._sort_in(calibration), calibration)
         return self._options
 
     def place_after(self, token: int) -> _Place:
@@ -79,32 +84,32 @@ class _Place:
     def _sort_in(self, calibration: Calibration) -> _Opinions:
         """Sort the candidates by their next token, and note what each source says of it."""
         opinions: _Opinions = {}
+        following_groups = self._following
         depth = self.depth
-        if len(self._groups) == 1 and len(self._groups[0][1]) == 1:
-            return self._sole_opinion(calibration)
         for source, candidates in self._groups:
-            # By token: the longest match that continues with it, and for how many places.
-            firsts: dict[int, tuple[int, float]] = {}
-            n_places_by_length: dict[int, float] = {}
-            following: dict[int, list[Candidate]] = {}
+            longest = -1
             n_places = 0.0
+            # By token: the longest match that continues with it, for how many places, and who.
+            continued: dict[int, tuple[int, float, list[Candidate]]] = {}
+            n_places_by_length: dict[int, float] = {}
             for candidate in candidates:
-                if len(candidate.tokens) <= depth:
+                tokens, _, length, n_own, _ = candidate
+                if len(tokens) <= depth:
                     continue
-                token, length = candidate.tokens[depth], candidate.match_length
-                n_places += candidate.n_places
+                if longest < 0:
+                    longest = length
+                token = tokens[depth]
+                n_places += n_own
                 n_places_by_length[length] = n_places
-                first = firsts.get(token)
-                if first is None:
-                    firsts[token] = (length, candidate.n_places)
-                    following[token] = [candidate]
-                else:
-                    if first[0] == length:
-                        firsts[token] = (length, first[1] + candidate.n_places)
-                    following[token].append(candidate)
-            longest = next(iter(n_places_by_length), 0)
-            for token, (length, n_with_token) in firsts.items():
-                own = following[token][0].probabilities
+                known = continued.get(token)
+                if known is None:
+                    continued[token] = (length, n_own, [candidate])
+                    continue
+                known[2].append(candidate)
+                if known[0] == length:
+                    continued[token] = (length, known[1] + n_own, known[2])
+            for token, (length, n_with_token, following) in continued.items():
+                own = following[0].probabilities
                 cell = (
                     calibration.own_cell(source, own[depth])
                     if depth < len(own)
@@ -116,27 +121,32 @@ class _Place:
                         shadowed=length < longest,
                     )
                 )
-                opinions.setdefault(token, []).append((source, cell))
-                self._following.setdefault(token, []).append((source, following[token]))
+                sources = opinions.get(token)
+                if sources is None:
+                    opinions[token] = [(source, cell)]
+                    following_groups[token] = [(source, following)]
+                else:
+                    sources.append((source, cell))
+                    following_groups[token].append((source, following))
         return opinions
 
-    def _sole_opinion(self, calibration: Calibration) -> _Opinions:
-        """Do the same for a single candidate: most places far from the root have no more."""
+    def _sole_option(self, calibration: Calibration) -> list[Option]:
+        """Do all that for a single candidate: most places far from the root have no more."""
         ((source, candidates),) = self._groups
-        candidate, depth = candidates[0], self.depth
-        if len(candidate.tokens) <= depth:
-            return {}
-        token = candidate.tokens[depth]
+        tokens, _, match_length, n_places, own = candidates[0]
+        depth = self.depth
+        if len(tokens) <= depth:
+            return []
+        token = tokens[depth]
         self._following[token] = self._groups
-        own, n_places = candidate.probabilities, candidate.n_places
         cell = (
             calibration.own_cell(source, own[depth])
             if depth < len(own)
-            else calibration.cell(
-                source, candidate.match_length + depth, n_places, n_places, shadowed=False
-            )
+            else calibration.cell(source, match_length + depth, n_places, n_places, shadowed=False)
         )
-        return {token: [(source, cell)]}
+        # Rounded as where several are joined: equals must stay equals.
+        joined = min(1.0 - (1.0 - cell[0] / cell[1]), HIGHEST)
+        return [Option(token, calibration.joint(joined, 0), source, (cell,), joined, 0)]
 
 
 def _options(opinions: _Opinions, calibration: Calibration) -> list[Option]:
@@ -152,15 +162,19 @@ def _options(opinions: _Opinions, calibration: Calibration) -> list[Option]:
     # Sorting keeps equals in order, and the sources give the longest and latest first.
     judged.sort(key=_first_of, reverse=True)
     options: list[Option] = []
-    for joined, token, sources in judged[:_N_OPTIONS]:
-        best = sources[0]
-        agreement = 2 if options else 0
+    agreement = 0
+    for alone, token, sources in judged[:_N_OPTIONS]:
+        joined = alone * scale
         if len(sources) > 1:
-            agreement += 1
-            best = max(sources, key=_mean_of)
-        probability = calibration.joint(joined * scale, agreement)
-        cells = tuple([cell for _, cell in sources])
-        options.append(Option(token, probability, best[0], cells, joined * scale, agreement))
+            best = max(sources, key=_mean_of)[0]
+            cells = tuple([cell for _, cell in sources])
+            probability = calibration.joint(joined, agreement + 1)
+            options.append(Option(token, probability, best, cells, joined, agreement + 1))
+        else:
+            ((best, cell),) = sources
+            probability = calibration.joint(joined, agreement)
+            options.append(Option(token, probability, best, (cell,), joined, agreement))
+        agreement = 2
     return options
 
 
@@ -260,13 +274,18 @@ def grouped(drafter: str, candidates: Sequence[Candidate]) -> Groups:
     """Sort a drafter's candidates by source, and of each source the longest match first."""
     groups: dict[str, list[Candidate]] = {}
     for candidate in candidates:
-        groups.setdefault(candidate.source, []).append(candidate)
+        source = candidate[1]
+        group = groups.get(source)
+        if group is None:
+            groups[source] = [candidate]
+        else:
+            group.append(candidate)
     for group in groups.values():
-        group.sort(key=_by_falling_length)
+        # Reversed sorting keeps equals in their order, too.
+        group.sort(key=_match_length, reverse=True)
     return [
         (f"{drafter}:{source}" if source else drafter, group) for source, group in groups.items()
     ]
 
 
-def _by_falling_length(candidate: Candidate) -> int:
-    return -candidate.match_length
+_match_length = attrgetter("match_length")
