@@ -30,12 +30,15 @@ AHEAD_LIMIT_MS: Final = 1000
 _PROMPT_LIMIT_MS: Final = 500
 
 
+Source = Literal["model", "memory", "filter"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
     """What a key led to; ``answer`` is None where no request was waited for."""
 
     text: str
-    source: Literal["model", "memory", "filter"]
+    source: Source
     answer: InfillAnswer | None = None
 
 
@@ -73,10 +76,16 @@ class LlamaVim:
         """
         self._waiting.clear()
         shown, is_exact = self._from_memory(buffer)
+        ahead = None
+        if shown is not None and not shown.text and not is_exact:
+            # What is left of an answer is nothing: behind it is asked first, which may be here.
+            ahead = self._ask_in_background(_Waiting(buffer, tuple(shown.lines)))
+            shown, is_exact = self._from_memory(buffer)
         if shown is not None and (shown.text or is_exact):
             # The position's own request follows the one behind the suggestion.
             self._waiting += [_Waiting(buffer, tuple(shown.lines)), _Waiting(buffer)]
-            return Suggestion(text=shown.text, source="memory")
+            source: Source = "model" if ahead is not None else "memory"
+            return Suggestion(text=shown.text, source=source, answer=ahead)
         context = local_context(buffer)
         if context.n_chars_after > LONGEST_SUFFIX:
             return Suggestion(text="", source="filter")
@@ -92,16 +101,9 @@ class LlamaVim:
     def work_in_background(self) -> None:
         """Do what waits: requests behind what is on the screen, and for the position itself."""
         while self._waiting:
-            waiting = self._waiting.popleft()
-            if waiting.shown:
-                context = context_ahead(waiting.buffer, list(waiting.shown), self._indent)
-                limit_ms = AHEAD_LIMIT_MS
-            else:
-                context, limit_ms = local_context(waiting.buffer), FIRST_LIMIT_MS
-            keys = keys_of(context)
-            if context.n_chars_after > LONGEST_SUFFIX or self._memory.knows_any(keys):
-                continue
-            self.ahead.append(self._request(waiting.buffer, context, keys, limit_ms))
+            answer = self._ask_in_background(self._waiting.popleft())
+            if answer is not None:
+                self.ahead.append(answer)
 
     def advance_ring(self) -> None:
         """Take a chunk into the ring, and have the server evaluate all of them.
@@ -110,6 +112,18 @@ class LlamaVim:
         """
         if self._remembers and self.ring.advance():
             self.warm_ups.append(self._infill(self._warm_up()))
+
+    def _ask_in_background(self, waiting: _Waiting) -> InfillAnswer | None:
+        """Ask what waits, unless the answer is known."""
+        if waiting.shown:
+            context = context_ahead(waiting.buffer, list(waiting.shown), self._indent)
+            limit_ms = AHEAD_LIMIT_MS
+        else:
+            context, limit_ms = local_context(waiting.buffer), FIRST_LIMIT_MS
+        keys = keys_of(context)
+        if context.n_chars_after > LONGEST_SUFFIX or self._memory.knows_any(keys):
+            return None
+        return self._request(waiting.buffer, context, keys, limit_ms)
 
     def _from_memory(self, buffer: VimBuffer) -> tuple[Shown | None, bool]:
         """Return what is shown of what is remembered, and whether it was for this very text."""
