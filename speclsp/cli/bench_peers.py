@@ -115,6 +115,10 @@ _DECODED_CAPTION: Final = (
     "--all-typed/--no-all-typed", default=False, show_default=True,
     help="Type to llama-server with each kind of speculation, too.",
 )  # fmt: skip
+@click.option(
+    "--forgetting/--no-forgetting", default=True, show_default=True,
+    help="Type once more, with no side remembering suggestions.",
+)  # fmt: skip
 @REPLAY_SEED
 @click.option("--json", "json_path", type=OutputFile(), help="Write the figures there.")
 @click.option("--plot", "plot_path", type=OutputFile(), help="Write a chart (SVG) there.")
@@ -133,6 +137,7 @@ def peers_command(
     n_places: int,
     n_decoded: int,
     all_typed: bool,
+    forgetting: bool,
     replay_seed: int,
     json_path: Path | None,
     plot_path: Path | None,
@@ -159,7 +164,14 @@ def peers_command(
         for line in report.remarks:
             report.say(line)
         typed = [_cut(case, n_keys) for case in drawn_cases(cases, n_cases, replay_seed)]
-        _type(report, comparison, typed_peers(peers, kinds_too=all_typed), typed)
+        typed_to = typed_peers(peers, kinds_too=all_typed)
+        _type(report, comparison, typed_to, typed, _WITH)
+        if forgetting:
+            half = typed[: (len(typed) + 1) // 2]
+            without = dataclasses.replace(given, with_cache=False)
+            _type(
+                report, dataclasses.replace(comparison, options=without), typed_to, half, _WITHOUT
+            )
         layers = _decode(report, comparison, peers)
         n_threads, binary = comparison.options.n_threads, llama_server
     for line in aim_lines(
@@ -236,34 +248,29 @@ def _cut(case: EditCase, n_chars: int) -> EditCase:
 
 
 def _type(
-    report: _Report, comparison: Comparison, peers: Sequence[Peer], cases: Sequence[EditCase]
+    report: _Report,
+    comparison: Comparison,
+    peers: Sequence[Peer],
+    cases: Sequence[EditCase],
+    title: str,
 ) -> None:
-    """Type sessions; the second, in which nobody remembers, has the first half of the cases."""
-    half = cases[: (len(cases) + 1) // 2]
-    for title, chosen, with_cache in ((_WITH, cases, True), (_WITHOUT, half, False)):
-        n_chars = sum(len(case.typed) for case in chosen)
-        with _progress(report.console) as progress:
-            task = progress.add_task("Typing", total=n_chars * len(peers) * comparison.n_rounds)
-
-            def advance(label: str, n_done: int) -> None:
-                progress.update(task, description=label, advance=n_done)  # noqa: B023 - used at once
-
-            runs = type_to_all(
-                peers,
-                dataclasses.replace(comparison.options, with_cache=with_cache),
-                chosen,
-                n_rounds=comparison.n_rounds,
-                seed=comparison.seed,
-                progress=advance,
-            )
-        figures = report.typed[title] = typed_figures(runs)
-        report.say(
-            typed_table(f"Typed, {title}: {len(chosen)} cases, {n_chars} characters", figures)
+    n_chars = sum(len(case.typed) for case in cases)
+    with _progress(report.console) as progress:
+        task = progress.add_task("Typing", total=n_chars * len(peers) * comparison.n_rounds)
+        runs = type_to_all(
+            peers,
+            comparison.options,
+            cases,
+            n_rounds=comparison.n_rounds,
+            seed=comparison.seed,
+            progress=lambda label, n: progress.update(task, description=label, advance=n),
         )
-        report.say(typed_ratio_table("speclsp / the others", figures))
-        for line in why_not_lines(figures):
-            report.say(line)
-        report.say(_TYPED_CAPTION)
+    figures = report.typed[title] = typed_figures(runs)
+    report.say(typed_table(f"Typed, {title}: {len(cases)} cases, {n_chars} characters", figures))
+    report.say(typed_ratio_table("speclsp / the others", figures))
+    for line in why_not_lines(figures):
+        report.say(line)
+    report.say(_TYPED_CAPTION)
 
 
 def _decode(report: _Report, comparison: Comparison, peers: Sequence[Peer]) -> dict[str, int]:

@@ -55,15 +55,13 @@ class ScriptedPeer:
     text: str = "x"
     fails: bool = False
     askers: list[ScriptedAsker] = field(default_factory=list)
-    options: list[PeerOptions] = field(default_factory=list)
 
     def why_not(self, _options: PeerOptions) -> str | None:
         return self.missing
 
     @contextmanager
-    def open(self, options: PeerOptions) -> Iterator[PeerSession]:
+    def open(self, options: PeerOptions | None) -> Iterator[PeerSession]:
         self.log.append(f"open {self.name}")
-        self.options.append(options)
         asker = ScriptedAsker(self.suggest)
         self.askers.append(asker)
         try:
