@@ -19,7 +19,8 @@ from speclsp.completer.events import EventQueue
 from speclsp.completer.explaining import PromptExplanation, explain_prompt
 from speclsp.completer.generating import Reports
 from speclsp.completer.jobs import CompletionJob
-from speclsp.completer.private_text import PrivateText
+from speclsp.completer.looked_through import LookedThrough
+from speclsp.completer.private_text import PrivateText, Refusal
 from speclsp.completer.project import Project
 from speclsp.completer.prompts import ChunkSource
 from speclsp.completer.session_record import SessionRecord
@@ -34,6 +35,7 @@ from speclsp.request import (
     Document,
     EngineState,
     Event,
+    FinishReason,
     RequestStats,
     SessionStats,
     WorkspaceFolder,
@@ -84,6 +86,7 @@ class LocalCompleter:
         )
         self._project = Project(settings, self._events, busy=lambda: self._engine.busy)
         self._private = PrivateText(settings, self._project.is_ignored)
+        self._looked_through = LookedThrough(self._private, self._take)
         self._context = ContextChunks(
             settings,
             self._events,
@@ -110,6 +113,7 @@ class LocalCompleter:
         """Stop all threads and free the models."""
         self._accepted.flush()
         self._confidence.flush()
+        self._looked_through.close()
         self._context.close()
         self._engine.close(CLOSE_TIMEOUT_S)
         self._project.close()
@@ -156,16 +160,15 @@ class LocalCompleter:
 
     def open_document(self, document: Document) -> None:
         """Take an opened buffer."""
-        self._take(document)
+        self._looked_through.take(document)
         self._engine.run_idle(
             f"language {document.language_id}",
             lambda: load_language(document.language_id, document.path),
         )
-        self._project.set_open(self._buffers.documents())
 
     def change_document(self, document: Document) -> None:
         """Take a changed buffer."""
-        self._take(document)
+        self._looked_through.take(document)
 
     def save_document(self, uri: str) -> None:
         """Note that a buffer's file was written."""
@@ -176,8 +179,8 @@ class LocalCompleter:
 
     def close_document(self, uri: str) -> None:
         """Forget a buffer."""
+        self._looked_through.forget(uri)
         document = self._buffers.remove(uri)
-        self._private.forget(uri)
         self._context.forget(uri)
         self._without_model.forget(uri)
         self._confidence.forget(uri)
@@ -186,10 +189,13 @@ class LocalCompleter:
             self._project.saved(document.file)
 
     def _take(self, document: Document) -> None:
-        document = self._private.document(document)
+        """Take a version of a buffer, its secrets masked."""
+        is_new = self._buffers.get(document.uri) is None
         self._buffers.put(document)
         self._context.take(document)
         self._engine.run_idle(document.uri, lambda: self._warm(document.uri))
+        if is_new:
+            self._project.set_open(self._buffers.documents())
 
     def _warm(self, uri: str) -> None:
         """Tokenise a piece of a buffer on the engine thread before the first request needs it."""
@@ -204,7 +210,9 @@ class LocalCompleter:
     def known(self, request: CompletionRequest) -> CompletionResult | None:
         """Answer without the model, where that can be."""
         private = self._private.request(request)
-        return self._refused(request) if private is None else self._known(private)
+        if private == "unknown":
+            return None
+        return self._refused(request) if private == "private" else self._known(private)
 
     def _known(self, request: CompletionRequest) -> CompletionResult | None:
         self._confidence.asked(request)
@@ -219,12 +227,9 @@ class LocalCompleter:
     def delay_ms(self, request: CompletionRequest) -> float:
         """Return how long to wait for the next keystroke."""
         private = self._private.request(request)
-        if private is None:
+        if not isinstance(private, CompletionRequest) or self._could_join(private):
             return 0.0
-        request = private
-        if self._could_join(request):
-            return 0.0
-        return self._without_model.delay_ms(request, busy=self._engine.busy)
+        return self._without_model.delay_ms(private, busy=self._engine.busy)
 
     def _could_join(self, request: CompletionRequest) -> bool:
         return self._without_model.may_go_on(request) and self._engine.could_join(request)
@@ -233,13 +238,24 @@ class LocalCompleter:
         self, request: CompletionRequest, cancel: CancellationToken
     ) -> Future[CompletionResult]:
         """Answer from what is known, or queue a completion."""
-        private = self._private.request(request)
-        known = self._refused(request) if private is None else self._known(private)
+        return self._looked_through.ask(
+            request, cancel, lambda private: self._complete(request, private, cancel)
+        )
+
+    def _complete(
+        self,
+        request: CompletionRequest,
+        private: CompletionRequest | Refusal,
+        cancel: CancellationToken,
+    ) -> Future[CompletionResult]:
+        if private == "unknown":
+            return _answered(self._empty(request, "cancelled"))
+        if private == "private":
+            return _answered(self._refused(request))
+        request = private
+        known = self._known(request)
         if known is not None:
-            future: Future[CompletionResult] = Future()
-            future.set_result(known)
-            return future
-        request = private or request
+            return _answered(known)
         self._context.asked(request)
         now = self._clock()
         deadline_ms = request.deadline_ms
@@ -260,7 +276,10 @@ class LocalCompleter:
     def explain(self, request: CompletionRequest) -> Future[PromptExplanation]:
         """Say what the prompt of a request would be, and why, without asking the model."""
         private = self._private.request(request)
-        if private is None:
+        if private == "unknown":
+            self._private.look_through(request)
+            private = self._private.request(request)
+        if not isinstance(private, CompletionRequest):
             future: Future[PromptExplanation] = Future()
             future.set_result(PromptExplanation(refused=self._private.reason(request)))
             return future
@@ -274,10 +293,13 @@ class LocalCompleter:
     def _refused(self, request: CompletionRequest) -> CompletionResult:
         """Answer a request whose text is nobody's business."""
         self._engine.supersede(request.uri)
+        return self._empty(request, "stop")
+
+    def _empty(self, request: CompletionRequest, reason: FinishReason) -> CompletionResult:
         result = CompletionResult(
             completion_id=uuid.uuid4().hex,
             text="",
-            finish_reason="stop",
+            finish_reason=reason,
             stats=RequestStats(),
             source="filter",
         )
@@ -318,7 +340,11 @@ class LocalCompleter:
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until the engine has nothing left to do, idle work included; whether it has."""
-        return self._context.wait_settled(timeout_s) and self._engine.wait_idle(timeout_s)
+        return (
+            self._looked_through.wait_done(timeout_s)
+            and self._context.wait_settled(timeout_s)
+            and self._engine.wait_idle(timeout_s)
+        )
 
     def statistics(self) -> SessionStats:
         """Return the session's sums."""
@@ -360,3 +386,9 @@ class LocalCompleter:
         self._record.prefetched(result.stats)
         if result.finish_reason != "cancelled":
             self._without_model.take(request, result, settings, prefetched=True)
+
+
+def _answered(result: CompletionResult) -> Future[CompletionResult]:
+    future: Future[CompletionResult] = Future()
+    future.set_result(result)
+    return future

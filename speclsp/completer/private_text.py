@@ -10,7 +10,7 @@ import dataclasses
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from speclsp.masking.masked_text import MaskedText, before_secret, holds_secret
 from speclsp.request import Alternative, CompletionRequest, CompletionResult, Document
@@ -20,9 +20,18 @@ from speclsp.workspace.secrets import is_secret_path
 _MAX_TEXTS: Final = 64
 """Texts whose lines are known; the least recently used beyond that are looked at anew."""
 
+_AT_ONCE: Final = 32_768
+"""Characters that are looked at where somebody waits, in 2 ms; more is left to ``look_through``."""
+
+Refusal: TypeAlias = Literal["private", "unknown"]
+"""Why a request has no masked text: nothing may be asked, or nobody knows yet."""
+
 
 class PrivateText:
-    """Any thread may call it.  With ``mask_secrets`` off everything passes as it is."""
+    """Any thread may call it.  With ``mask_secrets`` off everything passes as it is.
+
+    What nobody has looked at yet does not pass.
+    """
 
     def __init__(self, settings: Settings, is_ignored: Callable[[str], bool]) -> None:
         """``is_ignored`` takes a file's absolute path."""
@@ -31,35 +40,58 @@ class PrivateText:
         self._lock = threading.Lock()
         self._texts: OrderedDict[tuple[str, str], MaskedText] = OrderedDict()
 
-    def document(self, document: Document) -> Document:
-        """Return a buffer without its secrets; one that is private has no text."""
+    def document(self, document: Document) -> Document | None:
+        """Return a buffer without its secrets; one that is private has no text.
+
+        None where that takes so long that ``look_through`` has to be called before.
+        """
         if not self._is_on:
             return document
         if self._is_private(document.path, document.file):
             return dataclasses.replace(document, text="")
         with self._lock:
             text = self._text("buffer", document.uri, document.path)
-            text.update(document.text)
+            if not text.update(document.text, n_most=_AT_ONCE):
+                return None
             return dataclasses.replace(document, text=text.text)
 
-    def request(self, request: CompletionRequest) -> CompletionRequest | None:
-        """Return a request without secrets, or None where nothing may be asked."""
+    def request(self, request: CompletionRequest) -> CompletionRequest | Refusal:
+        """Return a request without secrets, or why there is none.
+
+        What is unknown is known after ``look_through`` was called.
+        """
         if not self._is_on:
             return request
         if self._is_private(request.path, request.file):
-            return None
+            return "private"
         whole = request.prefix + request.suffix
         with self._lock:
             text = self._text("buffer", request.uri, request.path)
             if text.raw != whole:
-                # Not the buffer's newest version, or a notebook's cell among the others.
-                text = self._text("request", request.uri, request.path)
-                text.update(whole)
+                # Not the buffer's newest version, or with a popup's item selected, or a notebook's
+                # cell among the others: it resembles the buffer, or what was asked last.
+                candidates = self._text("request", request.uri, request.path), text.copy()
+                known = (text for text in candidates if text.update(whole, n_most=_AT_ONCE))
+                text = next(known, text)
+                if text.raw != whole:
+                    return "unknown"
+                self._texts["request", request.uri] = text
             parts = text.split(len(request.prefix))
         if parts is None:
-            return None
+            return "private"
         prefix, suffix = parts
         return dataclasses.replace(request, prefix=prefix, suffix=suffix)
+
+    def look_through(self, asked: Document | CompletionRequest) -> None:
+        """Look at all of a buffer's or a request's text; nobody else waits for that."""
+        is_buffer = isinstance(asked, Document)
+        whole = asked.text if isinstance(asked, Document) else asked.prefix + asked.suffix
+        kind = "buffer" if is_buffer else "request"
+        with self._lock:
+            text = self._text(kind, asked.uri, asked.path).copy()
+        text.update(whole)
+        with self._lock:
+            self._texts[kind, asked.uri] = text
 
     def reason(self, request: CompletionRequest) -> str:
         """Say why nothing may be asked."""

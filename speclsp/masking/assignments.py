@@ -16,24 +16,27 @@ from speclsp.masking.telling_names import NameKind, TellingName
 
 TextKind = Literal["code", "configuration"]
 
+# Blanks are never given back: two runs of them side by side would be tried in n² ways.
 # Behind the name: its own closing quote or index, and maybe a type.
-_CLOSED: Final = r"[\"'`\])\[0-9]{0,8}[ \t]*"
-_TYPE: Final = r"(?::[ \t]*[A-Za-z_&][\w.\[\]| <>?&*']{0,40}?[ \t]*(?==))?"
-_ASSIGN: Final = r"(?:=>|:=|\+=|\?=|[=!]={1,2}|[=:]|->|<-)[ \t]*[({\[]?[ \t]*"
+_CLOSED: Final = r"[\"'`\])\[0-9]{0,8}[ \t]*+"
+_TYPE: Final = r"(?::[ \t]*+[A-Za-z_&][\w.\[\]| <>?&*']{0,40}?[ \t]*+(?==))?"
+_ASSIGN: Final = r"(?:=>|:=|\+=|\?=|[=!]={1,2}|[=:]|->|<-)[ \t]*+[({\[]?[ \t]*+"
 _QUOTED: Final = (
     r"(?:[A-Za-z@$]{0,2})(?P<quote>\"\"\"|'''|\\?\"|\\?'|`)(?P<value>(?:(?!(?P=quote))[^\n])*)"
 )
 
 _ASSIGNED: Final = re.compile(
-    rf"{_CLOSED}{_TYPE}(?:{_ASSIGN}|[({{][ \t]*|[ \t]+(?=[\"'])){_QUOTED}"
+    rf"{_CLOSED}{_TYPE}(?:{_ASSIGN}|[({{][ \t]*+|(?<=[ \t])(?=[\"'])){_QUOTED}"
 )
-_LISTED: Final = re.compile(rf"[\"'`][ \t]*,[ \t]*{_QUOTED}")
+_LISTED: Final = re.compile(rf"[\"'`][ \t]*+,[ \t]*+{_QUOTED}")
 """``("api_key", "…")``: the next string may as well be another name, so it has to look random."""
 
-_OPEN: Final = re.compile(rf"[\"'`\]]{{0,3}}[ \t]*{_TYPE}(?:=>|:=|[=:])[ \t]*\(?[ \t]*\\?[ \t]*\n")
+_OPEN: Final = re.compile(
+    rf"[\"'`\]]{{0,3}}[ \t]*+{_TYPE}(?:=>|:=|[=:])[ \t]*+\(?[ \t]*+\\?[ \t]*+\n"
+)
 """An assignment whose value begins on the next line."""
-_ALONE: Final = re.compile(rf"[ \t]*{_QUOTED}(?P=quote)[ \t]*[,;)}}\]]*[ \t]*(?=\n|\Z)")
-_BARE_ALONE: Final = re.compile(r"[ \t]+(?:-[ \t]+)?(?P<value>[^\s\"'`]+)[ \t]*(?=\n|\Z)")
+_ALONE: Final = re.compile(rf"[ \t]*+{_QUOTED}(?P=quote)[ \t]*+[,;)}}\]]*+[ \t]*+(?=\n|\Z)")
+_BARE_ALONE: Final = re.compile(r"[ \t]++(?:-[ \t]++)?(?P<value>[^\s\"'`]++)[ \t]*+(?=\n|\Z)")
 
 _BEFORE_SETTING: Final = re.compile(
     r"[ \t]*(?:[#;/*\-]+[ \t]*)?(?:(?:export|set|env|declare -x|readonly|local|arg)[ \t]+)?\w*",
@@ -42,16 +45,16 @@ _BEFORE_SETTING: Final = re.compile(
 _BEFORE_CONFIGURED: Final = re.compile(
     r"[ \t]*(?:[\-#;/]+[ \t]*)?(?:(?:export|set|env|arg)[ \t]+)?[\w.\-:/\[\]]*", re.IGNORECASE
 )
-_ENVIRONMENT_VALUE: Final = re.compile(r"=(?P<value>[^\s\"'`=][^\n]*?)[ \t]*(?=\n|\Z)")
+_ENVIRONMENT_VALUE: Final = re.compile(r"=(?P<value>[^\s\"'`=][^\n]*+)")
 _CONFIGURED_VALUE: Final = re.compile(
-    r"[ \t]*[=:][ \t]*(?P<value>[^\s\"'`|>\[{&*!=:][^\n]*?)[ \t]*(?:[ \t][#;][^\n]*)?(?=\n|\Z)"
+    r"[ \t]*+[=:][ \t]*+(?P<value>[^\s\"'`|>\[{&*!=:](?:[^ \t\n]|[ \t](?![#;]))*+)"
 )
 _SPACED_VALUE: Final = re.compile(
-    r"[ \t]+(?P<value>[^\s\"'`=:]*[0-9!@#$%^&*][^\s\"'`]*)[ \t]*(?=\n|\Z)"
+    r"[ \t]++(?P<value>(?>[^\s\"'`=:]*[0-9!@#$%^&*])[^\s\"'`]*+)[ \t]*+(?=\n|\Z)"
 )
 """Without a sign between name and value only one word, and none of a sentence, is a value."""
 _BARE: Final = re.compile(
-    rf"{_CLOSED}(?:=>|:=|[=:])[ \t]*(?P<value>[A-Za-z0-9+/_\-]{{16,}}={{0,2}})(?![\w.(\[])"
+    rf"{_CLOSED}(?:=>|:=|[=:])[ \t]*+(?P<value>[A-Za-z0-9+/_\-]{{16,}}={{0,2}})(?![\w.(\[])"
 )
 _IDENTIFIER: Final = re.compile(r"[A-Za-z]+[0-9]{0,4}(?:[_\-][A-Za-z0-9]{1,12})*")
 _CODE: Final = re.compile(r"[()\[\]{}<>]|[,;]$|\.\w+\.")
@@ -113,8 +116,11 @@ def _bare(text: str, name: TellingName, kind: TextKind) -> list[Span]:
         for before, value, code in _SETTINGS[kind]:
             if before.fullmatch(text, line_start, name.start):
                 found = value.match(text, name.end)
-                if found is not None and not code.search(found["value"]):
-                    return [Span(*found.span("value"))] if _test(name.kind)(found["value"]) else []
+                literal = found["value"].rstrip() if found is not None else ""
+                if found is not None and not code.search(literal):
+                    start = found.start("value")
+                    is_secret = _test(name.kind)(literal)
+                    return [Span(start, start + len(literal))] if is_secret else []
     found = _BARE.match(text, name.end)
     if found is not None and is_key(found["value"]) and not _IDENTIFIER.fullmatch(found["value"]):
         return [Span(*found.span("value"))]

@@ -43,14 +43,13 @@ def kind_of(path: str) -> TextKind:
     return "code"
 
 
-def secrets_in_lines(text: str, kind: TextKind) -> list[Span]:
-    """Return the secrets in a text of whole lines, but for blocks of several lines."""
+def secrets_in_lines(text: str, kind: TextKind) -> Iterator[Span]:
+    """Yield the secrets in a text of whole lines, but for blocks of several lines."""
     # As long as the text, whatever its letters, and searched fast, having one byte for each.
     lowered = text.encode("ascii", "replace").decode("ascii").lower()
-    spans = list(_known_tokens(text, lowered))
+    yield from _known_tokens(text, lowered)
     for name in telling_names(text, lowered):
-        spans.extend(named_secrets(text, name, kind))
-    return spans
+        yield from named_secrets(text, name, kind)
 
 
 def _known_tokens(text: str, lowered: str) -> Iterator[Span]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left
+from copy import copy
+from itertools import islice
 from typing import Final, NamedTuple
 
 from speclsp.masking.assignments import TextKind
-from speclsp.masking.key_blocks import key_blocks
+from speclsp.masking.key_blocks import MOST_MARKERS, KeyMarker, key_blocks, key_markers
 from speclsp.masking.line_scan import kind_of, secrets_in_lines
 from speclsp.masking.spans import Span, merged
 
@@ -20,6 +23,11 @@ _LONG: Final = 16_384
 """Characters of changed lines that are looked at whole; of longer ones it is what is near."""
 _REACH: Final = 2_048
 """What stands further away within a line has no say in whether something is a secret."""
+
+MOST_SECRETS: Final = 1_000
+"""A text with more is a secret as a whole: what a key press costs grows with their number."""
+_MOST_FOUND: Final = 4 * MOST_SECRETS
+"""Of one secret several rules may find a part."""
 
 _STEP: Final = 65_536
 _LEAST_CUT: Final = 5
@@ -62,33 +70,77 @@ class MaskedText:
     def __init__(self, path: str) -> None:
         self._kind: TextKind = kind_of(path)
         self._in_lines: list[Span] = []
+        self._markers: list[KeyMarker] = []
         self._spans: list[Span] = []
         self.raw = ""
         """The text as it is."""
         self.text = ""
-        """The text with placeholders."""
+        """The text with placeholders; empty where it is secret as a whole."""
+        self.is_secret = False
+        """Whether it holds more than ``MOST_SECRETS``."""
 
-    def update(self, raw: str) -> None:
-        """Take a new version; only lines that changed are looked at, and those beside them."""
+    def copy(self) -> MaskedText:
+        """Return a copy that can be kept up to date elsewhere."""
+        return copy(self)  # no version's lists are ever changed
+
+    def update(self, raw: str, *, n_most: int = sys.maxsize) -> bool:
+        """Take a new version; only lines that changed are looked at, and those beside them.
+
+        False where more than ``n_most`` characters would have to be looked at: then nothing is
+        taken.
+        """
         if raw == self.raw:
-            return
-        scope, shift = _changed_lines(self.raw, raw), len(raw) - len(self.raw)
+            return True
+        known = "" if self.is_secret else self.raw
+        scope, shift = _changed_lines(known, raw), len(raw) - len(known)
         if scope.end - scope.context > _LONG:
             scope = self._narrowed(scope, shift)
-        found = self._found(raw, scope)
-        while found and found[-1].end == scope.seen_end < scope.line_end:
-            # Its end is not in sight yet.
-            scope = scope.extended_to(2 * scope.seen_end - scope.context)
-            found = self._found(raw, scope)
-        self._in_lines = merged(
+        markers = key_markers(
+            raw,
+            self._markers,
+            n_head=scope.changed_start,
+            n_tail=len(raw) - scope.changed_end,
+            shift=shift,
+            n_most=n_most,
+        )
+        looked_at = self._looked_at(raw, scope, n_most)
+        if markers is None or looked_at is None:
+            return False
+        found, scope = looked_at
+        in_lines = merged(
             [
                 *(span for span in self._in_lines if span.end <= scope.start),
                 *(s for s in found if s.end > scope.start and s.start < scope.end),
                 *(Span(s + shift, e + shift) for s, e in self._in_lines if s + shift >= scope.end),
             ]
         )
-        self._spans = merged([*self._in_lines, *key_blocks(raw)])
+        if len(found) == _MOST_FOUND:
+            in_lines = found  # these are too many, and there may be more
+        self._take(raw, in_lines, markers)
+        return True
+
+    def _looked_at(self, raw: str, scope: _Scope, n_most: int) -> tuple[list[Span], _Scope] | None:
+        """Return what is found in the lines of a scope, or in more of them where it ends there.
+
+        None where that is more than ``n_most`` characters.
+        """
+        while scope.n_seen <= n_most:
+            found = self._found(raw, scope)
+            if not (found and found[-1].end == scope.seen_end < scope.line_end):
+                return found, scope
+            # Its end is not in sight yet.
+            scope = scope.extended_to(2 * scope.seen_end - scope.context)
+        return None
+
+    def _take(self, raw: str, in_lines: list[Span], markers: list[KeyMarker]) -> None:
         self.raw = raw
+        self.is_secret = len(in_lines) > MOST_SECRETS or len(markers) > MOST_MARKERS
+        if self.is_secret:
+            self._in_lines, self._markers, self._spans, self.text = [], [], [], ""
+            return
+        self._in_lines, self._markers = in_lines, markers
+        blocks = (marker.span for marker in markers if marker.span is not None)
+        self._spans = merged([*in_lines, *blocks])
         self.text = _with_placeholders(raw, self._spans) if self._spans else raw
 
     def split(self, cursor: int) -> tuple[str, str] | None:
@@ -96,6 +148,8 @@ class MaskedText:
 
         None where the cursor's line holds a secret, or part of one.
         """
+        if self.is_secret:
+            return None
         line_start = self.raw.rfind("\n", 0, cursor) + 1
         line_end = self.raw.find("\n", cursor)
         line_end = len(self.raw) if line_end < 0 else line_end
@@ -110,7 +164,7 @@ class MaskedText:
 
     def _found(self, raw: str, scope: _Scope) -> list[Span]:
         context = scope.context
-        found = secrets_in_lines(raw[context : scope.seen_end], self._kind)
+        found = islice(secrets_in_lines(raw[context : scope.seen_end], self._kind), _MOST_FOUND)
         return sorted((Span(context + s, context + e) for s, e in found), key=lambda s: s.end)
 
     def _narrowed(self, scope: _Scope, shift: int) -> _Scope:
@@ -142,6 +196,11 @@ class _Scope(NamedTuple):
     """Where the last of the lines ends that are concerned."""
     changed_start: int
     changed_end: int
+
+    @property
+    def n_seen(self) -> int:
+        """How many characters are looked at."""
+        return self.seen_end - self.context
 
     def extended_to(self, end: int) -> _Scope:
         """Return the scope that takes more of its lines into account."""

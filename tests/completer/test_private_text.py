@@ -37,21 +37,27 @@ def document(text: str, path: str = "a.py", file: str = "/p/a.py") -> Document:
     )
 
 
+def masked_text(texts: PrivateText, text: str, path: str = "a.py", file: str = "/p/a.py") -> str:
+    taken = texts.document(document(text, path, file))
+    assert taken is not None
+    return taken.text
+
+
 @pytest.mark.parametrize("is_open", [True, False])
 def test_a_request_is_masked_on_both_sides_but_not_on_its_line(is_open: bool) -> None:
     texts = private()
     prefix, suffix = f"{SECRET}x = f(", f")\n{SECRET}"
     if is_open:
-        assert texts.document(document(prefix + suffix)).text == f"{MASKED}x = f()\n{MASKED}"
+        assert masked_text(texts, prefix + suffix) == f"{MASKED}x = f()\n{MASKED}"
     asked = texts.request(request(prefix, suffix))
-    assert asked is not None
+    assert isinstance(asked, CompletionRequest)
     assert (asked.prefix, asked.suffix) == (f"{MASKED}x = f(", f")\n{MASKED}")
 
 
 def test_nothing_is_asked_on_the_line_of_a_secret() -> None:
     texts = private()
-    assert texts.request(request('x = 1\npassword = "hun', 'ter22"\n')) is None
-    assert texts.request(request(f"{SECRET}", "\n")) is not None
+    assert texts.request(request('x = 1\npassword = "hun', 'ter22"\n')) == "private"
+    assert isinstance(texts.request(request(f"{SECRET}", "\n")), CompletionRequest)
 
 
 @pytest.mark.parametrize(
@@ -59,15 +65,41 @@ def test_nothing_is_asked_on_the_line_of_a_secret() -> None:
 )
 def test_a_private_file_has_no_text_and_no_completions(path: str, file: str) -> None:
     texts = private(ignored="/p/ignored.py")
-    assert texts.document(document("x = 1\n", path, file)).text == ""
-    assert texts.request(request("x = ", "\n", path, file)) is None
+    assert masked_text(texts, "x = 1\n", path, file) == ""
+    assert texts.request(request("x = ", "\n", path, file)) == "private"
+
+
+def test_what_is_too_much_to_look_at_at_once_is_unknown_until_it_was_looked_through() -> None:
+    texts = private()
+    large = "x = 1\n" * 20_000 + SECRET
+    opened, asked = document(large), request(large, "y = 1\n")
+    assert texts.document(opened) is None
+    assert texts.request(asked) == "unknown"
+    texts.look_through(opened)
+    taken = texts.document(opened)
+    assert taken is not None
+    assert taken.text == "x = 1\n" * 20_000 + MASKED
+    passed = texts.request(asked)
+    assert isinstance(passed, CompletionRequest)
+    assert passed.prefix == taken.text
+    assert texts.request(request("z = 3\n" * 20_000, "")) == "unknown"
+    texts.look_through(request("z = 3\n" * 20_000, ""))
+    assert isinstance(texts.request(request("z = 3\n" * 20_000, "")), CompletionRequest)
+
+
+def test_a_text_of_very_many_secrets_is_private_as_a_whole() -> None:
+    texts = private()
+    dump = document("-----BEGIN PRIVATE KEY-----\nMIIBOgIBAAJBAKj34GkxFhD9\n" * 1_200)
+    texts.look_through(dump)
+    assert masked_text(texts, dump.text) == ""
+    assert texts.request(request(dump.text, "")) == "private"
 
 
 def test_switched_off_everything_passes() -> None:
     texts = private(dataclasses.replace(Settings(), mask_secrets=False), ignored="/p/a.py")
     asked = request(SECRET, "")
     assert texts.request(asked) is asked
-    assert texts.document(document(SECRET)).text == SECRET
+    assert masked_text(texts, SECRET) == SECRET
 
 
 def test_results_are_cut_and_alternatives_that_say_no_more_are_dropped() -> None:

@@ -7,7 +7,13 @@ import random
 import pytest
 from planted_secrets import planted_secrets
 
-from speclsp.masking.masked_text import PLACEHOLDER, MaskedText, before_secret, masked
+from speclsp.masking.masked_text import (
+    MOST_SECRETS,
+    PLACEHOLDER,
+    MaskedText,
+    before_secret,
+    masked,
+)
 
 HARMLESS = """
 token = lexer.next_token()
@@ -203,3 +209,46 @@ def test_a_keystroke_looks_at_the_lines_that_changed_only(monkeypatch: pytest.Mo
         text.update(line * 5_000 + "password"[:n_typed] + "\n" + line * 5_000)
     assert seen[0] == 10_000 * len(line)
     assert max(seen[1:]) <= 4 * len(line)
+
+
+@pytest.mark.parametrize("name", ["a.py", ".env.toml"])
+@pytest.mark.parametrize("before", ["password", "password =", "password = a", "api_key: str ="])
+def test_many_blanks_behind_a_name_are_looked_at_once(before: str, name: str) -> None:
+    blanks = " " * 50_000
+    assert masked(f"{before}{blanks}(\n", name).startswith(before[:8])
+    assert masked(f"{before}{blanks}1 x1(\nx = 1\n", name).endswith("\nx = 1\n")
+
+
+def test_nothing_is_taken_where_too_much_would_have_to_be_looked_at() -> None:
+    text = MaskedText("a.py")
+    small = 'password = "hunter22"\n'
+    assert text.update(small, n_most=1_000)
+    assert not text.update(small + "x = 1\n" * 1_000, n_most=1_000)
+    assert (text.raw, text.text) == (small, masked(small, "a.py"))
+    assert not text.update(small + "-----BEGIN PRIVATE KEY-----" + "\n" * 2_000, n_most=1_000)
+    assert text.update(small + "x = 1\n" * 1_000)
+    assert text.text == masked(small, "a.py") + "x = 1\n" * 1_000
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    text = MaskedText("a.py")
+    text.update('password = "hunter22"\n')
+    other = text.copy()
+    other.update('x = 1\npassword = "hunter22"\n')
+    assert text.text == f'password = "{PLACEHOLDER}"\n'
+    assert other.text == f'x = 1\npassword = "{PLACEHOLDER}"\n'
+
+
+@pytest.mark.parametrize(
+    "line", ['password = "hunter22"\n', "-----BEGIN PRIVATE KEY-----\n", "ghp_abcdef1234567890\n"]
+)
+def test_a_text_of_more_secrets_than_are_kept_is_secret_as_a_whole(line: str) -> None:
+    text = MaskedText("a.py")
+    few = "x = 1\n" + line * (MOST_SECRETS // 2)
+    text.update(few)
+    assert not text.is_secret
+    text.update(few + line * MOST_SECRETS)
+    assert (text.is_secret, text.text, text.split(0)) == (True, "", None)
+    text.update(few + "y = 2\n")
+    assert text.text == masked(few + "y = 2\n", "a.py")
+    assert text.split(0) is not None

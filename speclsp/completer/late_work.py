@@ -1,0 +1,96 @@
+"""Work that takes longer than whoever asks for it can wait, on a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Final, NamedTuple
+
+_JOIN_S: Final = 5.0
+
+
+class _Job(NamedTuple):
+    run: Callable[[], None]
+    dropped: Callable[[], None]
+
+
+def _nothing() -> None:
+    """Tell nobody."""
+
+
+class LateWork:
+    """Runs jobs one after the other; of those with the same key only the newest.
+
+    Any thread may call it.  The thread starts with the first job.  A job sees to its own failures.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: OrderedDict[Hashable, _Job] = OrderedDict()
+        self._thread: threading.Thread | None = None
+        self._is_running = False
+        self._closing = False
+
+    def put(
+        self, key: Hashable, run: Callable[[], None], dropped: Callable[[], None] = _nothing
+    ) -> None:
+        """Run something soon; ``dropped`` is called instead where that is not to be any more."""
+        with self._changed:
+            older = self._waiting.pop(key, None)
+            is_late = self._closing
+            if not is_late:
+                self._waiting[key] = _Job(run, dropped)
+                if self._thread is None:
+                    self._thread = threading.Thread(
+                        target=self._run, name="speclsp-late", daemon=True
+                    )
+                    self._thread.start()
+                self._changed.notify_all()
+        if older is not None:
+            older.dropped()
+        if is_late:
+            dropped()
+
+    def drop(self, key: Hashable) -> None:
+        """Do not run what waits by this key."""
+        with self._changed:
+            job = self._waiting.pop(key, None)
+        if job is not None:
+            job.dropped()
+
+    def waits(self, key: Hashable) -> bool:
+        """Whether something waits by this key."""
+        with self._changed:
+            return key in self._waiting
+
+    def wait_done(self, timeout_s: float) -> bool:
+        """Wait until nothing waits or runs; whether that came about."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: not self._waiting and not self._is_running, timeout_s
+            )
+
+    def close(self) -> None:
+        """Drop what waits, and end the thread when its job is done."""
+        with self._changed:
+            self._closing = True
+            dropped = list(self._waiting.values())
+            self._waiting.clear()
+            self._changed.notify_all()
+        for job in dropped:
+            job.dropped()
+        if self._thread is not None:
+            self._thread.join(_JOIN_S)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._is_running = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._waiting or self._closing)
+                if self._closing:
+                    return
+                _, job = self._waiting.popitem(last=False)
+                self._is_running = True
+            job.run()
