@@ -12,7 +12,7 @@ just written, then the rest of this buffer, then the buffers used last.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,8 @@ _SEPARATOR = -1
 _ROOM = 512
 _N_NEAR = 8
 """Tokens of context by which most places differ."""
+_N_SURE = 8
+"""Long matches that are followed: more of them that agree say no more."""
 _NO_PLACES = np.zeros(0, dtype=np.int64)
 
 
@@ -67,6 +69,10 @@ class LookupText:
         self._n_tokens = n_tokens + context.prefix.size
         self._places: dict[int, tuple[NDArray[np.int64], int]] = {}
         """For tokens that were looked for: their places, and how far they were looked for."""
+        self._best: list[tuple[int, int]] = []
+        """The matches found last, the longest first: their lengths, and where they ended."""
+        self._n_known = self._n_tokens
+        """How long the text was then."""
 
     def extend(self, tokens: Sequence[int]) -> None:
         """Append generated tokens to the text at the cursor."""
@@ -131,18 +137,40 @@ class LookupText:
         tail = self.tail()
         if tail.size < n_min or n_tokens < 1:
             return []
-        n_after = n_tokens + 1
         places, n_known = self._promising_places(tail, n_min, n_places)
         if not places.size:
             return []
         lengths = self._match_lengths(places, tail, n_known)
         best = sorted(zip(lengths, places.tolist(), strict=True), reverse=True)[:n_places]
-        tokens, ends = self._tokens.data, self._ends
+        self._best, self._n_known = best, self._n_tokens
+        return self._candidates_at([match for match in best if match[0] >= n_min], n_tokens)
+
+    def sure_candidates(self, n_min: int, n_tokens: int) -> list[Candidate]:
+        """Return what follows long matches that :meth:`candidates` found and that went on since.
+
+        While copied text is copied on, its next place is the one behind the last: nothing needs to
+        be searched, and no other place can match as much.  Empty where no match has ``n_min``
+        tokens; at most ``n_tokens`` of each place.
+        """
+        emitted = self._tokens[self._n_known : self._n_tokens].tolist()
+        n_emitted = len(emitted)
+        following, n_max = self._tokens.data, self._n_max
+        best: list[tuple[int, int]] = []
+        for length, place in self._best:
+            if length + n_emitted < n_min or len(best) == _N_SURE:
+                break
+            now = place + n_emitted
+            if following[place + 1 : now + 1].tolist() == emitted:
+                best.append((min(length + n_emitted, n_max), now))
+        self._best, self._n_known = best, self._n_tokens
+        return self._candidates_at(best, n_tokens)
+
+    def _candidates_at(self, places: Iterable[tuple[int, int]], n_tokens: int) -> list[Candidate]:
+        """Return what follows places, each after how long its match is."""
+        tokens, ends, n_after = self._tokens.data, self._ends, n_tokens + 1
         # Copied code stands at several places: those that go on alike are one candidate.
         n_alike: dict[tuple[int, bool, tuple[int, ...]], int] = {}
-        for length, place in best:
-            if length < n_min:
-                break
+        for length, place in places:
             sequence = bisect_left(ends, place)
             end = min(ends[sequence] if sequence < len(ends) else self._n_tokens, place + n_after)
             key = (length, sequence < self._n_open, tuple(tokens[place + 1 : end]))
@@ -150,6 +178,7 @@ class LookupText:
         return [
             Candidate(following, "open" if is_open else "buffer", length, float(n_equal))
             for (length, is_open, following), n_equal in n_alike.items()
+            if following
         ]
 
     def _places_of(self, token: int) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from speclsp.drafting.draft_length import COST_PER_DRAFT_TOKEN
 from speclsp.drafting.draft_limits import DraftLimits
 from speclsp.drafting.draft_size import best_size
 from speclsp.drafting.measured import MeasuredDrafter
-from speclsp.drafting.pass_times import DraftRest, PassTimes
+from speclsp.drafting.pass_times import DraftAllowance, DraftRest, PassTimes
 from speclsp.drafting.proposer import chain_tree, node_depths
 from speclsp.drafting.protocol import NO_TREE, Draft, DraftContext, Drafter, DraftTree
 from speclsp.drafting.tree_building import CandidateTrie, Groups, grouped
@@ -82,6 +82,7 @@ class DraftMerger:
         self._limits = DraftLimits(calibration, n_max)
         self._times = PassTimes()
         self._rest = DraftRest()
+        self._allowance = DraftAllowance()
         self._n_proposals = 0
         self._owners: dict[str, str] = {}
         self._drawn: tuple[MeasuredDrafter, Draft] | None = None
@@ -112,24 +113,31 @@ class DraftMerger:
         self._learn(self._generated)
         self._start_anew(context)
         self._times.begin()
+        self._allowance.begin()
         for member in self._members.values():
             member.start_anew()
 
     def propose(self, generated: Sequence[int], n_max: int) -> DraftTree:
         """Return what is expected to emit most tokens per time; often that is nothing."""
+        self._allowance.next_pass()
         if self._rest.rests():
             # Nothing else: a resting drafter must cost nothing where a token takes little time.
             self._rest.rest()
+            self._tree = NO_TREE
+            return NO_TREE
+        if self._pass_cost is None and not self._may_look_up():
             self._tree = NO_TREE
             return NO_TREE
         started = self.clock()
         self._times.ended(started)
         self._generated = generated
         self._learn(generated)
-        if self._rest.rests():
+        if self._rest.rests() or not self._may_look_up():
+            self._allowance.spend(self._times.in_passes(self.clock() - started))
             return NO_TREE
         if not self._has_begun:
             self._begin_drafters()
+            self._times.began(self.clock() - started)
         begun = self.clock()
         plan = self._best_plan(generated, min(n_max, self._n_max))
         self._tree = plan.tree
@@ -139,6 +147,13 @@ class DraftMerger:
             self._times.drafted(ended - begun)
         self._pass_cost = (plan.ratio, self._times.in_passes(ended - started))
         return plan.tree
+
+    def _may_look_up(self) -> bool:
+        """Whether this completion may pay for a look-up; only mode ``auto`` minds what it takes."""
+        if self._mode != "auto":
+            return True
+        cost = self._times.overhead
+        return self._allowance.covers(cost if self._has_begun else cost + self._times.beginning)
 
     def accept(self, path: Sequence[int]) -> None:
         """Count what became output, and tell the drafters that it is credited to."""
@@ -182,6 +197,7 @@ class DraftMerger:
         if self._pass_cost is not None:
             if self._mode == "auto":
                 self._rest.count(len(emitted), *self._pass_cost)
+                self._allowance.count(len(emitted), *self._pass_cost)
             self._pass_cost = None
         if self._trie is not None:
             self._trie.learn(emitted)

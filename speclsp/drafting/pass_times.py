@@ -13,6 +13,14 @@ _MOST_LOSS: Final = 4.0
 """Passes without a draft that may be lost before the window is over."""
 _SHARE: Final = 0.01
 """Share of the time that look-ups may take where they gain nothing."""
+_UPFRONT_SHARE: Final = 0.01
+"""Share of a completion's time that look-ups may take before they have gained anything in it."""
+_CLEARLY: Final = 10.0
+"""Look-ups that gained so many times what they took need no such limit."""
+_GAIN_MEMORY: Final = 32.0
+"""Look-ups after which the weight of an older one's gain has fallen to 1/e."""
+_PROBE_EVERY: Final = 16
+"""One completion in so many without a look-up has one all the same: what they take may change."""
 _FIRST_REST: Final = 32
 _LONGEST_UNLUCKY_REST: Final = 512
 _LONGEST_REST: Final = 4096
@@ -25,6 +33,8 @@ class PassTimes:
         self.single_s = 0.0
         """T(1) in seconds; 0 where no pass was timed."""
         self._draft_s = 0.0
+        self._n_drafted = 0
+        self._begin_s = 0.0
         self._ratio = 1.0
         self._started: float | None = None
 
@@ -52,12 +62,24 @@ class PassTimes:
 
     def drafted(self, seconds: float) -> None:
         """Note what it took to find candidates and to choose from them."""
-        self._draft_s += (seconds - self._draft_s) / (_MEMORY if self._draft_s else 1.0)
+        self._n_drafted += 1
+        # The first time is the slowest: code and data are touched that never were.
+        weight = 1.0 if self._n_drafted <= 2 else 1.0 / min(self._n_drafted, _MEMORY)
+        self._draft_s += weight * (seconds - self._draft_s)
+
+    def began(self, seconds: float) -> None:
+        """Note what it took the drafters to begin a request."""
+        self._begin_s += (seconds - self._begin_s) / (_MEMORY if self._begin_s else 1.0)
 
     @property
     def overhead(self) -> float:
         """What a draft takes to make, in units of T(1)."""
         return self.in_passes(self._draft_s)
+
+    @property
+    def beginning(self) -> float:
+        """What it takes the drafters to begin a request, in units of T(1)."""
+        return self.in_passes(self._begin_s)
 
     def in_passes(self, seconds: float) -> float:
         """Return a time in units of T(1), 0 as long as that is not known."""
@@ -103,3 +125,49 @@ class DraftRest:
             self._next_rest = _FIRST_REST
         self._n_passes = 0
         self._gain = self._drafting = 0.0
+
+
+class DraftAllowance:
+    """Keeps each completion from paying for look-ups that it cannot gain from.
+
+    A long completion gains what a few look-ups cost many times over; one of two tokens has nothing
+    to gain, and a look-up for each takes a few hundredths of its time.  Nobody knows which it will
+    be.  So look-ups may take a small share of what the completion has taken so far, and what they
+    gained in it.  Where look-ups gain much on average, nothing is held back.
+
+    All times are in units of T(1).
+    """
+
+    def __init__(self) -> None:
+        self._balance = 0.0
+        self._mean_gain = 0.0
+        self._n_counted = 0
+        self._n_without = 0
+        self._probes = False
+
+    def begin(self) -> None:
+        """Start a completion."""
+        self._balance = 0.0
+        self._n_without += 1
+        self._probes = self._n_without > _PROBE_EVERY
+
+    def next_pass(self) -> None:
+        """Note that a pass is about to be made."""
+        self._balance += _UPFRONT_SHARE
+
+    def covers(self, cost: float) -> bool:
+        """Whether a look-up that is expected to take ``cost`` may be made for this pass."""
+        return cost <= self._balance or self._probes or self._mean_gain > _CLEARLY * cost
+
+    def spend(self, cost: float) -> None:
+        """Note what drafting took beside a look-up."""
+        self._balance -= cost
+
+    def count(self, n_emitted: int, passing: float, drafting: float) -> None:
+        """Count a pass with a look-up: what it emitted, and what it and drafting took."""
+        gain = n_emitted - passing
+        self._balance += max(gain, 0.0) - drafting
+        self._n_counted += 1
+        self._mean_gain += (gain - self._mean_gain) / min(self._n_counted, _GAIN_MEMORY)
+        self._n_without = 0
+        self._probes = False

@@ -27,8 +27,10 @@ NAME: Final = "suffix"
 SOURCES: Final = ("suffix:buffer", "suffix:open", "suffix:project")
 """Its sources as the calibration knows them."""
 
-_N_BUFFER_PLACES: Final = 24
+_N_BUFFER_PLACES: Final = 8
 """Places in buffers that one draft looks at.  64 gained 0.2 % on five projects."""
+_SURE_MATCH: Final = 16
+"""A buffer's match of so many tokens that goes on needs no others beside it."""
 _NOTHING: Final = DraftContext(prompt=())
 
 
@@ -69,6 +71,9 @@ class SuffixDrafter:
         n_min, n_tokens = max(n_min_match, 1), min(n_max, self._n_draft)
         if n_min > DEPTH or n_tokens < 1:
             return ()
+        found = self._text.sure_candidates(_SURE_MATCH, n_tokens)
+        if found:
+            return found
         found = self._text.candidates(n_min, n_tokens, _N_BUFFER_PLACES)
         tail = self._text.tail()
         if tail.size >= n_min:

@@ -222,6 +222,8 @@ class CandidateTrie:
         A second and further child needs a p̂ of at least ``p_split``, and every node a path
         probability of at least ``least_path``.
         """
+        if n_branches == 1:
+            return self._grow_path(n_max, least_path)
         tree = GrownTree()
         order = count()
         heap: list[tuple[float, int, int, Option, _Place]] = []
@@ -231,7 +233,7 @@ class CandidateTrie:
 
         def offer(node: int, place: _Place, path_probability: float) -> None:
             options = place.options(self._calibration)
-            for rank, option in enumerate(options if n_branches > 1 else options[:1]):
+            for rank, option in enumerate(options):
                 path = path_probability * option.probability
                 if path >= least_path and (rank == 0 or option.probability >= p_split):
                     heapq.heappush(heap, (-path, next(order), node, option, place))
@@ -252,6 +254,25 @@ class CandidateTrie:
             tree.path_probabilities.append(-path)
             if node + 1 < n_max:
                 offer(node, place.place_after(option.token), -path)
+        return tree
+
+    def _grow_path(self, n_max: int, least_path: float) -> GrownTree:
+        """Grow a tree without branches: at each place the best option goes on."""
+        tree = GrownTree()
+        place, path = self._root, 1.0
+        least_path = max(least_path, LEAST_PATH)
+        for node in range(n_max):
+            options = place.options(self._calibration)
+            if not options or path * options[0].probability < least_path:
+                break
+            option = options[0]
+            path *= option.probability
+            tree.tokens.append(option.token)
+            tree.parents.append(node - 1)
+            tree.sources.append(option.source)
+            tree.probabilities.append(option.probability)
+            tree.path_probabilities.append(path)
+            place = place.place_after(option.token)
         return tree
 
     def observations(self, emitted: Sequence[int]) -> Iterator[tuple[Option, bool]]:
