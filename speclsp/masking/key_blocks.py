@@ -29,6 +29,7 @@ _BODY_LINE: Final = re.compile(
 )
 MOST_MARKERS: Final = 1_000
 """Markers of a text that are kept; of one with more nobody wants to know where they are."""
+_LINE_ENDS: Final = re.compile(r"\n*+")
 _MAX_CHARS: Final = 20_000
 _SEEN_BEYOND: Final = 200
 """Expressions look at no more than this beyond what they match."""
@@ -116,8 +117,8 @@ def _end_of_body(text: str, start: int, n_most: int) -> tuple[int, int]:
         stop = _BODY_LINE.match(text, end).end()  # type: ignore[union-attr]  # it may be empty
         if stop < len(text) and text[stop] != "\n":
             break
-        end = stop + 1
-        if end > len(text):
+        end = _LINE_ENDS.match(text, stop).end()  # type: ignore[union-attr]  # it may be empty
+        if end == len(text):
             break
     # Empty lines are part of a block only where more of it follows.
-    return start + len(text[start : min(end, len(text))].rstrip()), stop
+    return start + len(text[start:end].rstrip()), stop

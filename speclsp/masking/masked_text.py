@@ -77,7 +77,8 @@ class MaskedText:
         self.text = ""
         """The text with placeholders; empty where it is secret as a whole."""
         self.is_secret = False
-        """Whether it holds more than ``MOST_SECRETS``."""
+        """Whether it holds more than ``MOST_SECRETS``, as long as half of that is still there."""
+        self._n_secret_chars = 0
 
     def copy(self) -> MaskedText:
         """Return a copy that can be kept up to date elsewhere."""
@@ -90,6 +91,9 @@ class MaskedText:
         taken.
         """
         if raw == self.raw:
+            return True
+        if self.is_secret and 2 * len(raw) > self._n_secret_chars:
+            self.raw = raw  # nobody is shown it, so nobody needs to look
             return True
         known = "" if self.is_secret else self.raw
         scope, shift = _changed_lines(known, raw), len(raw) - len(known)
@@ -137,6 +141,7 @@ class MaskedText:
         self.is_secret = len(in_lines) > MOST_SECRETS or len(markers) > MOST_MARKERS
         if self.is_secret:
             self._in_lines, self._markers, self._spans, self.text = [], [], [], ""
+            self._n_secret_chars = len(raw)
             return
         self._in_lines, self._markers = in_lines, markers
         blocks = (marker.span for marker in markers if marker.span is not None)

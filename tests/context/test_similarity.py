@@ -42,3 +42,11 @@ def test_windows_cover_a_text_and_start_behind_blank_lines() -> None:
     assert found[-1][1] == len(lines)
     assert all(end - first <= WINDOW_LINES + 6 for first, end in found)
     assert windows([""]) == []
+
+
+def test_names_in_a_long_text_are_found_piece_by_piece() -> None:
+    names = [f"name_{number:05}" for number in range(20_000)]
+    found = names_in(" ".join(names) + " return")
+    assert len(set(names) - set(found)) <= 4  # those where two pieces meet
+    assert [name for name in found if name in set(names)] == sorted(set(names) & set(found))
+    assert "return" not in found

@@ -252,3 +252,15 @@ def test_a_text_of_more_secrets_than_are_kept_is_secret_as_a_whole(line: str) ->
     text.update(few + "y = 2\n")
     assert text.text == masked(few + "y = 2\n", "a.py")
     assert text.split(0) is not None
+
+
+def test_a_text_that_is_secret_as_a_whole_is_looked_at_again_when_half_of_it_is_gone() -> None:
+    text = MaskedText("a.py")
+    dump = 'password = "hunter22"\n' * (2 * MOST_SECRETS)
+    text.update(dump)
+    assert text.update(dump + "x", n_most=0)
+    assert (text.is_secret, text.text) == (True, "")
+    less = dump[: len(dump) // 3]
+    assert not text.update(less, n_most=1_000)
+    assert text.update(less)
+    assert text.text == masked(less, "a.py")
