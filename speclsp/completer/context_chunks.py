@@ -163,10 +163,12 @@ class ContextChunks:
     # --- choosing -------------------------------------------------------------------------------
 
     def _news(self, uri: str) -> None:
+        is_asleep = not self._waiting
         self._waiting.pop(uri, None)
         self._waiting[uri] = None
         self._last_news_s = time.monotonic()
-        self._wake.notify_all()
+        if is_asleep:  # else it looks again by itself, and a key press wakes nobody
+            self._wake.notify_all()
 
     def _run(self) -> None:
         n_failures = 0

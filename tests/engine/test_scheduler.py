@@ -2,6 +2,7 @@
 
 import threading
 
+from speclsp.engine import scheduler
 from speclsp.engine.scheduler import FairQueue
 
 
@@ -105,3 +106,15 @@ def test_a_documents_jobs_can_be_taken_back():
     assert queue.take("a") == [1, 3]
     assert queue.take("a") == []
     assert queue.get(0) == 2
+
+
+def test_a_request_that_follows_idle_work_at_once_comes_first(monkeypatch):
+    monkeypatch.setattr(scheduler, "IDLE_AFTER_S", 10.0)
+    queue: FairQueue[str, str] = FairQueue()
+    queue.put_idle("warm", "idle")
+    taken: list[str | None] = []
+    taker = threading.Thread(target=lambda: taken.append(queue.get(10)))
+    taker.start()
+    queue.put("a", "a1", supersede=True)
+    taker.join(5)
+    assert taken == ["a1"]
