@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from llama_cpp import llama_cpp as llama
 
@@ -12,6 +13,10 @@ from speclsp.engine.llama.model import LlamaModel
 from speclsp.engine.llama.native_context import MAX_OUTPUTS, NativeContext
 from speclsp.engine.params import ContextParams
 from speclsp.errors import EngineUnavailableError, ModelLoadError
+
+_CPU: Final = "CPU"
+_N_CPU_CHUNK: Final = 128
+"""Costs 2 % more than 512 on two cores with a 0.5b-shaped model, and 64 costs 8 %."""
 
 
 class OpenContext:
@@ -34,7 +39,8 @@ class OpenContext:
         # llama.cpp rounds the context up; positions beyond the trained context stay unused.
         self._n_ctx = min(n_ctx, int(llama.llama_n_ctx(context)))
         self._n_batch = min(int(llama.llama_n_batch(context)), self._n_ctx)
-        self._n_ubatch = min(int(llama.llama_n_ubatch(context)), self._n_batch)
+        n_chunk = min(int(llama.llama_n_ubatch(context)), self._n_batch)
+        self._n_ubatch = min(n_chunk, _N_CPU_CHUNK) if set(model.layers) <= {_CPU} else n_chunk
         self._n_outputs = min(MAX_OUTPUTS, self._n_batch)
         self._interrupt = DecodeInterrupt()
         self._interrupt.install(context)
@@ -56,7 +62,11 @@ class OpenContext:
 
     @property
     def n_ubatch(self) -> int:
-        """Tokens that the backend computes at once."""
+        """Tokens that a prompt is best cut into: those that the backend computes at once.
+
+        On a CPU fewer, since a decode that is stopped there loses what it has done: a request whose
+        deadline ends within its only decode would leave nothing to the next one, again and again.
+        """
         return self._n_ubatch
 
     @property

@@ -64,7 +64,7 @@ def held_positions(target: LlamaTarget) -> tuple[int, int]:
 
 def test_facts_of_the_embedded_model(target: LlamaTarget) -> None:
     assert target.n_ctx == target.n_ctx_train == 2048
-    assert (target.n_batch, target.n_ubatch, target.n_vocab) == (2048, 512, 4096)
+    assert (target.n_batch, target.n_ubatch, target.n_vocab) == (2048, 128, 4096)
     assert target.layers == {"CPU": 6}
     assert "qwen2" in target.description
     assert target.supports_rollback
