@@ -207,7 +207,7 @@ def main() -> int:
     parser.add_argument("--nvim", default="nvim")
     parser.add_argument("--keys", type=int, default=40)
     parser.add_argument("cases", nargs="*")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     cases = [case for case in load_cases(CASES) if "\r" not in case.prefix + case.typed]
     chosen = [case for case in cases if case.id in given.cases]
     if not given.cases:
