@@ -5,6 +5,7 @@
   const SVG = "http://www.w3.org/2000/svg";
   const HEIGHT = 120;
   let latencies = [];
+  let latest = "";
 
   const perCent = (share) =>
     share === undefined || share === null ? "–" : `${Math.round(100 * share)} %`;
@@ -104,6 +105,10 @@
 
   addEventListener("resize", drawLatency);
   addEventListener("message", ({ data }) => {
+    // What stays as it is stays in place: a screen reader keeps its position, the user a selection.
+    const sent = JSON.stringify(data);
+    if (sent === latest) return;
+    latest = sent;
     // Only a change is written, since a screen reader says it.
     if (byId("state").textContent !== data.words) byId("state").textContent = data.words;
     byId("state").classList.toggle("problem", data.isProblem);

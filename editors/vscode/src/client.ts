@@ -11,8 +11,9 @@ import {
   type Middleware,
 } from "vscode-languageclient/node";
 import { BackOff } from "./backOff.js";
-import { EnvironmentError, makeEnvironment } from "./environment.js";
+import { makeEnvironment } from "./environment.js";
 import { PartialAcceptances, type Place } from "./partialAcceptance.js";
+import { EnvironmentError } from "./python.js";
 import { findServer, ServerCommandError } from "./serverCommand.js";
 import type { SessionStats } from "./statistics.js";
 

@@ -2,38 +2,9 @@ import { mkdir, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import * as vscode from "vscode";
 import { explanation } from "./installProblems.js";
-import { executableIn, onPath, run } from "./serverCommand.js";
-
-const OLDEST_PYTHON = [3, 11] as const;
-
-/** Why an environment could not be made, in words for the user; `output` is for the log. */
-export class EnvironmentError extends Error {
-  constructor(
-    message: string,
-    readonly output = "",
-  ) {
-    super(message);
-  }
-}
-
-async function findPython(setting: string): Promise<string> {
-  const python = setting || (await onPath("python3")) || (await onPath("python"));
-  if (!python) {
-    throw new EnvironmentError(
-      "No Python was found. Install Python 3.11 or newer, or set speclsp.server.python.",
-    );
-  }
-  const asked = await run(python, ["-c", "import sys; print(*sys.version_info[:2])"]);
-  const version = asked.output.trim().split(/\s+/).map(Number);
-  const [major = 0, minor = 0] = version;
-  if (asked.code !== 0 || major !== OLDEST_PYTHON[0] || minor < OLDEST_PYTHON[1]) {
-    throw new EnvironmentError(
-      `${python} is not Python 3.11 or newer. Set speclsp.server.python to one that is.`,
-      asked.output,
-    );
-  }
-  return python;
-}
+import { executableIn } from "./machine.js";
+import { EnvironmentError, findPython } from "./python.js";
+import { run } from "./serverCommand.js";
 
 /**
  * Make a private Python environment with the server in it.

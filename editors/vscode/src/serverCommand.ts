@@ -1,7 +1,5 @@
 import { spawn } from "node:child_process";
-import { access, constants, stat } from "node:fs/promises";
-import { homedir } from "node:os";
-import { delimiter, isAbsolute, join } from "node:path";
+import { executableIn, onPath, pathsOf, thisMachine, type Machine } from "./machine.js";
 
 /** Where an executable is found, and how that was decided. */
 export interface Found {
@@ -11,35 +9,6 @@ export interface Found {
 
 /** Why no server can be run, in words for the user. */
 export class ServerCommandError extends Error {}
-
-export function executableIn(environment: string, name: string): string {
-  return process.platform === "win32"
-    ? join(environment, "Scripts", `${name}.exe`)
-    : join(environment, "bin", name);
-}
-
-async function isExecutable(file: string): Promise<boolean> {
-  try {
-    await access(file, process.platform === "win32" ? constants.F_OK : constants.X_OK);
-    return (await stat(file)).isFile();
-  } catch {
-    return false;
-  }
-}
-
-export async function onPath(
-  name: string,
-  path = process.env["PATH"] ?? "",
-): Promise<string | undefined> {
-  const names = process.platform === "win32" ? [`${name}.exe`, `${name}.cmd`] : [name];
-  for (const folder of path.split(delimiter).filter(isAbsolute)) {
-    for (const candidate of names) {
-      const file = join(folder, candidate);
-      if (await isExecutable(file)) return file;
-    }
-  }
-  return undefined;
-}
 
 /**
  * Find the server: the setting, else `PATH`, else the private environment.
@@ -51,21 +20,28 @@ export async function onPath(
 export async function findServer(
   setting: string,
   environment: string,
-  path?: string,
+  machine = thisMachine(),
 ): Promise<Found | undefined> {
-  if (setting !== "") return { command: await named(setting, path), origin: "setting" };
-  const found = await onPath("speclsp", path);
+  if (setting !== "") return { command: await named(setting, machine), origin: "setting" };
+  const found = await onPath("speclsp", machine);
   if (found !== undefined) return { command: found, origin: "path" };
-  const own = executableIn(environment, "speclsp");
-  return (await isExecutable(own)) ? { command: own, origin: "environment" } : undefined;
+  const own = executableIn(environment, "speclsp", machine);
+  return (await machine.isExecutable(own)) ? { command: own, origin: "environment" } : undefined;
 }
 
-async function named(setting: string, path?: string): Promise<string> {
-  const file = setting.startsWith("~/") ? join(homedir(), setting.slice(2)) : setting;
-  if (isAbsolute(file)) {
-    if (await isExecutable(file)) return file;
+async function named(setting: string, machine: Machine): Promise<string> {
+  if (machine.isWindows && /\.(bat|cmd)$/i.test(setting)) {
+    throw new ServerCommandError(
+      `speclsp.server.path: ${setting} is a batch file, which cannot be run here. Name the .exe.`,
+    );
+  }
+  const paths = pathsOf(machine);
+  const file = /^~[\\/]/.test(setting) ? paths.join(machine.home, setting.slice(2)) : setting;
+  if (paths.isAbsolute(file)) {
+    if (await machine.isExecutable(file)) return file;
+    if (machine.isWindows && (await machine.isExecutable(`${file}.exe`))) return `${file}.exe`;
   } else if (!/[\\/]/.test(file)) {
-    const found = await onPath(file, path);
+    const found = await onPath(file, machine);
     if (found !== undefined) return found;
   }
   throw new ServerCommandError(`speclsp.server.path: there is no executable ${setting}.`);
