@@ -68,9 +68,39 @@ def test_a_slow_model_is_measured_with_few_decodes():
     chains.n_branches = 1
     for target in (slow, fast, chains):
         measure_verify_cost(target, target.clock)
-    # 64 tokens of text and one decode at two sizes, or 512 tokens in four pieces, five decodes at
-    # nine sizes, and five of a tree.
-    assert (slow.n_decodes, fast.n_decodes, chains.n_decodes) == (3, 54, 49)
+    # 64 tokens of text, two decodes of one token and one of eight; or 512 tokens in four pieces,
+    # five decodes at nine sizes, and five of a tree.
+    assert (slow.n_decodes, fast.n_decodes, chains.n_decodes) == (4, 54, 49)
+
+
+class CompilingTarget(TimedTarget):
+    """A GPU: the first decode of each batch size takes ``compiling`` seconds more."""
+
+    def __init__(self, compiling: float) -> None:
+        super().__init__(0.002, 0.0002)
+        self.compiling = compiling
+        self.known: set[int] = set()
+
+    def time_of(self, n_tokens):
+        extra = 0.0 if n_tokens in self.known else self.compiling
+        self.known.add(n_tokens)
+        return super().time_of(n_tokens) + extra
+
+
+@pytest.mark.parametrize("compiling", [0.1, 0.3])
+def test_a_gpu_that_compiles_kernels_first_is_measured_behind_that(compiling):
+    target = CompilingTarget(compiling)
+    cost = measure_verify_cost(target, target.clock)
+    assert cost.curve.sizes == SIZES
+    assert cost.curve.ratios == pytest.approx([1 + 0.1 * (k - 1) for k in SIZES])
+    assert cost.tree_curve.ratio(8) == pytest.approx(cost.curve.ratio(8))
+
+
+def test_a_gpu_that_compiles_for_long_is_measured_at_fewer_sizes():
+    target = CompilingTarget(60.0)
+    cost = measure_verify_cost(target, target.clock)
+    assert cost.curve.sizes == (1, 8)
+    assert cost.curve.ratios == pytest.approx([1.0, 1.7])
 
 
 @pytest.mark.parametrize("sizes", [{"n_batch": 1}, {"n_ctx": 8}, {"n_batch": 4, "n_ubatch": 2}])
