@@ -195,6 +195,7 @@ def run_completion(
         done.n_replaced,
         maker.text_scores(generation.tokens, scores, done.text),
         threshold(settings) if request.trigger == "automatic" else -math.inf,
+        text.fitted,
     )
     stats = dataclasses.replace(
         generation.stats,
@@ -214,7 +215,7 @@ def run_completion(
         alternatives=tuple(further.alternatives),
         withheld=shown.withheld,
     )
-    return cut_before_secrets(request, result) if settings.mask_secrets else result
+    return cut_before_secrets(request, result, text.fitted) if settings.mask_secrets else result
 
 
 def _question(
@@ -269,6 +270,7 @@ def _draft_context(
         statistics=sources.statistics,
         verify_curve=cost.curve if cost is not None else None,
         tree_curve=cost.tree_curve if cost is not None else None,
+        single_s=cost.single_s if cost is not None else 0.0,
     )
 
 

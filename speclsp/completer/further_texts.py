@@ -180,10 +180,11 @@ class FurtherTexts:
 
     def _take(self, fork: Fork, text: CompletionText) -> None:
         done = text.finish()
-        content = done.text
+        content, n_replaced = done.text, done.n_replaced
         if fork.finish in ("deadline", "cancelled"):
             # Its last line is not finished, and there is no room to say so.
-            content = content.rpartition("\n")[0].rstrip() if not done.n_replaced else ""
+            whole_lines = text.fitted("" if n_replaced else content.rpartition("\n")[0].rstrip())
+            content, n_replaced = whole_lines.text, whole_lines.n_replaced
         if _sense(content) in self._known:
             return
         self._known.add(_sense(content))
@@ -191,7 +192,7 @@ class FurtherTexts:
             Alternative(
                 completion_id=uuid.uuid4().hex,
                 text=content,
-                n_replaced=done.n_replaced,
+                n_replaced=n_replaced,
                 mean_logprob=self._maker.mean_logprob(fork.tokens, fork.scores, content),
             )
         )

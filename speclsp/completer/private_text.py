@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
 from speclsp.masking.masked_text import MaskedText, before_secret, holds_secret
+from speclsp.postprocess.confidence import Fit
 from speclsp.request import Alternative, CompletionRequest, CompletionResult, Document
 from speclsp.settings import Settings
 from speclsp.workspace.secrets import is_secret_path
@@ -118,22 +119,33 @@ class PrivateText:
         return text
 
 
-def cut_before_secrets(request: CompletionRequest, result: CompletionResult) -> CompletionResult:
-    """Return a result whose texts end before the first secret or placeholder in them."""
+def cut_before_secrets(
+    request: CompletionRequest, result: CompletionResult, fit: Fit
+) -> CompletionResult:
+    """Return a result whose texts end before the first secret or placeholder in them.
+
+    What is left is fitted to the text around the cursor by ``fit``.
+    """
     line_before = request.prefix[request.prefix.rfind("\n") + 1 :]
-    text = before_secret(result.text, line_before, request.path)
+    text, n_replaced = result.text, result.n_replaced
+    kept = before_secret(text, line_before, request.path)
+    if kept != text:
+        # What closed brackets or replaced closed ones stood at the end that was cut off.
+        fitted = fit(kept)
+        text, n_replaced = fitted.text, fitted.n_replaced
     alternatives: list[Alternative] = []
     for other in result.alternatives:
         cut = before_secret(other.text, line_before, request.path)
         if cut == other.text:
             alternatives.append(other)
-        elif cut and cut != text:
-            alternatives.append(dataclasses.replace(other, text=cut, n_replaced=0))
+        elif (fitted := fit(cut)).text and fitted.text != text:
+            alternatives.append(
+                dataclasses.replace(other, text=fitted.text, n_replaced=fitted.n_replaced)
+            )
     return dataclasses.replace(
         result,
         text=text,
-        # What would have replaced closed brackets stood at the end that was cut off.
-        n_replaced=result.n_replaced if text == result.text else 0,
+        n_replaced=n_replaced,
         alternatives=tuple(alternatives),
     )
 

@@ -135,7 +135,7 @@ def _before_quote(text: str, quote: SyntaxMark, index: int) -> str:
     """The text before a string that has no end, but all of it where it is but a long string."""
     before = text[:index]
     if quote.kind == "string_start":
-        return before.rstrip() or text
+        return _before_line_or(text, index, _CONNECTORS) or text
     if before[-2:].isalpha() and len(before) > 1:
         # Behind a letter it is an apostrophe: prose, where code is to be.
         return before.rpartition("\n")[0]

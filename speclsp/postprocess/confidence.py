@@ -12,10 +12,12 @@ line ends are the file's and not the model's.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final
+from typing import Final, TypeAlias
+
+from speclsp.postprocess.trim import Trimmed
 
 _WHITE_SPACE: Final = b" \t\r\n\f\v"
 
@@ -66,6 +68,10 @@ def text_scores(
     )
 
 
+Fit: TypeAlias = Callable[[str], Trimmed]
+"""Fits what is left of a text to the text around the cursor."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What of a text is shown."""
@@ -77,18 +83,18 @@ class Verdict:
     withheld: bool = False
 
 
-def verdict(text: str, n_replaced: int, scores: TextScores, threshold: float) -> Verdict:
+def verdict(text: str, n_replaced: int, scores: TextScores, threshold: float, fit: Fit) -> Verdict:
     """Withhold a text whose mean log-probability is below ``threshold``, or cut it.
 
-    It is cut at its last line up to which the mean reaches the threshold, but not where it
-    replaces something behind the cursor, which was found for all of it.
+    It is cut at its last line up to which the mean reaches the threshold, and as ``fit`` says then,
+    but not where it replaces something behind the cursor, which was found for all of it.
     """
     mean = scores.mean(text)
     if mean is None or mean >= threshold:
         return Verdict(text, n_replaced, mean)
-    part = "" if n_replaced else confident_part(text, scores, threshold)
-    if part.strip():
-        return Verdict(part, 0, scores.mean(part))
+    part = fit("" if n_replaced else confident_part(text, scores, threshold))
+    if part.text:
+        return Verdict(part.text, part.n_replaced, scores.mean(part.text))
     return Verdict("", 0, mean, withheld=True)
 
 

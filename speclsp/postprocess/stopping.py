@@ -106,6 +106,12 @@ class CompletionText:
             trim = Trimmed("")
         return CompletedText(trim.text, trim.n_replaced, self._stopped_by)
 
+    def fitted(self, beginning: str) -> Trimmed:
+        """Fit a beginning of a finished text anew: what was cut off may have closed something."""
+        return balanced(
+            beginning.replace(self._rules.newline, "\n"), self._rules, self._text_nesting
+        )
+
     @property
     def so_far(self) -> str:
         """The text as it was fed, not yet fitted to what stands around the cursor."""

@@ -8,6 +8,10 @@ import pytest
 
 from speclsp.completer.private_text import PrivateText, cut_before_secrets, may_be_learned
 from speclsp.masking.masked_text import PLACEHOLDER
+from speclsp.postprocess.balance import balanced
+from speclsp.postprocess.confidence import Fit
+from speclsp.postprocess.nesting import TextNesting
+from speclsp.postprocess.rules import stop_rules
 from speclsp.request import (
     Alternative,
     CompletionRequest,
@@ -102,6 +106,12 @@ def test_switched_off_everything_passes() -> None:
     assert masked_text(texts, SECRET) == SECRET
 
 
+def fit_at(prefix: str, suffix: str) -> Fit:
+    asked = dataclasses.replace(request(prefix, suffix), language_id="python")
+    rules = stop_rules(Settings(), asked)
+    return lambda text: balanced(text, rules, TextNesting(rules))
+
+
 def test_results_are_cut_and_alternatives_that_say_no_more_are_dropped() -> None:
     def other(text: str) -> Alternative:
         return Alternative(completion_id=text, text=text, n_replaced=1)
@@ -114,11 +124,22 @@ def test_results_are_cut_and_alternatives_that_say_no_more_are_dropped() -> None
         n_replaced=1,
         alternatives=(other("b)"), other(f"a)\n{PLACEHOLDER}x"), other(f"c\n{PLACEHOLDER}")),
     )
-    cut = cut_before_secrets(request("f(", ")\n"), result)
-    assert (cut.text, cut.n_replaced) == ("a)\n", 0)
-    assert [(a.text, a.n_replaced) for a in cut.alternatives] == [("b)", 1), ("c\n", 0)]
+    cut = cut_before_secrets(request("f(", ")\n"), result, fit_at("f(", ")\n"))
+    assert (cut.text, cut.n_replaced) == ("a)", 1)
+    assert [(a.text, a.n_replaced) for a in cut.alternatives] == [("b)", 1), ("c", 0)]
     harmless = dataclasses.replace(result, text="a)", alternatives=())
-    assert cut_before_secrets(request("f(", ")\n"), harmless) == harmless
+    assert cut_before_secrets(request("f(", ")\n"), harmless, fit_at("f(", ")\n")) == harmless
+
+
+def test_what_is_left_before_a_secret_leaves_no_bracket_open() -> None:
+    result = CompletionResult(
+        completion_id="1",
+        text=f"g()\nx = f(a or {PLACEHOLDER})",
+        finish_reason="stop",
+        stats=RequestStats(),
+    )
+    cut = cut_before_secrets(request("", "\n"), result, fit_at("", "\n"))
+    assert cut.text == "g()"
 
 
 def test_what_holds_a_secret_is_not_learned() -> None:

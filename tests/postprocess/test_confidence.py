@@ -5,6 +5,7 @@ import math
 import pytest
 
 from speclsp.postprocess.confidence import Verdict, confident_part, text_scores, verdict
+from speclsp.postprocess.trim import Trimmed
 
 # (pieces with their log-probabilities, typed, text, the log-probabilities that count, tokens used)
 CASES = {
@@ -79,8 +80,16 @@ LOGPROBS = [-0.1, -0.1, -0.1, -4.0, -4.0]
 def test_verdict(n_replaced: int, threshold: float, expected: Verdict) -> None:
     text = "a = 1\nb)"
     scores = text_scores(PIECES, LOGPROBS, text)
-    assert verdict(text, n_replaced, scores, threshold) == expected
+    assert verdict(text, n_replaced, scores, threshold, Trimmed) == expected
+
+
+def test_a_part_is_fitted_to_what_surrounds_it() -> None:
+    text = "a = 1\nb)"
+    scores = text_scores(PIECES, LOGPROBS, text)
+    fitted = verdict(text, 0, scores, -1.0, lambda part: Trimmed(part[:3], 1))
+    assert fitted == Verdict("a =", 1, pytest.approx(-0.1))
+    assert verdict(text, 0, scores, -1.0, lambda _: Trimmed("")).withheld
 
 
 def test_nothing_said_is_not_withheld() -> None:
-    assert verdict("", 0, text_scores([], [], ""), -1.0) == Verdict("", 0, None)
+    assert verdict("", 0, text_scores([], [], ""), -1.0, Trimmed) == Verdict("", 0, None)

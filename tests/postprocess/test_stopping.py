@@ -522,3 +522,22 @@ def _is_whole(piece: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+@pytest.mark.parametrize(
+    ("document", "whole", "beginning", "kept"),
+    [
+        ("▮\n", 'x = 1\ns = """A.\nB."""', 'x = 1\ns = """A.', "x = 1"),
+        ("▮\n", "x = f(a\n)", "x = f(a", "x = f"),
+        ("▮\n", "x = f(\n    a,\n)", "x = f(\n    a,", "x = f(\n    a,"),
+        ("if x:\r\n\ty()\r\n\t▮\r\n", "z()\n\tg(a\n\t)", "z()\r\n\tg(a", "z()"),
+        ("f(▮)\n", "a)\ng(b)", "a)", "a)"),
+    ],
+)
+def test_a_beginning_of_a_text_is_balanced_anew(
+    rules_at, byte_vocabulary, document, whole, beginning, kept
+):
+    text = CompletionText(byte_vocabulary(), rules_at(document))
+    for token in whole.encode():
+        text.feed(token)
+    assert text.fitted(beginning).text == kept
