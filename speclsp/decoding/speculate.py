@@ -135,7 +135,7 @@ def _prefill(run: Passes, prompt: list[int]) -> FinishReason | None:
 def _evaluate_all_but_the_last(run: Passes, prompt: list[int]) -> FinishReason | None:
     """Fill the cache up to what the last batch evaluates, asking between the chunks.
 
-    Chunks of n_ubatch tokens are what the backend computes at once anyway.  Where more than
+    Chunks of n_ubatch tokens are what the target computes best; it may change.  Where more than
     ``_N_LAST`` tokens are new, the last batch has one of them.
     """
     target = run.target
@@ -146,6 +146,7 @@ def _evaluate_all_but_the_last(run: Passes, prompt: list[int]) -> FinishReason |
     end = len(prompt) - 1 if n_new > min(_N_LAST, n_chunk) else run.n_cached
     finish = run.interrupted()
     while finish is None and run.n_cached < end:
+        n_chunk = min(target.n_ubatch, target.n_batch)
         chunk = prompt[run.n_cached : min(run.n_cached + n_chunk, end)]
         target.decode(chunk, 0)
         run.n_cached += len(chunk)

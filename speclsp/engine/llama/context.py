@@ -288,6 +288,7 @@ class LlamaTarget(OpenContext):
         status = self._native.decode(batch)
         if status != _SUCCESS:
             self._recover(status, n_tokens)
+        self._decoded(n_tokens)
         self._n_evaluated += n_tokens
 
     def _forget_tree(self) -> None:
@@ -341,6 +342,7 @@ class LlamaTarget(OpenContext):
         if not (aborted and self._supports_rollback and self._cache.remove_from(n_cached)):
             self._clear()
         if aborted:
+            self._stopped(n_tokens)
             raise DecodeInterruptedError("llama_decode was interrupted.")
         reason = _REASONS.get(status, f"it returned {status}")
         raise DecodeError(

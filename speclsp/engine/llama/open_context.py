@@ -18,6 +18,8 @@ _CPU: Final = "CPU"
 _N_CPU_CHUNK: Final = 128
 """Costs 2 % more than 512 on two cores with a 0.5b-shaped model, and 64 costs 8 %."""
 
+_N_LEAST_CHUNK: Final = 8
+
 
 class OpenContext:
     """Owns its context and its model; belongs to one thread."""
@@ -40,7 +42,8 @@ class OpenContext:
         self._n_ctx = min(n_ctx, int(llama.llama_n_ctx(context)))
         self._n_batch = min(int(llama.llama_n_batch(context)), self._n_ctx)
         n_chunk = min(int(llama.llama_n_ubatch(context)), self._n_batch)
-        self._n_ubatch = min(n_chunk, _N_CPU_CHUNK) if set(model.layers) <= {_CPU} else n_chunk
+        self._n_chunk_max = min(n_chunk, _N_CPU_CHUNK) if set(model.layers) <= {_CPU} else n_chunk
+        self._n_chunk = self._n_chunk_max
         self._n_outputs = min(MAX_OUTPUTS, self._n_batch)
         self._interrupt = DecodeInterrupt()
         self._interrupt.install(context)
@@ -64,10 +67,21 @@ class OpenContext:
     def n_ubatch(self) -> int:
         """Tokens that a prompt is best cut into: those that the backend computes at once.
 
-        On a CPU fewer, since a decode that is stopped there loses what it has done: a request whose
-        deadline ends within its only decode would leave nothing to the next one, again and again.
+        On a CPU fewer, since a decode that is stopped there loses what it has done.  After one that
+        was stopped half as many, and twice as many after one that was not: on a machine that is too
+        busy for a chunk within a request's deadline, requests would else leave each other nothing.
         """
-        return self._n_ubatch
+        return self._n_chunk
+
+    def _decoded(self, n_tokens: int) -> None:
+        """Let chunks grow again."""
+        if n_tokens >= self._n_chunk:
+            self._n_chunk = min(2 * self._n_chunk, self._n_chunk_max)
+
+    def _stopped(self, n_tokens: int) -> None:
+        """Let chunks be smaller than what was stopped."""
+        if n_tokens > _N_LEAST_CHUNK:
+            self._n_chunk = min(self._n_chunk, max(_N_LEAST_CHUNK, n_tokens // 2))
 
     @property
     def n_vocab(self) -> int:

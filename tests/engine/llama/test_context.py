@@ -213,6 +213,28 @@ def test_an_interrupted_decode_leaves_the_cache_as_it_was(
     assert np.array_equal(target.decode(tokens[20:30], 10), reference)
 
 
+def test_chunks_shrink_when_they_are_stopped_and_grow_again(
+    model_folder: Path, tokens: list[int]
+) -> None:
+    target = load(model_folder / "embedded-target-f16.gguf")
+    target.set_interrupt(lambda: True)
+    wait_for_interrupt(target)
+    sizes = []
+    for _ in range(6):
+        with pytest.raises(DecodeInterruptedError):
+            target.decode(tokens[: target.n_ubatch], 0)
+        sizes.append(target.n_ubatch)
+    assert sizes == [64, 32, 16, 8, 8, 8]
+    target.set_interrupt(None)
+    for _ in range(5):
+        target.decode(tokens[: target.n_ubatch], 0)
+        sizes.append(target.n_ubatch)
+    assert sizes[6:] == [16, 32, 64, 128, 128]
+    target.decode(tokens[:1], 1)
+    assert target.n_ubatch == 128
+    target.close()
+
+
 def test_an_interrupt_stops_all_threads(model_folder: Path, tokens: list[int]) -> None:
     target = load(model_folder / "embedded-target-q8_0.gguf", ctx_size=256, threads=2)
     target.decode(tokens[:20], 0)
