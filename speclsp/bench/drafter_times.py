@@ -156,6 +156,7 @@ def draft_context(
         corpora=corpora,
         verify_curve=cost.curve if cost is not None else None,
         tree_curve=cost.tree_curve if cost is not None else None,
+        single_s=cost.single_s if cost is not None else 0.0,
     )
 
 

@@ -67,6 +67,11 @@ class VerifyCost:
         return self._curve(self._log_tree)
 
     @property
+    def single_s(self) -> float:
+        """T(1) in seconds, at the machine's present speed."""
+        return math.exp(self._logs[0] + self._level)
+
+    @property
     def milliseconds(self) -> tuple[tuple[int, float], ...]:
         """(k, T(k)) at the measured sizes."""
         times = (math.exp(log + self._level) * 1e3 for log in self._logs)

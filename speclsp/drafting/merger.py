@@ -112,7 +112,7 @@ class DraftMerger:
         # What the last pass of the request before emitted is known only now.
         self._learn(self._generated)
         self._start_anew(context)
-        self._times.begin()
+        self._times.begin(context.single_s)
         self._allowance.begin()
         for member in self._members.values():
             member.start_anew()

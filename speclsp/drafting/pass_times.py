@@ -17,6 +17,8 @@ _UPFRONT_SHARE: Final = 0.01
 """Share of a completion's time that look-ups may take before they have gained anything in it."""
 _CLEARLY: Final = 10.0
 """Look-ups that gained so many times what they took need no such limit."""
+_GAIN_PRIOR: Final = 8
+"""Look-ups that are taken to have gained nothing before the first one."""
 _GAIN_MEMORY: Final = 32.0
 """Look-ups after which the weight of an older one's gain has fallen to 1/e."""
 _PROBE_EVERY: Final = 16
@@ -37,10 +39,17 @@ class PassTimes:
         self._begin_s = 0.0
         self._ratio = 1.0
         self._started: float | None = None
+        self._timed_any = False
 
-    def begin(self) -> None:
-        """Forget the pass under way: the request is another one."""
+    def begin(self, single_s: float) -> None:
+        """Forget the pass under way: the request is another one.
+
+        ``single_s`` is T(1) as others measured it, 0 where they did not; it serves until passes
+        were timed here.
+        """
         self._started = None
+        if not self._timed_any:
+            self.single_s = single_s
 
     def started(self, now: float, ratio: float) -> None:
         """Note that a pass starts that is expected to take ``ratio`` times T(1)."""
@@ -53,7 +62,8 @@ class PassTimes:
             return
         single_s = (now - self._started) / self._ratio
         self._started = None
-        if self.single_s <= 0.0:
+        if not self._timed_any:
+            self._timed_any = True
             self.single_s = single_s
         else:
             # A pause of the machine must not pass for a slow model.
@@ -141,7 +151,7 @@ class DraftAllowance:
     def __init__(self) -> None:
         self._balance = 0.0
         self._mean_gain = 0.0
-        self._n_counted = 0
+        self._n_counted = _GAIN_PRIOR
         self._n_without = 0
         self._probes = False
 

@@ -58,6 +58,8 @@ class DraftContext:
     """What verifying a draft costs by its size; None where it was not measured."""
     tree_curve: VerifyCurve | None = None
     """The same for trees with branches, which cost a little more; None as above."""
+    single_s: float = 0.0
+    """T(1) in seconds, what a pass without a draft takes; 0 where it was not measured."""
     held: HeldText = NOTHING_HELD
     """What the output has to begin with: what was typed, and is left out of the prompt."""
     n_vocab: int = 0

@@ -34,9 +34,19 @@ def test_a_pause_does_not_pass_for_a_slow_model() -> None:
 def test_the_pass_of_another_request_does_not_count() -> None:
     times = PassTimes()
     times.started(0.0, 1.0)
-    times.begin()
+    times.begin(0.0)
     times.ended(5.0)
     assert times.single_s == 0.0
+
+
+def test_what_others_measured_serves_until_a_pass_was_timed() -> None:
+    times = PassTimes()
+    times.begin(4.0)
+    assert times.in_passes(1.0) == 0.25
+    times.started(0.0, 1.0)
+    times.ended(2.0)
+    times.begin(4.0)
+    assert times.single_s == 2.0
 
 
 def test_the_overhead_follows_what_drafting_takes() -> None:
