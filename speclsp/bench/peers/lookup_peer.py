@@ -50,16 +50,16 @@ class LookupPeer:
         ).decode()
         command = [sys.executable, "-m", _WORKER, argument]
         with talking(command, options.folder / f"{NAME}.log") as process:
-            _line(process)
-            yield LookupSession(process, options)
+            is_on_gpu = bool(_line(process).get("is_on_gpu"))
+            yield LookupSession(process, options, is_on_gpu=is_on_gpu)
 
 
 class LookupSession:
     """The process once it has loaded its model."""
 
-    def __init__(self, process: ServingProcess, options: PeerOptions) -> None:
+    def __init__(self, process: ServingProcess, options: PeerOptions, *, is_on_gpu: bool) -> None:
         self._process = process
-        self._is_on_cpu = options.n_gpu_layers == 0
+        self._is_on_gpu = is_on_gpu
         self._host_ms = 0.0
         self._n_steps = 0
         self._asker = VimAsker(self._infill, n_predict=options.n_predict, remembers=False)
@@ -75,7 +75,7 @@ class LookupSession:
 
     def host_ms_per_step(self) -> float | None:
         """Return the mean over all steps so far; on a GPU, decoding goes on beside the host."""
-        return self._host_ms / self._n_steps if self._n_steps and self._is_on_cpu else None
+        return None if self._is_on_gpu or not self._n_steps else self._host_ms / self._n_steps
 
     def complete(self, prompt: Sequence[int], n_predict: int) -> Answer:
         """Continue a prompt of tokens; see :class:`~speclsp.bench.peers.contract`."""

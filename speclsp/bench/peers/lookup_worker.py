@@ -96,7 +96,8 @@ class LookupModel:
     """The model, and its answers."""
 
     def __init__(self, options: WorkerOptions) -> None:
-        n_draft = N_DRAFT_ON_GPU if options.n_gpu_layers else N_DRAFT_ON_CPU
+        self.is_on_gpu = options.n_gpu_layers != 0 and bool(llama_cpp.llama_supports_gpu_offload())
+        n_draft = N_DRAFT_ON_GPU if self.is_on_gpu else N_DRAFT_ON_CPU
         self._llama = llama_cpp.Llama(
             model_path=options.model,
             n_ctx=options.n_context,
@@ -169,7 +170,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(_STDOUT), "wb")
     os.dup2(_STDERR, _STDOUT)
     model = LookupModel(msgspec.json.decode(sys.argv[1], type=WorkerOptions))
-    _say(answers, {"ready": True})
+    _say(answers, {"is_on_gpu": model.is_on_gpu})
     for line in sys.stdin.buffer:
         _say(answers, model.answer(msgspec.json.decode(line)))
 
