@@ -16,7 +16,7 @@ from speclsp.masking.spans import Span, merged
 PLACEHOLDER: Final = "__MASKED_SECRET__"
 """What stands in place of a secret: a name, so that syntax around it stays what it was."""
 
-RULES_VERSION: Final = 2
+RULES_VERSION: Final = 3
 """Changes with what is found or put in its place: texts kept under another one are made again."""
 
 _LONG: Final = 16_384

@@ -70,6 +70,13 @@ TOKEN_PATTERNS: Final = (
     _row("Google", "gocspx-", r"GOCSPX-[A-Za-z0-9_\-]{8,}"),
     _row("JWT", "eyj", r"eyJ[A-Za-z0-9_\-]{10,}(?:\.[A-Za-z0-9_\-]*){0,4}"),
     _row("PEM in base64", "ls0tls1crudjti", r"LS0tLS1CRUdJTi[A-Za-z0-9+/=]{8,}"),
+    _row(
+        "private key without its marker",
+        "ibaak ibadanbgkqhkig9w0baqefaas mhccaqeei mighageambmgbyqgsm49",
+        r"(?:MI[A-Za-z0-9+/]{2,4}(?:IBAAK[BC]|IBADANBgkqhkiG9w0BAQEFAAS)|MHcCAQEEI"
+        r"|MIGHAgEAMBMGByqGSM49)[A-Za-z0-9+/=\\]{8,}",
+    ),
+    _row("Fernet", "fernet(", r"Fernet\(\s*b?[\"']([A-Za-z0-9_\-+/]{8,}={0,2})"),
     _row("npm", "npm_", r"npm_[A-Za-z0-9]{20,}"),
     _row("PyPI", "pypi-", r"pypi-AgE[A-Za-z0-9_\-]{8,}"),
     _row("Hugging Face", "hf_", r"hf_[A-Za-z0-9]{20,}"),
@@ -134,6 +141,26 @@ TOKEN_PATTERNS: Final = (
         "password of a command line",
         "curl wget",
         r"-u[ \t=]*[\"']?[\w.@\-]+:([^\s\"'$:]{3,})(?=[\s\"']|$)",
+    ),
+    _row(
+        "password of a command line",
+        "sshpass mysql",
+        r"(?:sshpass\s+-p\s*|mysql(?:dump|admin|import)?\s(?:[^\n|;&]{0,200}\s)?-p)[\"']?"
+        r"([^\s\"'$\-][^\s\"']{2,})",
+    ),
+    _row(
+        "password beside a user's name",
+        "auth= auth(",
+        r"(?:auth=|[A-Za-z]{0,20}(?:Basic|Digest|Proxy|NTLM)Auth\()\(?\s*[\"'][^\"'\n]{1,100}[\"']\s*,\s*"
+        r"[\"']([^\"'\n]{3,})[\"']",
+    ),
+    # In prose one word after it, with letters and digits, and no more in the sentence's way.
+    _row(
+        "password in a sentence",
+        "password passphrase",
+        r"(?:(?i:[a-z]{0,20}_)?(?i:password|passphrase))(?:\s+(?:is|was)|:)\s+[\"'`]?"
+        r"(?![a-z]+[0-9]{0,3}-[a-z])(?=[\w!@#%^&*+\-]*[A-Za-z])(?=[\w!@#%^&*+\-]*[0-9])"
+        r"([A-Za-z0-9!@#%^&*+\-][\w!@#%^&*+\-]{7,})(?=[\s\"'`.,;]|$)",
     ),
     _row("password in SQL", "identified", r"(?i:identified\s+by(?:\s+password)?)\s+'([^']+)"),
     _row(

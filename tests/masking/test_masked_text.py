@@ -72,6 +72,42 @@ def test_settings_of_other_forms_are_masked(line: str, name: str) -> None:
     assert masked(line, name) == line[: line.index(" ", 4) + 1] + PLACEHOLDER
 
 
+@pytest.mark.parametrize(
+    ("line", "secret"),
+    [
+        ("requests.get(u, auth=('admin', 'toor123x'))", "toor123x"),
+        ('session.auth = HTTPBasicAuth("admin", "toor123x")', "toor123x"),
+        ('box = Fernet(b"XAAboO+c4eLISIC5rkTdKklakr5lsy8nzluovqdZmQs=")', "XAAboO"),
+        ("# the admin password is Winter2024!", "Winter2024!"),
+        ("Password: Winter2024!", "Winter2024!"),
+        ("The passphrase was 'correct7horse'.", "correct7horse"),
+        ("mysql -uroot -pUQbyBoZLiNcilMsoBVuI db", "UQbyBoZLiNcilMsoBVuI"),
+        ("sshpass -p hunter22x ssh a@b", "hunter22x"),
+        ("key = 'MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEA'", "SCBKcwggSjAgEA"),
+        ("key = 'MIIEpAIBAAKCAQEA3Tz2mr7SZiAMfQyuvBjM9OiZ1Bj'", "3Tz2mr7SZiAMfQ"),
+    ],
+)
+def test_secrets_of_rarer_kinds_are_masked(line: str, secret: str) -> None:
+    assert secret in line
+    assert secret not in masked(line + "\n", "a.py")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "password: Optional[str32] = None",
+        "password: Vec<u8>,",
+        "The password is base64-encoded.",
+        "The password is hashed with sha256 and stored.",
+        "mysql -u root -p < dump.sql",
+        "auth=('user', name)",
+        "MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA",
+    ],
+)
+def test_what_only_looks_like_one_of_these_stays(line: str) -> None:
+    assert masked(line + "\n", "a.py") == line + "\n"
+
+
 def test_a_parameter_and_the_docstring_below_it_are_no_assignment() -> None:
     text = 'def store(self, username, password):\n    """Creates a file."""\n'
     assert masked(text, "a.py") == text
