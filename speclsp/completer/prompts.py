@@ -25,6 +25,10 @@ _JUMP_SHARE: Final = 0.35
 _N_IDLE_CHUNK: Final = 128
 """Most tokens of a decode in idle time: what an interrupted one has done is lost."""
 
+_N_LITTLE: Final = 32
+"""Tokens that a key's request evaluates at once; what goes on behind a prompt, as a suggestion that
+is completed ahead, may have replaced so many of its last ones."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkSource:
@@ -76,6 +80,8 @@ class Prompts:
         self._states = KvStates(target, n_state_bytes)
         self._places: OrderedDict[str, Places] = OrderedDict()
         self._asked: PromptQuestion | None = None
+        self._given: FimPrompt | None = None
+        """What was laid out for it, until idle time has seen to it."""
         self.n_idle_evaluated = 0
         """Tokens that were evaluated while nobody waited."""
 
@@ -103,11 +109,12 @@ class Prompts:
         )
         self._states.prepare(prompt.tokens)
         self._asked = question if question.n_first < question.budget.n_prompt else None
+        self._given = prompt
         return prompt
 
     def has_plan(self) -> bool:
         """Whether there is something to evaluate in idle time."""
-        return self._plan() is not None
+        return self._cut_short() is not None or self._plan() is not None
 
     def settle(self, interrupted: Callable[[], bool]) -> bool:
         """Evaluate the prompt that the next requests should find; whether that is done.
@@ -115,6 +122,10 @@ class Prompts:
         ``interrupted`` is asked between decodes.
         Raises :class:`~speclsp.errors.DecodeError` from the target.
         """
+        begun = self._cut_short()
+        if begun is not None and not self._evaluate(begun.tokens, interrupted):
+            return False
+        self._given = None
         prompt = self._plan()
         if prompt is None or self._asked is None:
             return True
@@ -123,6 +134,14 @@ class Prompts:
             return False
         self._places[self._asked.uri].adopt(prompt.window)
         return True
+
+    def _cut_short(self) -> FimPrompt | None:
+        """Return the prompt that a request's deadline cut short; None where it is evaluated."""
+        if self._asked is None or self._given is None:
+            return None
+        tokens = self._given.tokens
+        n_missing = len(tokens) - common_prefix_length(self._target.cached, tokens)
+        return self._given if n_missing > _N_LITTLE else None
 
     def _plan(self) -> FimPrompt | None:
         asked = self._asked
