@@ -123,6 +123,13 @@ TYPED_COLUMNS: Final[tuple[Column[TypedRound], ...]] = (
     Column(name="ms_p95", header="p95 ms", value=_ms("p95"), better="least"),
     Column(name="ms_p99", header="p99 ms", value=_ms("p99"), better="least"),
     Column(
+        name="shown",
+        header="shown %",
+        value=lambda one: 100 * one.counts.n_shown / max(1, one.counts.n_requests),
+        better="most",
+        n_digits=0,
+    ),
+    Column(
         name="evaluated",
         header="prompt tokens",
         value=lambda one: one.counts.evaluated["all"].mean if _n_asked(one) else None,
