@@ -37,6 +37,7 @@ LogitRow: TypeAlias = NDArray[np.float32]
 """Logits of one position, shape [n_vocab]."""
 
 _GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_ROUNDING = 1e-6
 _NUCLEUS_START = 256
 _NUCLEUS_GROWTH = 16
 
@@ -116,7 +117,8 @@ class SeededSampler:
 
     def sample_again(self, row: LogitRow) -> int:
         """Return what :meth:`sample` would have returned for ``row`` instead of the last one."""
-        return draw(*candidates(row, self.params), self.number)
+        sole = sole_candidate(row, self.params)
+        return sole if sole is not None else draw(*candidates(row, self.params), self.number)
 
     def distribution(self, row: LogitRow) -> Distribution:
         """Return what :meth:`sample` draws from."""
@@ -164,6 +166,22 @@ class DraftSampler:
 def make_sampler(params: SamplingParams) -> GreedySampler | SeededSampler:
     """Return the sampler that ``params`` ask for."""
     return SeededSampler(params) if params.temperature > 0.0 else GreedySampler()
+
+
+def sole_candidate(row: LogitRow, params: SamplingParams) -> int | None:
+    """Return the token that min-p leaves alone; None where it leaves several, or may.
+
+    In code most tokens are such: nothing needs to be sorted or drawn for them.
+    """
+    if params.min_p <= 0.0:
+        return None
+    best = float(row.max())
+    if not math.isfinite(best):
+        return None
+    least = best + math.log(params.min_p)
+    # A little lower, so that rounding leaves none out.
+    near = np.flatnonzero(row >= np.float32(least - _ROUNDING * (1.0 + abs(least))))
+    return int(near[0]) if near.size == 1 else None
 
 
 def candidates(
@@ -241,12 +259,12 @@ def best_tokens(row: LogitRow, best: float, n_tokens: int) -> NDArray[np.int64]:
     the row down before anything is sorted: one pass over the row instead of a sort of it.
     """
     n_tokens = min(n_tokens, row.size)
-    near = np.arange(row.size)
     for depth in (8.0, 16.0):
-        above = np.flatnonzero(row >= np.float32(best - depth))
-        if above.size >= n_tokens:
-            near = above
+        near = np.flatnonzero(row >= np.float32(best - depth))
+        if near.size >= n_tokens:
             break
+    else:
+        near = np.arange(row.size)
     if near.size > 4 * n_tokens:
         # Equals of the last one taken stay in, so that the order below decides between them.
         place = near.size - n_tokens

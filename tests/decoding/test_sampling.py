@@ -19,6 +19,7 @@ from speclsp.decoding.sampling import (
     draw,
     gumbel_noise,
     make_sampler,
+    sole_candidate,
 )
 
 
@@ -134,6 +135,29 @@ def test_the_distribution_equals_the_naive_one(
         assert float(np.abs(sums - top_p).min()) < 1e-12
     else:
         assert got == pytest.approx(expected, abs=1e-9)
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    n_vocab=st.integers(1, 300),
+    spread=st.sampled_from([0.1, 1.0, 4.0, 20.0]),
+    top_k=st.sampled_from([0, 1, 40]),
+    top_p=st.sampled_from([0.3, 0.95, 1.0]),
+    min_p=st.sampled_from([0.0, 0.05, 0.5, 1.0]),
+)
+def test_a_token_that_min_p_leaves_alone_is_the_one_to_draw(
+    seed, n_vocab, spread, top_k, top_p, min_p
+):
+    logits = (np.random.default_rng(seed).standard_normal(n_vocab) * spread).astype(np.float32)
+    p = params(top_k=top_k, top_p=top_p, min_p=min_p)
+    sole = sole_candidate(logits, p)
+    if sole is not None:
+        assert candidates(logits, p)[0].tolist() == [sole]
+    elif min_p and n_vocab > 1:
+        best, second = np.sort(logits)[::-1][:2].astype(np.float64)
+        assert second >= best + math.log(min_p) - 1e-4
+    logits[:] = np.nan
+    assert sole_candidate(logits, p) is None
 
 
 @given(seed=st.integers(0, 1000), n_vocab=st.integers(1, 400), n=st.integers(1, 500))

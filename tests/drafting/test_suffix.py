@@ -243,3 +243,49 @@ def test_it_is_a_tree_drafter_made_from_the_settings() -> None:
     made.begin(context("abcdef abc"))
     assert len(made.draft([], 9).tokens) == 2
     made.accept(1)
+
+
+class TestCopying:
+    TEXT = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+    def looked_up(
+        self, monkeypatch: pytest.MonkeyPatch, before: str, steps: list[str]
+    ) -> list[str]:
+        """What is drafted first before each step; a star where nothing was searched for it."""
+        searched: list[int] = []
+        search = LookupText.candidates
+
+        def counted(text: LookupText, *args: int) -> list[Candidate]:
+            searched.append(1)
+            return search(text, *args)
+
+        monkeypatch.setattr(LookupText, "candidates", counted)
+        made = drafter(context(before), n_draft=4)
+        generated: list[int] = []
+        drafts = []
+        for step in ["", *steps]:
+            generated += ids(step).tolist()
+            n_before = len(searched)
+            first = found(made.candidates(generated, 9, 1))[:1]
+            text = first[0][0] if first else ""
+            drafts.append(text if len(searched) > n_before else f"*{text}")
+        return drafts
+
+    def test_while_a_long_match_goes_on_nothing_is_searched(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before = self.TEXT + "\n" + self.TEXT[:14]
+        drafts = self.looked_up(monkeypatch, before, ["o", "pq", "r", "st"])
+        assert drafts == ["opqr", "pqrs", "*rstu", "*stuv", "*uvwx"]
+
+    def test_where_it_ends_all_is_searched_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        before = self.TEXT + "\nX0189\n" + self.TEXT[:20]
+        drafts = self.looked_up(monkeypatch, before, ["uvX0", "1"])
+        assert drafts == ["uvwx", "189\n", "89\nab"[:4]]
+
+    def test_copies_that_go_on_alike_are_one_candidate(self) -> None:
+        made = drafter(context("xab12 yab12 zab34 ab"), n_draft=2)
+        assert [(c.tokens, c.n_places) for c in made.candidates([], 2, 2)] == [
+            ((ord("3"), ord("4")), 1.0),
+            ((ord("1"), ord("2")), 2.0),
+        ]
