@@ -96,15 +96,15 @@ _DECODED_CAPTION: Final = (
     show_default=True, help="Rounds, all sides taking turns in each.",
 )  # fmt: skip
 @click.option(
-    "--n-cases", "--cases", "n_cases", type=click.IntRange(min=1), default=4, show_default=True,
-    help="So many of the cases are typed, drawn evenly.",
+    "--n-cases", "--cases", "n_cases", type=click.IntRange(min=1), default=2, show_default=True,
+    help="So many of the cases that are long enough are typed, drawn evenly.",
 )  # fmt: skip
 @click.option(
-    "--keys", "n_keys", type=click.IntRange(min=1), default=16, show_default=True,
+    "--keys", "n_keys", type=click.IntRange(min=1), default=20, show_default=True,
     help="So many characters of each case are typed.",
 )  # fmt: skip
 @click.option(
-    "--places", "n_places", type=click.IntRange(min=0), default=3, show_default=True,
+    "--places", "n_places", type=click.IntRange(min=0), default=2, show_default=True,
     help="Places of each kind in a round where decoding alone is compared; 0 for none.",
 )  # fmt: skip
 @click.option(
@@ -163,7 +163,7 @@ def peers_command(
         )
         for line in report.remarks:
             report.say(line)
-        typed = [_cut(case, n_keys) for case in drawn_cases(cases, n_cases, replay_seed)]
+        typed = _typed_cases(cases, n_cases, n_keys, replay_seed)
         typed_to = typed_peers(peers, kinds_too=all_typed)
         _type(report, comparison, typed_to, typed, _WITH)
         if forgetting:
@@ -243,8 +243,16 @@ def _peer_options(
     )
 
 
-def _cut(case: EditCase, n_chars: int) -> EditCase:
-    return dataclasses.replace(case, typed=case.typed[:n_chars])
+def _typed_cases(cases: Sequence[EditCase], n_cases: int, n_keys: int, seed: int) -> list[EditCase]:
+    """Draw cases and cut them; shorter ones only where there are no others.
+
+    Each case begins with a jump, and short ones would make jumps of most requests.
+    """
+    long_enough = [case for case in cases if len(case.typed) >= n_keys]
+    return [
+        dataclasses.replace(case, typed=case.typed[:n_keys])
+        for case in drawn_cases(long_enough or cases, n_cases, seed)
+    ]
 
 
 def _type(
