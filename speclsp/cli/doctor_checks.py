@@ -164,7 +164,8 @@ def models(settings: Settings) -> Iterator[Finding]:
     completer.start()
     try:
         trial = _trial(completer)
-        yield from _said(completer)
+        # What ended the loading is the trial's outcome, too.
+        yield from (said for said in _said(completer) if said.text != trial.text)
         yield trial
         yield from gpu_use(settings, completer.statistics().layers)
     finally:

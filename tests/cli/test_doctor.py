@@ -39,6 +39,12 @@ def test_a_good_installation() -> None:
     assert "GPU offload: this build" in outcome.output
 
 
+def test_what_ends_the_loading_is_said_once() -> None:
+    outcome = doctor("--device", "CUDA7")
+    assert outcome.exit_code == 1
+    assert outcome.output.count("There is no device named 'CUDA7'") == 1
+
+
 @pytest.mark.parametrize("content", [None, b"no model"])
 def test_a_model_that_cannot_be_used(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "some.gguf"

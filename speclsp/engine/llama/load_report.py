@@ -13,6 +13,8 @@ from speclsp.request import LogLevel
 Line = tuple[LogLevel, str]
 
 _MIB = 1024 * 1024
+_ALL_TOGETHER = "Meta("
+"""What the device is called that llama.cpp makes of all with split_mode tensor."""
 _MORE_ROOM = (
     "a smaller quantisation, a lower ctx_size or a quantised KV cache (cache_type_k, "
     "cache_type_v) makes room for more"
@@ -56,7 +58,9 @@ def _device_lines(target: LlamaTarget, name: str, gpus: Sequence[DeviceInfo]) ->
         target.layers.keys() | known.keys() | used.keys(), key=lambda name: (name == CPU, name)
     ):
         place, room = device, ""
-        if gpu := known.get(device):
+        if device.startswith(_ALL_TOGETHER):
+            place = f"{' and '.join(sorted(known))} together"
+        elif gpu := known.get(device):
             place = f"{device} ({gpu.description})"
             room = (
                 f"; {_in_mib(gpu.memory_free)} of {_in_mib(gpu.memory_total)} MiB were free before"

@@ -68,6 +68,11 @@ def load_error(path: Path, reasons: Sequence[str]) -> ModelLoadError:
             f"llama.cpp does not know the model {path}: {reason}.",
             remedy="Upgrade llama-cpp-python, or take another model.",
         )
+    if "does not support split buffers" in text:
+        return ModelLoadError(
+            f"llama.cpp cannot spread {path} by rows: {reason}.",
+            remedy="Set split_mode to layer.",
+        )
     return ModelLoadError(
         f"llama.cpp cannot load {path}: {reason}.",
         remedy="The log at debug level says more; try another file of the model.",

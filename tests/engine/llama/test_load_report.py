@@ -79,6 +79,16 @@ def test_a_gpu_without_layers_is_listed_too() -> None:
     ]
 
 
+def test_all_gpus_at_once() -> None:
+    target = Loaded({"Meta()": 29}, (Allocation("Meta()", "weights", 1564.6),))
+    lines = report(target, gpu("CUDA0"), gpu("CUDA1"))
+    assert any(
+        line == "coder.gguf: 29 of 29 layers on CUDA0 and CUDA1 together, 1564.6 MiB "
+        "(weights 1564.6)"
+        for _, line in lines
+    )
+
+
 PARTLY = Loaded({"CPU": 4, "CUDA0": 25})
 
 

@@ -77,6 +77,10 @@ def test_a_truncated_model_is_damaged_or_incomplete(
             ["llama_model_load: error loading model: unknown model architecture: 'x'"],
             "does not know the model",
         ),
+        (
+            ["error loading model: device Vulkan0 does not support split buffers"],
+            "cannot spread m.gguf by rows",
+        ),
         (["f: something else", "g: failed to load model"], "something else"),
     ],
 )
