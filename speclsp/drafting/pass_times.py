@@ -21,6 +21,8 @@ _GAIN_PRIOR: Final = 8
 """Look-ups that are taken to have gained nothing before the first one."""
 _GAIN_MEMORY: Final = 32.0
 """Look-ups after which the weight of an older one's gain has fallen to 1/e."""
+_N_FREE: Final = 8
+"""The first look-ups are made in any case: they tell what look-ups take and gain."""
 _PROBE_EVERY: Final = 16
 """One completion in so many without a look-up has one all the same: what they take may change."""
 _FIRST_REST: Final = 32
@@ -151,7 +153,7 @@ class DraftAllowance:
     def __init__(self) -> None:
         self._balance = 0.0
         self._mean_gain = 0.0
-        self._n_counted = _GAIN_PRIOR
+        self._n_counted = 0
         self._n_without = 0
         self._probes = False
 
@@ -167,7 +169,12 @@ class DraftAllowance:
 
     def covers(self, cost: float) -> bool:
         """Whether a look-up that is expected to take ``cost`` may be made for this pass."""
-        return cost <= self._balance or self._probes or self._mean_gain > _CLEARLY * cost
+        return (
+            cost <= self._balance
+            or self._probes
+            or self._n_counted < _N_FREE
+            or self._mean_gain > _CLEARLY * cost
+        )
 
     def spend(self, cost: float) -> None:
         """Note what drafting took beside a look-up."""
@@ -178,6 +185,7 @@ class DraftAllowance:
         gain = n_emitted - passing
         self._balance += max(gain, 0.0) - drafting
         self._n_counted += 1
-        self._mean_gain += (gain - self._mean_gain) / min(self._n_counted, _GAIN_MEMORY)
+        n_known = min(self._n_counted + _GAIN_PRIOR, _GAIN_MEMORY)
+        self._mean_gain += (gain - self._mean_gain) / n_known
         self._n_without = 0
         self._probes = False

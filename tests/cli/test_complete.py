@@ -92,7 +92,9 @@ def answers(outcome: subprocess.CompletedProcess[bytes]) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def ten() -> list[Any]:
-    return answers(complete(lines(*(request(i, p) for i, p in enumerate(PREFIXES)))))
+    # Mode auto would draft little beside a model that is so fast.
+    asked = lines(*(request(i, p) for i, p in enumerate(PREFIXES)))
+    return answers(complete(asked, "--mode", "tree"))
 
 
 def test_candidates_share_one_prefill() -> None:
