@@ -323,7 +323,9 @@ class LocalCompleter:
             return
         self._confidence.shown(completion_id)
         if given.is_whole:
-            after = self._without_model.shown(given.request, given.text, given.n_replaced)
+            after = self._without_model.shown(
+                given.request, given.text, given.n_replaced, n_said=len(given.said_before)
+            )
             if after is not None:
                 self._engine.prefetch(after, uuid.uuid4().hex)
 

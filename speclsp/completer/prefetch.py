@@ -20,6 +20,8 @@ LEAST_USED: Final = 0.1
 """Where a smaller share of them answers a request, prefetching rests."""
 N_RESTED: Final = 6
 """While it rests, one in so many suggestions is prefetched for all the same."""
+N_AGREED: Final = 2
+"""Who has typed so much as suggested is likely to take what is left: then nothing rests."""
 
 _MAX_PLACES: Final = 32
 
@@ -34,11 +36,12 @@ class Prefetches:
         self._n_rested = 0
 
     def request_after(
-        self, request: CompletionRequest, text: str, n_replaced: int
+        self, request: CompletionRequest, text: str, n_replaced: int, *, n_said: int
     ) -> CompletionRequest | None:
         """Return the request that the acceptance of ``text`` is going to lead to.
 
-        None where that is known already, or where prefetching rests.
+        ``text`` is what is left of a suggestion of which ``n_said`` characters were typed.  None
+        where the request is known already, or where prefetching rests.
         """
         after = dataclasses.replace(
             request,
@@ -51,7 +54,7 @@ class Prefetches:
         place = place_of(after)
         if self._latest_places.get(request.uri) == place:
             return None
-        if self._is_at_rest():
+        if n_said < N_AGREED and self._is_at_rest():
             return None
         self._latest_places[request.uri] = place
         self._latest_places.move_to_end(request.uri)

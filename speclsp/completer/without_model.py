@@ -160,15 +160,18 @@ class WithoutModel:
     # --- what becomes of them -------------------------------------------------------------------
 
     def shown(
-        self, request: CompletionRequest, text: str, n_replaced: int
+        self, request: CompletionRequest, text: str, n_replaced: int, *, n_said: int
     ) -> CompletionRequest | None:
-        """Note that a text is on screen; returns what to prefetch, if anything."""
+        """Note that a text is on screen; returns what to prefetch, if anything.
+
+        It is what is left of a suggestion of which ``n_said`` characters were typed.
+        """
         settings = self.settings_for(request)
         with self._lock:
             self._rejections.shown(request, text)
             if not request.supersede or not settings.prefetch or not settings.suggestion_memory:
                 return None
-            return self._prefetches.request_after(request, text, n_replaced)
+            return self._prefetches.request_after(request, text, n_replaced, n_said=n_said)
 
     def accepted(self, request: CompletionRequest, text: str) -> None:
         """Note that the user took ``text`` at the request's place."""
