@@ -541,3 +541,17 @@ def test_a_beginning_of_a_text_is_balanced_anew(
     for token in whole.encode():
         text.feed(token)
     assert text.fitted(beginning).text == kept
+
+
+@pytest.mark.parametrize(
+    ("language", "document", "generated", "kept"),
+    [
+        ("python", 'x = f"Hel▮\n', "lo, {name}\n    return x", "lo, {name}"),
+        ("python", 'x = f"Hel▮\n', 'lo")\ny = 1\n', 'lo"'),
+        ("python", 'print("Hel▮")\n', "lo, world\n", "lo, world"),
+        ("typescript", "const s = `Hel▮\n", "lo ${a}\n more`", "lo ${a}"),
+        ("go", 's := "Hel▮\n', "lo\n", "lo"),
+    ],
+)
+def test_a_string_that_the_user_began_may_stay_open(complete, language, document, generated, kept):
+    assert complete(document, generated, language).done.text == kept
