@@ -96,8 +96,8 @@ _DECODED_CAPTION: Final = (
     show_default=True, help="Rounds, all sides taking turns in each.",
 )  # fmt: skip
 @click.option(
-    "--n-cases", "--cases", "n_cases", type=click.IntRange(min=1), default=2, show_default=True,
-    help="So many of the cases that are long enough are typed, drawn evenly.",
+    "--n-cases", "--cases", "n_cases", type=click.IntRange(min=0), default=2, show_default=True,
+    help="So many of the cases that are long enough are typed, drawn evenly; 0 for none.",
 )  # fmt: skip
 @click.option(
     "--keys", "n_keys", type=click.IntRange(min=1), default=20, show_default=True,
@@ -165,8 +165,9 @@ def peers_command(
             report.say(line)
         typed = _typed_cases(cases, n_cases, n_keys, replay_seed)
         typed_to = typed_peers(peers, kinds_too=all_typed)
-        _type(report, comparison, typed_to, typed, _WITH)
-        if forgetting:
+        if typed:
+            _type(report, comparison, typed_to, typed, _WITH)
+        if typed and forgetting:
             half = typed[: (len(typed) + 1) // 2]
             without = dataclasses.replace(given, with_cache=False)
             _type(
