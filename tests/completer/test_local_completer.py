@@ -481,3 +481,35 @@ def test_a_future_that_is_cancelled_is_answered_all_the_same(make):
     future = ask(completer)
     assert not future.cancel()
     assert future.result(WAIT_S).text == "return 1"
+
+
+def large_document(text: str, version: int = 1) -> Document:
+    return Document(
+        uri="file:///p/large.py",
+        path="large.py",
+        file="",
+        language_id="python",
+        version=version,
+        text=text,
+    )
+
+
+def test_a_large_text_is_asked_about_once_it_was_looked_through(make):
+    completer = ready(make(ScriptedLoader("return 1")))
+    text = "x = 1\n" * 20_000 + "def f():\n"
+    completer.open_document(large_document(text))
+    asked = ask(completer, uri="file:///p/large.py", prefix=text).result(WAIT_S)
+    assert (asked.text, asked.source) == ("return 1", "model")
+    assert completer.wait_idle(WAIT_S)
+    assert completer.statistics().n_requests == 1
+    other = request("file:///p/other.py", prefix="y = 2\n" * 20_000)
+    assert not completer.explain(other).result(WAIT_S).refused
+
+
+def test_a_large_text_that_was_closed_meanwhile_is_not_taken(make):
+    completer = ready(make(ScriptedLoader("return 1")))
+    for version in range(3):
+        completer.open_document(large_document(f"x = {version}\n" * 20_000, version))
+    completer.close_document("file:///p/large.py")
+    assert completer.wait_idle(WAIT_S)
+    assert ask(completer, uri="file:///p/large.py").result(WAIT_S).text == "return 1"
