@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 from typing import Final
 from xml.sax.saxutils import escape
@@ -10,7 +11,9 @@ from xml.sax.saxutils import escape
 _ROW: Final = 26
 _BAR: Final = 18
 _LEFT: Final = 150
-_LETTER: Final = 7
+_LETTER: Final = 8
+_NOTE: Final = 18
+_NOTE_LETTERS: Final = 115
 _WIDTH: Final = 760
 _TOP: Final = 56
 _HEIGHT: Final = re.compile(r'height="(\d+)"')
@@ -65,12 +68,22 @@ def bar_chart(
     return "\n".join([*parts, "</svg>", ""])
 
 
-def stacked_charts(charts: Sequence[str]) -> str:
-    """Return one SVG with charts of :func:`bar_chart` below each other."""
+def stacked_charts(charts: Sequence[str], notes: Sequence[str] = ()) -> str:
+    """Return one SVG with charts of :func:`bar_chart` below each other, and notes below them."""
     height = 0
     parts: list[str] = []
     for chart in charts:
         parts.append(chart.replace("<svg ", f'<svg y="{height}" ', 1))
         height += int(_HEIGHT.findall(chart)[0])
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}">'
-    return "\n".join([head, *parts, "</svg>", ""])
+    lines = [line for note in notes for line in textwrap.wrap(note, _NOTE_LETTERS)]
+    below = height + _NOTE * len(lines) + _NOTE
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{below}" '
+        'font-family="sans-serif" font-size="12">'
+    )
+    background = f'<rect width="{_WIDTH}" height="{below}" fill="#ffffff"/>'
+    texts = [
+        f'<text x="12" y="{height + _NOTE * (idx + 1)}">{escape(line)}</text>'
+        for idx, line in enumerate(lines)
+    ]
+    return "\n".join([head, background, *parts, *texts, "</svg>", ""])

@@ -208,7 +208,6 @@ def comparison_chart(
     typed: Sequence[Figures], decoded: Sequence[DecodedTask], remarks: Sequence[str]
 ) -> str:
     """Return an SVG: what a keystroke waits, and how fast tokens come."""
-    said = f" ({remarks[0]})" if remarks else ""
     charts: list[str] = []
     waits = [side for side in typed if side.median("ms_p50") is not None]
     if waits:
@@ -217,12 +216,12 @@ def comparison_chart(
             for label, name in (("p50", "ms_p50"), ("p95", "ms_p95"))
         ]
         names = [side.name for side in waits]
-        charts.append(bar_chart(f"Milliseconds from key to answer{said}", names, series, None))
+        charts.append(bar_chart("Milliseconds from key to answer", names, series, None))
     if decoded:
         names = [side.name for side in decoded[0].sides if not side.why_not]
         series = [(_TASKS[one.task], [_speed(one, name) for name in names]) for one in decoded]
-        charts.append(bar_chart(f"Tokens per second, decoding{said}", names, series, None))
-    return stacked_charts(charts)
+        charts.append(bar_chart("Tokens per second, decoding", names, series, None))
+    return stacked_charts(charts, remarks)
 
 
 def _speed(decoded: DecodedTask, name: str) -> float:

@@ -1,0 +1,163 @@
+"""A comparison as tables, aims, JSON and a chart."""
+
+from __future__ import annotations
+
+import io
+import json
+from xml.etree import ElementTree as ET
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from speclsp.bench.peers_aims import ON_CPU, ON_GPU, aim_lines
+from speclsp.bench.peers_decoding import OURS_HUMAN, Decoded, DecodeRun
+from speclsp.bench.peers_figures import Figures
+from speclsp.bench.peers_own import OURS, OURS_PLAIN
+from speclsp.bench.peers_report import (
+    comparison_chart,
+    comparison_object,
+    decoded_figures,
+    decoded_ratio_table,
+    decoded_table,
+    typed_ratio_table,
+    typed_table,
+    why_not_lines,
+)
+from speclsp.request import RequestStats
+
+
+def typed_side(name: str, *p50: float) -> Figures:
+    return Figures(name, {"ms_p50": p50, "ms_p95": [2 * ms for ms in p50], "chars_saved": [5.0]})
+
+
+def run(name: str, *tokens_per_s: float, is_same: bool = True, says_own: bool = True) -> DecodeRun:
+    """Return a side that decodes so fast in each round, and spends 0.2 ms outside llama_decode."""
+    rounds = [
+        [
+            Decoded(
+                stats=RequestStats(
+                    n_predicted=11, n_prefill_predicted=1, n_target_passes=11, n_decode_passes=10,
+                    ms_predict=10_000 / speed, ms_verify=10_000 / speed - 2.0,
+                ),
+                is_same=is_same,
+            )
+        ]
+        for speed in tokens_per_s
+    ]  # fmt: skip
+    return DecodeRun(name, says_own, rounds)
+
+
+TYPED = [
+    typed_side(OURS, 10.0, 20.0, 30.0),
+    typed_side("llama-server", 100.0, 100.0, 100.0),
+    typed_side("llama-server draft", 300.0, 300.0, 300.0),
+    typed_side("llama-cpp-python", 1.0, 1.0, 1.0),
+    Figures("llama-server ngram-cache", {}, "no statistics file is given."),
+]
+DECODED = [
+    decoded_figures(
+        "cases",
+        [
+            run(OURS, 44.0, 44.0),
+            run(OURS_PLAIN, 20.0, 20.0),
+            run("llama-server", 20.0, 22.0),
+            run("llama-server draft", 40.0, 40.0, is_same=False),
+        ],
+    ),
+    decoded_figures(
+        "edits",
+        [
+            run(OURS, 25.0, 25.0),
+            run(OURS_HUMAN, 50.0, 50.0, says_own=False),
+            run("llama-server", 20.0, 20.0),
+        ],
+    ),
+]
+
+
+def shown(table: Table) -> str:
+    console = Console(file=io.StringIO(), record=True, width=160)
+    console.print(table)
+    return console.export_text()
+
+
+def row(text: str, name: str) -> list[str]:
+    line = next(line for line in text.splitlines() if line.startswith(f"│ {name} "))
+    return [cell.strip() for cell in line.strip("│").split("│")]
+
+
+def test_the_best_of_each_column_is_marked_whoever_it_is() -> None:
+    text = shown(typed_table("Typed", TYPED))
+    assert row(text, "speclsp")[1:3] == ["20.0", "40.0"]
+    assert row(text, "llama-cpp-python")[1:3] == ["1.0 *", "2.0 *"]
+    assert set(row(text, "llama-server ngram-cache")[1:]) == {"–"}
+    assert why_not_lines(TYPED) == [
+        "llama-server ngram-cache did not run: no statistics file is given."
+    ]
+
+
+def test_ratios_have_their_spread_and_leave_out_who_did_not_run() -> None:
+    text = shown(typed_ratio_table("Ratios", TYPED))
+    assert row(text, "llama-server")[1] == "0.20 (0.10 … 0.30)"
+    assert "ngram-cache" not in text
+
+
+def test_texts_that_are_the_same_are_counted() -> None:
+    text = shown(decoded_table(DECODED[0]))
+    assert row(text, "speclsp")[1] == "44.0 *"
+    assert row(text, "speclsp")[-1] == "2 of 2"
+    assert row(text, "llama-server draft")[-1] == "0 of 2"
+    assert row(shown(decoded_table(DECODED[1])), "speclsp, the human's text")[-1] == "–"
+    assert row(shown(decoded_ratio_table(DECODED[0])), "llama-server")[1] == "2.10 (2.00 … 2.20)"
+
+
+def test_aims_are_held_against_the_best_llama_server() -> None:
+    assert aim_lines(ON_CPU, TYPED, DECODED) == [
+        "key to answer, p50: speclsp / llama-server = 0.20 (0.10 … 0.30; aim ≤ 0.2: reached)",
+        "key to answer, p95: speclsp / llama-server = 0.20 (0.10 … 0.30; aim ≤ 0.5: reached)",
+        (
+            "tokens per second, cases: speclsp / llama-server draft"
+            " = 1.10 (1.10 … 1.10; aim ≥ 1.1: reached)"
+        ),
+        "host ms per step, cases: 0.20 (aim ≤ 0.3: reached)",
+        "tokens per second, edits: speclsp / llama-server = 1.25 (1.25 … 1.25; aim ≥ 1.5: missed)",
+        (
+            "tokens per second, edits as the human wrote them: speclsp, the human's text / llama-server"
+            " = 2.50 (2.50 … 2.50; aim ≥ 1.5: reached)"
+        ),
+        "host ms per step, edits: 0.20 (aim ≤ 0.3: reached)",
+    ]
+
+
+def test_a_gpu_has_aims_of_its_own() -> None:
+    lines = aim_lines(ON_GPU, TYPED, DECODED[:1])
+    assert [line.partition("aim ")[2] for line in lines] == [
+        "≤ 0.5: reached)", "≥ 1.5: missed)", "≥ 2: reached)", "≤ 0.3: reached)",
+    ]  # fmt: skip
+
+
+def test_no_aim_is_told_where_there_is_nobody_to_compare_with() -> None:
+    assert aim_lines(ON_CPU, TYPED[:1], []) == []
+
+
+def test_everything_is_plain_data() -> None:
+    found = comparison_object({"rounds": 3}, [("CPU", "x")], ["made"], {"w": TYPED}, DECODED, [])
+    assert json.loads(json.dumps(found)) == found
+    ours, server, *_ = found["typed"]["w"]
+    assert ours["by_round"]["ms_p50"] == [10.0, 20.0, 30.0]
+    assert server["ours_to_this"]["ms_p50"] == {
+        "median": pytest.approx(0.2), "least": 0.1, "most": pytest.approx(0.3),
+    }  # fmt: skip
+    assert found["typed"]["w"][3]["best_in"] == ["ms_p50", "ms_p95", "chars_saved"]
+    assert found["decoding"]["cases"]["texts"]["llama-server draft"] == {"n_same": 0, "n_all": 2}
+
+
+def test_the_chart_has_a_bar_for_each_side_and_says_what_the_model_is() -> None:
+    chart = comparison_chart(TYPED, DECODED, ["half.gguf is made: <its> times"])
+    root = ET.fromstring(chart)
+    texts = [one.text for one in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts.count("llama-server") == 2
+    assert "llama-server ngram-cache" not in texts
+    assert texts[-1] == "half.gguf is made: <its> times"
+    assert ET.fromstring(comparison_chart([], [], [])).tag.endswith("svg")
