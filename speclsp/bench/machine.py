@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Final
 
 from speclsp import __version__
 from speclsp.engine.cpus import physical_cpu_count
+from speclsp.engine.llama.library import devices
 
 CPU_DEVICE: Final = "CPU"
 _GIBIBYTE: Final = 2**30
@@ -30,6 +32,7 @@ def machine_lines(
         ("cores", f"{physical_cpu_count()} physical, {n_threads} threads used"),
         ("memory", _memory()),
         ("model's layers", ", ".join(f"{n} on {name}" for name, n in layers.items()) or "untold"),
+        *_gpu_lines(layers),
         ("system", f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"),
         ("speclsp", __version__),
         ("llama-cpp-python", _version("llama-cpp-python")),
@@ -42,6 +45,22 @@ def machine_lines(
 def offloads(layers: Mapping[str, int]) -> bool:
     """Whether a model has layers on anything but the CPU."""
     return any(n > 0 for name, n in layers.items() if name != CPU_DEVICE)
+
+
+def _gpu_lines(layers: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """Describe the GPUs that hold layers, and NVIDIA's driver where it is the one."""
+    if not offloads(layers):
+        return
+    found = devices()
+    # With split_mode tensor llama.cpp makes one device of all.
+    together = not any(layers.get(device.name) for device in found if device.kind != "cpu")
+    for device in found:
+        if device.kind != "cpu" and (layers.get(device.name) or together):
+            memory = f", {device.memory_total / _GIBIBYTE:.0f} GiB" if device.memory_total else ""
+            yield (device.name, f"{device.description}{memory}")
+    if nvidia_smi := shutil.which("nvidia-smi"):
+        asked = [nvidia_smi, "--query-gpu=driver_version", "--format=csv,noheader"]
+        yield ("NVIDIA driver", next(iter(_output_lines(asked)), "untold"))
 
 
 def _cpu_model() -> str:
@@ -69,16 +88,17 @@ def _version(package: str) -> str:
 
 
 def _server_version(binary: Path) -> str:
-    try:
-        done = subprocess.run(  # noqa: S603 - the program that the user named
-            [str(binary), "--version"],
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=_LONGEST_S,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return "untold"
-    lines = (done.stderr + done.stdout).splitlines()
+    lines = _output_lines([str(binary), "--version"])
     said = next((line for line in lines if line.startswith("version")), "")
     return said.partition(":")[2].strip() or "untold"
+
+
+def _output_lines(command: Sequence[str]) -> list[str]:
+    """Return what a program says, errors first; nothing where it cannot be run."""
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's own programs
+            command, capture_output=True, check=False, text=True, timeout=_LONGEST_S
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return (done.stderr + done.stdout).splitlines()
