@@ -1,7 +1,7 @@
 /** A window of the workbench as a user sees it. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { FrameLocator, Locator, Page } from "playwright-core";
+import { errors, type FrameLocator, type Locator, type Page } from "playwright-core";
 import { choose } from "./quickInput.js";
 import { doUntil, until } from "./until.js";
 import { ARTEFACTS, type Workbench } from "./workbench.js";
@@ -11,12 +11,16 @@ const GHOST = ".ghost-text-decoration, .ghost-text-decoration-preview, .ghost-te
 /** The editor asks at each key; a busy machine may lose the last of them. */
 const ASK_AFTER_MS = 8000;
 const CLICK_MS = 5000;
+const FOLDERS_MS = 30_000;
+const MAX_RELOADS = 2;
 
 export class Editor {
   /** How often ghost text was asked for since none came by itself, in all windows. */
   static nAsked = 0;
   /** How often a list had to be opened again before it showed what was wanted. */
   static nReopened = 0;
+  /** How often a window came up without its folders, and was loaded again. */
+  static nReloaded = 0;
 
   private constructor(
     readonly workbench: Workbench,
@@ -28,14 +32,36 @@ export class Editor {
     const kind = place.endsWith(".code-workspace") ? "workspace" : "folder";
     const page = await workbench.page(`${kind}=${place}`, [["openFile", workbench.remote(file)]]);
     const editor = new Editor(workbench, page);
-    await page.locator(".monaco-editor .view-lines").first().waitFor();
     try {
+      await editor.untilFolders();
+      await page.locator(".monaco-editor .view-lines").first().waitFor();
       await editor.untilStatus(/speclsp: ready/);
     } catch (error) {
       await workbench.evidence("failed: opening");
       throw new Error(`the status item says: ${await editor.spokenStatus()}`, { cause: error });
     }
     return editor;
+  }
+
+  /**
+   * Wait until the explorer shows what is open.
+   *
+   * The first window of a .code-workspace sometimes comes up without any folder, and stays so: the
+   * editor read the file before it could reach the machine that has it.  A user loads it again.
+   */
+  private async untilFolders(): Promise<void> {
+    const row = this.page.locator(".explorer-folders-view .monaco-list-row").first();
+    for (let idx = 0; idx < MAX_RELOADS; idx++) {
+      try {
+        await row.waitFor({ timeout: FOLDERS_MS });
+        return;
+      } catch (error) {
+        if (!(error instanceof errors.TimeoutError)) throw error;
+        Editor.nReloaded += 1;
+        await this.page.reload();
+      }
+    }
+    await row.waitFor();
   }
 
   get status(): Locator {

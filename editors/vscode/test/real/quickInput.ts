@@ -2,13 +2,14 @@
 import { errors, type Page } from "playwright-core";
 
 const WIDGET = ".quick-input-widget";
+const INPUT = `${WIDGET} .quick-input-box input`;
 const ROW = ".quick-input-list .monaco-list-row";
 
 /**
  * How long each try waits for what it needs.
  *
  * A search that began before the window knew its folders stays empty for as long as its list is
- * open, and a list goes where something else takes the focus: both need another try, and a busy
+ * open, and a list closes where something else takes the focus: both need another try, and a busy
  * machine needs longer ones.
  */
 const TRIES_MS = [5_000, 10_000, 20_000, 40_000];
@@ -23,7 +24,7 @@ export async function choose(page: Page, key: string, typed: string, row: string
   for (const timeout of TRIES_MS) {
     try {
       await page.keyboard.press(key);
-      const input = page.locator(`${WIDGET} input`).first();
+      const input = page.locator(INPUT).first();
       await input.waitFor({ timeout });
       await input.fill(typed, { timeout });
       await page.locator(ROW, { hasText: row }).first().click({ timeout });
@@ -39,16 +40,16 @@ export async function choose(page: Page, key: string, typed: string, row: string
 
 async function whatIsSeen(page: Page): Promise<string> {
   return page.evaluate(
-    ([widget, row]) => {
+    ([widget, input, row]) => {
       const found = document.querySelector<HTMLElement>(widget);
       const focus = document.activeElement;
       return JSON.stringify({
         isOpen: found !== null && found.style.display !== "none",
-        typed: found?.querySelector("input")?.value,
+        typed: document.querySelector<HTMLInputElement>(input)?.value,
         rows: [...document.querySelectorAll<HTMLElement>(row)].map((node) => node.innerText),
         focus: `${focus?.tagName ?? "nothing"} ${focus?.className ?? ""}`,
       });
     },
-    [WIDGET, ROW] as const,
+    [WIDGET, INPUT, ROW] as const,
   );
 }
