@@ -175,13 +175,11 @@ def sole_candidate(row: LogitRow, params: SamplingParams) -> int | None:
     """
     if params.min_p <= 0.0:
         return None
-    best = float(row.max())
-    if not math.isfinite(best):
-        return None
-    least = best + math.log(params.min_p)
-    # A little lower, so that rounding leaves none out.
-    near = np.flatnonzero(row >= np.float32(least - _ROUNDING * (1.0 + abs(least))))
-    return int(near[0]) if near.size == 1 else None
+    token = int(row.argmax())
+    least = float(row[token]) + math.log(params.min_p)
+    # A little lower, so that rounding leaves none out; a broken row has more than one or none.
+    near = row >= np.float32(least - _ROUNDING * (1.0 + abs(least)))
+    return token if np.count_nonzero(near) == 1 and math.isfinite(least) else None
 
 
 def candidates(
@@ -210,7 +208,7 @@ def candidates(
 
 def draw(token_ids: NDArray[np.int64], log_weights: NDArray[np.float64], number: int) -> int:
     """Return the token that the random ``number`` draws by the Gumbel-max trick."""
-    return int(token_ids[np.argmax(log_weights + gumbel_noise(token_ids, number))])
+    return int(token_ids[(log_weights + gumbel_noise(token_ids, number)).argmax()])
 
 
 def gumbel_noise(token_ids: NDArray[np.int64], number: int) -> NDArray[np.float64]:
@@ -260,7 +258,7 @@ def best_tokens(row: LogitRow, best: float, n_tokens: int) -> NDArray[np.int64]:
     """
     n_tokens = min(n_tokens, row.size)
     for depth in (8.0, 16.0):
-        near = np.flatnonzero(row >= np.float32(best - depth))
+        near = (row >= np.float32(best - depth)).nonzero()[0]
         if near.size >= n_tokens:
             break
     else:
@@ -270,7 +268,7 @@ def best_tokens(row: LogitRow, best: float, n_tokens: int) -> NDArray[np.int64]:
         place = near.size - n_tokens
         last = np.partition(row[near], place)[place]
         near = near[row[near] >= last]
-    order = np.argsort(-row[near], kind="stable")
+    order = (-row[near]).argsort(kind="stable")
     return near[order[:n_tokens]]
 
 
@@ -280,13 +278,13 @@ def _nucleus(row: LogitRow, best: float, top_k: int, top_p: float) -> NDArray[np
         token_ids = best_tokens(row, best, top_k)
         if top_p >= 1.0:
             return token_ids
-        cumulative = np.cumsum(np.exp(row[token_ids].astype(np.float64) - best))
+        cumulative = np.exp(row[token_ids].astype(np.float64) - best).cumsum()
         return token_ids[: _n_reaching(cumulative, top_p * cumulative[-1])]
     mass = float(np.exp(row.astype(np.float64) - best).sum())
     n_tokens = _NUCLEUS_START
     while True:
         token_ids = best_tokens(row, best, n_tokens)
-        cumulative = np.cumsum(np.exp(row[token_ids].astype(np.float64) - best))
+        cumulative = np.exp(row[token_ids].astype(np.float64) - best).cumsum()
         if cumulative[-1] >= top_p * mass or token_ids.size == row.size:
             return token_ids[: _n_reaching(cumulative, top_p * mass)]
         n_tokens *= _NUCLEUS_GROWTH
@@ -294,4 +292,4 @@ def _nucleus(row: LogitRow, best: float, top_k: int, top_p: float) -> NDArray[np
 
 def _n_reaching(cumulative: NDArray[np.float64], wanted: float) -> int:
     """Return how many tokens it takes for the cumulative weight to reach ``wanted``."""
-    return min(int(np.searchsorted(cumulative, wanted, side="left")) + 1, cumulative.size)
+    return min(int(cumulative.searchsorted(wanted)) + 1, cumulative.size)

@@ -189,7 +189,7 @@ class LookupText:
         end = self._n_tokens - 1
         places, n_searched = self._places.get(token, (_NO_PLACES, 0))
         if n_searched < end:
-            found = np.flatnonzero(self._tokens[n_searched:end] == token)
+            found = (self._tokens[n_searched:end] == token).nonzero()[0]
             if found.size:
                 found += n_searched
                 if n_searched < self._start:
