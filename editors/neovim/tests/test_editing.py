@@ -30,6 +30,20 @@ def test_fast_typing_gives_what_was_typed(editor: Editor) -> None:
     editor.until(lambda: editor.ghost == "")
 
 
+def test_a_large_paste_is_what_was_pasted(editor: Editor) -> None:
+    pasted = "".join(f"value_{n} = compute({n})\n" for n in range(3000))
+    editor.keys("o")
+    editor.until(lambda: editor.nvim.api.get_mode()["mode"] == "i")
+    editor.nvim.api.paste(pasted, True, -1)
+    editor.keys("<Esc>")
+    editor.until(lambda: editor.nvim.api.get_mode()["mode"] == "n")
+    assert editor.lines == [*SOURCE.splitlines(), *pasted.split("\n")]
+    editor.until(lambda: editor.ghost == "")
+    editor.keys("o")
+    editor.type(START)
+    assert editor.until_ghost()
+
+
 def test_a_macro_types_what_was_recorded(editor: Editor) -> None:
     editor.keys("o<Esc>qqA    greeting = 1<Esc>q")
     editor.keys("o<Esc>5@q")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -31,12 +33,31 @@ def test_luacheck_finds_nothing() -> None:
     assert "0 warnings / 0 errors" in found.stdout + found.stderr, found.stdout + found.stderr
 
 
-def test_every_tag_of_the_help_is_found(bare: Editor) -> None:
-    bare.nvim.command(f"helptags {PLUGIN / 'doc'}")
-    for tag in ("speclsp", "speclsp-options", "speclsp-keys", "speclsp-commands", "speclsp-menus"):
+def test_every_tag_of_the_help_is_found(bare: Editor, tmp_path: Path) -> None:
+    page = (PLUGIN / "doc" / "speclsp.txt").read_text()
+    tags = re.findall(r"\*(\S+)\*", page)
+    assert {"speclsp", "speclsp-options", "speclsp-keys", "speclsp-commands"} <= set(tags)
+    assert set(re.findall(r"\|(speclsp\S*)\|", page)) <= set(tags)
+    # Several tests may run at once, so that the tags lie beside the plugin's folder.
+    shutil.copytree(PLUGIN / "doc", tmp_path / "doc")
+    bare.nvim.command(f"helptags {tmp_path / 'doc'}")
+    bare.nvim.command(f"set runtimepath^={tmp_path}")
+    for tag in tags:
         bare.nvim.command(f"help {tag}")
-        assert "speclsp" in bare.nvim.api.buf_get_name(0)
-    (PLUGIN / "doc" / "tags").unlink()
+        assert bare.nvim.api.buf_get_name(0).endswith("speclsp.txt"), tag
+
+
+def test_the_help_names_every_option_and_key(bare: Editor) -> None:
+    page = (PLUGIN / "doc" / "speclsp.txt").read_text()
+    defaults = bare.lua("return require('speclsp.config').defaults")
+    for name in ["cmd", *defaults, *defaults["keys"]]:
+        assert re.search(rf"\b{name}\b", page), name
+
+
+def test_nothing_is_loaded_before_it_is_needed(bare: Editor) -> None:
+    assert bare.nvim.call("exists", ":Speclsp") == 2
+    modules = bare.lua("return vim.tbl_keys(package.loaded)")
+    assert [name for name in modules if name.startswith("speclsp")] == []
 
 
 def text(editor: Editor, function: str, *arguments: object) -> object:
