@@ -266,6 +266,8 @@ class SessionStats:
     n_ctx: int = 0
     n_idle_evaluated: int = 0
     """Prompt tokens evaluated in idle time, so that later requests find them; in no other sum."""
+    is_idle: bool = True
+    """Whether nothing is left to do, idle work included."""
     verify_ms: tuple[tuple[int, float], ...] = ()
     """(k, T(k) in milliseconds): target passes over k tokens, as measured."""
 

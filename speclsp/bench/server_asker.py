@@ -101,13 +101,13 @@ class ServerAsker:
             self._server.accept_partly(self._item, self._n_before + n_chars)
 
     def rest(self) -> None:
-        """Wait until the server adds no more to what it did ahead."""
+        """Wait until the server has nothing left to do, as it says twice in a row."""
         if self._rests:
-            last = [SessionStats(), self.statistics()]
+            latest = [False, False]
 
             def goes_on() -> bool:
-                last[:] = [last[1], self.statistics()]
-                return _ahead(last[0]) != _ahead(last[1])
+                latest[:] = [latest[1], self.statistics().is_idle]
+                return not all(latest)
 
             self._wait_while(goes_on, _LONGEST_REST_S)
 
@@ -183,15 +183,6 @@ def _cost(before: SessionStats, after: SessionStats) -> tuple[AnswerSource, Requ
         return "filter", RequestStats()
     counts = {name: getattr(after.totals, name) - getattr(before.totals, name) for name in _COUNTED}
     return "model", RequestStats(**counts)
-
-
-def _ahead(stats: SessionStats) -> tuple[int, ...]:
-    return (
-        stats.n_idle_evaluated,
-        stats.n_prefetches,
-        stats.prefetch.n_predicted,
-        stats.prefetch.n_prompt_evaluated,
-    )
 
 
 def _uri(case: EditCase) -> str:

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 
 from speclsp import settings as settings_table
 from speclsp.cancellation import CancellationToken
@@ -350,12 +351,13 @@ class LocalCompleter:
 
     def statistics(self) -> SessionStats:
         """Return the session's sums."""
-        return self._record.statistics(
+        stats = self._record.statistics(
             state=self.state(),
             index=self._project.stats(),
             n_idle_evaluated=self._engine.n_idle_evaluated,
             verify_ms=self._engine.verify_ms,
         )
+        return replace(stats, is_idle=self.wait_idle(0.0))
 
     # --- told by the engine thread ----------------------------------------------------------------
 
