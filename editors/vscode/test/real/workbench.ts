@@ -24,8 +24,6 @@ const USER_SETTINGS = {
   "speclsp.deadlineMs": 30_000,
   "speclsp.logLevel": "debug",
   "editor.inlineSuggest.enabled": true,
-  // A list that opened by itself would take the Tab of the suggestion; one test opens it.
-  "editor.quickSuggestions": false,
   "files.autoSave": "off",
   "workbench.startupEditor": "none",
   "workbench.tips.enabled": false,
