@@ -84,6 +84,8 @@ class DraftMerger:
         self._rest = DraftRest()
         self._allowance = DraftAllowance()
         self._n_proposals = 0
+        self._costly_s = 0.0
+        """What drafters took for the pass at hand that are weighed one by one, by their gain."""
         self._owners: dict[str, str] = {}
         self._drawn: tuple[MeasuredDrafter, Draft] | None = None
         self._start_anew(DraftContext(prompt=()))
@@ -144,7 +146,7 @@ class DraftMerger:
         ended = self.clock()
         self._times.started(ended, plan.ratio)
         if self._trie is not None:
-            self._times.drafted(ended - begun)
+            self._times.drafted(ended - begun - self._costly_s)
         self._pass_cost = (plan.ratio, self._times.in_passes(ended - started))
         return plan.tree
 
@@ -220,9 +222,12 @@ class DraftMerger:
             else:
                 others.append((member, gain))
         plan = self._plan(groups, n_max)
+        self._costly_s = 0.0
         for member, gain in others:
             if gain.pays(plan.rate, self._curve, self._times.single_s):
+                started = self.clock()
                 groups += self._plain_group(member, gain, generated, n_max)
+                self._costly_s += self.clock() - started
                 plan = self._plan(groups, n_max)
         if self._drawn is not None:
             member, draft = self._drawn

@@ -28,6 +28,8 @@ _PROBE_EVERY: Final = 16
 _FIRST_REST: Final = 32
 _LONGEST_UNLUCKY_REST: Final = 512
 _LONGEST_REST: Final = 4096
+_LONGEST_PAUSE: Final = 4.0
+"""A time so many times the usual one is a pause of the machine, and counts no more than that."""
 
 
 class PassTimes:
@@ -39,6 +41,7 @@ class PassTimes:
         self._draft_s = 0.0
         self._n_drafted = 0
         self._begin_s = 0.0
+        self._n_begun = 0
         self._ratio = 1.0
         self._started: float | None = None
         self._timed_any = False
@@ -68,20 +71,17 @@ class PassTimes:
             self._timed_any = True
             self.single_s = single_s
         else:
-            # A pause of the machine must not pass for a slow model.
-            single_s = min(single_s, 4.0 * self.single_s)
-            self.single_s += (single_s - self.single_s) / _MEMORY
+            self.single_s = _averaged(self.single_s, single_s, int(_MEMORY))
 
     def drafted(self, seconds: float) -> None:
         """Note what it took to find candidates and to choose from them."""
         self._n_drafted += 1
-        # The first time is the slowest: code and data are touched that never were.
-        weight = 1.0 if self._n_drafted <= 2 else 1.0 / min(self._n_drafted, _MEMORY)
-        self._draft_s += weight * (seconds - self._draft_s)
+        self._draft_s = _averaged(self._draft_s, seconds, self._n_drafted)
 
     def began(self, seconds: float) -> None:
         """Note what it took the drafters to begin a request."""
-        self._begin_s += (seconds - self._begin_s) / (_MEMORY if self._begin_s else 1.0)
+        self._n_begun += 1
+        self._begin_s = _averaged(self._begin_s, seconds, self._n_begun)
 
     @property
     def overhead(self) -> float:
@@ -96,6 +96,16 @@ class PassTimes:
     def in_passes(self, seconds: float) -> float:
         """Return a time in units of T(1), 0 as long as that is not known."""
         return seconds / self.single_s if self.single_s > 0.0 else 0.0
+
+
+def _averaged(mean_s: float, seconds: float, n_times: int) -> float:
+    """Return the mean of the last times, ``seconds`` being the ``n_times``-th.
+
+    The first is the slowest, when code and data are touched that never were, and is forgotten.
+    """
+    if n_times <= 2 or mean_s <= 0.0:
+        return seconds
+    return mean_s + (min(seconds, _LONGEST_PAUSE * mean_s) - mean_s) / min(n_times, _MEMORY)
 
 
 class DraftRest:

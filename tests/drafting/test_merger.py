@@ -337,6 +337,18 @@ class TestCosts:
         assert (model.n_calls > 3) or not runs
         assert merger.stats()["draft"].ms_draft == pytest.approx(500.0 * model.n_calls)
 
+    def test_what_a_costly_drafter_takes_does_not_hold_back_short_completions(self) -> None:
+        clock = Clock()
+        model = Repeating([1, 1, 1], "draft", clock, seconds=0.4)
+        merger = merged(model, mode="auto")
+        merger.clock = clock
+        for _ in range(40):
+            merger.begin(DraftContext(prompt=(), verify_curve=FREE))
+            emitted: list[int] = []
+            for _ in range(10):
+                self.pass_by(merger, clock, emitted, right=1)
+        assert model.n_calls > 300
+
     def test_a_costly_drafter_is_not_asked_where_others_know_more(self) -> None:
         clock = Clock()
         model = Repeating([1], "draft", clock, seconds=0.9)

@@ -31,6 +31,19 @@ def test_a_pause_does_not_pass_for_a_slow_model() -> None:
     assert times.single_s < 1.2
 
 
+def test_a_pause_does_not_pass_for_slow_drafters() -> None:
+    times = PassTimes()
+    times.started(0.0, 1.0)
+    times.ended(1.0)
+    for _ in range(20):
+        times.drafted(0.01)
+        times.began(0.02)
+    times.drafted(60.0)
+    times.began(60.0)
+    assert times.overhead < 0.02
+    assert times.beginning < 0.04
+
+
 def test_the_pass_of_another_request_does_not_count() -> None:
     times = PassTimes()
     times.started(0.0, 1.0)
