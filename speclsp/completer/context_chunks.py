@@ -134,10 +134,14 @@ class ContextChunks:
         self._thread.join(_JOIN_S)
 
     def wait_settled(self, timeout_s: float) -> bool:
-        """Wait until all choices are made, as after a pause; whether that came about."""
+        """Wait until all choices are made, as after a pause; whether that came about.
+
+        Who does not wait only asks, and hastens nothing.
+        """
         with self._wake:
-            self._last_news_s = -math.inf
-            self._wake.notify_all()
+            if timeout_s > 0.0:
+                self._last_news_s = -math.inf
+                self._wake.notify_all()
             return self._wake.wait_for(
                 lambda: self._closing or not (self._waiting or self._is_choosing), timeout_s
             )
