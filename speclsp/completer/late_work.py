@@ -22,10 +22,12 @@ def _nothing() -> None:
 class LateWork:
     """Runs jobs one after the other; of those with the same key only the newest.
 
-    Any thread may call it.  The thread starts with the first job.  A job sees to its own failures.
+    Any thread may call it.  The thread starts with the first job, and a job's failure does not end
+    it: ``failed`` is told.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, failed: Callable[[Exception], None]) -> None:
+        self._failed = failed
         self._changed = threading.Condition()
         self._waiting: OrderedDict[Hashable, _Job] = OrderedDict()
         self._thread: threading.Thread | None = None
@@ -42,10 +44,9 @@ class LateWork:
             if not is_late:
                 self._waiting[key] = _Job(run, dropped)
                 if self._thread is None:
-                    self._thread = threading.Thread(
-                        target=self._run, name="speclsp-late", daemon=True
-                    )
-                    self._thread.start()
+                    thread = threading.Thread(target=self._run, name="speclsp-late", daemon=True)
+                    thread.start()
+                    self._thread = thread
                 self._changed.notify_all()
         if older is not None:
             older.dropped()
@@ -93,4 +94,7 @@ class LateWork:
                     return
                 _, job = self._waiting.popitem(last=False)
                 self._is_running = True
-            job.run()
+            try:
+                job.run()
+            except Exception as error:  # noqa: BLE001 - the next jobs are to be run all the same
+                self._failed(error)

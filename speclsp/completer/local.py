@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -87,7 +88,9 @@ class LocalCompleter:
         )
         self._project = Project(settings, self._events, busy=lambda: self._engine.busy)
         self._private = PrivateText(settings, self._project.is_ignored)
-        self._looked_through = LookedThrough(self._private, self._take)
+        self._looked_through = LookedThrough(self._private, self._take, self._not_looked_through)
+        self._opening = threading.Lock()
+        """Held while buffers come or go, so that the project knows the open ones."""
         self._context = ContextChunks(
             settings,
             self._events,
@@ -181,22 +184,30 @@ class LocalCompleter:
     def close_document(self, uri: str) -> None:
         """Forget a buffer."""
         self._looked_through.forget(uri)
-        document = self._buffers.remove(uri)
+        with self._opening:
+            document = self._buffers.remove(uri)
+            self._project.set_open(self._buffers.documents())
         self._context.forget(uri)
         self._without_model.forget(uri)
         self._confidence.forget(uri)
-        self._project.set_open(self._buffers.documents())
         if document is not None:
             self._project.saved(document.file)
 
     def _take(self, document: Document) -> None:
         """Take a version of a buffer, its secrets masked."""
-        is_new = self._buffers.get(document.uri) is None
-        self._buffers.put(document)
+        with self._opening:
+            is_new = self._buffers.get(document.uri) is None
+            self._buffers.put(document)
+            if is_new:
+                self._project.set_open(self._buffers.documents())
         self._context.take(document)
         self._engine.run_idle(document.uri, lambda: self._warm(document.uri))
-        if is_new:
-            self._project.set_open(self._buffers.documents())
+
+    def _not_looked_through(self, error: Exception) -> None:
+        self._events.problem(
+            f"A file could not be looked through for secrets and is left out: {error!r}",
+            "Type into it again, or open it anew.",
+        )
 
     def _warm(self, uri: str) -> None:
         """Tokenise a piece of a buffer on the engine thread before the first request needs it."""
@@ -239,8 +250,9 @@ class LocalCompleter:
         self, request: CompletionRequest, cancel: CancellationToken
     ) -> Future[CompletionResult]:
         """Answer from what is known, or queue a completion."""
+        asked = self._clock()
         return self._looked_through.ask(
-            request, cancel, lambda private: self._complete(request, private, cancel)
+            request, cancel, lambda private: self._complete(request, private, cancel, asked)
         )
 
     def _complete(
@@ -248,6 +260,7 @@ class LocalCompleter:
         request: CompletionRequest,
         private: CompletionRequest | Refusal,
         cancel: CancellationToken,
+        asked: float,
     ) -> Future[CompletionResult]:
         if private == "unknown":
             return _answered(self._empty(request, "cancelled"))
@@ -258,7 +271,6 @@ class LocalCompleter:
         if known is not None:
             return _answered(known)
         self._context.asked(request)
-        now = self._clock()
         deadline_ms = request.deadline_ms
         if deadline_ms is None:
             deadline_ms = self._without_model.settings_for(request).deadline_ms
@@ -266,8 +278,8 @@ class LocalCompleter:
             request=request,
             completion_id=uuid.uuid4().hex,
             cancel=cancel,
-            submitted=now,
-            deadline=now + deadline_ms / 1000,
+            submitted=asked,
+            deadline=asked + deadline_ms / 1000,
             finish=lambda result, rest: self._finish(request, result, rest),
             may_go_on=self._without_model.may_go_on(request),
         )

@@ -29,16 +29,22 @@ class LookedThrough:
     after a newer.
     """
 
-    def __init__(self, private: PrivateText, deliver: Callable[[Document], None]) -> None:
+    def __init__(
+        self,
+        private: PrivateText,
+        deliver: Callable[[Document], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """``failed`` is told of a buffer that could not be looked through; it is not delivered."""
         self._private = private
         self._deliver = deliver
-        self._late = LateWork()
+        self._late = LateWork(failed)
         self._taking = threading.Lock()
         self._waiting: dict[str, Document] = {}
         """The newest versions that are being looked through, by document."""
         self._asking = threading.Lock()
-        self._newest: dict[str, CompletionRequest] = {}
-        """The latest of the requests that supersede others, by document."""
+        self._newest: dict[str, object] = {}
+        """Stands for the latest of the requests that supersede others, by document."""
 
     def take(self, document: Document) -> None:
         """Deliver a version of a buffer, now or late."""
@@ -77,9 +83,10 @@ class LookedThrough:
         Where a newer request came meanwhile, or ``cancel``, it is asked for "unknown".
         """
         key = ("request", request.uri if request.supersede else uuid.uuid4().hex)
+        ticket = object()
         with self._asking:
             if request.supersede:
-                self._newest[request.uri] = request
+                self._newest[request.uri] = ticket
             private = self._private.request(request)
             if private != "unknown":
                 return ask(private)
@@ -88,9 +95,10 @@ class LookedThrough:
 
         def run() -> None:
             try:
-                if not cancel.cancelled:
+                # The buffer may have been looked through meanwhile, and it with it.
+                if not cancel.cancelled and self._private.request(request) == "unknown":
                     self._private.look_through(request)
-                _hand_on(self._ask_late(request, cancel, ask), future)
+                _hand_on(self._ask_late(request, ticket, cancel, ask), future)
             except Exception as error:  # noqa: BLE001 - who waits is told of any defect
                 future.set_exception(error)
 
@@ -98,10 +106,10 @@ class LookedThrough:
         return future
 
     def _ask_late(
-        self, request: CompletionRequest, cancel: CancellationToken, ask: Ask
+        self, request: CompletionRequest, ticket: object, cancel: CancellationToken, ask: Ask
     ) -> Future[CompletionResult]:
         with self._asking:
-            is_newest = self._newest.get(request.uri) is request or not request.supersede
+            is_newest = self._newest.get(request.uri) is ticket or not request.supersede
             if cancel.cancelled or not is_newest:
                 return ask("unknown")
             return ask(self._private.request(request))

@@ -92,7 +92,8 @@ class PrivateText:
             text = self._text(kind, asked.uri, asked.path).copy()
         text.update(whole)
         with self._lock:
-            self._texts[kind, asked.uri] = text
+            self._texts.pop((kind, asked.uri), None)
+            self._texts[kind, asked.uri] = text  # the last one to be dropped
 
     def reason(self, request: CompletionRequest) -> str:
         """Say why nothing may be asked."""

@@ -53,8 +53,9 @@ class Passed:
         self.private = Gate()
         self.versions: list[int] = []
         self.texts: list[str] = []
+        self.failures: list[Exception] = []
         self.asked: list[CompletionRequest | Refusal] = []
-        self.through = LookedThrough(self.private, self._deliver)
+        self.through = LookedThrough(self.private, self._deliver, self.failures.append)
 
     def _deliver(self, document: Document) -> None:
         self.versions.append(document.version)
@@ -171,3 +172,30 @@ def test_a_defect_reaches_who_waits(passed: Passed, monkeypatch: pytest.MonkeyPa
     with pytest.raises(RuntimeError, match="broken"):
         passed.ask(request(LARGE)).result(10)
     assert passed.ask(request("x")).result(10).text == "text"
+
+
+class Failing(PrivateText):
+    """Fails at one document."""
+
+    def look_through(self, asked: Document | CompletionRequest) -> None:
+        if asked.uri == URI:
+            raise MemoryError
+        super().look_through(asked)
+
+
+def test_a_buffer_that_cannot_be_looked_through_holds_up_no_other() -> None:
+    uris: list[str] = []
+    failures: list[Exception] = []
+    through = LookedThrough(
+        Failing(Settings(), lambda _: False),
+        lambda document: uris.append(document.uri),
+        failures.append,
+    )
+    try:
+        through.take(document(LARGE))
+        through.take(dataclasses.replace(document(LARGE), uri="file:///other.py"))
+        assert through.wait_done(10)
+        assert uris == ["file:///other.py"]
+        assert [type(failure) for failure in failures] == [MemoryError]
+    finally:
+        through.close()
