@@ -123,8 +123,11 @@ class Prompts:
         Raises :class:`~speclsp.errors.DecodeError` from the target.
         """
         begun = self._cut_short()
-        if begun is not None and not self._evaluate(begun.tokens, interrupted):
-            return False
+        if begun is not None:
+            # Something else may have taken its room meanwhile, and its state was saved then.
+            self._states.prepare(begun.tokens)
+            if not self._evaluate(begun.tokens, interrupted):
+                return False
         self._given = None
         prompt = self._plan()
         if prompt is None or self._asked is None:
@@ -152,12 +155,12 @@ class Prompts:
     def _evaluate(self, tokens: Sequence[int], interrupted: Callable[[], bool]) -> bool:
         """Fill the target's cache with a prompt; whether it holds all of it."""
         target = self._target
-        n_chunk = min(target.n_ubatch, target.n_batch, _N_IDLE_CHUNK)
         n_cached = common_prefix_length(target.cached, tokens)
         target.truncate(n_cached)
         while n_cached < len(tokens):
             if interrupted():
                 return False
+            n_chunk = min(target.n_ubatch, target.n_batch, _N_IDLE_CHUNK)
             piece = tokens[n_cached : n_cached + n_chunk]
             try:
                 target.decode(piece, 0)

@@ -79,9 +79,9 @@ class OpenContext:
             self._n_chunk = min(2 * self._n_chunk, self._n_chunk_max)
 
     def _stopped(self, n_tokens: int) -> None:
-        """Let chunks be smaller than what was stopped."""
-        if n_tokens > _N_LEAST_CHUNK:
-            self._n_chunk = min(self._n_chunk, max(_N_LEAST_CHUNK, n_tokens // 2))
+        """Let chunks be smaller where one was stopped; smaller batches tell nothing of them."""
+        if n_tokens >= self._n_chunk:
+            self._n_chunk = max(min(_N_LEAST_CHUNK, self._n_chunk), self._n_chunk // 2)
 
     @property
     def n_vocab(self) -> int:
