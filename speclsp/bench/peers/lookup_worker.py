@@ -107,6 +107,9 @@ class LookupModel:
             n_threads_batch=options.n_threads,
             n_gpu_layers=options.n_gpu_layers,
             draft_model=LlamaPromptLookupDecoding(num_pred_tokens=n_draft),
+            # A draft model needs the logits of all tokens.  The package sees to that by itself, but
+            # makes room for those of one batch only, and a prompt that goes beyond it fails.
+            logits_all=True,
             verbose=False,
         )
         vocabulary = llama_cpp.llama_model_get_vocab(self._llama.model)

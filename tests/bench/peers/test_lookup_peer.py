@@ -71,6 +71,13 @@ def test_a_prompt_is_continued_and_counted_from_outside(
     assert host_ms > 0
 
 
+def test_a_prompt_may_be_longer_than_a_batch(options: PeerOptions) -> None:
+    with lookup_peer().open(replace(options, n_context=2048)) as session:
+        assert isinstance(session, TokenPeerSession)
+        answer = session.complete(list(range(500, 1640)), 2)
+    assert (answer.stats.n_prompt_evaluated, answer.stats.n_predicted) == (1140, 2)
+
+
 def test_asked_as_an_editor_nothing_is_remembered(options: PeerOptions) -> None:
     with lookup_peer().open(options) as session:
         answers = [session.asker.ask(CASE, n) for n in (0, 1, 0)]
