@@ -49,7 +49,8 @@ class LlamaServer:
             return infill_answer(self._connection.post(path, request))
         except EngineUnavailableError as error:
             self._process.check()
-            raise self._process.failure(f"did not answer: {error.message}") from error
+            why = error.message.rstrip(".")
+            raise self._process.failure(f"did not answer ({why})") from error
 
     def resident_mib(self) -> float:
         """Return the server's resident memory in MiB."""

@@ -49,7 +49,7 @@ class LookupPeer:
             }
         ).decode()
         command = [sys.executable, "-m", _WORKER, argument]
-        with talking(command, options.folder / f"{NAME}.log") as process:
+        with talking(command, NAME, options.folder / f"{NAME}.log") as process:
             is_on_gpu = bool(_line(process).get("is_on_gpu"))
             yield LookupSession(process, options, is_on_gpu=is_on_gpu)
 
@@ -101,7 +101,7 @@ def lookup_peer() -> Peer:
 def _line(process: ServingProcess) -> dict[str, Any]:
     line = process.stdout.readline()
     if not line:
-        raise process.failure("ended")
+        raise process.failure("has ended")
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
     except msgspec.DecodeError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import time
@@ -48,9 +49,10 @@ class ServingProcess:
     def failure(self, what: str) -> EngineUnavailableError:
         """Return an error that says what became of the program, and what it said last."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        last = "\n".join(lines[-_N_LAST_LINES:]) or "nothing"
+        last = lines[-_N_LAST_LINES:] or ["nothing"]
+        # The log goes with its folder; the first line has to do for those who show one.
         return EngineUnavailableError(
-            f"{self._name} {what}. It said last:\n{last}", remedy=f"The whole log is {self.log}."
+            "\n".join([f"{self._name} {what}: {last[-1].strip()}", "It said last:", *last])
         )
 
     def resident_mib(self) -> float:
@@ -67,7 +69,9 @@ class ServingProcess:
             self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                stream.close()
+                # What was not written yet finds nobody who reads.
+                with contextlib.suppress(OSError):
+                    stream.close()
 
 
 @contextmanager
@@ -77,15 +81,19 @@ def serving(command: Sequence[str], log: Path) -> Iterator[ServingProcess]:
     Where ``setpriv`` is there, the system ends it even if this process is killed.
     Raises :class:`~speclsp.errors.EngineUnavailableError` where it cannot be started.
     """
-    with log.open("wb") as words, _running(command, log, words, subprocess.DEVNULL, words) as found:
+    name, nothing = Path(command[0]).name, subprocess.DEVNULL
+    with log.open("wb") as words, _running(command, name, log, words, nothing, words) as found:
         yield found
 
 
 @contextmanager
-def talking(command: Sequence[str], log: Path) -> Iterator[ServingProcess]:
-    """Start a program that is asked over its standard streams, and end it like ``serving``."""
+def talking(command: Sequence[str], name: str, log: Path) -> Iterator[ServingProcess]:
+    """Start a program that is asked over its standard streams, and end it like ``serving``.
+
+    ``name`` is what errors call it, since the program may be an interpreter.
+    """
     pipe = subprocess.PIPE
-    with log.open("wb") as words, _running(command, log, words, pipe, pipe) as found:
+    with log.open("wb") as words, _running(command, name, log, words, pipe, pipe) as found:
         yield found
 
 
@@ -104,10 +112,14 @@ def wait_until(is_ready: Callable[[], bool], process: ServingProcess, *, longest
 
 @contextmanager
 def _running(
-    command: Sequence[str], log: Path, words: IO[bytes], stdin: int, stdout: int | IO[bytes]
+    command: Sequence[str],
+    name: str,
+    log: Path,
+    words: IO[bytes],
+    stdin: int,
+    stdout: int | IO[bytes],
 ) -> Iterator[ServingProcess]:
     guard = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
-    name = Path(command[0]).name
     try:
         process = subprocess.Popen(  # noqa: S603 - the user's own program, by a list
             [*guard, *command], stdin=stdin, stdout=stdout, stderr=words

@@ -77,7 +77,7 @@ def test_a_refusal_says_what_the_server_says(tmp_path: Path) -> None:
 
 def test_a_server_that_does_not_start_is_told_with_its_last_words(tmp_path: Path) -> None:
     with (
-        pytest.raises(EngineUnavailableError, match=r"status 1\. (.|\n)*failed to load model"),
+        pytest.raises(EngineUnavailableError, match=r"status 1: (.|\n)*failed to load model"),
         llama_server(command(tmp_path, "dies"), tmp_path / "log"),
     ):
         pass
