@@ -12,7 +12,7 @@
 # PYTHON=python3.12             whose pip fetches; .venv's by default, else python3
 #
 # It takes about fifteen minutes on two cores.  What is built already is not built again, unless the
-# version or CMAKE_ARGS changed; a build that was interrupted goes on where it was.
+# version or CMAKE_ARGS changed, which begins anew; a build that was interrupted goes on where it was.
 #
 # Exit status: 0 the path was printed; 2 a tool is missing; 69 the source cannot be fetched;
 # 1 anything else.
@@ -83,6 +83,12 @@ if [ "$(cat "$folder/unpacked" 2>/dev/null)" != "$source_of" ]; then
 fi
 llama_cpp=$folder/source/vendor/llama.cpp
 [ -f "$llama_cpp/CMakeLists.txt" ] || { say "$tarball has no vendor/llama.cpp."; exit 1; }
+
+# CMake's cache keeps flags that are given no more.
+if [ "$(cat "$folder/configured" 2>/dev/null)" != "$wanted" ]; then
+    rm -rf "$folder/build" "$folder/built"
+    echo "$wanted" >"$folder/configured"
+fi
 
 generator=()
 # A build folder keeps the generator that it was made with.

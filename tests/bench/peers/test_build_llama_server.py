@@ -90,6 +90,18 @@ def test_what_is_built_is_not_built_again_until_something_changes(machine: Machi
     assert machine.n_calls() == 4
 
 
+def test_other_arguments_begin_anew_and_what_was_interrupted_goes_on(machine: Machine) -> None:
+    build = machine.folder / "peers" / "build"
+    cache = build / "CMakeCache.txt"
+    assert machine.build(str(machine.tarball), CMAKE_ARGS="-DGGML_BLAS=on").returncode == 0
+    cache.write_text("GGML_BLAS=on")
+    (build / "bin" / "llama-server").unlink()
+    assert machine.build(str(machine.tarball), CMAKE_ARGS="-DGGML_BLAS=on").returncode == 0
+    assert cache.exists()
+    assert machine.build(str(machine.tarball)).returncode == 0
+    assert not cache.exists()
+
+
 def test_a_build_that_fails_says_why_and_is_tried_again(machine: Machine) -> None:
     outcome = machine.build(str(machine.tarball), CMAKE_FAILS="1")
     assert (outcome.returncode, outcome.stdout) == (1, "")
