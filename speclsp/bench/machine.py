@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import shutil
@@ -18,6 +19,7 @@ from speclsp.engine.llama.library import devices
 CPU_DEVICE: Final = "CPU"
 _GIBIBYTE: Final = 2**30
 _LONGEST_S: Final = 10.0
+_DEVICES: Final = "Available devices:"
 
 
 def machine_lines(
@@ -39,7 +41,29 @@ def machine_lines(
     ]
     if llama_server is not None:
         found.append(("llama-server", _server_version(llama_server)))
+        if offloads(layers):
+            names = server_devices(llama_server)
+            said = "untold" if names is None else ", ".join(names) or "none"
+            found.append(("llama-server's devices", said))
     return found
+
+
+def has_gpu() -> bool:
+    """Whether our own llama.cpp can offload layers here."""
+    return any(device.kind in ("gpu", "igpu") for device in devices())
+
+
+@functools.cache
+def server_devices(binary: Path) -> tuple[str, ...] | None:
+    """Return the devices beside the CPU that a llama-server can use; None where it does not tell.
+
+    The program is asked once.
+    """
+    lines = _output_lines([str(binary), "--list-devices"])
+    if _DEVICES not in lines:
+        return None
+    found = (line.partition("(")[0].strip() for line in lines[lines.index(_DEVICES) + 1 :])
+    return tuple(name for name in found if name)
 
 
 def offloads(layers: Mapping[str, int]) -> bool:

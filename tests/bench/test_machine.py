@@ -49,6 +49,28 @@ def test_a_cpu_has_none() -> None:
     assert said["cores"].endswith("2 threads used")
 
 
+def says(folder: Path, *words: str) -> Path:
+    program = folder / "llama-server"
+    program.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in words))
+    program.chmod(0o755)
+    return program
+
+
+def test_a_servers_devices_are_told_where_layers_are_offloaded(tmp_path: Path) -> None:
+    gpu = "  CUDA0: NVIDIA Some GPU (8192 MiB, 7168 MiB free)"
+    server = says(tmp_path, "Available devices:", gpu)
+    found = dict(machine.machine_lines({"CUDA0": 1}, 2, server))
+    assert found["llama-server's devices"] == "CUDA0: NVIDIA Some GPU"
+    assert "llama-server's devices" not in dict(machine.machine_lines({"CPU": 1}, 2, server))
+
+
+def test_a_server_may_have_none_or_not_tell(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    assert machine.server_devices(says(tmp_path, "Available devices:", "  (none)")) == ()
+    assert machine.server_devices(says(tmp_path / "other", "unknown option")) is None
+    assert machine.has_gpu()
+
+
 def test_a_server_that_cannot_be_run_is_no_obstacle(tmp_path: Path) -> None:
     found = dict(machine.machine_lines({"CPU": 1}, 2, tmp_path / "none"))
     assert found["llama-server"] == "untold"

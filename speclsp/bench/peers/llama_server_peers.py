@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from speclsp.bench.asking import Answer, Asker
+from speclsp.bench.machine import has_gpu, server_devices
 from speclsp.bench.peers.continuing import continued
 from speclsp.bench.peers.contract import Peer, PeerOptions, PeerSession
 from speclsp.bench.peers.llama_server import LlamaServer, llama_server
@@ -43,6 +44,11 @@ class LlamaServerPeer:
             return "there is no llama-server: tools/peers/build_llama_server.sh builds it."
         if not binary.is_file() or not os.access(binary, os.X_OK):
             return f"{binary} is no program."
+        if options.n_gpu_layers and has_gpu() and server_devices(binary) == ():
+            return (
+                f"{binary} is built for the CPU only, and ours has layers on a GPU; CMAKE_ARGS for "
+                "tools/peers/build_llama_server.sh say what it is built for."
+            )
         return self.needs(options)
 
     @contextmanager

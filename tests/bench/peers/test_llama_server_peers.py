@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from fake_llama_server import as_program
 
 from speclsp.bench.cases import EditCase
+from speclsp.bench.peers import llama_server_peers as llama_server_peers_module
 from speclsp.bench.peers.contract import Peer, PeerOptions, TokenPeerSession
 from speclsp.bench.peers.llama_server_peers import llama_server_peers
 from speclsp.cli.ngram import ngram
@@ -119,6 +120,24 @@ def test_what_is_missing_is_told(
 ) -> None:
     given = {"llama_server": as_program(options.folder), **changes}
     assert reason in str(PEERS[kind].why_not(replace(options, **given)))
+
+
+@pytest.mark.parametrize(
+    ("n_gpu_layers", "found", "is_told"),
+    [(-1, (), True), (-1, ("CUDA0: a GPU",), False), (-1, None, False), (0, (), False)],
+)
+def test_a_server_for_the_cpu_alone_is_not_compared_with_a_gpu(
+    n_gpu_layers: int,
+    found: tuple[str, ...] | None,
+    is_told: bool,
+    options: PeerOptions,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(llama_server_peers_module, "has_gpu", lambda: True)
+    monkeypatch.setattr(llama_server_peers_module, "server_devices", lambda _binary: found)
+    server = as_program(options.folder)
+    why_not = PEERS[""].why_not(replace(options, llama_server=server, n_gpu_layers=n_gpu_layers))
+    assert ("is built for the CPU only" in (why_not or "")) == is_told
 
 
 def test_nothing_is_missing(options: PeerOptions) -> None:
