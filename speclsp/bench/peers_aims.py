@@ -20,6 +20,8 @@ from speclsp.bench.peers_figures import (
 from speclsp.bench.peers_own import OURS, OURS_PLAIN
 from speclsp.bench.peers_report import DecodedTask
 
+_NOT_TYPED_TO: Final = " (kinds of speculation not typed to)"
+_HYPOTHETICAL: Final = " (hypothetical: the human's text)"
 HOST_MS: Final = 0.3
 """Most milliseconds of a step outside llama_decode."""
 
@@ -48,10 +50,14 @@ ON_GPU: Final = Aims(
 def aim_lines(aims: Aims, typed: Sequence[Figures], decoded: Sequence[DecodedTask]) -> list[str]:
     """Return a line for each aim: what is reached, and against whom."""
     lines: list[str] = []
+    kinds_typed_to = any(
+        side.name.startswith(f"{LLAMA_SERVER} ") and not side.why_not for side in typed
+    )
     for name, most in (("ms_p50", aims.most_p50), ("ms_p95", aims.most_p95)):
         if most is not None:
             what = f"key to answer, {name.removeprefix('ms_')}"
-            lines += _to_best(what, TYPED_COLUMNS, name, typed, most=most)
+            found = _to_best(what, TYPED_COLUMNS, name, typed, most=most)
+            lines += found if kinds_typed_to else [line + _NOT_TYPED_TO for line in found]
     for one in decoded:
         if one.task == "cases":
             what = "tokens per second, cases"
@@ -62,9 +68,10 @@ def aim_lines(aims: Aims, typed: Sequence[Figures], decoded: Sequence[DecodedTas
         else:
             plain = (LLAMA_SERVER, aims.least_edits)
             lines += _pair("tokens per second, edits", one.sides, OURS, *plain)
-            lines += _pair(
+            said = _pair(
                 "tokens per second, edits as the human wrote them", one.sides, OURS_HUMAN, *plain
             )
+            lines += [line + _HYPOTHETICAL for line in said]
         lines += _host(one)
     return lines
 
@@ -85,7 +92,8 @@ def _to_best(
     if theirs is None or ours is None:
         return []
     spread = ratios(ours, theirs, name)
-    return _line(f"{what}: {OURS} / {theirs.name}", spread, most=most, least=least)
+    what = f"{what}: {OURS} / {theirs.name}"
+    return _line(what, spread, ours.n_rounds, most=most, least=least)
 
 
 def _pair(
@@ -94,7 +102,8 @@ def _pair(
     ours, theirs = _named(sides, left), _named(sides, right)
     if ours is None or theirs is None or least is None:
         return []
-    return _line(f"{what}: {left} / {right}", ratios(ours, theirs, "tokens_per_s"), least=least)
+    spread = ratios(ours, theirs, "tokens_per_s")
+    return _line(f"{what}: {left} / {right}", spread, ours.n_rounds, least=least)
 
 
 def _host(decoded: DecodedTask) -> list[str]:
@@ -107,13 +116,20 @@ def _host(decoded: DecodedTask) -> list[str]:
 
 
 def _line(
-    what: str, spread: Spread | None, *, most: float | None = None, least: float | None = None
+    what: str,
+    spread: Spread | None,
+    n_rounds: int,
+    *,
+    most: float | None = None,
+    least: float | None = None,
 ) -> list[str]:
     if spread is None:
         return []
     reached = spread.median <= most if most is not None else spread.median >= (least or 0.0)
     aim = f"≤ {most:g}" if most is not None else f"≥ {least:g}"
     rounds = f"{spread.least:.2f} … {spread.most:.2f}"
+    if spread.n < n_rounds:
+        rounds += f" of {spread.n} rounds"
     return [f"{what} = {spread.median:.2f} ({rounds}; aim {aim}: {_verdict(reached)})"]
 
 

@@ -15,6 +15,7 @@ from typing import Final
 from speclsp.bench.asking import Answer
 from speclsp.bench.drafter_times import draft_context
 from speclsp.bench.peers.contract import TokenPeerSession
+from speclsp.bench.peers.reasons import reason
 from speclsp.bench.peers_own import OURS, OURS_PLAIN
 from speclsp.bench.peers_places import N_PROMPT, DecodePlace, Task
 from speclsp.bench.peers_typing import rotated
@@ -110,7 +111,8 @@ class OwnDecoders:
 
     def _human(self, place: DecodePlace, context: DraftContext, n_predict: int) -> Answer:
         truth = self._words.vocabulary.tokenize(place.cursor.truth)[:n_predict].tolist()
-        return self._generate(context, len(truth), self._proposer_of_human, _GivenTokens(truth))
+        sampler = _GivenTokens(truth, _greedy())
+        return self._generate(context, len(truth), self._proposer_of_human, sampler)
 
     def _generate(
         self, context: DraftContext, n_predict: int, proposer: Proposer | None, sampler: Sampler
@@ -137,13 +139,18 @@ class OwnDecoders:
 
 @dataclass(slots=True)
 class _GivenTokens:
-    """A sampler that chooses what is given, one after the other, whatever the logits say."""
+    """A sampler that chooses what is given, one after the other, whatever the logits say.
+
+    It reads them all the same, since a sampler that need not would be faster than any real one.
+    """
 
     tokens: Sequence[int]
+    greedy: Sampler
     n_given: int = 0
 
-    def sample(self, row: LogitRow) -> int:  # noqa: ARG002 - see above
+    def sample(self, row: LogitRow) -> int:
         """Return the next token."""
+        self.greedy.sample(row)
         self.n_given += 1
         return self.tokens[self.n_given - 1]
 
@@ -183,7 +190,7 @@ def decode_all(
                     sides[idx].decode(place, context, _N_WARM_UP)
                     answers[sides[idx].name] = sides[idx].decode(place, context, n_predict)
                 except SpecLspError as error:
-                    runs[idx].why_not = str(error)
+                    runs[idx].why_not = reason(error)
             _note(runs, answers)
             n_done += 1
     return runs

@@ -37,13 +37,15 @@ class Spread:
     median: float
     least: float
     most: float
+    n: int
+    """Of how many rounds."""
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread | None:
-        """Take it from a round's values; None where there are none."""
+        """Take it from the rounds' values; None where there are none."""
         if not values:
             return None
-        return cls(statistics.median(values), min(values), max(values))
+        return cls(statistics.median(values), min(values), max(values), len(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,14 @@ class Figures:
     name: str
     by_round: Mapping[str, Sequence[float | None]]
     why_not: str = ""
+    is_hypothetical: bool = False
+    """Whether the text is not the model's own: it is best of nothing, since no other side can be
+    told what to say."""
+
+    @property
+    def n_rounds(self) -> int:
+        """How many rounds there were."""
+        return max(map(len, self.by_round.values()), default=0)
 
     def spread(self, column: str) -> Spread | None:
         """Return a column over the rounds; None where no round has it."""
@@ -75,12 +85,15 @@ def figures_of(
 def best_sides(
     column: Column[_Round], sides: Sequence[Figures], n_digits: int | None = None
 ) -> set[str]:
-    """Return the names of those whose median is best, as it is shown; nobody where none is."""
+    """Return the names of those whose median is best, as it is shown; nobody where none is.
+
+    Those that are hypothetical are left out.
+    """
     digits = column.n_digits if n_digits is None else n_digits
     shown = {
         side.name: round(median, digits)
         for side in sides
-        if (median := side.median(column.name)) is not None
+        if not side.is_hypothetical and (median := side.median(column.name)) is not None
     }
     if not shown or not column.better:
         return set()
@@ -98,9 +111,10 @@ def best_of(column: Column[_Round], sides: Sequence[Figures]) -> Figures | None:
 
 
 def ratios(ours: Figures, other: Figures, column: str) -> Spread | None:
-    """Return ours / theirs, round by round; None where a round of either lacks the figure.
+    """Return ours / theirs, round by round; None where no round of both has the figure.
 
-    Rounds whose figure is 0 on their side say nothing and are left out.
+    Rounds in which either lacks it are left out, and so are those whose figure is 0 on their side;
+    the spread's ``n`` is of how many rounds it is.
     """
     pairs = list(zip(ours.by_round.get(column, ()), other.by_round.get(column, ()), strict=False))
     found = [
@@ -133,6 +147,12 @@ TYPED_COLUMNS: Final[tuple[Column[TypedRound], ...]] = (
         name="evaluated",
         header="prompt tokens",
         value=lambda one: one.counts.evaluated["all"].mean if _n_asked(one) else None,
+        better="least",
+    ),
+    Column(
+        name="evaluated_per_char",
+        header="evaluated per char",
+        value=lambda one: one.counts.evaluated_per_char,
         better="least",
     ),
     Column(

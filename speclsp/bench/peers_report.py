@@ -28,6 +28,7 @@ from speclsp.bench.peers_typing import PeerRun
 
 BEST_MARK: Final = "*"
 LEGEND: Final = f"{BEST_MARK} best of the column; medians over the rounds"
+_HYPOTHETICAL: Final = "is not marked, since no other side can be told what to say"
 
 _RATIO_COLUMNS: Final = ("ms_p50", "ms_p95", "ms_p99", "evaluated", "tokens_per_s", "chars_saved")
 _DECODE_RATIO_COLUMNS: Final = ("tokens_per_s", "tokens_per_pass")
@@ -64,7 +65,13 @@ def decoded_figures(task: Task, runs: Sequence[DecodeRun]) -> DecodedTask:
     """Return each side's figures of decoding alone."""
     return DecodedTask(
         task=task,
-        sides=[figures_of(run.name, DECODE_COLUMNS, run.rounds, run.why_not) for run in runs],
+        sides=[
+            dataclasses.replace(
+                figures_of(run.name, DECODE_COLUMNS, run.rounds, run.why_not),
+                is_hypothetical=not run.says_own_text,
+            )
+            for run in runs
+        ],
         texts={
             run.name: TextCount(
                 n_same=sum(one.is_same for answers in run.rounds for one in answers),
@@ -95,7 +102,9 @@ def _table(
     last: Mapping[str, str],
     extra: str = "",
 ) -> Table:
-    table = Table(title=title, title_justify="left", caption=LEGEND, caption_justify="left")
+    apart = [f"{side.name} {_HYPOTHETICAL}" for side in sides if side.is_hypothetical]
+    caption = "; ".join([LEGEND, *apart])
+    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
     table.add_column("", no_wrap=True)
     for column in columns:
         table.add_column(column.header, justify="right")
@@ -138,7 +147,7 @@ def _ratio_table(
     table = Table(
         title=title,
         title_justify="left",
-        caption="median (least … most) of the rounds",
+        caption="median (least … most) of the rounds; n: of so many only",
         caption_justify="left",
     )
     table.add_column("", no_wrap=True)
@@ -149,14 +158,15 @@ def _ratio_table(
     for side in sides:
         if ours is not None and side is not ours and not side.why_not:
             found = [ratios(ours, side, column.name) for column in shown]
-            table.add_row(side.name, *(_ratio(spread) for spread in found))
+            table.add_row(side.name, *(_ratio(spread, ours.n_rounds) for spread in found))
     return table
 
 
-def _ratio(spread: Spread | None) -> str:
+def _ratio(spread: Spread | None, n_rounds: int) -> str:
     if spread is None:
         return "–"
-    return f"{spread.median:.2f} ({spread.least:.2f} … {spread.most:.2f})"
+    said = f"{spread.median:.2f} ({spread.least:.2f} … {spread.most:.2f})"
+    return said if spread.n == n_rounds else f"{said} n={spread.n}"
 
 
 def comparison_object(
@@ -191,6 +201,7 @@ def _sides_object(columns: Sequence[Column[Any]], sides: Sequence[Figures]) -> l
         {
             "name": side.name,
             "why_not": side.why_not,
+            "is_hypothetical": side.is_hypothetical,
             "by_round": {name: list(values) for name, values in side.by_round.items()},
             "median": {column.name: side.median(column.name) for column in columns},
             "best_in": [column.name for column in columns if side.name in best[column.name]],
@@ -218,7 +229,9 @@ def comparison_chart(
         names = [side.name for side in waits]
         charts.append(bar_chart("Milliseconds from key to answer", names, series, None))
     if decoded:
-        names = [side.name for side in decoded[0].sides if not side.why_not]
+        names = [
+            side.name for side in decoded[0].sides if not side.why_not and not side.is_hypothetical
+        ]
         series = [(_TASKS[one.task], [_speed(one, name) for name in names]) for one in decoded]
         charts.append(bar_chart("Tokens per second, decoding", names, series, None))
     return stacked_charts(charts, remarks)

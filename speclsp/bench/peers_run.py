@@ -12,6 +12,7 @@ from speclsp.bench.peers.contract import Peer, PeerOptions, TokenPeerSession
 from speclsp.bench.peers.llama_server_peers import NAME as LLAMA_SERVER
 from speclsp.bench.peers.llama_server_peers import llama_server_peers
 from speclsp.bench.peers.lookup_peer import lookup_peer
+from speclsp.bench.peers.reasons import reason, without_folders
 from speclsp.bench.peers_decoding import (
     DecodeRun,
     DecodeSide,
@@ -145,6 +146,6 @@ def _sides(
                     continue
                 why_not = "it cannot be given a prompt of tokens."
             except SpecLspError as error:
-                why_not = str(error)
-        missing.append(DecodeRun(peer.name, why_not=why_not))
+                why_not = reason(error)
+        missing.append(DecodeRun(peer.name, why_not=without_folders(why_not)))
     return sides, missing

@@ -13,6 +13,7 @@ from typing import Final
 
 from speclsp.bench.cases import EditCase
 from speclsp.bench.peers.contract import Peer, PeerOptions
+from speclsp.bench.peers.reasons import reason, without_folders
 from speclsp.bench.typing_counts import TypingCounts, count_typing
 from speclsp.bench.typing_session import replay_typing
 from speclsp.decoding.session import summed
@@ -67,7 +68,9 @@ def type_to_all(
     ``progress`` is told who is typed to, and how many characters were written since last told;
     those that will not be written any more count as written.
     """
-    runs = [PeerRun(peer.name, why_not=peer.why_not(options) or "") for peer in peers]
+    runs = [
+        PeerRun(peer.name, why_not=without_folders(peer.why_not(options) or "")) for peer in peers
+    ]
     n_chars = sum(len(case.typed) for case in cases)
     for round_idx in range(n_rounds):
         for idx in rotated(len(peers), round_idx):
@@ -79,7 +82,7 @@ def type_to_all(
                 try:
                     run.rounds.append(_type_to(peer, options, cases, seed, left.write))
                 except SpecLspError as error:
-                    run.why_not = str(error)
+                    run.why_not = reason(error)
                     run.rounds.clear()
             left.write(left.n_chars)
     return runs

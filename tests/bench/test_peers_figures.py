@@ -36,7 +36,7 @@ def side(name: str, *values: float | None) -> Figures:
 
 def test_a_figure_is_the_rounds_median() -> None:
     found = figures_of("one", [column("least")], [3.0, 1.0, 2.0])
-    assert found.spread("x") == Spread(2.0, 1.0, 3.0)
+    assert found.spread("x") == Spread(2.0, 1.0, 3.0, 3)
     assert side("two", None, None).median("x") is None
     assert figures_of("three", [column("least")], [1.0], "it fell over.").median("x") is None
 
@@ -50,6 +50,12 @@ def test_the_best_are_those_that_look_best() -> None:
     assert best_sides(column("most"), [side("d", None)]) == set()
 
 
+def test_what_is_hypothetical_is_best_of_nothing() -> None:
+    sides = [side("a", 1.0), Figures("b", {"x": [9.0]}, is_hypothetical=True)]
+    assert best_sides(column("most"), sides) == {"a"}
+    assert best_sides(column("most"), sides[1:]) == set()
+
+
 def test_the_best_one_of_a_column() -> None:
     sides = [side("a", 5.0), side("b", 1.0), side("c", None)]
     least, most = best_of(column("least"), sides), best_of(column("most"), sides)
@@ -61,8 +67,8 @@ def test_the_best_one_of_a_column() -> None:
 
 def test_ratios_are_taken_round_by_round() -> None:
     ours, theirs = side("ours", 1.0, 2.0, 3.0), side("theirs", 2.0, 2.0, 12.0)
-    assert ratios(ours, theirs, "x") == Spread(0.5, 0.25, 1.0)
-    assert ratios(ours, side("theirs", 4.0, 0.0, None), "x") == Spread(0.25, 0.25, 0.25)
+    assert ratios(ours, theirs, "x") == Spread(0.5, 0.25, 1.0, 3)
+    assert ratios(ours, side("theirs", 4.0, 0.0, None), "x") == Spread(0.25, 0.25, 0.25, 1)
     assert ratios(ours, side("theirs", 0.0), "x") is None
     assert ratios(ours, Figures("theirs", {}, "it did not start."), "x") is None
 
@@ -99,3 +105,4 @@ def test_a_session_without_a_request_to_the_model_has_no_prompts() -> None:
     assert counts.ms["all"] == CountSpread()
     assert found.by_round["evaluated"] == found.by_round["tokens_per_s"] == [None]
     assert found.by_round["resident_mib"] == [7.0]
+    assert found.by_round["evaluated_per_char"] == [0.0]

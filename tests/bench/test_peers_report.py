@@ -100,6 +100,8 @@ def test_the_best_of_each_column_is_marked_whoever_it_is() -> None:
 def test_ratios_have_their_spread_and_leave_out_who_did_not_run() -> None:
     text = shown(typed_ratio_table("Ratios", TYPED))
     assert row(text, "llama-server")[1] == "0.20 (0.10 … 0.30)"
+    # Three rounds were run, and one has this figure.
+    assert row(text, "llama-server")[-1] == "1.00 (1.00 … 1.00) n=1"
     assert "ngram-cache" not in text
 
 
@@ -108,8 +110,21 @@ def test_texts_that_are_the_same_are_counted() -> None:
     assert row(text, "speclsp")[1] == "44.0 *"
     assert row(text, "speclsp")[-1] == "2 of 2"
     assert row(text, "llama-server draft")[-1] == "0 of 2"
-    assert row(shown(decoded_table(DECODED[1])), "speclsp, the human's text")[-1] == "–"
     assert row(shown(decoded_ratio_table(DECODED[0])), "llama-server")[1] == "2.10 (2.00 … 2.20)"
+
+
+def test_nobody_competes_with_the_humans_text() -> None:
+    text = shown(decoded_table(DECODED[1]))
+    human = row(text, OURS_HUMAN)
+    assert (human[1], human[-1]) == ("50.0", "–")
+    assert row(text, OURS)[1] == "25.0 *"
+    assert f"{OURS_HUMAN} is not marked, since no other side" in text
+    assert "is not marked" not in shown(decoded_table(DECODED[0]))
+    sides = comparison_object({}, [], [], {}, DECODED, [])["decoding"]["edits"]["sides"]
+    assert [(side["is_hypothetical"], side["best_in"] == []) for side in sides] == [
+        (False, False), (True, True), (False, False),
+    ]  # fmt: skip
+    assert OURS_HUMAN not in comparison_chart([], DECODED[1:], [])
 
 
 def test_aims_are_held_against_the_best_llama_server() -> None:
@@ -125,6 +140,7 @@ def test_aims_are_held_against_the_best_llama_server() -> None:
         (
             "tokens per second, edits as the human wrote them: speclsp, the human's text"
             " / llama-server = 2.50 (2.50 … 2.50; aim ≥ 1.5: reached)"
+            " (hypothetical: the human's text)"
         ),
         "host ms per step, edits: 0.20 (aim ≤ 0.3: reached)",
     ]
@@ -137,6 +153,15 @@ def test_a_gpu_has_aims_of_its_own() -> None:
     ]  # fmt: skip
 
 
+def test_an_aim_says_who_was_not_typed_to_and_of_how_few_rounds_it_is() -> None:
+    server = Figures("llama-server", {"ms_p50": [50.0, None, None]})
+    (line,) = aim_lines(ON_CPU, [TYPED[0], server, TYPED[4]], [])
+    assert line == (
+        "key to answer, p50: speclsp / llama-server = 0.20 (0.20 … 0.20 of 1 rounds; "
+        "aim ≤ 0.2: reached) (kinds of speculation not typed to)"
+    )
+
+
 def test_no_aim_is_told_where_there_is_nobody_to_compare_with() -> None:
     assert aim_lines(ON_CPU, TYPED[:1], []) == []
 
@@ -147,7 +172,7 @@ def test_everything_is_plain_data() -> None:
     ours, server, *_ = found["typed"]["w"]
     assert ours["by_round"]["ms_p50"] == [10.0, 20.0, 30.0]
     assert server["ours_to_this"]["ms_p50"] == {
-        "median": pytest.approx(0.2), "least": 0.1, "most": pytest.approx(0.3),
+        "median": pytest.approx(0.2), "least": 0.1, "most": pytest.approx(0.3), "n": 3,
     }  # fmt: skip
     assert found["typed"]["w"][3]["best_in"] == ["ms_p50", "ms_p95", "chars_saved"]
     assert found["decoding"]["cases"]["texts"]["llama-server draft"] == {"n_same": 0, "n_all": 2}
