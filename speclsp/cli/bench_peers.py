@@ -61,12 +61,13 @@ from speclsp.cli.output_file import OutputFile, write_text
 from speclsp.engine.models import model_files
 from speclsp.engine.params import target_params
 
-_WIDTH: Final = 150
+_WIDTH: Final = 170
 _TERMINATED: Final = 143
 _SPEED_OVER_S: Final = 1800.0
 """The sides differ in speed, so that the time that is left is told by all that was done."""
 _WITH: Final = "each side as its users have it"
 _WITHOUT: Final = "no side remembers suggestions or asks ahead"
+_ENDED_EARLY: Final = "The comparison ended early: what is missing was not measured."
 _TYPED_CAPTION: Final = (
     "Each side lays out prompts, stops and cuts by its own rules: speclsp by its settings, "
     "llama.vim by its defaults, llama-cpp-python with llama.vim's prompt."
@@ -96,7 +97,7 @@ _DECODED_CAPTION: Final = (
     show_default=True, help="Rounds, all sides taking turns in each.",
 )  # fmt: skip
 @click.option(
-    "--n-cases", "--cases", "n_cases", type=click.IntRange(min=0), default=2, show_default=True,
+    "--n-cases", "n_cases", type=click.IntRange(min=0), default=2, show_default=True,
     help="So many of the cases that are long enough are typed, drawn evenly; 0 for none.",
 )  # fmt: skip
 @click.option(
@@ -152,6 +153,24 @@ def peers_command(
     report = _Report(remarks=remarks(resolved))
     with TemporaryDirectory() as folder, _ended_by_signals():
         given = _peer_options(resolved, llama_server, statistics_file, Path(folder))
+        said = {
+            "cases_file": cases_path.name,
+            "cases": n_cases,
+            "keys": n_keys,
+            "rounds": n_rounds,
+            "places": n_places,
+            "decode_tokens": n_decoded,
+            "all_typed": all_typed,
+            "forgetting": forgetting,
+            "seed": replay_seed,
+            "model": given.model.name,
+            "draft_model": given.draft_model.name if given.draft_model is not None else None,
+            "statistics": statistics_file is not None,
+            "n_predict": given.n_predict,
+            "threads": given.n_threads,
+            "gpu_layers": resolved.n_gpu_layers,
+            "context": given.n_context,
+        }
         comparison = Comparison(
             settings=own_settings(resolved, given),
             options=given,
@@ -163,36 +182,32 @@ def peers_command(
         )
         for line in report.remarks:
             report.say(line)
-        typed = _typed_cases(cases, n_cases, n_keys, replay_seed)
-        typed_to = typed_peers(peers, kinds_too=all_typed)
-        if typed:
-            _type(report, comparison, typed_to, typed, _WITH)
-        if typed and forgetting:
-            half = typed[: (len(typed) + 1) // 2]
-            without = dataclasses.replace(given, with_cache=False)
-            _type(
-                report, dataclasses.replace(comparison, options=without), typed_to, half, _WITHOUT
+        layers: dict[str, int] = {}
+        try:
+            _type_all(
+                report,
+                comparison,
+                typed_peers(peers, kinds_too=all_typed),
+                _typed_cases(cases, n_cases, n_keys, replay_seed),
+                forgetting=forgetting,
             )
-        layers = _decode(report, comparison, peers)
-        n_threads, binary = comparison.options.n_threads, llama_server
-    for line in aim_lines(
-        ON_GPU if offloads(layers) else ON_CPU, report.typed.get(_WITH, []), report.decoded
-    ):
-        report.aims.append(line)
-        report.say(line)
-    report.machine = machine_lines(layers, n_threads, binary)
-    for name, value in report.machine:
-        report.say(f"{name}: {value}")
-    said = {
-        "cases": n_cases,
-        "keys": n_keys,
-        "rounds": n_rounds,
-        "places": n_places,
-        "decode_tokens": n_decoded,
-        "seed": replay_seed,
-        "model": model_files(resolved).target.name,
-    }
-    _write(report, said, json_path, plot_path, record_folder)
+            layers = _decode(report, comparison, peers)
+            report.aims = aim_lines(
+                ON_GPU if offloads(layers) else ON_CPU, report.typed.get(_WITH, []), report.decoded
+            )
+            for line in report.aims:
+                report.say(line)
+        except BaseException:
+            # Hours may have gone into what is there, however the rest ended.
+            report.remarks.append(_ENDED_EARLY)
+            report.say(_ENDED_EARLY)
+            raise
+        finally:
+            if layers or report.typed or report.decoded:
+                report.machine = machine_lines(layers, given.n_threads, llama_server)
+                for name, value in report.machine:
+                    report.say(f"{name}: {value}")
+                _write(report, said, json_path, plot_path, record_folder)
 
 
 def _wide_console() -> Console:
@@ -254,6 +269,23 @@ def _typed_cases(cases: Sequence[EditCase], n_cases: int, n_keys: int, seed: int
         dataclasses.replace(case, typed=case.typed[:n_keys])
         for case in drawn_cases(long_enough or cases, n_cases, seed)
     ]
+
+
+def _type_all(
+    report: _Report,
+    comparison: Comparison,
+    peers: Sequence[Peer],
+    cases: Sequence[EditCase],
+    *,
+    forgetting: bool,
+) -> None:
+    """Type the cases, and half of them once more with no side remembering."""
+    if cases:
+        _type(report, comparison, peers, cases, _WITH)
+    if cases and forgetting:
+        without = dataclasses.replace(comparison.options, with_cache=False)
+        forgetful = dataclasses.replace(comparison, options=without)
+        _type(report, forgetful, peers, cases[: (len(cases) + 1) // 2], _WITHOUT)
 
 
 def _type(

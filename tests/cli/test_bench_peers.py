@@ -11,7 +11,9 @@ from case_folders import write_lines
 from click.testing import CliRunner, Result
 from fake_llama_server import as_program
 
+from speclsp.bench.peers_figures import Figures
 from speclsp.bench.peers_run import UnknownPeerError
+from speclsp.cli import bench_peers
 from speclsp.cli.bench import bench
 
 PREFIX = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n\n\n"
@@ -60,6 +62,12 @@ def test_all_sides_are_compared_and_the_record_is_written(cases: Path, tmp_path:
     ):
         assert words in result.output
     figures = json.loads(report.read_text())
+    assert figures["options"] | {"context": 0, "threads": 0} == {
+        "cases_file": "cases.jsonl", "cases": 2, "keys": 2, "rounds": 3, "places": 1,
+        "decode_tokens": 6, "all_typed": False, "forgetting": False, "seed": 0,
+        "model": figures["options"]["model"], "draft_model": None, "statistics": False,
+        "n_predict": 8, "threads": 0, "gpu_layers": figures["options"]["gpu_layers"], "context": 0,
+    }  # fmt: skip
     assert [len(sides) for sides in figures["typed"].values()] == [3]
     for sides in figures["typed"].values():
         assert [side["name"] for side in sides] == [
@@ -90,6 +98,39 @@ def test_all_sides_are_compared_and_the_record_is_written(cases: Path, tmp_path:
     assert written == [".json", ".svg", ".txt"]
     (text,) = record.glob("*.txt")
     assert "Decoding alone where an edit begins" in text.read_text()
+
+
+def test_what_was_measured_is_written_where_the_rest_is_not(
+    cases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def typed(report: bench_peers._Report, *_arguments: object, **_options: object) -> None:
+        report.typed["typed"] = [Figures("speclsp", {"ms_p50": [1.0, 2.0, 3.0]})]
+
+    def interrupted(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench_peers, "_type_all", typed)
+    monkeypatch.setattr(bench_peers, "_decode", interrupted)
+    report = tmp_path / "report.json"
+    result = run(cases, "--json", report, "--record", tmp_path)
+    assert result.exit_code == 1
+    figures = json.loads(report.read_text())
+    assert figures["typed"]["typed"][0]["median"]["ms_p50"] == 2.0
+    assert figures["remarks"][-1].startswith("The comparison ended early")
+    (text,) = tmp_path.glob("peers-*.txt")
+    assert "The comparison ended early" in text.read_text()
+
+
+def test_nothing_is_written_where_nothing_was_measured(
+    cases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_arguments: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench_peers, "_type_all", interrupted)
+    report = tmp_path / "report.json"
+    assert run(cases, "--json", report).exit_code == 1
+    assert not report.exists()
 
 
 def test_an_unknown_peer_is_told_with_those_that_are_known(cases: Path) -> None:
