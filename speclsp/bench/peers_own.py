@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from speclsp.bench.asking import Asker
 from speclsp.bench.peers.contract import Peer, PeerOptions, PeerSession
-from speclsp.bench.resident_memory import tree_resident_bytes
+from speclsp.bench.resident_memory import tree_resident_mib
 from speclsp.bench.server_asker import ServerAsker, server_asker
 from speclsp.settings import Settings
 
@@ -19,7 +19,6 @@ OURS_PLAIN: Final = "speclsp (no speculation)"
 
 _PLAIN: Final = {"speculation": False}
 _FORGETFUL: Final = {"suggestion_memory": False, "prefetch": False}
-_MEBIBYTE: Final = 1024 * 1024
 
 
 def our_peers(settings: Settings) -> tuple[Peer, ...]:
@@ -86,7 +85,7 @@ class OwnSession:
 
     def resident_mib(self) -> float:
         """Return the resident memory of the server and what it started."""
-        return (tree_resident_bytes(self.server.pid) or 0) / _MEBIBYTE
+        return tree_resident_mib(self.server.pid)
 
     def host_ms_per_step(self) -> float | None:
         """Return what a step took outside llama_decode, over the session."""

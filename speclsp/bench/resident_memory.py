@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
+
+_MIB: Final = 1 << 20
 
 
 def resident_bytes() -> int | None:
@@ -26,6 +29,11 @@ def tree_resident_bytes(pid: int, proc: Path = Path("/proc")) -> int | None:
         found = bool(below)
     pages = [n for member in tree if (n := _resident_pages(proc / str(member))) is not None]
     return sum(pages) * os.sysconf("SC_PAGE_SIZE") if pages else None
+
+
+def tree_resident_mib(pid: int) -> float:
+    """Return the same in MiB, 0 where it is not told, as of a process that has ended."""
+    return (tree_resident_bytes(pid) or 0) / _MIB
 
 
 def _parents(proc: Path) -> Iterator[tuple[int, int]]:

@@ -53,18 +53,6 @@ class LateWork:
         if is_late:
             dropped()
 
-    def drop(self, key: Hashable) -> None:
-        """Do not run what waits by this key."""
-        with self._changed:
-            job = self._waiting.pop(key, None)
-        if job is not None:
-            job.dropped()
-
-    def waits(self, key: Hashable) -> bool:
-        """Whether something waits by this key."""
-        with self._changed:
-            return key in self._waiting
-
     def wait_done(self, timeout_s: float) -> bool:
         """Wait until nothing waits or runs; whether that came about."""
         with self._changed:

@@ -64,7 +64,6 @@ class LlamaServerPeer:
 
     def command(self, options: PeerOptions) -> list[str]:
         """Return the command line, the address left out."""
-        layers = "all" if options.n_gpu_layers < 0 else str(options.n_gpu_layers)
         return [
             str(options.llama_server),
             *("--model", str(options.model)),
@@ -73,7 +72,7 @@ class LlamaServerPeer:
             *("--ubatch-size", str(_BATCH)),
             *("--cache-reuse", str(_CACHE_REUSE)),
             *("--threads", str(options.n_threads)),
-            *("--n-gpu-layers", layers),
+            *("--n-gpu-layers", _layers(options)),
             *("--seed", str(_SEED)),
             *("--slot-save-path", str(options.folder)),
             *self.flags(options),
@@ -164,12 +163,15 @@ def _speculating(kinds: str = "none") -> Callable[[PeerOptions], list[str]]:
     return lambda _options: ["--spec-type", kinds]
 
 
+def _layers(options: PeerOptions) -> str:
+    return "all" if options.n_gpu_layers < 0 else str(options.n_gpu_layers)
+
+
 def _draft(options: PeerOptions) -> list[str]:
-    layers = "all" if options.n_gpu_layers < 0 else str(options.n_gpu_layers)
     return [
         *("--spec-draft-model", str(options.draft_model)),
         *("--spec-draft-threads", str(options.n_threads)),
-        *("--spec-draft-ngl", layers),
+        *("--spec-draft-ngl", _layers(options)),
     ]
 
 

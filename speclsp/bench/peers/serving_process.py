@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from speclsp.bench.resident_memory import tree_resident_bytes
+from speclsp.bench.resident_memory import tree_resident_mib
 from speclsp.errors import EngineUnavailableError
 
-_MIB: Final = 1 << 20
 _ENDS_WITHIN_S: Final = 5.0
 _POLL_S: Final = 0.05
 _N_LAST_LINES: Final = 12
@@ -57,7 +56,7 @@ class ServingProcess:
 
     def resident_mib(self) -> float:
         """Return its resident memory and its children's in MiB, 0 where it has ended."""
-        return (tree_resident_bytes(self._process.pid) or 0) / _MIB
+        return tree_resident_mib(self._process.pid)
 
     def end(self) -> None:
         """Ask it to end, and kill it where it does not."""
