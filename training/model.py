@@ -18,6 +18,10 @@ RMS_EPS = 1e-6
 ROPE_BASE = 10_000.0
 
 
+_N_QUERIES = 128
+"""Positions of a block of queries on a CPU; 256 took a fifth longer."""
+
+
 class Block(nn.Module):
     """One layer."""
 
@@ -44,10 +48,7 @@ class Block(nn.Module):
         k = self.k(x).view(n_batch, n_positions, shape.n_kv_heads, shape.head_size).transpose(1, 2)
         v = self.v(x).view(n_batch, n_positions, shape.n_kv_heads, shape.head_size).transpose(1, 2)
         q, k = rotated(q, cos, sin), rotated(k, cos, sin)
-        n_repeats = shape.n_heads // shape.n_kv_heads
-        if n_repeats > 1:
-            k, v = k.repeat_interleave(n_repeats, 1), v.repeat_interleave(n_repeats, 1)
-        attended = F.scaled_dot_product_attention(q, k, v.to(q.dtype), is_causal=True)
+        attended = attention(q, k, v.to(q.dtype))
         hidden = hidden + self.o(attended.transpose(1, 2).reshape(n_batch, n_positions, -1))
         x = self.n2(hidden)
         return hidden + self.d(F.silu(self.g(x)) * self.u(x))
@@ -83,6 +84,34 @@ class Model(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the logits (batch, positions, vocabulary) of token ids (batch, positions)."""
         return F.linear(self.hidden(tokens), self.e.weight)
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Return causal attention (batch, heads, positions, head size).
+
+    ``k`` and ``v`` have fewer heads than ``q``, each for as many of its heads in a row.  On a CPU
+    it is computed by matrix products over blocks of queries: with bf16, 512 positions and three
+    heads to one that takes half the time of PyTorch's own.
+    """
+    if q.device.type != "cpu":
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    n_batch, n_heads, n_positions, head_size = q.shape
+    n_kv_heads = k.shape[1]
+    n_repeats = n_heads // n_kv_heads
+    q = q.view(n_batch, n_kv_heads, n_repeats, n_positions, head_size) / math.sqrt(head_size)
+    attended = []
+    for start in range(0, n_positions, _N_QUERIES):
+        end = min(n_positions, start + _N_QUERIES)
+        n_rows = end - start
+        queries = q[:, :, :, start:end].flatten(2, 3)
+        scores = (queries @ k[:, :, :end].transpose(2, 3)).unflatten(2, (n_repeats, n_rows))
+        later = torch.ones(n_rows, n_rows, dtype=torch.bool, device=q.device).triu(1)
+        scores = torch.cat(
+            (scores[..., :start], scores[..., start:].masked_fill(later, -torch.inf)), dim=-1
+        )
+        shares = torch.softmax(scores, dim=-1, dtype=q.dtype).flatten(2, 3)
+        attended.append((shares @ v[:, :, :end]).unflatten(2, (n_repeats, n_rows)))
+    return torch.cat(attended, dim=3).flatten(1, 2)
 
 
 def rotations(n_positions: int, head_size: int, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -19,7 +19,7 @@ from training.corpus import SourceFile, write_files  # noqa: E402
 from training.evaluate import MeasuredModel  # noqa: E402
 from training.export import Precision, write_gguf  # noqa: E402
 from training.folder import ROLES, Role, WorkFolder  # noqa: E402
-from training.model import Model  # noqa: E402
+from training.model import Model, attention  # noqa: E402
 from training.optimiser import make_optimisers  # noqa: E402
 from training.parallel import Workers  # noqa: E402
 from training.presets import CPU, GPU, PRESETS, Preset  # noqa: E402
@@ -179,3 +179,20 @@ def test_shards_hold_their_rows(folder: WorkFolder) -> None:
 def test_the_gpus_settings_are_for_a_gpu() -> None:
     assert GPU.device == "cuda"
     assert GPU.n_workers == 1
+
+
+@pytest.mark.parametrize(("n_kv_heads", "n_positions"), [(1, 1), (1, 300), (3, 128)])
+def test_attention_by_blocks_is_pytorchs(n_kv_heads: int, n_positions: int) -> None:
+    torch.manual_seed(0)
+    q = torch.randn(2, 3, n_positions, 16, requires_grad=True)
+    k = torch.randn(2, n_kv_heads, n_positions, 16, requires_grad=True)
+    v = torch.randn(2, n_kv_heads, n_positions, 16, requires_grad=True)
+    wanted = torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, is_causal=True, enable_gqa=True
+    )
+    found = attention(q, k, v)
+    assert torch.allclose(found, wanted, atol=1e-5)
+    gradients = torch.autograd.grad(found.square().sum(), (q, k, v))
+    expected = torch.autograd.grad(wanted.square().sum(), (q, k, v))
+    for gradient, other in zip(gradients, expected, strict=True):
+        assert torch.allclose(gradient, other, atol=1e-4)
