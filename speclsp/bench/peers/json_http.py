@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
+from speclsp.bench.peers.serving_process import ANSWERS_WITHIN_S
 from speclsp.errors import EngineError, EngineUnavailableError
 
-_LONGEST_S: Final = 300.0
 _OK: Final = 200
 _N_SHOWN: Final = 500
 
@@ -18,7 +18,7 @@ class JsonConnection:
     """A connection that is kept between requests, and opened anew where the server closed it."""
 
     def __init__(self, port: int) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_LONGEST_S)
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWERS_WITHIN_S)
 
     def is_ready(self, path: str) -> bool:
         """Whether a GET is answered with 200."""

@@ -10,10 +10,14 @@ from typing import Final
 
 from speclsp.bench.peers.infill import InfillAnswer, JsonObject, infill_answer
 from speclsp.bench.peers.json_http import JsonConnection
-from speclsp.bench.peers.serving_process import ServingProcess, serving, wait_until
+from speclsp.bench.peers.serving_process import (
+    LOADS_WITHIN_S,
+    ServingProcess,
+    serving,
+    wait_until,
+)
 from speclsp.errors import EngineUnavailableError
 
-_LOADS_WITHIN_S: Final = 300.0
 _ADDRESS: Final = re.compile(r"http://127\.0\.0\.1:(\d+)")
 
 
@@ -67,7 +71,7 @@ def llama_server(command: Sequence[str], log: Path) -> Iterator[LlamaServer]:
     with serving([*command, "--host", "127.0.0.1", "--port", "0"], log) as process:
         connection = JsonConnection(_port(process))
         try:
-            wait_until(lambda: connection.is_ready("/health"), process, longest_s=_LOADS_WITHIN_S)
+            wait_until(lambda: connection.is_ready("/health"), process, longest_s=LOADS_WITHIN_S)
             yield LlamaServer(process, connection)
         finally:
             connection.close()
@@ -79,7 +83,7 @@ def _port(process: ServingProcess) -> int:
     def found() -> re.Match[str] | None:
         return _ADDRESS.search(process.log.read_text(encoding="utf-8", errors="replace"))
 
-    wait_until(lambda: found() is not None, process, longest_s=_LOADS_WITHIN_S)
+    wait_until(lambda: found() is not None, process, longest_s=LOADS_WITHIN_S)
     match = found()
     assert match is not None
     return int(match[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,10 @@ from typing import IO, Final
 
 from speclsp.bench.resident_memory import tree_resident_mib
 from speclsp.errors import EngineUnavailableError
+
+ANSWERS_WITHIN_S: Final = 300.0
+"""A program that takes longer for one answer hangs."""
+LOADS_WITHIN_S: Final = 300.0
 
 _ENDS_WITHIN_S: Final = 5.0
 _POLL_S: Final = 0.05
@@ -38,6 +43,32 @@ class ServingProcess:
         """What it answers, apart from its log."""
         assert self._process.stdout is not None
         return self._process.stdout
+
+    def exchange(self, request: bytes, longest_s: float) -> bytes:
+        """Write ``request``, which may be empty, and return the next line that it answers.
+
+        Raises :class:`~speclsp.errors.EngineUnavailableError` where it has ended, and where it
+        takes longer: then it is killed, since it would answer this request to the next one.
+        """
+        end = time.monotonic() + longest_s
+        # Pipes have no time limit of their own; who is killed ends what waits for it.
+        guard = threading.Timer(longest_s, self._process.kill)
+        guard.start()
+        try:
+            self.stdin.write(request)
+            self.stdin.flush()
+            line = self.stdout.readline()
+        except OSError as error:
+            raise self._silence("takes no request", end, longest_s) from error
+        finally:
+            guard.cancel()
+        if not line:
+            raise self._silence("has ended", end, longest_s)
+        return line
+
+    def _silence(self, what: str, end: float, longest_s: float) -> EngineUnavailableError:
+        late = time.monotonic() >= end
+        return self.failure(f"did not answer within {longest_s:g} seconds" if late else what)
 
     def check(self) -> None:
         """Raise EngineUnavailableError with the program's last words where it has ended."""

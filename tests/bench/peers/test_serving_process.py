@@ -34,3 +34,28 @@ def test_a_program_that_said_nothing_is_told_too(tmp_path: Path) -> None:
         talking([sys.executable, "-c", ""], "the peer", tmp_path / "log") as process,
     ):
         wait_until(lambda: False, process, longest_s=30.0)
+
+
+ANSWERS_ONCE = "print(input(), flush=True); import time; time.sleep(60)"
+
+
+def test_a_program_that_hangs_is_killed_and_the_reason_says_so(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ANSWERS_ONCE]
+    with talking(command, "the peer", tmp_path / "log") as process:
+        assert process.exchange(b"one\n", 60.0) == b"one\n"
+        with pytest.raises(EngineUnavailableError) as raised:
+            process.exchange(b"two\n", 0.2)
+        with pytest.raises(EngineUnavailableError, match="ended with status -9"):
+            wait_until(lambda: False, process, longest_s=30.0)
+    assert reason(raised.value) == "the peer did not answer within 0.2 seconds: nothing"
+
+
+def test_a_program_that_ends_instead_of_answering_is_told_with_its_last_words(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-c", "import sys; input(); sys.exit('out of memory')"]
+    with (
+        talking(command, "the peer", tmp_path / "log") as process,
+        pytest.raises(EngineUnavailableError, match="the peer has ended: out of memory"),
+    ):
+        process.exchange(b"one\n", 60.0)
