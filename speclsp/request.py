@@ -115,6 +115,8 @@ class DrafterStats:
     ms_begin: float = 0.0
     ms_draft: float = 0.0
     ms_accept: float = 0.0
+    ms_decode: float = 0.0
+    """Of these, what a model of the drafter's own was inside llama_decode."""
 
     @property
     def acceptance_rate(self) -> float:
@@ -164,7 +166,9 @@ class RequestStats:
     """Everything after the prefill: drafting, verifying, sampling, stop rules."""
     ms_draft: float = 0.0
     ms_verify: float = 0.0
-    """Inside llama_decode after the prefill."""
+    """Target passes after the prefill, with filling their batches and reading their logits."""
+    ms_decode: float = 0.0
+    """Of these, what was inside llama_decode; a draft model's is in its drafter's counts."""
     ms_single_passes: float = 0.0
     ms_alternatives: float = 0.0
     ms_total: float = 0.0

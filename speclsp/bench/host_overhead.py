@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter, perf_counter_ns
-from typing import Protocol
 
 import numpy as np
 
@@ -44,14 +43,6 @@ _N_PROFILE_LINES = 12
 _N_COPIES = 8
 
 
-class MeasuredTarget(TreeTarget, Protocol):
-    """A target that knows how long it was inside llama.cpp."""
-
-    @property
-    def ns_native(self) -> int:
-        """Nanoseconds inside llama.cpp since the start."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostOverhead:
     """Milliseconds per step of one scenario; a step is one target pass after the prefill."""
@@ -76,7 +67,7 @@ class HostOverhead:
 class _StepClock:
     """Stands between the loop and its target, and notes both clocks after each decode."""
 
-    target: MeasuredTarget
+    target: TreeTarget
     marks: list[tuple[int, int]] = field(default_factory=list)
     """(wall clock, time inside llama.cpp) in nanoseconds after each decode."""
 
@@ -95,6 +86,10 @@ class _StepClock:
     @property
     def n_vocab(self) -> int:
         return self.target.n_vocab
+
+    @property
+    def ns_native(self) -> int:
+        return self.target.ns_native
 
     @property
     def cached(self) -> Sequence[int]:
@@ -128,7 +123,7 @@ class _StepClock:
 
 
 def measure_host_overhead(
-    target: MeasuredTarget,
+    target: TreeTarget,
     context: DraftContext,
     *,
     scenario: str,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, Literal, TypeVar
 
+from speclsp.bench.host_share import host_ms_per_step
 from speclsp.bench.peers_decoding import Decoded
 from speclsp.bench.peers_typing import TypedRound
 from speclsp.decoding.session import summed
@@ -239,7 +240,7 @@ DECODE_COLUMNS: Final[tuple[Column[Sequence[Decoded]], ...]] = (
     Column(
         name="host_ms",
         header="host ms/step",
-        value=lambda one: host_ms(summed_stats(one)),
+        value=lambda one: host_ms_per_step(summed_stats(one)),
         better="least",
         n_digits=2,
     ),
@@ -262,13 +263,6 @@ def acceptance(stats: RequestStats) -> float | None:
     """Return the per cent of the drafted tokens that were right; None where none were drafted."""
     share = _share(stats.n_accepted, stats.n_drafted)
     return None if share is None else 100 * share
-
-
-def host_ms(stats: RequestStats) -> float | None:
-    """Return a step's milliseconds outside llama_decode; None where those within are untold."""
-    if not stats.n_decode_passes or stats.ms_verify <= 0.0:
-        return None
-    return (stats.ms_predict - stats.ms_verify) / stats.n_decode_passes
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from speclsp.bench.asking import Asker
+from speclsp.bench.host_share import host_ms_per_step
 from speclsp.bench.peers.contract import Peer, PeerOptions, PeerSession
 from speclsp.bench.resident_memory import tree_resident_mib
 from speclsp.bench.server_asker import ServerAsker, server_asker
@@ -89,7 +90,4 @@ class OwnSession:
 
     def host_ms_per_step(self) -> float | None:
         """Return what a step took outside llama_decode, over the session."""
-        totals = self.server.statistics().totals
-        if not totals.n_decode_passes:
-            return None
-        return (totals.ms_predict - totals.ms_verify) / totals.n_decode_passes
+        return host_ms_per_step(self.server.statistics().totals)

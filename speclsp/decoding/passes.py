@@ -55,6 +55,7 @@ class PassCounts:
     s_prompt: float = 0.0
     s_draft: float = 0.0
     s_verify: float = 0.0
+    ns_native: int = 0
     s_single_passes: float = 0.0
 
 
@@ -185,10 +186,12 @@ class Passes:
     def step(self) -> FinishReason | None:
         """Make one pass after the prefill."""
         tree = self.draft(1)
+        native_before = self.target.ns_native
         started = self.clock()
         logits = self.decode(self.emitted[-1:], tree)
         seconds = self.clock() - started
         self.counts.s_verify += seconds
+        self.counts.ns_native += self.target.ns_native - native_before
         self.counts.n_decode_passes += 1
         if self.observer is not None:
             n_tokens = len(tree.tokens) + 1

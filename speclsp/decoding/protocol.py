@@ -32,6 +32,10 @@ class Target(Protocol):
         """Size of the vocabulary."""
 
     @property
+    def ns_native(self) -> int:
+        """Nanoseconds inside the backend's decode since the start, the wait for logits included."""
+
+    @property
     def cached(self) -> Sequence[int]:
         """The token ids that the KV cache holds, by position."""
 

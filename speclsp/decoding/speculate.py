@@ -202,6 +202,7 @@ def _stats(run: Passes, n_prompt: int, s_total: float) -> RequestStats:
         ms_predict=(s_total - counts.s_prompt) * 1e3,
         ms_draft=counts.s_draft * 1e3,
         ms_verify=counts.s_verify * 1e3,
+        ms_decode=counts.ns_native / 1e6,
         ms_single_passes=counts.s_single_passes * 1e3,
         ms_total=s_total * 1e3,
     )

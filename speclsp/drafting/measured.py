@@ -7,7 +7,7 @@ from operator import index
 
 from speclsp.drafting.candidates import Candidate, TreeDrafter
 from speclsp.drafting.held_text import NOTHING_HELD
-from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, Drafter
+from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, Drafter, ModelDrafter
 from speclsp.errors import DrafterError
 from speclsp.request import DrafterStats
 
@@ -24,6 +24,7 @@ class MeasuredDrafter:
     def __init__(self, drafter: Drafter) -> None:
         self.drafter = drafter
         self._branching = drafter if isinstance(drafter, TreeDrafter) else None
+        self._asks_model = drafter if isinstance(drafter, ModelDrafter) else None
         self.name = drafter.name
         self._held = NOTHING_HELD
         self.start_anew()
@@ -36,6 +37,7 @@ class MeasuredDrafter:
         self._n_drafted_at: list[int] = []
         self._n_accepted_at: list[int] = []
         self._s_begin = self._s_draft = self._s_accept = 0.0
+        self._ns_native = 0
 
     def begin(self, context: DraftContext, clock: Clock) -> None:
         """Let the drafter begin the request that was started."""
@@ -55,7 +57,7 @@ class MeasuredDrafter:
         started = clock()
         self._n_draft_calls += 1
         try:
-            draft = usable(self.drafter.draft(generated, n_max), n_max, n_vocab)
+            draft = usable(self._drafted(generated, n_max), n_max, n_vocab)
         except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
             self._drop("draft", error)
             draft = NO_DRAFT
@@ -63,6 +65,15 @@ class MeasuredDrafter:
         # What was drawn at random may not be chosen from: the output's law would change.
         is_admitted = draft.distributions or self._held.admits(generated, draft.tokens)
         return draft if is_admitted else NO_DRAFT
+
+    def _drafted(self, generated: Sequence[int], n_max: int) -> Draft:
+        asks_model = self._asks_model
+        if asks_model is None:
+            return self.drafter.draft(generated, n_max)
+        native_before = asks_model.ns_native
+        draft = asks_model.draft(generated, n_max)
+        self._ns_native += asks_model.ns_native - native_before
+        return draft
 
     def candidates(
         self, generated: Sequence[int], n_max: int, n_min_match: int, n_vocab: int, clock: Clock
@@ -130,6 +141,7 @@ class MeasuredDrafter:
             ms_begin=self._s_begin * 1e3,
             ms_draft=self._s_draft * 1e3,
             ms_accept=self._s_accept * 1e3,
+            ms_decode=self._ns_native / 1e6,
         )
 
     def _drop(self, call: str, error: Exception) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,3 +144,12 @@ class Drafter(Protocol):
 
     def accept(self, n_accepted: int) -> None:
         """Of this drafter's last draft the first ``n_accepted`` tokens became output."""
+
+
+@runtime_checkable
+class ModelDrafter(Drafter, Protocol):
+    """A drafter that asks a model of its own."""
+
+    @property
+    def ns_native(self) -> int:
+        """Nanoseconds inside that model's decode since it was loaded."""

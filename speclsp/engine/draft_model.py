@@ -91,6 +91,11 @@ class DraftModelDrafter:
         """The draft model's context."""
         return self._model
 
+    @property
+    def ns_native(self) -> int:
+        """Nanoseconds inside the model's decode since it was loaded."""
+        return self._model.ns_native
+
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
         """Stop drafting as soon as ``predicate`` is true; None for never.
 

@@ -16,12 +16,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, Drafter
+from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, ModelDrafter
 from speclsp.engine.vocabulary_check import SpelledVocabulary
 from speclsp.errors import SettingsError
 
 
-class TokenDrafter(Drafter, Protocol):
+class TokenDrafter(ModelDrafter, Protocol):
     """The drafter of the model with the other vocabulary."""
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
@@ -172,6 +172,11 @@ class TranslatingDrafter:
         self._bos = draft.bos
         self._head: list[int] = []
         self._tail: list[int] = []
+
+    @property
+    def ns_native(self) -> int:
+        """Nanoseconds inside the draft model's decode since it was loaded."""
+        return self._inner.ns_native
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
         """Stop drafting as soon as ``predicate`` is true; None for never."""

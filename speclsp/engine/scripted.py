@@ -47,6 +47,7 @@ class ScriptedTarget:
         self.description = "scripted"
         self.layers = {"scripted": 1}
         self.supports_rollback = True
+        self.ns_native = 0
         self.n_tokens_evaluated = 0
         self.n_decodes = 0
         self.closed = False

@@ -76,7 +76,7 @@ def test_ratios_are_taken_round_by_round() -> None:
 def test_decoding_counts_what_comes_behind_the_prompts_last_batch() -> None:
     stats = RequestStats(
         n_predicted=48, n_prefill_predicted=3, n_target_passes=10, n_decode_passes=9,
-        n_drafted=50, n_accepted=38, ms_predict=900.0, ms_verify=891.0,
+        n_drafted=50, n_accepted=38, ms_predict=900.0, ms_decode=890.0,
     )  # fmt: skip
     plain = RequestStats(n_predicted=48, n_target_passes=48, n_decode_passes=47, ms_predict=4700.0)
     ours, theirs = (

@@ -38,7 +38,7 @@ def run(name: str, *tokens_per_s: float, is_same: bool = True, says_own: bool = 
             Decoded(
                 stats=RequestStats(
                     n_predicted=11, n_prefill_predicted=1, n_target_passes=11, n_decode_passes=10,
-                    ms_predict=10_000 / speed, ms_verify=10_000 / speed - 2.0,
+                    ms_predict=10_000 / speed, ms_decode=10_000 / speed - 2.2,
                 ),
                 is_same=is_same,
             )

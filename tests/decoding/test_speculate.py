@@ -507,6 +507,22 @@ def test_times_add_up_and_draftless_passes_give_t1():
     assert single.ms_verify <= single.ms_single_passes
 
 
+class _CountingTarget(ScriptedTarget):
+    """Computes for a millisecond per decode; loading it took five."""
+
+    def decode(self, tokens, n_logits):
+        self.ns_native += 1_000_000
+        return super().decode(tokens, n_logits)
+
+
+def test_the_time_inside_the_backend_is_that_behind_the_prompt():
+    model = _CountingTarget(hashing(N_VOCAB), N_VOCAB)
+    model.ns_native = 5_000_000
+    stats = run(model).stats
+    assert stats.n_decode_passes > 1
+    assert stats.ms_decode == stats.n_decode_passes
+
+
 def test_a_script_is_followed_to_its_end():
     script = [3, 1, 4, 1, 5]
     model = ScriptedTarget(following(script, N_VOCAB, n_prompt=3), N_VOCAB)

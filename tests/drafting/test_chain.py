@@ -128,3 +128,28 @@ def test_times_come_from_the_clock_that_is_lent():
     assert (stats.ms_begin, stats.ms_draft, stats.ms_accept) == (1000.0, 1000.0, 1000.0)
     chain.begin(CONTEXT)
     assert chain.stats()["scripted"].n_drafts == 0
+
+
+class ModelBacked(ScriptedDrafter):
+    """Has a model that computes for a millisecond per draft; loading it took five."""
+
+    ns_native = 5_000_000
+
+    def draft(self, generated, n_max):
+        self.ns_native += 1_000_000
+        return super().draft(generated, n_max)
+
+
+def test_what_a_drafters_model_computes_is_told_apart():
+    chain = DrafterChain(
+        [ModelBacked([Draft((1,)), Draft((2,))], name="model"), EmptyDrafter()],
+    )
+    chain.begin(CONTEXT)
+    chain.propose([], 8)
+    chain.propose([1], 8)
+    assert {name: stats.ms_decode for name, stats in chain.stats().items()} == {
+        "model": 2.0,
+        "empty": 0.0,
+    }
+    chain.begin(CONTEXT)
+    assert chain.stats()["model"].ms_decode == 0.0

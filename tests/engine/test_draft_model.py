@@ -298,6 +298,7 @@ def test_no_token_of_a_real_generation_is_evaluated_twice(
         target_f16.truncate(0)
         n_shared = len(model.cached)
         del model.evaluated[:]
+        draft_ns_before = model.ns_native
         prompt = tokens[:n_prompt]
         with_drafts = complete(target_f16, prompt, drafter)
         text = [*prompt, *with_drafts.tokens]
@@ -312,6 +313,10 @@ def test_no_token_of_a_real_generation_is_evaluated_twice(
         n_rejected = stats.n_drafted - stats.n_accepted
         n_new = len(text) - (150 if n_shared else 0)
         assert len(model.evaluated) <= n_new + n_rejected
+        # Neither model's llama_decode counts for the other.
+        n_draft_ns = model.ns_native - draft_ns_before
+        assert 0 < stats.ms_decode == n_draft_ns / 1e6 <= stats.ms_draft
+        assert 0 < with_drafts.stats.ms_decode <= with_drafts.stats.ms_verify
     target_f16.truncate(0)
     assert complete(target_f16, prompt, None).tokens == with_drafts.tokens
 

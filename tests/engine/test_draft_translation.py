@@ -47,6 +47,7 @@ class ScriptedInner:
     """Drafts from a list in the draft's tokens, and remembers the prompts."""
 
     name = "draft"
+    ns_native = 7
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self.answers = [tuple(DRAFT.index(token) for token in answer) for answer in answers]
@@ -182,6 +183,7 @@ def test_it_passes_interrupts_and_the_end_on(
     predicate = lambda: True  # noqa: E731 - it is compared by identity
     drafter.set_interrupt(predicate)
     assert inner.predicate is predicate
+    assert drafter.ns_native == inner.ns_native == 7
     drafter.close()
     assert inner.closed
     assert drafter.name == "draft"

@@ -56,7 +56,7 @@ def infill_answer(response: JsonObject) -> InfillAnswer:
             n_accepted=n_accepted,
             ms_prompt=count["prompt_ms"],
             ms_predict=count["predicted_ms"],
-            ms_verify=count[_DECODE_MS],
+            ms_decode=count[_DECODE_MS],
         ),
     )
 

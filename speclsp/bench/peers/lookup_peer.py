@@ -10,12 +10,20 @@ from typing import Any, Final
 import msgspec
 
 from speclsp.bench.asking import Answer, Asker
+from speclsp.bench.host_share import host_ms_per_step
 from speclsp.bench.peers.continuing import continued
 from speclsp.bench.peers.contract import Peer, PeerOptions, PeerSession
 from speclsp.bench.peers.infill import InfillAnswer, JsonObject, infill_answer
-from speclsp.bench.peers.serving_process import ServingProcess, talking
+from speclsp.bench.peers.serving_process import (
+    ANSWERS_WITHIN_S,
+    LOADS_WITHIN_S,
+    ServingProcess,
+    talking,
+)
 from speclsp.bench.peers.vim_asker import VimAsker
+from speclsp.decoding.session import summed
 from speclsp.errors import EngineError
+from speclsp.request import RequestStats
 
 NAME: Final = "llama-cpp-python"
 _WORKER: Final = "speclsp.bench.peers.lookup_worker"
@@ -50,7 +58,8 @@ class LookupPeer:
         ).decode()
         command = [sys.executable, "-m", _WORKER, argument]
         with talking(command, NAME, options.folder / f"{NAME}.log") as process:
-            is_on_gpu = bool(_line(process).get("is_on_gpu"))
+            ready = _object(process.exchange(b"", LOADS_WITHIN_S))
+            is_on_gpu = bool(ready.get("is_on_gpu"))
             yield LookupSession(process, options, is_on_gpu=is_on_gpu)
 
 
@@ -60,8 +69,7 @@ class LookupSession:
     def __init__(self, process: ServingProcess, options: PeerOptions, *, is_on_gpu: bool) -> None:
         self._process = process
         self._is_on_gpu = is_on_gpu
-        self._host_ms = 0.0
-        self._n_steps = 0
+        self._stats = RequestStats()
         self._asker = VimAsker(self._infill, n_predict=options.n_predict, remembers=False)
 
     @property
@@ -75,21 +83,16 @@ class LookupSession:
 
     def host_ms_per_step(self) -> float | None:
         """Return the mean over all steps so far; on a GPU, decoding goes on beside the host."""
-        return None if self._is_on_gpu or not self._n_steps else self._host_ms / self._n_steps
+        return None if self._is_on_gpu else host_ms_per_step(self._stats)
 
     def complete(self, prompt: Sequence[int], n_predict: int) -> Answer:
         """Continue a prompt of tokens; see :class:`~speclsp.bench.peers.contract`."""
         return continued(self._infill, prompt, n_predict)
 
     def _infill(self, request: JsonObject) -> InfillAnswer:
-        try:
-            self._process.stdin.write(msgspec.json.encode(request) + b"\n")
-            self._process.stdin.flush()
-        except OSError as error:
-            raise self._process.failure("takes no request") from error
-        answer = infill_answer(_line(self._process))
-        self._host_ms += answer.stats.ms_predict - answer.stats.ms_verify
-        self._n_steps += answer.stats.n_decode_passes
+        line = self._process.exchange(msgspec.json.encode(request) + b"\n", ANSWERS_WITHIN_S)
+        answer = infill_answer(_object(line))
+        self._stats = summed(self._stats, answer.stats)
         return answer
 
 
@@ -98,10 +101,7 @@ def lookup_peer() -> Peer:
     return LookupPeer()
 
 
-def _line(process: ServingProcess) -> dict[str, Any]:
-    line = process.stdout.readline()
-    if not line:
-        raise process.failure("has ended")
+def _object(line: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
     except msgspec.DecodeError as error:
