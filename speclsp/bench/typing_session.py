@@ -38,6 +38,10 @@ class TypedRequest:
     """Whether what was typed or taken last left a rest of what was shown."""
     after_taking: bool
     """Whether a whole suggestion was taken last."""
+    n_chars: int
+    """Characters of the session that were written before."""
+    n_taken: int
+    """Of them, those that were taken since the request before; 0 behind a key."""
 
 
 @dataclass(slots=True)
@@ -51,6 +55,23 @@ class TypedSession:
     n_chars: int = 0
     """Characters that were written, by keys and by taking."""
     n_chars_taken: int = 0
+    is_cut: bool = False
+    """Whether it ended before everything was written."""
+
+    def until(self, n_chars: int) -> TypedSession:
+        """Return its beginning: what happened up to the last request behind so many characters."""
+        asked = [request for request in self.requests if request.n_chars <= n_chars]
+        n_takes = sum(request.n_taken > 0 for request in asked)
+        n_jumps = sum(request.step == "jump" for request in asked)
+        return TypedSession(
+            requests=asked,
+            n_keys=len(asked) - n_jumps - n_takes,
+            n_jumps=n_jumps,
+            n_takes=n_takes,
+            n_chars=asked[-1].n_chars if asked else 0,
+            n_chars_taken=sum(request.n_taken for request in asked),
+            is_cut=self.is_cut or len(asked) < len(self.requests),
+        )
 
     @property
     def n_chars_saved(self) -> int:
@@ -74,6 +95,7 @@ class _Last:
     step: Step
     rest: Suggestion | None = None
     took_all: bool = False
+    n_taken: int = 0
 
 
 def replay_typing(
@@ -82,19 +104,25 @@ def replay_typing(
     *,
     seed: int,
     progress: Callable[[int], None] = lambda _: None,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> TypedSession:
     """Type all cases; ``progress`` is told how many characters were written.
 
+    ``is_over`` is asked before each request, and cuts the session short.
     Raises :class:`~speclsp.errors.SpecLspError` where a request fails.
     """
     session = TypedSession()
     generator = random.Random(f"typing {seed}")  # noqa: S311 - no secret
     for place in _bursts(cases):
+        if is_over():
+            session.is_cut = True
+        if session.is_cut:
+            break
         if not place.is_open:
             asker.enter(place.case)
             place.is_open = True
         n_before = place.n_typed
-        _type_burst(place, generator.randint(*JUMP_KEYS), asker, session)
+        _type_burst(place, generator.randint(*JUMP_KEYS), asker, session, is_over)
         if place.n_typed == len(place.case.typed):
             asker.leave(place.case)
         progress(place.n_typed - n_before)
@@ -126,7 +154,13 @@ def _next(waiting: list[_Place], opened: list[_Place]) -> _Place | None:
     return None
 
 
-def _type_burst(place: _Place, n_keys: int, asker: Asker, session: TypedSession) -> None:
+def _type_burst(
+    place: _Place,
+    n_keys: int,
+    asker: Asker,
+    session: TypedSession,
+    is_over: Callable[[], bool],
+) -> None:
     case = place.case
     last = _Last("jump")
     n_fitting = 0
@@ -139,6 +173,8 @@ def _type_burst(place: _Place, n_keys: int, asker: Asker, session: TypedSession)
                 answer=answer,
                 was_fitting=last.rest is not None,
                 after_taking=last.took_all,
+                n_chars=session.n_chars,
+                n_taken=last.n_taken,
             )
         )
         if answer.text:
@@ -146,6 +182,9 @@ def _type_burst(place: _Place, n_keys: int, asker: Asker, session: TypedSession)
         asker.rest()
         rest = case.typed[place.n_typed :]
         if not rest or n_pressed == n_keys:
+            return
+        if is_over():
+            session.is_cut = True
             return
         shown = Suggestion(text=answer.text, n_replaced=answer.n_replaced) if answer.text else None
         if shown != last.rest:
@@ -162,7 +201,8 @@ def _type_burst(place: _Place, n_keys: int, asker: Asker, session: TypedSession)
         left = shown.after(written) if shown else None
         n_fitting = n_fitting + 1 if left is not None and not n_taken else 0
         took_all = bool(n_taken) and left is None
-        last = _Last("newline" if _has_line_end(written) else "line", left, took_all)
+        step: Step = "newline" if _has_line_end(written) else "line"
+        last = _Last(step, left, took_all, n_taken)
         place.n_typed += len(written)
         session.n_chars += len(written)
 

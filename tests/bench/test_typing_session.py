@@ -48,6 +48,33 @@ def test_without_suggestions_every_key_is_asked_at() -> None:
     assert asker.n_rests == 5
 
 
+def test_a_session_that_is_over_is_cut_short() -> None:
+    asker = ScriptedAsker(nothing)
+    session = replay_typing(
+        [case("abcdef"), case("x", id="two")], asker, seed=0, is_over=lambda: asker.n_asked == 3
+    )
+    assert [told for told in asker.told if told[0] != "shown"] == [
+        ("enter", "one"), ("ask", "one", 0), ("ask", "one", 1), ("ask", "one", 2),
+    ]  # fmt: skip
+    assert session.is_cut
+    assert (session.n_chars, session.n_keys, len(session.requests)) == (2, 2, 3)
+
+
+def test_a_sessions_beginning_is_what_was_done_up_to_a_character() -> None:
+    session = replay_typing([case("value = 1\nother = 2")], ScriptedAsker(the_rest), seed=0)
+    assert [(request.n_chars, request.n_taken) for request in session.requests] == [
+        (0, 0), (1, 0), (2, 0), (19, 17),
+    ]  # fmt: skip
+    whole = session.until(session.n_chars)
+    assert whole == session
+    begun = session.until(18)
+    assert begun.is_cut
+    assert (begun.n_chars, begun.n_keys, begun.n_jumps, begun.n_takes, begun.n_chars_taken) == (
+        2, 2, 1, 0, 0,
+    )  # fmt: skip
+    assert begun.requests == session.requests[:3]
+
+
 def test_a_fitting_suggestion_is_typed_through_then_noticed_and_taken() -> None:
     asker = ScriptedAsker(the_rest)
     session = replay_typing([case("value = 1")], asker, seed=0)
