@@ -11,13 +11,7 @@ from typing import Final, TypeVar
 from speclsp.completer.buffers import OpenBuffers
 from speclsp.completer.further_texts import FurtherTexts, TextMaker, n_rivals
 from speclsp.completer.private_text import cut_before_secrets
-from speclsp.completer.prompts import (
-    NO_CHUNK_SOURCE,
-    ChunkSource,
-    PromptQuestion,
-    Prompts,
-    n_first_of,
-)
+from speclsp.completer.prompts import NO_CHUNK_SOURCE, ChunkSource, PromptQuestion, Prompts
 from speclsp.decoding.sampling import SamplingParams
 from speclsp.decoding.speculate import generate
 from speclsp.drafting.held_text import HeldText
@@ -27,6 +21,7 @@ from speclsp.drafting.protocol import DraftContext, TokenArray, TokenCorpus
 from speclsp.engine.models import Weights, Words
 from speclsp.errors import SpecLspError
 from speclsp.fim.healing import held_back
+from speclsp.fim.jumps import n_waited_for
 from speclsp.fim.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 from speclsp.postprocess.confidence import verdict
 from speclsp.postprocess.rules import stop_rules
@@ -89,6 +84,11 @@ def prompt_budget(settings: Settings, weights: Weights, n_predict: int) -> Promp
         n_suffix=settings.n_suffix,
         n_chunks=int(n_prompt * _CHUNK_SHARE) if settings.n_context < 0 else settings.n_context,
     )
+
+
+def n_first_of(settings: Settings, budget: PromptBudget, weights: Weights) -> int:
+    """Return the prompt tokens that a request at a new place waits for while somebody types."""
+    return settings.n_jump or n_waited_for(budget.n_prompt, weights.prompt_speed)
 
 
 def sampling_params(settings: Settings, request: CompletionRequest) -> SamplingParams:
@@ -241,7 +241,7 @@ def _question(
             repo_name=request.repo_name, path=request.path, prefix=prefix, suffix=request.suffix
         ),
         budget=budget,
-        n_first=n_first_of(settings.n_jump, budget) if is_typing else budget.n_prompt,
+        n_first=n_first_of(settings, budget, bench.weights) if is_typing else budget.n_prompt,
         chunks=chunks,
     )
 

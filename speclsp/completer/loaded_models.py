@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from speclsp.completer.buffers import OpenBuffers
-from speclsp.completer.completion import Workbench
+from speclsp.completer.completion import Workbench, n_first_of, prompt_budget
 from speclsp.completer.events import EventQueue
 from speclsp.completer.prompts import Prompts
 from speclsp.completer.proposing import Proposing
@@ -84,6 +84,7 @@ class LoadedModels:
             weights.target, settings.cache_ram * _MIB if weights.supports_rollback else 0
         )
         self.make_proposer(settings)
+        self._tell_prompt_speed(settings, weights)
         for problem in weights.problems:
             self._events.problem(problem.message, problem.remedy)
         return weights
@@ -142,6 +143,16 @@ class LoadedModels:
     def completed(self) -> Callable[[], None] | None:
         """Note that a completion was made; returns what to do in idle time, if anything."""
         return self._proposing.save if self._proposing.completed() else None
+
+    def _tell_prompt_speed(self, settings: Settings, weights: Weights) -> None:
+        if weights.prompt_speed is None or not weights.supports_rollback:
+            return  # the latter evaluates whole prompts
+        budget = prompt_budget(settings, weights, settings.n_predict)
+        self._events.log(
+            "info",
+            f"prompt speed {weights.prompt_speed:,.0f} tokens/s: a request at a new place waits "
+            f"for at most {n_first_of(settings, budget, weights)} of {budget.n_prompt} tokens",
+        )
 
     def _take_words(self, words: Words) -> None:
         old = self._words

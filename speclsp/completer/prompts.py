@@ -19,9 +19,6 @@ from speclsp.fim.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 MAX_DOCUMENTS = 256
 """Documents whose places are remembered."""
 
-_JUMP_SHARE: Final = 0.35
-"""Share of a prompt that a request at a new place waits for where the settings leave it open."""
-
 _N_IDLE_CHUNK: Final = 128
 """Most tokens of a decode in idle time: what an interrupted one has done is lost."""
 
@@ -169,8 +166,3 @@ class Prompts:
             n_cached += len(piece)
             self.n_idle_evaluated += len(piece)
         return True
-
-
-def n_first_of(n_jump: int, budget: PromptBudget) -> int:
-    """Return the tokens that a request at a new place waits for; ``n_jump`` is the setting."""
-    return n_jump or int(budget.n_prompt * _JUMP_SHARE)

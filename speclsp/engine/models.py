@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from speclsp.drafting.protocol import Drafter
 from speclsp.drafting.registry import DRAFT_MODEL, drafter_names
 from speclsp.engine.cost_true import cost_true_remark
 from speclsp.engine.params import ModelParams, draft_params, target_params
+from speclsp.engine.prompt_speed import PromptSpeeds, clocks
 from speclsp.errors import ModelError, SettingsError, SpecLspError
 from speclsp.fim.families import FimFamily, family_for
 from speclsp.fim.healing import TokenPrefixes
@@ -87,6 +88,8 @@ class Weights:
     supports_rollback: bool = True
     verify_cost: VerifyCost | None = None
     """What verifying a draft costs, as measured and as it drifts."""
+    prompt_speed: float | None = None
+    """Prompt tokens that the target evaluates per second, measured once; None if that failed."""
     max_prompt: int = MAX_PROMPT
     """Most prompt tokens where the settings leave it open."""
     problems: Sequence[SpecLspError] = ()
@@ -135,6 +138,7 @@ class LlamaLoader:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._known: tuple[object, Words] | None = None
+        self._prompt_speeds = PromptSpeeds(log)
 
     def words(self, settings: Settings) -> Words:
         """Load the target's vocabulary alone; again only where the file or the template changed."""
@@ -145,8 +149,7 @@ class LlamaLoader:
 
         route_log(lambda level, line: self._log("debug", f"llama.cpp: {level}: {line}"))
         path = model_files(settings).target
-        status = path.stat() if path.is_file() else None
-        key = (path, status and (status.st_mtime_ns, status.st_size), settings.fim_template)
+        key = (path, _version(path), settings.fim_template)
         if self._known is None or self._known[0] != key:
             vocabulary = load_vocabulary(path)
             words = Words(
@@ -160,6 +163,7 @@ class LlamaLoader:
     def weights(self, settings: Settings, words: Words, progress: Progress, log: Log) -> Weights:
         """Load target and draft model; a draft model that fails is a problem, not the end."""
         from speclsp.engine.llama.loading import load_target  # noqa: PLC0415 (see words)
+        from speclsp.engine.llama.placement import offload_devices  # noqa: PLC0415
 
         files = model_files(settings)
         model_params, context_params = target_params(
@@ -177,6 +181,18 @@ class LlamaLoader:
         )
         verify_cost = measure_verify_cost(target, time.perf_counter)
         log("info", verify_times_line(verify_cost.milliseconds))
+        prompt_speed = self._prompt_speeds.of(
+            (
+                files.target,
+                _version(files.target),
+                model_params,
+                replace(context_params, n_branches=1),  # more are for speculation alone
+                tuple(target.layers.items()),
+                target.n_ctx,
+            ),
+            target,
+            clocks(context_params.n_threads_batch, on_cpu=not offload_devices(model_params)),
+        )
         problems: list[SpecLspError] = []
         draft: ClosableDrafter | None = None
         if draft_path is not None:
@@ -192,9 +208,16 @@ class LlamaLoader:
             layers=dict(target.layers),
             supports_rollback=target.supports_rollback,
             verify_cost=verify_cost,
+            prompt_speed=prompt_speed,
             max_prompt=MAX_PROMPT if settings.model else embedded.MAX_PROMPT,
             problems=problems,
         )
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    """Return what changes when a file does; None where there is none."""
+    status = path.stat() if path.is_file() else None
+    return status and (status.st_mtime_ns, status.st_size)
 
 
 def _description(path: Path, *details: str) -> str:

@@ -1,0 +1,145 @@
+"""How many prompt tokens the loaded target evaluates in a second, measured once.
+
+The figure decides how long prompts at new places are, and with that what is suggested there.  So
+it is measured in the same way whatever drafts, and must not depend on what else the machine does:
+the shortest of a few decodes counts, and on a CPU the time that its threads computed, not the time
+for which others kept them waiting.  It is kept while the process runs, so that a model that is
+loaded again, be it with or without speculation, suggests what it did.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final
+
+from speclsp.decoding.protocol import Target
+from speclsp.engine.cpus import physical_cpu_count
+from speclsp.errors import DecodeError
+from speclsp.fim.jumps import fast_enough
+from speclsp.request import LogLevel
+
+_SIZES: Final = (8, 32, 128, 512)
+"""Tokens of a decode; the largest that does not take long tells the speed."""
+_N_TRIES: Final = 3
+_LONGEST_S: Final = 0.25
+"""A larger decode is left out where it would take longer, at the speed of the one before."""
+_ENOUGH_S: Final = 0.5
+"""Seconds of decoding after which none is repeated that need not be."""
+_PATIENCE_S: Final = 1.0
+"""Seconds after which the same holds: a busy machine takes longer than it decodes."""
+_DISTURBED: Final = 1.25
+"""Ratio of the times by the two clocks from which on others kept a decode's threads waiting."""
+_STRIDE: Final = 7919
+"""Distance of the tokens' ids, so that each decode has others: a mixture's experts differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clocks:
+    """What a decode's time is taken with, in seconds; the shorter of the two times counts."""
+
+    wall: Callable[[], float]
+    computing: Callable[[], float] | None = None
+    """Advances while one of the decoding threads computes; None where a device does that."""
+
+
+def clocks(n_threads: int, *, on_cpu: bool) -> Clocks:
+    """Return the clocks for a target that decodes with ``n_threads``, all of it ``on_cpu`` or not.
+
+    A process's time is shared by its decoding threads, the cores where those are fewer: more
+    cannot compute at once.  What other threads of the process do only adds to it.
+    """
+    if not on_cpu or sys.platform == "win32":  # whose CPU times advance by 16 ms
+        return Clocks(wall=time.perf_counter)
+    if n_threads == 1:
+        return Clocks(wall=time.perf_counter, computing=time.thread_time)
+    n_at_once = min(n_threads, physical_cpu_count())
+    return Clocks(wall=time.perf_counter, computing=lambda: time.process_time() / max(1, n_at_once))
+
+
+class PromptSpeeds:
+    """The speeds of the models that this process has loaded."""
+
+    def __init__(self, log: Callable[[LogLevel, str], None]) -> None:
+        self._log = log
+        self._known: dict[Hashable, float] = {}
+
+    def of(self, key: Hashable, target: Target, clocks: Clocks) -> float | None:
+        """Return the prompt tokens per second of ``target``, measured if ``key`` is a new one.
+
+        ``key`` says which model it is and what it is computed with.  None where a decode failed.
+        """
+        if key not in self._known:
+            try:
+                enough = fast_enough(target.n_ctx)
+                self._known[key] = measure_prompt_speed(target, clocks, enough)
+            except DecodeError as error:
+                self._log("warning", f"The prompt speed could not be measured: {error.message}")
+        return self._known.get(key)
+
+
+def measure_prompt_speed(target: Target, clocks: Clocks, enough: float) -> float:
+    """Return the prompt tokens that ``target`` evaluates per second; its cache is empty then.
+
+    Ends at once where ``enough`` is reached, and after about a second where it is slow.
+    Raises :class:`~speclsp.errors.DecodeError`.
+    """
+    watch = _Watch(target, clocks)
+    n_most = min(target.n_ubatch, target.n_batch, target.n_ctx)
+    speed = 0.0
+    for size in [size for size in _SIZES if size <= n_most] or [n_most]:
+        if speed > 0.0 and size / speed > _LONGEST_S:
+            break
+        speed = 0.0
+        for n_tried in range(1, _N_TRIES + 1):
+            speed = max(speed, watch.speed(size))
+            if speed >= enough:
+                return speed
+            if watch.has_enough(n_tried):
+                break
+    return speed
+
+
+class _Watch:
+    """Decodes texts and takes the time."""
+
+    def __init__(self, target: Target, clocks: Clocks) -> None:
+        self._target = target
+        self._clocks = clocks
+        self._begun = clocks.wall()
+        self._spent = 0.0
+        self._token = 0
+        self._was_disturbed = True
+
+    def speed(self, n_tokens: int) -> float:
+        """Decode so many tokens; returns how many a second that is."""
+        tokens = [(self._token + idx * _STRIDE) % self._target.n_vocab for idx in range(n_tokens)]
+        self._token += n_tokens * _STRIDE
+        self._target.truncate(0)
+        took, computed = self._times(tokens)
+        self._target.truncate(0)
+        self._was_disturbed = computed is None or took > _DISTURBED * computed
+        shortest = took if computed is None else min(took, computed)
+        self._spent += shortest
+        return n_tokens / shortest if shortest > 0.0 else float("inf")
+
+    def has_enough(self, n_tried: int) -> bool:
+        """Whether no decode need be repeated that was made so often.
+
+        A single one may have met with a stall, or with a GPU's kernels being compiled, unless its
+        threads computed all the time.
+        """
+        if self._spent > _ENOUGH_S and not self._was_disturbed:
+            return True
+        late = self._spent > _ENOUGH_S or self._clocks.wall() - self._begun > _PATIENCE_S
+        return late and n_tried >= 2
+
+    def _times(self, tokens: list[int]) -> tuple[float, float | None]:
+        """Decode; returns the seconds by either clock."""
+        wall, computing = self._clocks.wall, self._clocks.computing
+        begun, computed = wall(), computing() if computing is not None else 0.0
+        self._target.decode(tokens, 0)
+        took = wall() - begun
+        return took, computing() - computed if computing is not None else None

@@ -1,0 +1,226 @@
+"""The prompt speed, measured with clocks that the target itself moves."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from speclsp import embedded
+from speclsp.engine.models import LlamaLoader, Weights
+from speclsp.engine.prompt_speed import Clocks, PromptSpeeds, clocks, measure_prompt_speed
+from speclsp.engine.scripted import ScriptedTarget, hashing
+from speclsp.errors import DecodeError
+from speclsp.fim.jumps import n_waited_for
+from speclsp.settings import Settings
+
+NEVER_ENOUGH = 1e9
+
+
+class TimedTarget(ScriptedTarget):
+    """Evaluates ``speed`` tokens a second; the decodes ``stalled`` keep it waiting besides."""
+
+    def __init__(self, speed: float, stalled: dict[int, float] | None = None, **sizes) -> None:
+        super().__init__(hashing(16), 16, **sizes)
+        self.prompt_speed = speed
+        self.stalled = stalled or {}
+        self.now = 0.0
+        self.computed = 0.0
+        self.decoded: list[tuple[int, ...]] = []
+
+    def decode(self, tokens, n_logits):
+        seconds = len(tokens) / self.prompt_speed
+        self.computed += seconds
+        self.now += seconds + self.stalled.get(len(self.decoded), 0.0)
+        self.decoded.append(tuple(tokens))
+        assert self.cached == []
+        return super().decode(tokens, n_logits)
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(tokens) for tokens in self.decoded]
+
+    @property
+    def on_device(self) -> Clocks:
+        return Clocks(wall=lambda: self.now)
+
+    @property
+    def on_cpu(self) -> Clocks:
+        return Clocks(wall=lambda: self.now, computing=lambda: self.computed)
+
+
+@pytest.mark.parametrize("speed", [3.0, 10.0, 40.0, 107.0, 230.0, 500.0, 1_000.0, 20_000.0])
+@pytest.mark.parametrize("clocks", ["on_cpu", "on_device"])
+def test_the_speed_is_found_within_a_second_and_the_cache_left_empty(speed, clocks):
+    target = TimedTarget(speed)
+    assert measure_prompt_speed(target, getattr(target, clocks), NEVER_ENOUGH) == pytest.approx(
+        speed
+    )
+    assert target.cached == []
+    # One small decode is the least by the threads' own time, two where a device computes.
+    n_least = 1 if clocks == "on_cpu" else 2
+    assert target.now <= max(1.0, n_least * 8 / speed)
+
+
+def test_larger_decodes_follow_where_they_do_not_take_long():
+    sizes = {}
+    for speed in (10.0, 20.0, 100.0, 230.0, 600.0, 5_000.0):
+        target = TimedTarget(speed)
+        measure_prompt_speed(target, target.on_cpu, NEVER_ENOUGH)
+        sizes[speed] = target.sizes
+    assert sizes == {
+        10.0: [8],
+        20.0: [8, 8],
+        100.0: [8, 8, 8],
+        230.0: [8] * 3 + [32] * 3,
+        600.0: [8] * 3 + [32] * 3 + [128] * 2,
+        5_000.0: [8] * 3 + [32] * 3 + [128] * 3 + [512] * 3,
+    }
+
+
+def test_a_decode_is_measured_with_other_tokens_each_time():
+    target = TimedTarget(200.0)
+    target.n_vocab = 151_936
+    measure_prompt_speed(target, target.on_cpu, NEVER_ENOUGH)
+    tokens = [token for decoded in target.decoded for token in decoded]
+    assert len(set(tokens)) == len(tokens)
+
+
+def test_a_model_that_is_fast_enough_is_measured_with_one_decode():
+    target = TimedTarget(5_000.0)
+    assert measure_prompt_speed(target, target.on_cpu, 800.0) == pytest.approx(5_000.0)
+    assert target.sizes == [8]
+
+
+@pytest.mark.parametrize("clocks", ["on_cpu", "on_device"])
+@pytest.mark.parametrize("speed", [12.0, 60.0, 230.0, 800.0])
+def test_a_stalled_decode_changes_nothing(clocks, speed):
+    for stalled in range(9):
+        for seconds in (0.02, 0.3, 5.0):
+            target = TimedTarget(speed, {stalled: seconds})
+            found = measure_prompt_speed(target, getattr(target, clocks), NEVER_ENOUGH)
+            assert found == pytest.approx(speed)
+
+
+def test_a_machine_that_stalls_every_decode_is_measured_by_its_computing():
+    target = TimedTarget(230.0, dict.fromkeys(range(20), 2.0))
+    assert measure_prompt_speed(target, target.on_cpu, NEVER_ENOUGH) == pytest.approx(230.0)
+    # And has nobody wait for more decodes than needed.
+    assert target.sizes == [8, 8, 32, 32]
+
+
+def test_kernels_that_are_compiled_first_are_not_counted():
+    target = TimedTarget(3_000.0, {0: 8.0, 2: 8.0, 4: 8.0, 6: 8.0})
+    assert measure_prompt_speed(target, target.on_device, NEVER_ENOUGH) == pytest.approx(3_000.0)
+    assert target.sizes == [8, 8, 32, 32, 128, 128, 512, 512]
+
+
+@pytest.mark.parametrize("sizes", [{"n_batch": 1}, {"n_ctx": 4}, {"n_ubatch": 16}])
+def test_small_batches_and_contexts_are_not_exceeded(sizes):
+    target = TimedTarget(300.0, **sizes)
+    assert measure_prompt_speed(target, target.on_cpu, NEVER_ENOUGH) == pytest.approx(300.0)
+    assert max(target.sizes) <= next(iter(sizes.values()))
+
+
+def test_clocks_that_stand_still_are_a_fast_machine():
+    target = TimedTarget(float("inf"))
+    assert measure_prompt_speed(target, target.on_cpu, 800.0) == float("inf")
+
+
+def test_a_model_is_measured_once_in_a_process():
+    target = TimedTarget(230.0)
+    speeds = PromptSpeeds(lambda _level, _line: None)
+    first = speeds.of("a model", target, target.on_cpu)
+    n_decodes = target.n_decodes
+    target.prompt_speed = 50.0
+    assert speeds.of("a model", target, target.on_cpu) == first
+    assert target.n_decodes == n_decodes
+    assert speeds.of("another", target, target.on_cpu) == pytest.approx(50.0)
+
+
+def test_a_decode_that_fails_is_told_and_tried_again_at_the_next_load():
+    class Failing(TimedTarget):
+        def decode(self, tokens, n_logits):
+            raise DecodeError("the device is gone.")
+
+    said: list[tuple[str, str]] = []
+    speeds = PromptSpeeds(lambda level, line: said.append((level, line)))
+    failing, sound = Failing(100.0), TimedTarget(100.0)
+    assert speeds.of("a model", failing, failing.on_cpu) is None
+    assert said == [("warning", "The prompt speed could not be measured: the device is gone.")]
+    assert speeds.of("a model", sound, sound.on_cpu) == pytest.approx(100.0)
+    assert len(said) == 1
+
+
+def test_threads_own_time_is_taken_on_a_cpu_alone(monkeypatch):
+    assert clocks(2, on_cpu=False).computing is None
+    assert clocks(1, on_cpu=True).computing is time.thread_time
+    shared = clocks(64, on_cpu=True).computing
+    assert shared is not None
+    begun, used = shared(), time.process_time()
+    while time.process_time() < used + 0.02:
+        pass
+    assert shared() - begun > 0.0
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert clocks(1, on_cpu=True).computing is None
+
+
+# --- real models ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def load() -> Iterator[Callable[..., Weights]]:
+    loaded: list[Weights] = []
+
+    def load_weights(loader: LlamaLoader, **settings) -> Weights:
+        weights = loader.weights(
+            Settings(**settings),
+            loader.words(Settings(**settings)),
+            lambda _share: True,
+            lambda _level, _line: None,
+        )
+        loaded.append(weights)
+        return weights
+
+    yield load_weights
+    for weights in loaded:
+        weights.close()
+
+
+@pytest.mark.real
+def test_the_embedded_model_keeps_its_share_with_and_without_speculation(load, monkeypatch):
+    speeds = []
+    measured = PromptSpeeds.of
+
+    def watched(self, key, target, clocks):
+        before = target.n_evaluated
+        speed = measured(self, key, target, clocks)
+        speeds.append((key, target.n_evaluated - before))
+        assert list(target.cached) == []
+        return speed
+
+    monkeypatch.setattr(PromptSpeeds, "of", watched)
+    loader = LlamaLoader(lambda _level, _line: None)
+    first = load(loader)
+    again = load(loader, speculation=False)
+    assert first.prompt_speed == again.prompt_speed
+    assert n_waited_for(embedded.MAX_PROMPT, first.prompt_speed) == 224  # 35 %
+    (key, n_first), (key_again, n_again) = speeds
+    assert key == key_again
+    assert n_first >= 8
+    assert n_again == 0
+
+
+@pytest.mark.real
+def test_a_model_whose_measuring_fails_is_loaded(load, monkeypatch):
+    def failing(*_args: object) -> float:
+        raise DecodeError("the device is gone.")
+
+    monkeypatch.setattr("speclsp.engine.prompt_speed.measure_prompt_speed", failing)
+    said: list[str] = []
+    weights = load(LlamaLoader(lambda _level, line: said.append(line)))
+    assert weights.prompt_speed is None
+    assert "The prompt speed could not be measured: the device is gone." in said
+    assert len(weights.target.decode([1, 2, 3], 1)) == 1
