@@ -21,6 +21,7 @@ from speclsp.bench.peers_own import OURS, OURS_PLAIN
 from speclsp.bench.peers_report import DecodedTask
 
 _NOT_TYPED_TO: Final = " (kinds of speculation not typed to)"
+_CUT_SHORT: Final = " (of what both wrote before one was cut short)"
 _HYPOTHETICAL: Final = " (hypothetical: the human's text)"
 HOST_MS: Final = 0.3
 """Most milliseconds of a step outside llama_decode."""
@@ -87,13 +88,26 @@ def _to_best(
 ) -> list[str]:
     """Compare ours with the best of llama-server's configurations by this column."""
     column = next(column for column in columns if column.name == name)
-    theirs = best_of(column, [side for side in sides if side.name.startswith(LLAMA_SERVER)])
+    servers = [side for side in sides if side.name.startswith(LLAMA_SERVER)]
+    theirs = best_of(column, _compared(servers))
     ours = _named(sides, OURS)
     if theirs is None or ours is None:
         return []
     spread = ratios(ours, theirs, name)
     what = f"{what}: {OURS} / {theirs.name}"
-    return _line(what, spread, ours.n_rounds, most=most, least=least)
+    lines = _line(what, spread, ours.n_rounds, most=most, least=least)
+    return lines if theirs.pairs is None else [line + _CUT_SHORT for line in lines]
+
+
+def _compared(servers: Sequence[Figures]) -> Sequence[Figures]:
+    """Return those that were asked in most rounds and to the end, if there are any.
+
+    The others have other medians for that alone; kinds that were left out behind the first round
+    were slower in it.
+    """
+    n_rounds = max((side.n_rounds for side in servers), default=0)
+    most = [side for side in servers if side.n_rounds == n_rounds]
+    return [side for side in most if side.is_comparable] or most
 
 
 def _pair(

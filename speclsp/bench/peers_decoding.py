@@ -68,6 +68,7 @@ class DecodeRun:
     name: str
     says_own_text: bool = True
     rounds: list[list[Decoded]] = field(default_factory=list)
+    """Those that all sides have ended."""
     why_not: str = ""
 
 
@@ -162,23 +163,29 @@ def token_side(name: str, session: TokenPeerSession) -> DecodeSide:
     )
 
 
+def runs_of(sides: Sequence[DecodeSide]) -> list[DecodeRun]:
+    """Return what :func:`decode_all` fills."""
+    return [DecodeRun(side.name, side.says_own_text) for side in sides]
+
+
 def decode_all(
+    runs: Sequence[DecodeRun],
     sides: Sequence[DecodeSide],
     rounds: Sequence[Sequence[DecodePlace]],
     context_of: Callable[[DecodePlace, int], DraftContext],
     *,
     n_predict: int,
     progress: Callable[[str], None],
-) -> list[DecodeRun]:
+) -> None:
     """Have all sides continue all places, in an order that changes; a side that fails says why.
 
-    Ours without speculation must be among them.  ``progress`` is told at each place who is next.
+    ``runs`` are those of ``sides``, and get each round when it is whole, so that they hold what can
+    be compared whenever this is interrupted.  Ours without speculation must be among them.
+    ``progress`` is told at each place who is next.
     """
-    runs = [DecodeRun(side.name, side.says_own_text) for side in sides]
     n_done = 0
     for places in rounds:
-        for run in runs:
-            run.rounds.append([])
+        found: list[list[Decoded]] = [[] for _ in runs]
         for place in places:
             context = context_of(place, n_predict)
             answers: dict[str, Answer] = {}
@@ -191,18 +198,18 @@ def decode_all(
                     answers[sides[idx].name] = sides[idx].decode(place, context, n_predict)
                 except SpecLspError as error:
                     runs[idx].why_not = reason(error)
-            _note(runs, answers)
+            said = answers[OURS_PLAIN].text if OURS_PLAIN in answers else None
+            for run, decoded in zip(runs, found, strict=True):
+                if run.name in answers:
+                    decoded.append(_decoded(answers[run.name], said))
             n_done += 1
-    return runs
+        for run, decoded in zip(runs, found, strict=True):
+            run.rounds.append(decoded)
 
 
-def _note(runs: Sequence[DecodeRun], answers: dict[str, Answer]) -> None:
-    said = answers[OURS_PLAIN].text if OURS_PLAIN in answers else None
-    for run in runs:
-        if run.name in answers:
-            answer = answers[run.name]
-            is_same = same_text(said, answer.text) if said is not None else False
-            run.rounds[-1].append(Decoded(stats=answer.stats, is_same=is_same))
+def _decoded(answer: Answer, said: str | None) -> Decoded:
+    is_same = said is not None and same_text(said, answer.text)
+    return Decoded(stats=answer.stats, is_same=is_same)
 
 
 def same_text(left: str, right: str) -> bool:

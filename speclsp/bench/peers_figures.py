@@ -29,6 +29,8 @@ class Column(Generic[_Round]):
     better: Literal["least", "most", ""] = ""
     """Which value is best; empty where neither is."""
     n_digits: int = 1
+    of_whole: bool = False
+    """Whether it is of a whole session, and cannot be told of its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,17 @@ class Figures:
     is_hypothetical: bool = False
     """Whether the text is not the model's own: it is best of nothing, since no other side can be
     told what to say."""
+    n_chars: Sequence[int] = ()
+    """Characters that were written in each round; empty where nothing was typed."""
+    is_cut: bool = False
+    """Whether a session was cut short: then it is best of nothing, since others did more."""
+    pairs: Mapping[str, Sequence[tuple[float | None, float | None]]] | None = None
+    """Ours and its own by column and round, over what both wrote; None where both wrote all."""
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether it may be best of something."""
+        return not self.is_hypothetical and not self.is_cut
 
     @property
     def n_rounds(self) -> int:
@@ -88,13 +101,13 @@ def best_sides(
 ) -> set[str]:
     """Return the names of those whose median is best, as it is shown; nobody where none is.
 
-    Those that are hypothetical are left out.
+    Those that are hypothetical or were cut short are left out.
     """
     digits = column.n_digits if n_digits is None else n_digits
     shown = {
         side.name: round(median, digits)
         for side in sides
-        if not side.is_hypothetical and (median := side.median(column.name)) is not None
+        if side.is_comparable and (median := side.median(column.name)) is not None
     }
     if not shown or not column.better:
         return set()
@@ -115,9 +128,14 @@ def ratios(ours: Figures, other: Figures, column: str) -> Spread | None:
     """Return ours / theirs, round by round; None where no round of both has the figure.
 
     Rounds in which either lacks it are left out, and so are those whose figure is 0 on their side;
-    the spread's ``n`` is of how many rounds it is.
+    the spread's ``n`` is of how many rounds it is.  Where either was cut short, it is of what both
+    wrote.
     """
-    pairs = list(zip(ours.by_round.get(column, ()), other.by_round.get(column, ()), strict=False))
+    if other.pairs is not None:
+        pairs = list(other.pairs.get(column, ()))
+    else:
+        theirs_by_round = other.by_round.get(column, ())
+        pairs = list(zip(ours.by_round.get(column, ()), theirs_by_round, strict=False))
     found = [
         mine / theirs
         for mine, theirs in pairs
@@ -155,6 +173,7 @@ TYPED_COLUMNS: Final[tuple[Column[TypedRound], ...]] = (
         header="evaluated per char",
         value=lambda one: one.counts.evaluated_per_char,
         better="least",
+        of_whole=True,
     ),
     Column(
         name="tokens_per_pass",
@@ -181,6 +200,7 @@ TYPED_COLUMNS: Final[tuple[Column[TypedRound], ...]] = (
         value=lambda one: one.host_ms,
         better="least",
         n_digits=2,
+        of_whole=True,
     ),
     Column(
         name="chars_saved",
@@ -194,6 +214,7 @@ TYPED_COLUMNS: Final[tuple[Column[TypedRound], ...]] = (
         value=lambda one: one.resident_mib,
         better="least",
         n_digits=0,
+        of_whole=True,
     ),
 )
 """Of a session; the first three are keystroke to answer."""

@@ -24,15 +24,16 @@ from speclsp.bench.peers_figures import (
 )
 from speclsp.bench.peers_own import OURS
 from speclsp.bench.peers_places import Task
-from speclsp.bench.peers_typing import PeerRun
 
 BEST_MARK: Final = "*"
+CUT_MARK: Final = "†"
+"""Behind the name of a side whose session was cut short."""
 LEGEND: Final = f"{BEST_MARK} best of the column; medians over the rounds"
 _HYPOTHETICAL: Final = "is not marked, since no other side can be told what to say"
 
 _RATIO_COLUMNS: Final = ("ms_p50", "ms_p95", "ms_p99", "evaluated", "tokens_per_s", "chars_saved")
 _DECODE_RATIO_COLUMNS: Final = ("tokens_per_s", "tokens_per_pass")
-_TASKS: Final[Mapping[Task, str]] = {
+TASKS: Final[Mapping[Task, str]] = {
     "cases": "where an edit begins",
     "edits": "in a changed copy of a block",
 }
@@ -54,11 +55,6 @@ class DecodedTask:
     sides: Sequence[Figures]
     texts: Mapping[str, TextCount]
     """By side; those that say another's text are left out."""
-
-
-def typed_figures(runs: Sequence[PeerRun]) -> list[Figures]:
-    """Return each side's figures of a typed session."""
-    return [figures_of(run.name, TYPED_COLUMNS, run.rounds, run.why_not) for run in runs]
 
 
 def decoded_figures(task: Task, runs: Sequence[DecodeRun]) -> DecodedTask:
@@ -91,7 +87,7 @@ def typed_table(title: str, sides: Sequence[Figures]) -> Table:
 def decoded_table(decoded: DecodedTask) -> Table:
     """Return what each side's decoding came to, and how many texts are the same."""
     texts = {name: f"{count.n_same} of {count.n_all}" for name, count in decoded.texts.items()}
-    title = f"Decoding alone {_TASKS[decoded.task]}"
+    title = f"Decoding alone {TASKS[decoded.task]}"
     return _table(title, DECODE_COLUMNS, decoded.sides, texts, extra="same text")
 
 
@@ -113,8 +109,12 @@ def _table(
     best = {column.name: best_sides(column, sides) for column in columns}
     for side in sides:
         cells = [_cell(column, side, side.name in best[column.name]) for column in columns]
-        table.add_row(side.name, *cells, *([last.get(side.name, "–")] if extra else []))
+        table.add_row(_label(side), *cells, *([last.get(side.name, "–")] if extra else []))
     return table
+
+
+def _label(side: Figures) -> str:
+    return f"{side.name} {CUT_MARK}" if side.is_cut else side.name
 
 
 def _cell(column: Column[Any], side: Figures, is_best: bool) -> Text:
@@ -137,7 +137,7 @@ def typed_ratio_table(title: str, sides: Sequence[Figures]) -> Table:
 
 def decoded_ratio_table(decoded: DecodedTask) -> Table:
     """Return ours / theirs of decoding, over the rounds."""
-    title = f"{OURS} / the others, decoding {_TASKS[decoded.task]}"
+    title = f"{OURS} / the others, decoding {TASKS[decoded.task]}"
     return _ratio_table(title, DECODE_COLUMNS, _DECODE_RATIO_COLUMNS, decoded.sides)
 
 
@@ -158,7 +158,7 @@ def _ratio_table(
     for side in sides:
         if ours is not None and side is not ours and not side.why_not:
             found = [ratios(ours, side, column.name) for column in shown]
-            table.add_row(side.name, *(_ratio(spread, ours.n_rounds) for spread in found))
+            table.add_row(_label(side), *(_ratio(spread, ours.n_rounds) for spread in found))
     return table
 
 
@@ -202,6 +202,8 @@ def _sides_object(columns: Sequence[Column[Any]], sides: Sequence[Figures]) -> l
             "name": side.name,
             "why_not": side.why_not,
             "is_hypothetical": side.is_hypothetical,
+            "is_cut": side.is_cut,
+            "chars_written": list(side.n_chars),
             "by_round": {name: list(values) for name, values in side.by_round.items()},
             "median": {column.name: side.median(column.name) for column in columns},
             "best_in": [column.name for column in columns if side.name in best[column.name]],
@@ -226,13 +228,13 @@ def comparison_chart(
             (label, [side.median(name) or 0.0 for side in waits])
             for label, name in (("p50", "ms_p50"), ("p95", "ms_p95"))
         ]
-        names = [side.name for side in waits]
+        names = [_label(side) for side in waits]
         charts.append(bar_chart("Milliseconds from key to answer", names, series, None))
     if decoded:
         names = [
             side.name for side in decoded[0].sides if not side.why_not and not side.is_hypothetical
         ]
-        series = [(_TASKS[one.task], [_speed(one, name) for name in names]) for one in decoded]
+        series = [(TASKS[one.task], [_speed(one, name) for name in names]) for one in decoded]
         charts.append(bar_chart("Tokens per second, decoding", names, series, None))
     return stacked_charts(charts, remarks)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -18,12 +18,15 @@ from speclsp.bench.peers_decoding import (
     DecodeSide,
     OwnDecoders,
     decode_all,
+    runs_of,
     token_side,
 )
 from speclsp.bench.peers_own import OURS, OURS_PLAIN, our_peers
 from speclsp.bench.peers_places import DecodePlace, PlaceFinder, Task, in_rounds
 from speclsp.engine.models import LlamaLoader, Weights, Words
-from speclsp.errors import SpecLspError
+from speclsp.errors import SpecLspError, StoreError
+from speclsp.ngram_store.files import open_statistics
+from speclsp.ngram_store.mapped_format import is_mapped_format
 from speclsp.settings import Settings
 
 LEAST_ROUNDS: Final = 3
@@ -70,12 +73,29 @@ def chosen_peers(settings: Settings, names: Sequence[str]) -> list[Peer]:
     return [peer for peer in peers if not names or peer.name in always.union(names)]
 
 
-def typed_peers(peers: Sequence[Peer], *, kinds_too: bool) -> list[Peer]:
-    """Return whom sessions are typed to: llama-server's kinds of speculation where wanted only.
+def without_kinds(peers: Sequence[Peer]) -> list[Peer]:
+    """Return all sides but llama-server with its kinds of speculation.
 
     They hardly change what a key waits: most of that is the prompt.
     """
-    return [peer for peer in peers if kinds_too or not peer.name.startswith(f"{LLAMA_SERVER} ")]
+    return [peer for peer in peers if not peer.name.startswith(f"{LLAMA_SERVER} ")]
+
+
+def check_files(comparison: Comparison) -> None:
+    """Read what a comparison would find out about its files after an hour.
+
+    Raises :class:`~speclsp.errors.SpecLspError` for a model that cannot fill in, and for
+    statistics that are not the model's or that llama-server cannot read.
+    """
+    words = LlamaLoader(lambda _level, _line: None).words(comparison.settings)
+    statistics = comparison.options.statistics_file
+    if statistics is not None:
+        if is_mapped_format(statistics):
+            raise StoreError(
+                f"{statistics} is not in llama.cpp's layout, which llama-server reads.",
+                remedy="Build it with `speclsp ngram build --order 2 --format llama.cpp`.",
+            )
+        open_statistics(statistics, words.vocabulary, "static")
 
 
 @contextmanager
@@ -91,14 +111,16 @@ def loaded_models(settings: Settings) -> Iterator[tuple[Words, Weights]]:
 
 
 def decode_tasks(
+    runs: dict[Task, list[DecodeRun]],
     comparison: Comparison,
     peers: Sequence[Peer],
     words: Words,
     weights: Weights,
     progress: Callable[[str, int], None],
-) -> Mapping[Task, list[DecodeRun]]:
+) -> None:
     """Let all sides decode at places of both kinds.
 
+    ``runs`` hold at any time what is whole; a kind that has no places is not among them.
     ``progress`` is told who is next, and how many turns there are in all.
     """
     finder = PlaceFinder(comparison.settings, words.vocabulary.tokenize)
@@ -108,7 +130,6 @@ def decode_tasks(
         "edits": finder.of_edits(comparison.cases, n_places, comparison.seed),
     }
     own = OwnDecoders(comparison.settings, words, weights)
-    runs: dict[Task, list[DecodeRun]] = {}
     with ExitStack() as stack:
         sides, missing = _sides(stack, comparison.options, peers)
         n_turns = sum(
@@ -117,15 +138,17 @@ def decode_tasks(
         for task, chosen in places.items():
             if not chosen:
                 continue
-            found = decode_all(
-                [*own.sides(task), *sides],
+            all_sides = [*own.sides(task), *sides]
+            found = runs_of(all_sides)
+            runs[task] = [*found, *missing]
+            decode_all(
+                found,
+                all_sides,
                 in_rounds(chosen, comparison.n_rounds),
                 own.context,
                 n_predict=comparison.n_decoded,
                 progress=lambda label: progress(label, n_turns),
             )
-            runs[task] = [*found, *missing]
-    return runs
 
 
 def _sides(

@@ -7,7 +7,8 @@ round to round, so that whatever else the machine does hits all alike.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -15,10 +16,10 @@ from speclsp.bench.cases import EditCase
 from speclsp.bench.peers.contract import Peer, PeerOptions
 from speclsp.bench.peers.reasons import reason, without_folders
 from speclsp.bench.typing_counts import TypingCounts, count_typing
-from speclsp.bench.typing_session import replay_typing
+from speclsp.bench.typing_session import TypedSession, replay_typing
 from speclsp.decoding.session import summed
 from speclsp.errors import SpecLspError
-from speclsp.request import RequestStats
+from speclsp.request import RequestStats, SessionStats
 
 WARM_UP: Final = EditCase(
     id="warm-up",
@@ -36,12 +37,27 @@ WARM_UP: Final = EditCase(
 class TypedRound:
     """What one side did in one round."""
 
-    counts: TypingCounts
-    stats: RequestStats
-    """Sums over the session's requests, without what was done ahead or in idle time."""
+    session: TypedSession
+    own_work: SessionStats
+    """What the side did ahead and in idle time."""
     resident_mib: float
     host_ms: float | None
     """Per decode step outside llama_decode, None where that is not told."""
+
+    @property
+    def counts(self) -> TypingCounts:
+        """The session's figures."""
+        return count_typing(self.session, self.own_work)
+
+    @property
+    def stats(self) -> RequestStats:
+        """Sums over the session's requests, without what was done ahead or in idle time."""
+        found = (request.answer.stats for request in self.session.requests)
+        return functools.reduce(summed, found, RequestStats())
+
+    def until(self, n_chars: int) -> TypedRound:
+        """Return what was done up to so many characters; own work and memory stay the whole's."""
+        return replace(self, session=self.session.until(n_chars))
 
 
 @dataclass(slots=True)
@@ -50,42 +66,74 @@ class PeerRun:
 
     name: str
     rounds: list[TypedRound] = field(default_factory=list)
+    """Those that all sides have ended."""
     why_not: str = ""
     """Why it could not run, or went on no further; its rounds count for nothing then."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypingPlan:
+    """What is typed to all sides, and for how long."""
+
+    cases: Sequence[EditCase]
+    n_rounds: int
+    seed: int
+    longest_s: float
+    """For one side's session of one round, which is cut short then."""
+    going_on: Callable[[Sequence[PeerRun]], Collection[str]]
+    """Says after the first round which sides are typed to in the others."""
+
+    @property
+    def n_chars(self) -> int:
+        """Characters of a session."""
+        return sum(len(case.typed) for case in self.cases)
+
+
+def all_of(runs: Sequence[PeerRun]) -> Collection[str]:
+    """Return the names of all sides."""
+    return {run.name for run in runs}
+
+
+def runs_of(peers: Sequence[Peer], options: PeerOptions) -> list[PeerRun]:
+    """Return what :func:`type_to_all` fills, with why some cannot run."""
+    return [
+        PeerRun(peer.name, why_not=without_folders(peer.why_not(options) or "")) for peer in peers
+    ]
+
+
 def type_to_all(
+    runs: Sequence[PeerRun],
     peers: Sequence[Peer],
     options: PeerOptions,
-    cases: Sequence[EditCase],
-    *,
-    n_rounds: int,
-    seed: int,
+    plan: TypingPlan,
     progress: Callable[[str, int], None],
-) -> list[PeerRun]:
-    """Type ``cases`` to all sides ``n_rounds`` times; a side that fails says why.
+) -> None:
+    """Type to all sides in rounds; a side that fails says why.
 
+    ``runs`` are those of ``peers``, and get each round when it is whole, so that they hold what can
+    be compared whenever this is interrupted.
     ``progress`` is told who is typed to, and how many characters were written since last told;
     those that will not be written any more count as written.
     """
-    runs = [
-        PeerRun(peer.name, why_not=without_folders(peer.why_not(options) or "")) for peer in peers
-    ]
-    n_chars = sum(len(case.typed) for case in cases)
-    for round_idx in range(n_rounds):
+    names = all_of(runs)
+    for round_idx in range(plan.n_rounds):
+        done: list[tuple[PeerRun, TypedRound]] = []
         for idx in rotated(len(peers), round_idx):
             peer, run = peers[idx], runs[idx]
-            label = f"{peer.name}, round {round_idx + 1} of {n_rounds}"
-            left = _Left(n_chars, functools.partial(progress, label))
+            label = f"{peer.name}, round {round_idx + 1} of {plan.n_rounds}"
+            left = _Left(plan.n_chars, functools.partial(progress, label))
             left.write(0)
-            if not run.why_not:
+            if not run.why_not and run.name in names:
                 try:
-                    run.rounds.append(_type_to(peer, options, cases, seed, left.write))
+                    done.append((run, _type_to(peer, options, plan, left.write)))
                 except SpecLspError as error:
                     run.why_not = reason(error)
                     run.rounds.clear()
             left.write(left.n_chars)
-    return runs
+        for run, one in done:
+            run.rounds.append(one)
+        if round_idx == 0:
+            names = plan.going_on(runs)
 
 
 @dataclass(slots=True)
@@ -102,11 +150,7 @@ class _Left:
 
 
 def _type_to(
-    peer: Peer,
-    options: PeerOptions,
-    cases: Sequence[EditCase],
-    seed: int,
-    progress: Callable[[int], None],
+    peer: Peer, options: PeerOptions, plan: TypingPlan, progress: Callable[[int], None]
 ) -> TypedRound:
     with peer.open(options) as session:
         asker = session.asker
@@ -115,7 +159,14 @@ def _type_to(
         asker.leave(WARM_UP)
         asker.rest()
         before = asker.statistics()
-        typed = replay_typing(cases, asker, seed=seed, progress=progress)
+        end = time.monotonic() + plan.longest_s
+        typed = replay_typing(
+            plan.cases,
+            asker,
+            seed=plan.seed,
+            progress=progress,
+            is_over=lambda: time.monotonic() >= end,
+        )
         after = asker.statistics()
         own_work = replace(
             after,
@@ -128,10 +179,8 @@ def _type_to(
             ),
         )
         return TypedRound(
-            counts=count_typing(typed, own_work),
-            stats=functools.reduce(
-                summed, (request.answer.stats for request in typed.requests), RequestStats()
-            ),
+            session=typed,
+            own_work=own_work,
             resident_mib=session.resident_mib(),
             host_ms=session.host_ms_per_step(),
         )

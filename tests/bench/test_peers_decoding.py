@@ -15,6 +15,7 @@ from speclsp.bench.peers_decoding import (
     DecodeSide,
     OwnDecoders,
     decode_all,
+    runs_of,
     same_text,
     token_side,
 )
@@ -56,7 +57,8 @@ def test_places_are_dealt_out_and_sides_take_turns() -> None:
     assert [[at.cursor.path for at in one] for one in rounds] == [["a", "d"], ["b", "e"], ["c"]]
     sides = [side(OURS_PLAIN, "same", told), side("B", "same", told), side("C", "other", told)]
     labels: list[str] = []
-    runs = decode_all(sides, rounds, no_context, n_predict=9, progress=labels.append)
+    runs = runs_of(sides)
+    decode_all(runs, sides, rounds, no_context, n_predict=9, progress=labels.append)
     first, second = told[:6], told[6:12]
     assert [(name, n) for name, _, n in first] == [
         (OURS_PLAIN, 4), (OURS_PLAIN, 9), ("B", 4), ("B", 9), ("C", 4), ("C", 9),
@@ -74,10 +76,26 @@ def test_a_side_that_fails_is_left_out_from_then_on() -> None:
     told: list[tuple[str, str, int]] = []
     sides = [side(OURS_PLAIN, "x", told), side("B", "x", told, fails_at="b")]
     rounds = in_rounds([place(name) for name in "abc"], 3)
-    plain, failed = decode_all(sides, rounds, no_context, n_predict=9, progress=lambda _: None)
+    plain, failed = runs = runs_of(sides)
+    decode_all(runs, sides, rounds, no_context, n_predict=9, progress=lambda _: None)
     assert (plain.why_not, failed.why_not) == ("", "it fell over.")
     assert [len(answers) for answers in plain.rounds] == [1, 1, 1]
     assert [at for name, at, _ in told if name == "B"] == ["a", "a", "b"]
+
+
+def test_what_whole_rounds_measured_is_there_when_it_is_interrupted() -> None:
+    def interrupts(label: str) -> None:
+        labels.append(label)
+        if len(labels) == 7:
+            raise KeyboardInterrupt
+
+    labels: list[str] = []
+    sides = [side(OURS_PLAIN, "x", []), side("B", "x", [])]
+    runs = runs_of(sides)
+    rounds = in_rounds([place(name) for name in "abcd"], 2)
+    with pytest.raises(KeyboardInterrupt):
+        decode_all(runs, sides, rounds, no_context, n_predict=9, progress=interrupts)
+    assert [[len(answers) for answers in run.rounds] for run in runs] == [[2], [2]]
 
 
 def test_a_peers_server_gets_the_prompts_tokens() -> None:

@@ -21,7 +21,6 @@ from speclsp.bench.peers_figures import (
 )
 from speclsp.bench.peers_typing import TypedRound
 from speclsp.bench.typing_counts import Spread as CountSpread
-from speclsp.bench.typing_counts import count_typing
 from speclsp.bench.typing_session import TypedSession
 from speclsp.request import RequestStats, SessionStats
 
@@ -54,6 +53,13 @@ def test_what_is_hypothetical_is_best_of_nothing() -> None:
     sides = [side("a", 1.0), Figures("b", {"x": [9.0]}, is_hypothetical=True)]
     assert best_sides(column("most"), sides) == {"a"}
     assert best_sides(column("most"), sides[1:]) == set()
+
+
+def test_what_was_cut_short_is_best_of_nothing_and_compared_over_what_both_wrote() -> None:
+    cut = Figures("b", {"x": [9.0]}, is_cut=True, pairs={"x": [(2.0, 8.0)]})
+    assert best_sides(column("most"), [side("a", 1.0), cut]) == {"a"}
+    assert ratios(side("a", 1.0), cut, "x") == Spread(0.25, 0.25, 0.25, 1)
+    assert ratios(side("a", 1.0), cut, "y") is None
 
 
 def test_the_best_one_of_a_column() -> None:
@@ -99,10 +105,11 @@ def test_decoding_counts_what_comes_behind_the_prompts_last_batch() -> None:
 
 
 def test_a_session_without_a_request_to_the_model_has_no_prompts() -> None:
-    counts = count_typing(TypedSession(), SessionStats())
-    empty = TypedRound(counts=counts, stats=RequestStats(), resident_mib=7.0, host_ms=None)
+    empty = TypedRound(
+        session=TypedSession(), own_work=SessionStats(), resident_mib=7.0, host_ms=None
+    )
     found = figures_of("one", TYPED_COLUMNS, [empty])
-    assert counts.ms["all"] == CountSpread()
+    assert empty.counts.ms["all"] == CountSpread()
     assert found.by_round["evaluated"] == found.by_round["tokens_per_s"] == [None]
     assert found.by_round["resident_mib"] == [7.0]
     assert found.by_round["evaluated_per_char"] == [0.0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -160,6 +161,34 @@ def test_an_aim_says_who_was_not_typed_to_and_of_how_few_rounds_it_is() -> None:
         "key to answer, p50: speclsp / llama-server = 0.20 (0.20 … 0.20 of 1 rounds; "
         "aim ≤ 0.2: reached) (kinds of speculation not typed to)"
     )
+
+
+def test_the_best_is_one_of_those_that_were_asked_in_all_rounds_and_to_the_end() -> None:
+    server = typed_side("llama-server", 100.0, 100.0)
+    once = typed_side("llama-server once", 5.0)
+    cut = replace(typed_side("llama-server cut", 10.0, 10.0), is_cut=True)
+    found = [typed_side(OURS, 10.0, 10.0), server, once, cut]
+    assert aim_lines(ON_CPU, found, [])[0].startswith(
+        "key to answer, p50: speclsp / llama-server = 0.10 (0.10 … 0.10; aim ≤ 0.2: reached)"
+    )
+    pairs = {"ms_p50": [(9.0, 10.0), (7.0, 10.0)]}
+    (line,) = aim_lines(ON_CPU, [found[0], replace(cut, pairs=pairs), once], [])
+    assert line == (
+        "key to answer, p50: speclsp / llama-server cut = 0.80 (0.70 … 0.90; aim ≤ 0.2: missed)"
+        " (of what both wrote before one was cut short)"
+    )
+
+
+def test_who_was_cut_short_is_marked_as_that_and_not_as_best() -> None:
+    cut = replace(typed_side("llama-server", 1.0), is_cut=True, n_chars=[7])
+    found = [typed_side(OURS, 10.0), cut]
+    text = shown(typed_table("Typed", found))
+    assert row(text, "llama-server †")[1] == "1.0"
+    assert row(text, "speclsp")[1] == "10.0 *"
+    assert "llama-server †" in shown(typed_ratio_table("Ratios", found))
+    sides = comparison_object({}, [], [], {"w": found}, [], [])["typed"]["w"]
+    assert [(side["is_cut"], side["chars_written"]) for side in sides] == [(False, []), (True, [7])]
+    assert "llama-server †" in comparison_chart(found, [], [])
 
 
 def test_no_aim_is_told_where_there_is_nobody_to_compare_with() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from case_folders import case
 from scripted_peers import ScriptedPeer
 
@@ -12,7 +14,15 @@ from speclsp.bench.asking import Answer
 from speclsp.bench.cases import EditCase
 from speclsp.bench.peers.contract import PeerOptions
 from speclsp.bench.peers_own import OURS, OURS_PLAIN, OwnPeer, our_peers, own_settings
-from speclsp.bench.peers_typing import WARM_UP, PeerRun, rotated, type_to_all
+from speclsp.bench.peers_typing import (
+    WARM_UP,
+    PeerRun,
+    TypingPlan,
+    all_of,
+    rotated,
+    runs_of,
+    type_to_all,
+)
 from speclsp.errors import EngineError
 from speclsp.request import RequestStats
 from speclsp.settings import Settings
@@ -33,16 +43,21 @@ def options(folder: Path, *, with_cache: bool = True) -> PeerOptions:
     )
 
 
-def typed(folder: Path, *peers: ScriptedPeer) -> tuple[list[PeerRun], Counter[str]]:
+PLAN = TypingPlan(
+    cases=[case("abc"), case("defg", id="two", path="b.py")],
+    n_rounds=3,
+    seed=0,
+    longest_s=600.0,
+    going_on=all_of,
+)
+
+
+def typed(
+    folder: Path, *peers: ScriptedPeer, plan: TypingPlan = PLAN
+) -> tuple[list[PeerRun], Counter[str]]:
     told: Counter[str] = Counter()
-    runs = type_to_all(
-        peers,
-        options(folder),
-        [case("abc"), case("defg", id="two", path="b.py")],
-        n_rounds=3,
-        seed=0,
-        progress=lambda label, n: told.update({label: n}),
-    )
+    runs = runs_of(peers, options(folder))
+    type_to_all(runs, peers, options(folder), plan, lambda label, n: told.update({label: n}))
     return runs, told
 
 
@@ -95,6 +110,41 @@ def test_a_side_that_cannot_run_says_why_and_the_others_go_on(tmp_path: Path) ->
     assert len(fine.rounds) == 3
     assert [line for line in log if "A" in line] == ["open A", "close A"]
     assert set(told.values()) == {7}  # what will not be written counts as done
+
+
+def test_what_whole_rounds_measured_is_there_when_it_is_interrupted(tmp_path: Path) -> None:
+    def interrupts(one: EditCase, _n: int) -> str:
+        if one.id == "two" and len(peers[1].askers) == 2:
+            raise KeyboardInterrupt
+        return ""
+
+    log: list[str] = []
+    peers = (ScriptedPeer("A", log=log), ScriptedPeer("B", interrupts, log))
+    runs = runs_of(peers, options(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        type_to_all(runs, peers, options(tmp_path), PLAN, lambda _label, _n: None)
+    assert [(run.name, len(run.rounds), run.why_not) for run in runs] == [
+        ("A", 1, ""),
+        ("B", 1, ""),
+    ]
+    assert log == ["open A", "close A", "open B", "close B", "open B", "close B"]
+
+
+def test_those_that_do_not_go_on_are_typed_to_once(tmp_path: Path) -> None:
+    peers = [ScriptedPeer(name) for name in "ABC"]
+    plan = replace(PLAN, going_on=lambda runs: {run.name for run in runs} - {"B"})
+    runs, told = typed(tmp_path, *peers, plan=plan)
+    assert [(run.name, len(run.rounds), run.why_not) for run in runs] == [
+        ("A", 3, ""), ("B", 1, ""), ("C", 3, ""),
+    ]  # fmt: skip
+    assert set(told.values()) == {7}
+
+
+def test_a_session_has_its_time(tmp_path: Path) -> None:
+    (run,), told = typed(tmp_path, ScriptedPeer("A"), plan=replace(PLAN, longest_s=0.0))
+    assert [one.session.is_cut for one in run.rounds] == [True] * 3
+    assert [one.counts.n_requests for one in run.rounds] == [0] * 3
+    assert set(told.values()) == {7}
 
 
 def test_turns_are_taken() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -11,10 +13,16 @@ from case_folders import write_lines
 from click.testing import CliRunner, Result
 from fake_llama_server import as_program
 
-from speclsp.bench.peers_figures import Figures
+from speclsp.bench.peers_decoding import Decoded, DecodeRun
+from speclsp.bench.peers_places import Task
 from speclsp.bench.peers_run import UnknownPeerError
-from speclsp.cli import bench_peers
+from speclsp.bench.peers_typing import PeerRun, TypedRound
+from speclsp.bench.typing_session import TypedSession
+from speclsp.cli import comparison_record
 from speclsp.cli.bench import bench
+from speclsp.errors import SpecLspError, StoreError
+from speclsp.ngram_store.mapped_format import MAGIC
+from speclsp.request import RequestStats, SessionStats
 
 PREFIX = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n\n\n"
 
@@ -35,7 +43,7 @@ def cases(tmp_path: Path) -> Path:
 def run(*arguments: str | Path) -> Result:
     fast = ("--threads", "1", "--n-predict", "8", "--keys", "2", "--places", "1")
     few = ("--decode-tokens", "6", "--mode", "tree")
-    return CliRunner().invoke(bench, [str(one) for one in ("peers", *arguments, *fast, *few)])
+    return CliRunner().invoke(bench, [str(one) for one in ("peers", *fast, *few, *arguments)])
 
 
 @pytest.mark.real
@@ -64,7 +72,8 @@ def test_all_sides_are_compared_and_the_record_is_written(cases: Path, tmp_path:
     figures = json.loads(report.read_text())
     assert figures["options"] | {"context": 0, "threads": 0} == {
         "cases_file": "cases.jsonl", "cases": 2, "keys": 2, "rounds": 3, "places": 1,
-        "decode_tokens": 6, "all_typed": False, "forgetting": False, "seed": 0,
+        "decode_tokens": 6, "typed_kinds": "none", "forgetting": False, "seed": 0,
+        "session_seconds": 600,
         "model": figures["options"]["model"], "draft_model": None, "statistics": False,
         "n_predict": 8, "threads": 0, "gpu_layers": figures["options"]["gpu_layers"], "context": 0,
     }  # fmt: skip
@@ -100,37 +109,129 @@ def test_all_sides_are_compared_and_the_record_is_written(cases: Path, tmp_path:
     assert "Decoding alone where an edit begins" in text.read_text()
 
 
-def test_what_was_measured_is_written_where_the_rest_is_not(
-    cases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def typed(report: bench_peers._Report, *_arguments: object, **_options: object) -> None:
-        report.typed["typed"] = [Figures("speclsp", {"ms_p50": [1.0, 2.0, 3.0]})]
+def typed_once(runs: Sequence[PeerRun], *_arguments: object) -> None:
+    """Interrupt in the second round of a typed session."""
+    for run in runs:
+        run.rounds.append(
+            TypedRound(
+                session=TypedSession(), own_work=SessionStats(), resident_mib=1.0, host_ms=2.0
+            )
+        )
+    raise KeyboardInterrupt
 
-    def interrupted(*_arguments: object) -> None:
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr(bench_peers, "_type_all", typed)
-    monkeypatch.setattr(bench_peers, "_decode", interrupted)
-    report = tmp_path / "report.json"
-    result = run(cases, "--json", report, "--record", tmp_path)
+def decoded_once(runs: dict[Task, list[DecodeRun]], *_arguments: object) -> None:
+    """Interrupt in the second round of decoding, and before the second kind's first ended."""
+    stats = RequestStats(n_predicted=11, n_target_passes=11, n_decode_passes=10, ms_predict=100.0)
+    runs["cases"] = [DecodeRun("speclsp", rounds=[[Decoded(stats=stats, is_same=True)]])]
+    runs["edits"] = [DecodeRun("speclsp")]
+    raise KeyboardInterrupt
+
+
+def interrupted(folder: Path, *arguments: str) -> Any:
+    """Run and return the figures that were written; what was remarked is printed, too."""
+    report = folder / "report.json"
+    result = run(folder / "cases.jsonl", *arguments, "--json", report, "--record", folder)
     assert result.exit_code == 1
     figures = json.loads(report.read_text())
-    assert figures["typed"]["typed"][0]["median"]["ms_p50"] == 2.0
-    assert figures["remarks"][-1].startswith("The comparison ended early")
-    (text,) = tmp_path.glob("peers-*.txt")
-    assert "The comparison ended early" in text.read_text()
+    (text,) = folder.glob("peers-*.txt")
+    for line in figures["remarks"]:
+        assert line in text.read_text()
+        assert line in result.output
+    return figures
+
+
+@pytest.mark.real
+@pytest.mark.usefixtures("cases")
+def test_whole_rounds_of_typing_are_written_where_it_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison_record, "type_to_all", typed_once)
+    figures = interrupted(tmp_path, "--n-cases", "1", "--peers", "llama-cpp-python")
+    assert figures["remarks"] == [
+        "Typing was cut short: 1 of 3 rounds are whole.",
+        comparison_record.ENDED_EARLY,
+    ]
+    (sides,) = figures["typed"].values()
+    assert [side["by_round"]["host_ms"] for side in sides] == [[2.0]] * 3
+    assert figures["decoding"] == {}
+
+
+@pytest.mark.real
+@pytest.mark.usefixtures("cases")
+def test_whole_rounds_of_decoding_are_written_where_it_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison_record, "decode_tasks", decoded_once)
+    figures = interrupted(tmp_path, "--n-cases", "0")
+    assert figures["remarks"] == [
+        "Decoding where an edit begins was cut short: 1 of 3 rounds are whole.",
+        "Decoding in a changed copy of a block was cut short: 0 of 3 rounds are whole.",
+        comparison_record.ENDED_EARLY,
+    ]
+    assert list(figures["decoding"]) == ["cases"]
+    assert figures["decoding"]["cases"]["sides"][0]["by_round"]["tokens_per_s"] == [100.0]
 
 
 def test_nothing_is_written_where_nothing_was_measured(
     cases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_arguments: object, **_options: object) -> None:
+    def interrupts(*_arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bench_peers, "_type_all", interrupted)
+    monkeypatch.setattr(comparison_record, "type_to_all", interrupts)
     report = tmp_path / "report.json"
-    assert run(cases, "--json", report).exit_code == 1
+    assert run(cases, "--n-cases", "1", "--json", report).exit_code == 1
     assert not report.exists()
+
+
+def test_what_cannot_be_written_does_not_keep_the_rest_from_it(tmp_path: Path) -> None:
+    files = [(tmp_path / "none" / "a.json", "a"), (tmp_path / "b.svg", "b")]
+    with pytest.raises(SpecLspError, match=r"a\.json cannot be written: No such file"):
+        comparison_record.write_all(files)
+    assert (tmp_path / "b.svg").read_text() == "b"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--llama-server", "none"), "File 'none' does not exist"),
+        (("--llama-server", "cases.jsonl"), "File 'cases.jsonl' is not executable"),
+        (("--statistics", "none.bin"), "File 'none.bin' does not exist"),
+        (("--record", "none"), "Directory 'none' does not exist"),
+        (("--n-cases", "0", "--places", "0"), "leave nothing to compare"),
+        (("--ctx-size", "512"), "do not fit a context of 512"),
+    ],
+)
+def test_what_cannot_be_is_told_before_anything_is_measured(
+    cases: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.chdir(cases.parent)
+    result = run(cases, *given)
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+def test_statistics_that_llama_server_cannot_read_are_told_at_once(
+    cases: Path, tmp_path: Path
+) -> None:
+    ours, others = tmp_path / "ours.bin", tmp_path / "others.bin"
+    ours.write_bytes(MAGIC + bytes(64))
+    others.write_bytes(bytes(5))
+    for file, said in ((ours, "is not in llama.cpp's layout"), (others, "others.bin")):
+        result = run(cases, "--statistics", file)
+        assert isinstance(result.exception, StoreError)
+        assert said in result.exception.message
+
+
+@pytest.mark.real
+def test_fewer_and_shorter_cases_than_asked_for_are_told(
+    cases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison_record, "type_to_all", typed_once)
+    result = run(cases, "--keys", "90")
+    assert "1 cases are typed instead of 2: there are no others." in result.output
+    assert "No case has 90 characters (--keys): shorter ones are typed." in result.output
 
 
 def test_an_unknown_peer_is_told_with_those_that_are_known(cases: Path) -> None:
