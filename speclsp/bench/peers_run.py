@@ -23,7 +23,9 @@ from speclsp.bench.peers_decoding import (
 )
 from speclsp.bench.peers_own import OURS, OURS_PLAIN, our_peers
 from speclsp.bench.peers_places import DecodePlace, PlaceFinder, Task, in_rounds
+from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.engine.models import LlamaLoader, Weights, Words
+from speclsp.engine.vocabulary_check import check_vocabularies
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.ngram_store.files import open_statistics
 from speclsp.ngram_store.mapped_format import is_mapped_format
@@ -84,11 +86,15 @@ def without_kinds(peers: Sequence[Peer]) -> list[Peer]:
 def check_files(comparison: Comparison) -> None:
     """Read what a comparison would find out about its files after an hour.
 
-    Raises :class:`~speclsp.errors.SpecLspError` for a model that cannot fill in, and for
-    statistics that are not the model's or that llama-server cannot read.
+    Raises :class:`~speclsp.errors.SpecLspError` for a model that cannot fill in, for a draft model
+    with other tokens, and for statistics that are not the model's or that llama-server cannot read.
     """
     words = LlamaLoader(lambda _level, _line: None).words(comparison.settings)
-    statistics = comparison.options.statistics_file
+    draft, statistics = comparison.options.draft_model, comparison.options.statistics_file
+    if draft is not None and not comparison.settings.spec_replace:
+        own_words = load_vocabulary(draft)
+        check_vocabularies(words.vocabulary, own_words)
+        own_words.close()
     if statistics is not None:
         if is_mapped_format(statistics):
             raise StoreError(

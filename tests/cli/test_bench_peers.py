@@ -12,6 +12,7 @@ import pytest
 from case_folders import write_lines
 from click.testing import CliRunner, Result
 from fake_llama_server import as_program
+from other_vocabulary import write_with_other_vocabulary
 
 from speclsp.bench.peers_decoding import Decoded, DecodeRun
 from speclsp.bench.peers_places import Task
@@ -20,7 +21,8 @@ from speclsp.bench.peers_typing import PeerRun, TypedRound
 from speclsp.bench.typing_session import TypedSession
 from speclsp.cli import comparison_record
 from speclsp.cli.bench import bench
-from speclsp.errors import SpecLspError, StoreError
+from speclsp.embedded import embedded_draft
+from speclsp.errors import SpecLspError, StoreError, VocabularyMismatchError
 from speclsp.ngram_store.mapped_format import MAGIC
 from speclsp.request import RequestStats, SessionStats
 
@@ -222,6 +224,15 @@ def test_statistics_that_llama_server_cannot_read_are_told_at_once(
         result = run(cases, "--statistics", file)
         assert isinstance(result.exception, StoreError)
         assert said in result.exception.message
+
+
+@pytest.mark.real
+def test_a_draft_model_of_another_vocabulary_is_told_at_once(cases: Path, tmp_path: Path) -> None:
+    draft = tmp_path / "draft.gguf"
+    write_with_other_vocabulary(embedded_draft(), draft, first=256, last=4000, names={})
+    result = run(cases, "--draft-model", draft)
+    assert isinstance(result.exception, VocabularyMismatchError)
+    assert "The draft model's vocabulary differs" in result.exception.message
 
 
 @pytest.mark.real

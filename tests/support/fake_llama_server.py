@@ -1,8 +1,8 @@
 """A program that answers as llama-server does, as far as a client can tell; run as a process.
 
 What it does hangs on the model's name: ``dies`` ends with words, ``stays`` does not end when asked
-to, ``refuses`` answers 400, ``forgets`` ends at the third request, and ``tires`` closes its
-connection after each answer without saying so.
+to, ``refuses`` answers 400, ``forgets`` ends at the third request, ``tires`` closes its connection
+after each answer without saying so, and ``drafts_nothing`` says so.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ def main(argv: list[str]) -> None:
     if "dies" in Answers.model:
         sys.stderr.write("error: failed to load model\n")
         sys.exit(1)
+    if "drafts_nothing" in Answers.model:
+        sys.stderr.write("failed to initialize speculative decoding context: other vocabulary\n")
     if "stays" in Answers.model:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)

@@ -18,6 +18,7 @@ from speclsp.bench.peers.serving_process import (
 )
 from speclsp.errors import EngineUnavailableError
 
+_NO_SPECULATION: Final = re.compile(r"failed to initialize speculative decoding context: (.+)")
 _ADDRESS: Final = re.compile(r"http://127\.0\.0\.1:(\d+)")
 
 
@@ -66,22 +67,30 @@ def llama_server(command: Sequence[str], log: Path) -> Iterator[LlamaServer]:
     """Start a server, wait until it can be asked, and end it in the end.
 
     It finds a port itself.  Raises :class:`~speclsp.errors.EngineUnavailableError` where it does
-    not get ready, with its last words.
+    not get ready, with its last words, and where it says that it does not speculate.
     """
     with serving([*command, "--host", "127.0.0.1", "--port", "0"], log) as process:
         connection = JsonConnection(_port(process))
         try:
             wait_until(lambda: connection.is_ready("/health"), process, longest_s=LOADS_WITHIN_S)
+            _check_speculation(process)
             yield LlamaServer(process, connection)
         finally:
             connection.close()
+
+
+def _check_speculation(process: ServingProcess) -> None:
+    """Raise where it serves without the speculation that it was asked for."""
+    match = _NO_SPECULATION.search(process.words())
+    if match is not None:
+        raise EngineUnavailableError(f"it does not speculate: {match[1].strip()}.")
 
 
 def _port(process: ServingProcess) -> int:
     """Return the port that the server says it listens on, once it says so."""
 
     def found() -> re.Match[str] | None:
-        return _ADDRESS.search(process.log.read_text(encoding="utf-8", errors="replace"))
+        return _ADDRESS.search(process.words())
 
     wait_until(lambda: found() is not None, process, longest_s=LOADS_WITHIN_S)
     match = found()

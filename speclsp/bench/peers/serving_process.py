@@ -78,12 +78,16 @@ class ServingProcess:
 
     def failure(self, what: str) -> EngineUnavailableError:
         """Return an error that says what became of the program, and what it said last."""
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = self.words().splitlines()
         last = lines[-_N_LAST_LINES:] or ["nothing"]
         # The log goes with its folder; the first line has to do for those who show one.
         return EngineUnavailableError(
             "\n".join([f"{self._name} {what}: {last[-1].strip()}", "It said last:", *last])
         )
+
+    def words(self) -> str:
+        """Return what it has said so far."""
+        return self.log.read_text(encoding="utf-8", errors="replace")
 
     def resident_mib(self) -> float:
         """Return its resident memory and its children's in MiB, 0 where it has ended."""

@@ -114,3 +114,11 @@ def test_a_server_ends_where_its_user_fails(tmp_path: Path) -> None:
     with pytest.raises(KeyError), llama_server(command(tmp_path, "fine"), log):
         raise KeyError(os.getpid())
     assert not is_running(log)
+
+
+def test_a_server_that_does_not_speculate_is_no_side_of_its_own(tmp_path: Path) -> None:
+    with (
+        pytest.raises(EngineUnavailableError, match="it does not speculate: other vocabulary"),
+        llama_server(command(tmp_path, "drafts_nothing"), tmp_path / "log"),
+    ):
+        pass
