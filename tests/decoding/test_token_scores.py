@@ -13,7 +13,7 @@ from scripted_proposers import adversarial_trees, oracle_trees
 
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
-from speclsp.decoding.token_scores import TokenScores, log_sum_exp, log_sums
+from speclsp.decoding.token_scores import TokenScores, log_sum_exp, log_sum_near, log_sums
 from speclsp.drafting.protocol import DraftContext
 from speclsp.engine.scripted import ScriptedTarget, hashing
 
@@ -54,6 +54,60 @@ def test_sums_of_a_pass_are_those_of_its_rows(n_rows: int, n_vocab: int) -> None
     assert np.array_equal(rows, before)
     rows[0, 0] = np.nan
     assert math.isnan(log_sums(list(rows))[0])
+
+
+def peaked(best: float) -> NDArray[np.float32]:
+    """Return a large vocabulary's logits with one token that stands out by ``best``."""
+    row = np.random.default_rng(4).normal(size=150_000).astype(np.float32) * 3
+    row[17] = best
+    return row
+
+
+def exact_log_sum(row: NDArray[np.float32]) -> float:
+    return math.log(np.exp(row.astype(np.float64)).sum())
+
+
+@pytest.mark.parametrize("best", [24.0, 27.0, 40.0])
+def test_of_a_large_row_only_what_is_near_the_token_is_summed(
+    best: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("speclsp.decoding.token_scores.log_sum_exp")
+    row = peaked(best)
+    before = row.copy()
+    assert log_sum_near(row, 17) == pytest.approx(exact_log_sum(row), abs=1e-4)
+    assert np.array_equal(row, before)
+    # What was drawn need not be the best: less probable ones are near it, too.
+    row[3] = best + 2
+    assert log_sum_near(row, 17) == pytest.approx(exact_log_sum(row), abs=1e-4)
+    row[5] = -np.inf
+    assert log_sum_near(row, 17) == pytest.approx(exact_log_sum(row), abs=1e-4)
+
+
+@pytest.mark.parametrize("best", [9.0, 16.0, -4.0])
+def test_a_flat_row_is_summed_whole(best: float) -> None:
+    row = peaked(best)
+    assert log_sum_near(row, 17) == log_sum_exp(row)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_broken_row_has_no_log_sum(bad: float) -> None:
+    row = peaked(30.0)
+    row[17] = bad
+    assert math.isnan(log_sum_near(row, 17))
+    row[17], row[18] = 30.0, np.inf
+    assert math.isnan(log_sum_near(row, 17))
+
+
+def test_rows_of_a_large_vocabulary_are_scored_before_they_are_gone() -> None:
+    rows = np.stack([peaked(26.0), peaked(18.0)])
+    scores = TokenScores(n_rivals=1)
+    for row in rows:
+        scores.observe(17, row)
+    expected = [float(row[17]) - exact_log_sum(row) for row in rows]
+    scores.end_pass()
+    rows[:] = 0.0
+    assert scores.logprobs == pytest.approx(expected, abs=1e-4)
+    assert [rival.position for rival in scores.rivals] == [0, 1]
 
 
 def test_nothing_is_summed_while_tokens_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
