@@ -63,15 +63,16 @@ class Figures:
     told what to say."""
     n_chars: Sequence[int] = ()
     """Characters that were written in each round; empty where nothing was typed."""
-    is_cut: bool = False
-    """Whether a session was cut short: then it is best of nothing, since others did more."""
+    is_partial: bool = False
+    """Whether a session was cut short or a round left out: it is best of nothing, since others had
+    more or other work."""
     pairs: Mapping[str, Sequence[tuple[float | None, float | None]]] | None = None
     """Ours and its own by column and round, over what both wrote; None where both wrote all."""
 
     @property
     def is_comparable(self) -> bool:
         """Whether it may be best of something."""
-        return not self.is_hypothetical and not self.is_cut
+        return not self.is_hypothetical and not self.is_partial
 
     @property
     def n_rounds(self) -> int:
@@ -101,7 +102,7 @@ def best_sides(
 ) -> set[str]:
     """Return the names of those whose median is best, as it is shown; nobody where none is.
 
-    Those that are hypothetical or were cut short are left out.
+    Those that are hypothetical or of a part alone are left out.
     """
     digits = column.n_digits if n_digits is None else n_digits
     shown = {

@@ -26,8 +26,8 @@ from speclsp.bench.peers_own import OURS
 from speclsp.bench.peers_places import Task
 
 BEST_MARK: Final = "*"
-CUT_MARK: Final = "†"
-"""Behind the name of a side whose session was cut short."""
+PARTIAL_MARK: Final = "†"
+"""Behind the name of a side that was typed to less than others."""
 LEGEND: Final = f"{BEST_MARK} best of the column; medians over the rounds"
 _HYPOTHETICAL: Final = "is not marked, since no other side can be told what to say"
 
@@ -114,7 +114,7 @@ def _table(
 
 
 def _label(side: Figures) -> str:
-    return f"{side.name} {CUT_MARK}" if side.is_cut else side.name
+    return f"{side.name} {PARTIAL_MARK}" if side.is_partial else side.name
 
 
 def _cell(column: Column[Any], side: Figures, is_best: bool) -> Text:
@@ -202,7 +202,7 @@ def _sides_object(columns: Sequence[Column[Any]], sides: Sequence[Figures]) -> l
             "name": side.name,
             "why_not": side.why_not,
             "is_hypothetical": side.is_hypothetical,
-            "is_cut": side.is_cut,
+            "is_partial": side.is_partial,
             "chars_written": list(side.n_chars),
             "by_round": {name: list(values) for name, values in side.by_round.items()},
             "median": {column.name: side.median(column.name) for column in columns},

@@ -21,11 +21,12 @@ def typed_figures(runs: Sequence[PeerRun]) -> list[Figures]:
     there are fewer requests for a whole prompt among all.
     """
     ours = next((run for run in runs if run.name == OURS and not run.why_not), None)
+    n_rounds = max((len(run.rounds) for run in runs), default=0)
     return [
         dataclasses.replace(
             figures_of(run.name, TYPED_COLUMNS, run.rounds, run.why_not),
             n_chars=[one.session.n_chars for one in run.rounds],
-            is_cut=_is_cut(run),
+            is_partial=_is_cut(run) or len(run.rounds) < n_rounds,
             pairs=_pairs(ours, run) if ours is not None and ours is not run else None,
         )
         for run in runs
@@ -49,22 +50,21 @@ def without_slower_kinds(runs: Sequence[PeerRun]) -> Collection[str]:
 def typing_lines(figures: Sequence[Figures], plan: TypingPlan) -> list[str]:
     """Return what has to be known of figures that are not of all rounds or not of all keys."""
     lines: list[str] = []
-    n_done = max((side.n_rounds for side in figures), default=0)
-    if n_done < plan.n_rounds:
-        lines.append(f"Typing was cut short: {n_done} of {plan.n_rounds} rounds are whole.")
+    n_rounds, n_done = len(plan.rounds), max((side.n_rounds for side in figures), default=0)
+    if n_done < n_rounds:
+        lines.append(f"Typing was cut short: {n_done} of {n_rounds} rounds are whole.")
     for side in figures:
         if 0 < side.n_rounds < n_done:
             lines.append(
-                f"{side.name} was typed to in {side.n_rounds} of {n_done} rounds: another kind was "
-                "faster in the first."
+                f"† {side.name} was typed to in {side.n_rounds} of {n_done} rounds: another kind "
+                "was faster in the first."
             )
-        if side.is_cut:
-            least, most = min(side.n_chars), max(side.n_chars)
-            n_chars = f"{least}" if least == most else f"{least} to {most}"
+        written = list(zip(side.n_chars, plan.n_chars, strict=False))
+        if any(n_chars < n_all for n_chars, n_all in written):
+            said = ", ".join(f"{n_chars} of {n_all}" for n_chars, n_all in written)
             lines.append(
-                f"{side.name} was cut short after {plan.longest_s:g} seconds: its figures are of "
-                f"{n_chars} of {plan.n_chars} characters, its ratios of those that both wrote, and "
-                "it is not marked."
+                f"† {side.name} was cut short after {plan.longest_s:g} seconds: its figures are of "
+                f"{said} characters in the rounds, its ratios of those that both wrote."
             )
     return lines
 

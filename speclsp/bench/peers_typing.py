@@ -1,7 +1,8 @@
-"""The same session typed to each side of a comparison, in alternating rounds.
+"""The same sessions typed to each side of a comparison, in alternating rounds.
 
 In every round each side is started anew, warmed up and typed to, in an order that changes from
-round to round, so that whatever else the machine does hits all alike.
+round to round, so that whatever else the machine does hits all alike.  Rounds may have cases of
+their own: then a spread over them is one over places, too.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ class PeerRun:
 class TypingPlan:
     """What is typed to all sides, and for how long."""
 
-    cases: Sequence[EditCase]
-    n_rounds: int
+    rounds: Sequence[Sequence[EditCase]]
+    """Each round's cases: the same to all sides."""
     seed: int
     longest_s: float
     """For one side's session of one round, which is cut short then."""
@@ -84,9 +85,9 @@ class TypingPlan:
     """Says after the first round which sides are typed to in the others."""
 
     @property
-    def n_chars(self) -> int:
-        """Characters of a session."""
-        return sum(len(case.typed) for case in self.cases)
+    def n_chars(self) -> Sequence[int]:
+        """Characters of a session, by round."""
+        return [sum(len(case.typed) for case in cases) for cases in self.rounds]
 
 
 def all_of(runs: Sequence[PeerRun]) -> Collection[str]:
@@ -116,16 +117,17 @@ def type_to_all(
     those that will not be written any more count as written.
     """
     names = all_of(runs)
-    for round_idx in range(plan.n_rounds):
+    n_rounds = len(plan.rounds)
+    for round_idx, cases in enumerate(plan.rounds):
         done: list[tuple[PeerRun, TypedRound]] = []
         for idx in rotated(len(peers), round_idx):
             peer, run = peers[idx], runs[idx]
-            label = f"{peer.name}, round {round_idx + 1} of {plan.n_rounds}"
-            left = _Left(plan.n_chars, functools.partial(progress, label))
+            label = f"{peer.name}, round {round_idx + 1} of {n_rounds}"
+            left = _Left(plan.n_chars[round_idx], functools.partial(progress, label))
             left.write(0)
             if not run.why_not and run.name in names:
                 try:
-                    done.append((run, _type_to(peer, options, plan, left.write)))
+                    done.append((run, _type_to(peer, options, cases, plan, left.write)))
                 except SpecLspError as error:
                     run.why_not = reason(error)
                     run.rounds.clear()
@@ -150,7 +152,11 @@ class _Left:
 
 
 def _type_to(
-    peer: Peer, options: PeerOptions, plan: TypingPlan, progress: Callable[[int], None]
+    peer: Peer,
+    options: PeerOptions,
+    cases: Sequence[EditCase],
+    plan: TypingPlan,
+    progress: Callable[[int], None],
 ) -> TypedRound:
     with peer.open(options) as session:
         asker = session.asker
@@ -161,7 +167,7 @@ def _type_to(
         before = asker.statistics()
         end = time.monotonic() + plan.longest_s
         typed = replay_typing(
-            plan.cases,
+            cases,
             asker,
             seed=plan.seed,
             progress=progress,

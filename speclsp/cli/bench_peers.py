@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import signal
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -14,7 +13,7 @@ from typing import Any, Final, Literal
 import click
 
 from speclsp import settings
-from speclsp.bench.cases import EditCase, drawn_cases, load_cases
+from speclsp.bench.cases import load_cases
 from speclsp.bench.peers.contract import PeerOptions
 from speclsp.bench.peers_own import own_settings
 from speclsp.bench.peers_places import N_PROMPT
@@ -25,6 +24,7 @@ from speclsp.bench.peers_run import (
     chosen_peers,
     without_kinds,
 )
+from speclsp.bench.peers_typed_cases import case_lines, typed_rounds
 from speclsp.bench.peers_typed_figures import without_slower_kinds
 from speclsp.bench.peers_typing import PeerRun, TypingPlan, all_of
 from speclsp.cli.bench_cases import CASES, REPLAY_SEED
@@ -68,7 +68,8 @@ _GOING_ON: Final[dict[TypedKinds, Callable[[Sequence[PeerRun]], Collection[str]]
 )  # fmt: skip
 @click.option(
     "--n-cases", "n_cases", type=click.IntRange(min=0), default=2, show_default=True,
-    help="So many of the cases that are long enough are typed, drawn evenly; 0 for none.",
+    help="So many of the cases that are long enough are typed in each round, others in each where "
+    "there are enough; 0 for none.",
 )  # fmt: skip
 @click.option(
     "--keys", "n_keys", type=click.IntRange(min=1), default=20, show_default=True,
@@ -148,8 +149,9 @@ def peers_command(
         )
         check_files(comparison)
         plan = TypingPlan(
-            cases=_typed_cases(cases, n_cases, n_keys, replay_seed),
-            n_rounds=n_rounds,
+            rounds=typed_rounds(
+                cases, n_rounds=n_rounds, n_cases=n_cases, n_keys=n_keys, seed=replay_seed
+            ),
             seed=replay_seed,
             longest_s=session_seconds,
             going_on=_GOING_ON[typed_kinds],
@@ -157,6 +159,7 @@ def peers_command(
         said = {
             "cases_file": cases_path.name,
             "cases": n_cases,
+            "typed_cases": [[case.id for case in typed] for typed in plan.rounds],
             "keys": n_keys,
             "session_seconds": session_seconds,
             "rounds": n_rounds,
@@ -174,7 +177,7 @@ def peers_command(
             "context": given.n_context,
         }
         record = ComparisonRecord(comparison)
-        record.remark([*remarks(resolved), *_case_lines(plan.cases, n_cases, n_keys)])
+        record.remark([*remarks(resolved), *case_lines(plan.rounds, n_cases, n_keys)])
         to = Destinations(figures=json_path, chart=plot_path, folder=record_folder)
         with record.written_in_the_end(said, to):
             typed_to = without_kinds(peers) if typed_kinds == "none" else peers
@@ -204,28 +207,6 @@ def _peer_options(
         with_cache=True,
         folder=folder,
     )
-
-
-def _typed_cases(cases: Sequence[EditCase], n_cases: int, n_keys: int, seed: int) -> list[EditCase]:
-    """Draw cases and cut them; shorter ones only where there are no others.
-
-    Each case begins with a jump, and short ones would make jumps of most requests.
-    """
-    long_enough = [case for case in cases if len(case.typed) >= n_keys]
-    return [
-        dataclasses.replace(case, typed=case.typed[:n_keys])
-        for case in drawn_cases(long_enough or cases, n_cases, seed)
-    ]
-
-
-def _case_lines(drawn: Sequence[EditCase], n_cases: int, n_keys: int) -> list[str]:
-    """Return what is other than was asked for, where the cases are few or short."""
-    lines: list[str] = []
-    if len(drawn) < n_cases:
-        lines.append(f"{len(drawn)} cases are typed instead of {n_cases}: there are no others.")
-    if any(len(case.typed) < n_keys for case in drawn):
-        lines.append(f"No case has {n_keys} characters (--keys): shorter ones are typed.")
-    return lines
 
 
 @contextmanager

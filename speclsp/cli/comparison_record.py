@@ -122,13 +122,13 @@ class ComparisonRecord:
 
     def type_all(self, peers: Sequence[Peer], plan: TypingPlan, *, forgetting: bool) -> None:
         """Type the cases, and half of them once more with no side remembering."""
-        if plan.cases:
+        if plan.rounds:
             self._type(self.comparison, peers, plan, _WITH)
-        if plan.cases and forgetting:
+        if plan.rounds and forgetting:
             without = dataclasses.replace(self.comparison.options, with_cache=False)
             forgetful = dataclasses.replace(self.comparison, options=without)
-            half = plan.cases[: (len(plan.cases) + 1) // 2]
-            self._type(forgetful, peers, dataclasses.replace(plan, cases=half), _WITHOUT)
+            half = [cases[: (len(cases) + 1) // 2] for cases in plan.rounds]
+            self._type(forgetful, peers, dataclasses.replace(plan, rounds=half), _WITHOUT)
 
     def decode(self, peers: Sequence[Peer]) -> None:
         """Load our models, and compare decoding where there are places for it."""
@@ -153,7 +153,7 @@ class ComparisonRecord:
         self, comparison: Comparison, peers: Sequence[Peer], plan: TypingPlan, title: str
     ) -> None:
         runs = runs_of(peers, comparison.options)
-        total = plan.n_chars * len(peers) * plan.n_rounds
+        total = sum(plan.n_chars) * len(peers)
         try:
             with _progress(self.console) as progress:
                 task = progress.add_task("Typing", total=total)
@@ -168,7 +168,8 @@ class ComparisonRecord:
 
     def _add_typed(self, title: str, figures: list[Figures], plan: TypingPlan) -> None:
         self.typed[title] = figures
-        what = f"{len(plan.cases)} cases, {plan.n_chars} characters"
+        n_cases = len({case.id for cases in plan.rounds for case in cases})
+        what = f"{n_cases} cases, {sum(plan.n_chars)} characters in {len(plan.rounds)} rounds"
         self.say(typed_table(f"Typed, {title}: {what}", figures))
         self.say(typed_ratio_table("speclsp / the others", figures))
         self.remark(typing_lines(figures, plan))

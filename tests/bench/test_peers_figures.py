@@ -56,7 +56,7 @@ def test_what_is_hypothetical_is_best_of_nothing() -> None:
 
 
 def test_what_was_cut_short_is_best_of_nothing_and_compared_over_what_both_wrote() -> None:
-    cut = Figures("b", {"x": [9.0]}, is_cut=True, pairs={"x": [(2.0, 8.0)]})
+    cut = Figures("b", {"x": [9.0]}, is_partial=True, pairs={"x": [(2.0, 8.0)]})
     assert best_sides(column("most"), [side("a", 1.0), cut]) == {"a"}
     assert ratios(side("a", 1.0), cut, "x") == Spread(0.25, 0.25, 0.25, 1)
     assert ratios(side("a", 1.0), cut, "y") is None

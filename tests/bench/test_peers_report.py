@@ -166,7 +166,7 @@ def test_an_aim_says_who_was_not_typed_to_and_of_how_few_rounds_it_is() -> None:
 def test_the_best_is_one_of_those_that_were_asked_in_all_rounds_and_to_the_end() -> None:
     server = typed_side("llama-server", 100.0, 100.0)
     once = typed_side("llama-server once", 5.0)
-    cut = replace(typed_side("llama-server cut", 10.0, 10.0), is_cut=True)
+    cut = replace(typed_side("llama-server cut", 10.0, 10.0), is_partial=True)
     found = [typed_side(OURS, 10.0, 10.0), server, once, cut]
     assert aim_lines(ON_CPU, found, [])[0].startswith(
         "key to answer, p50: speclsp / llama-server = 0.10 (0.10 … 0.10; aim ≤ 0.2: reached)"
@@ -180,14 +180,17 @@ def test_the_best_is_one_of_those_that_were_asked_in_all_rounds_and_to_the_end()
 
 
 def test_who_was_cut_short_is_marked_as_that_and_not_as_best() -> None:
-    cut = replace(typed_side("llama-server", 1.0), is_cut=True, n_chars=[7])
+    cut = replace(typed_side("llama-server", 1.0), is_partial=True, n_chars=[7])
     found = [typed_side(OURS, 10.0), cut]
     text = shown(typed_table("Typed", found))
     assert row(text, "llama-server †")[1] == "1.0"
     assert row(text, "speclsp")[1] == "10.0 *"
     assert "llama-server †" in shown(typed_ratio_table("Ratios", found))
     sides = comparison_object({}, [], [], {"w": found}, [], [])["typed"]["w"]
-    assert [(side["is_cut"], side["chars_written"]) for side in sides] == [(False, []), (True, [7])]
+    assert [(side["is_partial"], side["chars_written"]) for side in sides] == [
+        (False, []),
+        (True, [7]),
+    ]
     assert "llama-server †" in comparison_chart(found, [], [])
 
 

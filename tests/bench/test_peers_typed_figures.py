@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
+from case_folders import case
 
 from speclsp.bench.asking import Answer
 from speclsp.bench.peers_own import OURS
@@ -34,7 +35,8 @@ def one_round(ms: Sequence[float], *, is_cut: bool = False) -> TypedRound:
 
 
 def plan(n_rounds: int) -> TypingPlan:
-    return TypingPlan(cases=[], n_rounds=n_rounds, seed=0, longest_s=60.0, going_on=all_of)
+    rounds = [[case("abcd")]] * n_rounds
+    return TypingPlan(rounds=rounds, seed=0, longest_s=60.0, going_on=all_of)
 
 
 OURS_RUN = PeerRun(OURS, [one_round([900.0, 10.0, 20.0, 30.0, 40.0])] * 2)
@@ -44,7 +46,7 @@ def test_who_was_cut_short_is_compared_over_what_both_wrote() -> None:
     slow = PeerRun("slow", [one_round([900.0, 200.0], is_cut=True)] * 2)
     other = PeerRun("other", [one_round([60.0] * 5)] * 2)
     ours, cut, whole = typed_figures([OURS_RUN, slow, other])
-    assert (ours.is_cut, cut.is_cut, whole.is_cut) == (False, True, False)
+    assert [side.is_partial for side in (ours, cut, whole)] == [False, True, False]
     assert (list(ours.n_chars), list(cut.n_chars)) == ([4, 4], [1, 1])
     assert ours.median("ms_p50") == 30.0
     assert cut.median("ms_p50") == 550.0
@@ -53,6 +55,12 @@ def test_who_was_cut_short_is_compared_over_what_both_wrote() -> None:
     # Ours over its first two requests: the jump weighs as much as it does there.
     assert cut.pairs["ms_p50"] == [(455.0, 550.0)] * 2
     assert {"resident_mib", "host_ms", "evaluated_per_char"}.isdisjoint(cut.pairs)
+
+
+def test_who_was_left_out_behind_the_first_round_is_best_of_nothing() -> None:
+    _, once = typed_figures([OURS_RUN, PeerRun("once", OURS_RUN.rounds[:1])])
+    assert once.is_partial
+    assert once.pairs is None
 
 
 def test_where_ours_was_cut_short_the_others_are_taken_as_far() -> None:
@@ -99,13 +107,13 @@ def test_the_best_by_p50_and_the_best_by_p95_may_be_two() -> None:
         (lambda: [OURS_RUN], "Typing was cut short: 2 of 3 rounds are whole."),
         (
             lambda: [OURS_RUN, PeerRun("one", OURS_RUN.rounds[:1])],
-            "one was typed to in 1 of 2 rounds: another kind was faster in the first.",
+            "† one was typed to in 1 of 2 rounds: another kind was faster in the first.",
         ),
         (
-            lambda: [PeerRun("one", [one_round([1.0, 2.0], is_cut=True), one_round([1.0] * 4)])],
+            lambda: [PeerRun("one", [one_round([1.0, 2.0], is_cut=True), one_round([1.0] * 5)])],
             (
-                "one was cut short after 60 seconds: its figures are of 1 to 3 of 0 characters, "
-                "its ratios of those that both wrote, and it is not marked."
+                "† one was cut short after 60 seconds: its figures are of 1 of 4, 4 of 4 "
+                "characters in the rounds, its ratios of those that both wrote."
             ),
         ),
     ],

@@ -44,8 +44,7 @@ def options(folder: Path, *, with_cache: bool = True) -> PeerOptions:
 
 
 PLAN = TypingPlan(
-    cases=[case("abc"), case("defg", id="two", path="b.py")],
-    n_rounds=3,
+    rounds=[[case("abc"), case("defg", id="two", path="b.py")]] * 3,
     seed=0,
     longest_s=600.0,
     going_on=all_of,
@@ -138,6 +137,15 @@ def test_those_that_do_not_go_on_are_typed_to_once(tmp_path: Path) -> None:
         ("A", 3, ""), ("B", 1, ""), ("C", 3, ""),
     ]  # fmt: skip
     assert set(told.values()) == {7}
+
+
+def test_rounds_may_have_cases_of_their_own(tmp_path: Path) -> None:
+    peer = ScriptedPeer("A")
+    rounds = [[case("abc")], [case("defg", id="two")]]
+    (run,), told = typed(tmp_path, peer, plan=replace(PLAN, rounds=rounds))
+    assert [one.counts.n_chars for one in run.rounds] == [3, 4]
+    assert [asker.told[3] for asker in peer.askers] == [("enter", "one"), ("enter", "two")]
+    assert list(told.values()) == [3, 4]
 
 
 def test_a_session_has_its_time(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_all_sides_are_compared_and_the_record_is_written(cases: Path, tmp_path:
     assert figures["options"] | {"context": 0, "threads": 0} == {
         "cases_file": "cases.jsonl", "cases": 2, "keys": 2, "rounds": 3, "places": 1,
         "decode_tokens": 6, "typed_kinds": "none", "forgetting": False, "seed": 0,
-        "session_seconds": 600,
+        "session_seconds": 600, "typed_cases": [["mul"]] * 3,
         "model": figures["options"]["model"], "draft_model": None, "statistics": False,
         "n_predict": 8, "threads": 0, "gpu_layers": figures["options"]["gpu_layers"], "context": 0,
     }  # fmt: skip
@@ -116,7 +116,10 @@ def typed_once(runs: Sequence[PeerRun], *_arguments: object) -> None:
     for run in runs:
         run.rounds.append(
             TypedRound(
-                session=TypedSession(), own_work=SessionStats(), resident_mib=1.0, host_ms=2.0
+                session=TypedSession(n_chars=2),
+                own_work=SessionStats(),
+                resident_mib=1.0,
+                host_ms=2.0,
             )
         )
     raise KeyboardInterrupt
@@ -151,6 +154,7 @@ def test_whole_rounds_of_typing_are_written_where_it_is_interrupted(
     monkeypatch.setattr(comparison_record, "type_to_all", typed_once)
     figures = interrupted(tmp_path, "--n-cases", "1", "--peers", "llama-cpp-python")
     assert figures["remarks"] == [
+        "All rounds type the same cases: there are too few for each to have its own.",
         "Typing was cut short: 1 of 3 rounds are whole.",
         comparison_record.ENDED_EARLY,
     ]
