@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,10 @@ class DecodeBatch:
     def __init__(self, n_batch: int, n_ctx: int, n_branches: int) -> None:
         self._tokens = np.zeros(n_batch, dtype=np.int32)
         self._outputs = np.zeros(n_batch, dtype=np.int8)
+        # Through these a few tokens are written and read without NumPy: after a pass over the
+        # weights its code is in no cache any more, and takes longer than what it does.
+        self._token_items = self._tokens.data
+        self._output_items = self._outputs.data.cast("B")
         # Position p stands at index p, so that a batch's positions are a window of this array.
         self._positions = np.arange(n_ctx + n_batch, dtype=np.int32)
         self._position_address = self._positions.ctypes.data
@@ -63,11 +68,8 @@ class DecodeBatch:
     def fill(self, tokens: Sequence[int], first_position: int, n_logits: int) -> None:
         """Take ``tokens`` at ``first_position`` and on; the last ``n_logits`` give logits."""
         n_tokens = len(tokens)
-        n_silent = n_tokens - n_logits
-        self._tokens[:n_tokens] = tokens
-        if n_silent:
-            self._outputs[:n_silent] = 0
-        self._outputs[n_silent:n_tokens] = 1
+        self._token_items[:n_tokens] = array("i", tokens)
+        self._output_items[:n_tokens] = bytes(n_tokens - n_logits) + b"\1" * n_logits
         self.native.n_tokens = n_tokens
         window = self._position_address + first_position * self._positions.itemsize
         self._native_pos.value = window
@@ -114,5 +116,4 @@ class DecodeBatch:
 
     def tokens(self, n_tokens: int) -> list[int]:
         """The first ids as they went in, as plain integers, whatever sequence they came in."""
-        ids: list[int] = self._tokens[:n_tokens].tolist()
-        return ids
+        return self._token_items[:n_tokens].tolist()
