@@ -1,12 +1,14 @@
 """Measures what the host adds to llama_decode: everything between the decodes of a generation.
 
 That is drafting, verifying, sampling, scoring what was emitted, stop rules, rolling back, filling
-the batch and reading the logits.  The aim is at most 0.3 ms per step; what is above it is profiled.
+the batch and reading the logits; a draft model's own decodes are decodes, too.  The aim is at most
+0.3 ms per step; what is above it is profiled.
 """
 
 from __future__ import annotations
 
 import cProfile
+import dataclasses
 import functools
 import io
 import pstats
@@ -17,7 +19,7 @@ from time import perf_counter, perf_counter_ns
 
 import numpy as np
 
-from speclsp.decoding.protocol import Logits, TreeTarget
+from speclsp.decoding.protocol import Logits, TreeTarget, tree_target
 from speclsp.decoding.sampling import Sampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.token_scores import TokenScores
@@ -25,11 +27,11 @@ from speclsp.drafting.calibration import Calibration
 from speclsp.drafting.merger import DraftMerger, MergeMode
 from speclsp.drafting.prompt_lookup import create as create_prompt_lookup
 from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import DraftContext, Drafter
+from speclsp.drafting.protocol import DraftContext, Drafter, ModelDrafter
 from speclsp.drafting.suffix import create as create_suffix
-from speclsp.engine.llama.loading import load_target
-from speclsp.engine.llama.vocabulary import load_vocabulary
-from speclsp.engine.params import target_params
+from speclsp.engine.models import LlamaLoader, Words
+from speclsp.errors import EngineError
+from speclsp.request import LogLevel
 from speclsp.settings import Settings
 
 AIM_MS = 0.3
@@ -41,6 +43,7 @@ _N_PREDICT = 256
 _N_RUNS = 4
 _N_PROFILE_LINES = 12
 _N_COPIES = 8
+_N_PROMPT = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +71,10 @@ class _StepClock:
     """Stands between the loop and its target, and notes both clocks after each decode."""
 
     target: TreeTarget
+    draft: ModelDrafter | None
+    """Whose decodes are none of the host's work either."""
     marks: list[tuple[int, int]] = field(default_factory=list)
-    """(wall clock, time inside llama.cpp) in nanoseconds after each decode."""
+    """(wall clock, time inside llama.cpp) in nanoseconds after each of the target's decodes."""
 
     @property
     def n_ctx(self) -> int:
@@ -100,7 +105,7 @@ class _StepClock:
 
     def decode(self, tokens: Sequence[int], n_logits: int) -> Logits:
         logits = self.target.decode(tokens, n_logits)
-        self.marks.append((perf_counter_ns(), self.target.ns_native))
+        self._mark()
         return logits
 
     @property
@@ -115,11 +120,15 @@ class _StepClock:
         self, pending: Sequence[int], tokens: Sequence[int], parents: Sequence[int]
     ) -> Logits:
         logits = self.target.decode_tree(pending, tokens, parents)
-        self.marks.append((perf_counter_ns(), self.target.ns_native))
+        self._mark()
         return logits
 
     def keep_path(self, path: Sequence[int]) -> None:
         self.target.keep_path(path)
+
+    def _mark(self) -> None:
+        ns_native = self.target.ns_native + (self.draft.ns_native if self.draft is not None else 0)
+        self.marks.append((perf_counter_ns(), ns_native))
 
 
 def measure_host_overhead(
@@ -128,6 +137,7 @@ def measure_host_overhead(
     *,
     scenario: str,
     drafter: Drafter | Proposer | None,
+    draft_model: ModelDrafter | None,
     new_sampler: Callable[[], Sampler],
     n_predict: int,
     n_runs: int,
@@ -135,11 +145,12 @@ def measure_host_overhead(
     """Generate ``n_runs`` times and return what the host added between decodes.
 
     Between two decodes lies one step: from the end of one to the end of the next, less the time
-    inside llama.cpp.  A generation's first decodes are its prefill and do not count.
+    inside llama.cpp.  ``draft_model`` is part of ``drafter``, and its time counts as such.
+    A generation's first decodes are its prefill and do not count.
     """
 
     def run() -> tuple[list[float], list[float], int]:
-        clock = _StepClock(target)
+        clock = _StepClock(target, draft_model)
         generation = generate(
             clock,
             context,
@@ -179,63 +190,83 @@ def measure_host_overhead(
 
 
 def host_benchmark(
-    path: Path, settings: Settings, n_predict: int = _N_PREDICT, n_runs: int = _N_RUNS
+    settings: Settings, n_predict: int = _N_PREDICT, n_runs: int = _N_RUNS
 ) -> tuple[HostOverhead, ...]:
-    """Load a model and measure it: without drafts, with look-up and trees, and with sampling.
+    """Load the models and measure: without drafts, with look-up and trees, and with sampling.
 
-    Raises :class:`~speclsp.errors.ModelError` where the model cannot be used.
+    Where the settings name a draft model, with it, too.
+    Raises :class:`~speclsp.errors.SpecLspError` where a model cannot be used.
     """
-    vocabulary = load_vocabulary(path)
-    text = Path(__file__).read_text(encoding="utf-8")
-    tokens = vocabulary.tokenize(text)
-    model_params, context_params = target_params(settings, model_bytes=path.stat().st_size)
-    target = load_target(
-        path,
-        model_params,
-        context_params,
-        fit=settings.fit,
-        progress=lambda _share: True,
-        log=lambda _level, _line: None,
-    )
-    sampling = SamplingParams(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05, seed=1)
-    greedy = SamplingParams(temperature=0.0, top_k=40, top_p=0.95, min_p=0.05, seed=1)
-    n_prompt = min(len(tokens), target.n_ctx // 2)
-    n_predict = min(n_predict, target.n_ctx - n_prompt)
-    context = DraftContext(
-        prompt=tokens[:n_prompt].tolist(),
-        prefix=tokens[:n_prompt],
-        buffers=(np.tile(tokens, _N_COPIES),),
-    )
+    loader = LlamaLoader(_silent)
+    words = loader.words(settings)
+    weights = loader.weights(settings, words, lambda _share: True, _silent)
     try:
+        if weights.problems:
+            raise weights.problems[0]
+        target = tree_target(weights.target)
+        if target is None:
+            raise EngineError(
+                "this model cannot take tokens back, so that nothing is drafted for it.",
+                remedy="Take a model without recurrent layers.",
+            )
+        context, n_predict = _context(words, target, n_predict)
         return tuple(
             measure_host_overhead(
                 target,
                 context,
                 scenario=scenario,
                 drafter=drafter,
+                draft_model=weights.draft,
                 new_sampler=functools.partial(make_sampler, params),
                 n_predict=n_predict,
                 n_runs=n_runs,
             )
-            for scenario, drafter, params in (
-                ("greedy, no drafts", None, greedy),
-                ("greedy, prompt-lookup", create_prompt_lookup(settings), greedy),
-                ("greedy, suffix chain", _merger(settings, "chain"), greedy),
-                ("greedy, suffix tree", _merger(settings, "tree"), greedy),
-                ("sampled, no drafts", None, sampling),
-                ("sampled, prompt-lookup", create_prompt_lookup(settings), sampling),
-                ("sampled, suffix tree", _merger(settings, "tree"), sampling),
-            )
+            for scenario, drafter, params in _scenarios(settings, weights.draft)
         )
     finally:
-        target.close()
-        vocabulary.close()
+        weights.close()
 
 
-def _merger(settings: Settings, mode: MergeMode) -> DraftMerger:
-    """Return what drafts chains or trees from text that continues as the text at the cursor."""
+def _scenarios(
+    settings: Settings, draft_model: ModelDrafter | None
+) -> list[tuple[str, Drafter | Proposer | None, SamplingParams]]:
+    sampling = SamplingParams(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05, seed=1)
+    greedy = dataclasses.replace(sampling, temperature=0.0)
+    suffix = create_suffix(settings)
+    scenarios: list[tuple[str, Drafter | Proposer | None, SamplingParams]] = [
+        ("greedy, no drafts", None, greedy),
+        ("greedy, prompt-lookup", create_prompt_lookup(settings), greedy),
+        ("greedy, suffix chain", _merger([suffix], settings, "chain"), greedy),
+        ("greedy, suffix tree", _merger([suffix], settings, "tree"), greedy),
+        ("sampled, no drafts", None, sampling),
+        ("sampled, prompt-lookup", create_prompt_lookup(settings), sampling),
+        ("sampled, suffix tree", _merger([suffix], settings, "tree"), sampling),
+    ]
+    if draft_model is not None:
+        both = _merger([suffix, draft_model], settings, "chain")
+        scenarios += [
+            ("greedy, draft model", draft_model, greedy),
+            ("greedy, suffix and draft model", both, greedy),
+        ]
+    return scenarios
+
+
+def _context(words: Words, target: TreeTarget, n_predict: int) -> tuple[DraftContext, int]:
+    """Return a prompt of source code that open buffers go on with, and how much may follow it."""
+    tokens = words.vocabulary.tokenize(Path(__file__).read_text(encoding="utf-8"))
+    n_prompt = min(len(tokens), target.n_ctx // 2, _N_PROMPT)
+    context = DraftContext(
+        prompt=tokens[:n_prompt].tolist(),
+        prefix=tokens[:n_prompt],
+        buffers=(np.tile(tokens, _N_COPIES),),
+    )
+    return context, min(n_predict, target.n_ctx - n_prompt)
+
+
+def _merger(drafters: Sequence[Drafter], settings: Settings, mode: MergeMode) -> DraftMerger:
+    """Return what drafts chains or trees of what the drafters find."""
     return DraftMerger(
-        [create_suffix(settings)],
+        drafters,
         Calibration(),
         mode=mode,
         p_split=settings.p_split,
@@ -257,6 +288,10 @@ def render_rows(overheads: Sequence[HostOverhead]) -> list[tuple[str, ...]]:
         )
         for overhead in overheads
     ]
+
+
+def _silent(_level: LogLevel, _line: str) -> None:
+    """Log nothing."""
 
 
 def _profile(run: Callable[[], object]) -> tuple[str, ...]:

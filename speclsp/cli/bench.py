@@ -53,7 +53,7 @@ bench.add_command(typing_command)
 def host(**options: Any) -> None:
     """Measure what the host adds to each llama_decode: drafts, verifying, sampling, stop rules."""
     resolved = settings.resolve([given_options(options)]).settings
-    overheads = host_benchmark(model_files(resolved).target, resolved)
+    overheads = host_benchmark(resolved)
     table = Table(*HEADER)
     for row in render_rows(overheads):
         table.add_row(*row)

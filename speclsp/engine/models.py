@@ -16,7 +16,7 @@ from speclsp import embedded
 from speclsp.decoding.protocol import Target
 from speclsp.decoding.report import verify_times_line
 from speclsp.decoding.verify_cost import VerifyCost, measure_verify_cost
-from speclsp.drafting.protocol import Drafter
+from speclsp.drafting.protocol import ModelDrafter
 from speclsp.drafting.registry import DRAFT_MODEL, drafter_names
 from speclsp.engine.cost_true import cost_true_remark
 from speclsp.engine.params import ModelParams, draft_params, target_params
@@ -49,7 +49,7 @@ class ClosableTarget(Target, Protocol):
         """Free the weights and the context."""
 
 
-class ClosableDrafter(Drafter, Protocol):
+class ClosableDrafter(ModelDrafter, Protocol):
     """A drafter that owns a model."""
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
