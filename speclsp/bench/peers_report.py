@@ -147,7 +147,7 @@ def _ratio_table(
     table = Table(
         title=title,
         title_justify="left",
-        caption="median (least … most) of the rounds; n: of so many only",
+        caption="median (least … most) of the rounds; n: of so many rounds only",
         caption_justify="left",
     )
     table.add_column("", no_wrap=True)
@@ -165,6 +165,8 @@ def _ratio_table(
 def _ratio(spread: Spread | None, n_rounds: int) -> str:
     if spread is None:
         return "–"
+    if spread.n == 1 < n_rounds:
+        return f"{spread.median:.2f} n=1"
     said = f"{spread.median:.2f} ({spread.least:.2f} … {spread.most:.2f})"
     return said if spread.n == n_rounds else f"{said} n={spread.n}"
 
@@ -220,15 +222,19 @@ def _sides_object(columns: Sequence[Column[Any]], sides: Sequence[Figures]) -> l
 def comparison_chart(
     typed: Sequence[Figures], decoded: Sequence[DecodedTask], remarks: Sequence[str]
 ) -> str:
-    """Return an SVG: what a keystroke waits, and how fast tokens come."""
+    """Return an SVG: what a keystroke waits, and how fast tokens come.
+
+    Sides of a part alone are left out with what is remarked of them: bars look comparable.
+    """
     charts: list[str] = []
-    waits = [side for side in typed if side.median("ms_p50") is not None]
+    waits = [side for side in typed if side.median("ms_p50") is not None and not side.is_partial]
+    notes = [line for line in remarks if not line.startswith(PARTIAL_MARK)]
     if waits:
         series = [
             (label, [side.median(name) or 0.0 for side in waits])
             for label, name in (("p50", "ms_p50"), ("p95", "ms_p95"))
         ]
-        names = [_label(side) for side in waits]
+        names = [side.name for side in waits]
         charts.append(bar_chart("Milliseconds from key to answer", names, series, None))
     if decoded:
         names = [
@@ -236,7 +242,7 @@ def comparison_chart(
         ]
         series = [(TASKS[one.task], [_speed(one, name) for name in names]) for one in decoded]
         charts.append(bar_chart("Tokens per second, decoding", names, series, None))
-    return stacked_charts(charts, remarks)
+    return stacked_charts(charts, notes)
 
 
 def _speed(decoded: DecodedTask, name: str) -> float:

@@ -53,12 +53,13 @@ def typing_lines(figures: Sequence[Figures], plan: TypingPlan) -> list[str]:
     n_rounds, n_done = len(plan.rounds), max((side.n_rounds for side in figures), default=0)
     if n_done < n_rounds:
         lines.append(f"Typing was cut short: {n_done} of {n_rounds} rounds are whole.")
+    once = [side.name for side in figures if 0 < side.n_rounds < n_done]
+    if once:
+        lines.append(
+            "† Typed to in the first round alone, where other kinds were faster: "
+            f"{', '.join(once)}; their figures are of that round's cases."
+        )
     for side in figures:
-        if 0 < side.n_rounds < n_done:
-            lines.append(
-                f"† {side.name} was typed to in {side.n_rounds} of {n_done} rounds: another kind "
-                "was faster in the first."
-            )
         written = list(zip(side.n_chars, plan.n_chars, strict=False))
         if any(n_chars < n_all for n_chars, n_all in written):
             said = ", ".join(f"{n_chars} of {n_all}" for n_chars, n_all in written)

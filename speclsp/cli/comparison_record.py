@@ -46,7 +46,7 @@ from speclsp.bench.peers_typing import TypingPlan, runs_of, type_to_all
 from speclsp.cli.output_file import write_text
 from speclsp.errors import SpecLspError
 
-_WIDTH: Final = 170
+_WIDTH: Final = 180
 _SPEED_OVER_S: Final = 1800.0
 """The sides differ in speed, so that the time that is left is told by all that was done."""
 _WITH: Final = "each side as its users have it"

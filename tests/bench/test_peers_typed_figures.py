@@ -107,7 +107,10 @@ def test_the_best_by_p50_and_the_best_by_p95_may_be_two() -> None:
         (lambda: [OURS_RUN], "Typing was cut short: 2 of 3 rounds are whole."),
         (
             lambda: [OURS_RUN, PeerRun("one", OURS_RUN.rounds[:1])],
-            "† one was typed to in 1 of 2 rounds: another kind was faster in the first.",
+            (
+                "† Typed to in the first round alone, where other kinds were faster: one; "
+                "their figures are of that round's cases."
+            ),
         ),
         (
             lambda: [PeerRun("one", [one_round([1.0, 2.0], is_cut=True), one_round([1.0] * 5)])],
