@@ -13,13 +13,14 @@ import functools
 import io
 import pstats
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter, perf_counter_ns
+from time import perf_counter
 
 import numpy as np
 
-from speclsp.decoding.protocol import Logits, TreeTarget, tree_target
+from speclsp.bench.step_clock import StepClock
+from speclsp.decoding.protocol import TreeTarget, tree_target
 from speclsp.decoding.sampling import Sampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.token_scores import TokenScores
@@ -66,71 +67,6 @@ class HostOverhead:
         return self.host_p50 <= AIM_MS
 
 
-@dataclass(slots=True)
-class _StepClock:
-    """Stands between the loop and its target, and notes both clocks after each decode."""
-
-    target: TreeTarget
-    draft: ModelDrafter | None
-    """Whose decodes are none of the host's work either."""
-    marks: list[tuple[int, int]] = field(default_factory=list)
-    """(wall clock, time inside llama.cpp) in nanoseconds after each of the target's decodes."""
-
-    @property
-    def n_ctx(self) -> int:
-        return self.target.n_ctx
-
-    @property
-    def n_batch(self) -> int:
-        return self.target.n_batch
-
-    @property
-    def n_ubatch(self) -> int:
-        return self.target.n_ubatch
-
-    @property
-    def n_vocab(self) -> int:
-        return self.target.n_vocab
-
-    @property
-    def ns_native(self) -> int:
-        return self.target.ns_native
-
-    @property
-    def cached(self) -> Sequence[int]:
-        return self.target.cached
-
-    def truncate(self, n_tokens: int) -> None:
-        self.target.truncate(n_tokens)
-
-    def decode(self, tokens: Sequence[int], n_logits: int) -> Logits:
-        logits = self.target.decode(tokens, n_logits)
-        self._mark()
-        return logits
-
-    @property
-    def supports_trees(self) -> bool:
-        return self.target.supports_trees
-
-    @property
-    def n_branches(self) -> int:
-        return self.target.n_branches
-
-    def decode_tree(
-        self, pending: Sequence[int], tokens: Sequence[int], parents: Sequence[int]
-    ) -> Logits:
-        logits = self.target.decode_tree(pending, tokens, parents)
-        self._mark()
-        return logits
-
-    def keep_path(self, path: Sequence[int]) -> None:
-        self.target.keep_path(path)
-
-    def _mark(self) -> None:
-        ns_native = self.target.ns_native + (self.draft.ns_native if self.draft is not None else 0)
-        self.marks.append((perf_counter_ns(), ns_native))
-
-
 def measure_host_overhead(
     target: TreeTarget,
     context: DraftContext,
@@ -150,7 +86,7 @@ def measure_host_overhead(
     """
 
     def run() -> tuple[list[float], list[float], int]:
-        clock = _StepClock(target, draft_model)
+        clock = StepClock(target, draft_model)
         generation = generate(
             clock,
             context,
