@@ -168,8 +168,9 @@ class ComparisonRecord:
 
     def _add_typed(self, title: str, figures: list[Figures], plan: TypingPlan) -> None:
         self.typed[title] = figures
-        n_cases = len({case.id for cases in plan.rounds for case in cases})
-        what = f"{n_cases} cases, {sum(plan.n_chars)} characters in {len(plan.rounds)} rounds"
+        n_done = max(side.n_rounds for side in figures)
+        n_cases = len({case.id for cases in plan.rounds[:n_done] for case in cases})
+        what = f"{n_cases} cases, {sum(plan.n_chars[:n_done])} characters in {n_done} rounds"
         self.say(typed_table(f"Typed, {title}: {what}", figures))
         self.say(typed_ratio_table("speclsp / the others", figures))
         self.remark(typing_lines(figures, plan))

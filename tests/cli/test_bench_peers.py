@@ -160,6 +160,8 @@ def test_whole_rounds_of_typing_are_written_where_it_is_interrupted(
     ]
     (sides,) = figures["typed"].values()
     assert [side["by_round"]["host_ms"] for side in sides] == [[2.0]] * 3
+    (text,) = tmp_path.glob("peers-*.txt")
+    assert "1 cases, 2 characters in 1 rounds" in text.read_text()
     assert figures["decoding"] == {}
 
 
