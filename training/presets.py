@@ -50,7 +50,7 @@ CPU = Preset(
     n_vocab=4096,
     target=ModelPreset(
         shape=Shape(n_vocab=4096, n_layers=5, width=192, n_heads=3, n_kv_heads=1, n_ffn=512),
-        learning_rate=1e-3,
+        learning_rate=6e-4,
         with_muon=False,
         learns_from_target=False,
         minutes=80,
