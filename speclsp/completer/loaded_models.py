@@ -145,13 +145,14 @@ class LoadedModels:
         return self._proposing.save if self._proposing.completed() else None
 
     def _tell_prompt_speed(self, settings: Settings, weights: Weights) -> None:
-        if weights.prompt_speed is None or not weights.supports_rollback:
-            return  # the latter evaluates whole prompts
+        if weights.prompt_speed is None or settings.fim_layout == "plain":
+            return  # the plain layout has whole prompts evaluated
         budget = prompt_budget(settings, weights, settings.n_predict)
+        n_first = min(n_first_of(settings, budget, weights), budget.n_prompt)
         self._events.log(
             "info",
             f"prompt speed {weights.prompt_speed:,.0f} tokens/s: a request at a new place waits "
-            f"for at most {n_first_of(settings, budget, weights)} of {budget.n_prompt} tokens",
+            f"for at most {n_first} of {budget.n_prompt} tokens",
         )
 
     def _take_words(self, words: Words) -> None:

@@ -130,15 +130,17 @@ def _log_totals(tokens: Sequence[int], rows: Sequence[LogitRow]) -> list[float]:
 def log_sum_near(row: LogitRow, token: int) -> float:
     """Return :func:`log_sum_exp` of a row of which ``token`` is among the most probable ones.
 
-    It is too small by n_vocab · e⁻¹⁸ at the most, relative to the token's own part.
+    It is too small by n_vocab · e⁻¹⁸ at the most, relative to the token's own part.  A logit
+    elsewhere that is no number is left out.
     """
     own = float(row[token])
     is_near = row >= own - _FAR
     if not math.isfinite(own) or np.count_nonzero(is_near) > _FEW * row.size:
         return log_sum_exp(row)
-    # In float64, where nothing that a model says overflows.
+    # In float64, where hardly anything that a model says overflows.
     near = np.subtract(row[is_near.nonzero()[0]], own, dtype=np.float64)
-    total = float(np.add.reduce(np.exp(near)))
+    with np.errstate(over="ignore"):
+        total = float(np.add.reduce(np.exp(near)))
     return own + math.log(total) if total < math.inf else log_sum_exp(row)
 
 
@@ -147,7 +149,7 @@ def log_sums(rows: Sequence[LogitRow]) -> list[float]:
 
     Several short rows are summed at once: for them the calls cost more than the sums.
     """
-    if len(rows) == 1 or rows[0].size > _SHORT:
+    if len(rows) == 1:
         return [log_sum_exp(row) for row in rows]
     stacked = np.stack(rows)
     best = stacked.max(axis=1)

@@ -89,7 +89,8 @@ class Weights:
     verify_cost: VerifyCost | None = None
     """What verifying a draft costs, as measured and as it drifts."""
     prompt_speed: float | None = None
-    """Prompt tokens that the target evaluates per second, measured once; None if that failed."""
+    """Prompt tokens that the target evaluates per second, measured once; None if that failed, and
+    without rollback, where every prompt is evaluated whole."""
     max_prompt: int = MAX_PROMPT
     """Most prompt tokens where the settings leave it open."""
     problems: Sequence[SpecLspError] = ()
@@ -181,18 +182,22 @@ class LlamaLoader:
         )
         verify_cost = measure_verify_cost(target, time.perf_counter)
         log("info", verify_times_line(verify_cost.milliseconds))
-        prompt_speed = self._prompt_speeds.of(
-            (
-                files.target,
-                _version(files.target),
-                model_params,
-                replace(context_params, n_branches=1),  # more are for speculation alone
-                tuple(target.layers.items()),
-                target.n_ctx,
-            ),
-            target,
-            clocks(context_params.n_threads_batch, on_cpu=not offload_devices(model_params)),
-        )
+        max_prompt = MAX_PROMPT if settings.model else embedded.MAX_PROMPT
+        prompt_speed: float | None = None
+        if target.supports_rollback:
+            prompt_speed = self._prompt_speeds.of(
+                (
+                    files.target,
+                    _version(files.target),
+                    model_params,
+                    replace(context_params, n_branches=1),  # more are for speculation alone
+                    tuple(target.layers.items()),
+                    target.n_ctx,
+                ),
+                target,
+                clocks(context_params.n_threads_batch, on_cpu=not offload_devices(model_params)),
+                settings.n_prompt or max_prompt,
+            )
         problems: list[SpecLspError] = []
         draft: ClosableDrafter | None = None
         if draft_path is not None:
@@ -209,7 +214,7 @@ class LlamaLoader:
             supports_rollback=target.supports_rollback,
             verify_cost=verify_cost,
             prompt_speed=prompt_speed,
-            max_prompt=MAX_PROMPT if settings.model else embedded.MAX_PROMPT,
+            max_prompt=max_prompt,
             problems=problems,
         )
 

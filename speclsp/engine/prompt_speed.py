@@ -3,8 +3,8 @@
 The figure decides how long prompts at new places are, and with that what is suggested there.  So
 it is measured in the same way whatever drafts, and must not depend on what else the machine does:
 the shortest of a few decodes counts, and on a CPU the time that its threads computed, not the time
-for which others kept them waiting.  It is kept while the process runs, so that a model that is
-loaded again, be it with or without speculation, suggests what it did.
+for which others kept them waiting.  It is kept as long as the loader, so that a model that is
+loaded again by it, be it with or without speculation, suggests what it did.
 """
 
 from __future__ import annotations
@@ -88,30 +88,33 @@ def _thread_seconds(native_id: int) -> float:
 
 
 class PromptSpeeds:
-    """The speeds of the models that this process has loaded."""
+    """The speeds of the models that one loader has loaded."""
 
     def __init__(self, log: Callable[[LogLevel, str], None]) -> None:
         self._log = log
         self._known: dict[Hashable, float] = {}
 
-    def of(self, key: Hashable, target: Target, clocks: Clocks) -> float | None:
+    def of(self, key: Hashable, target: Target, clocks: Clocks, n_prompt: int) -> float | None:
         """Return the prompt tokens per second of ``target``, measured if ``key`` is a new one.
 
-        ``key`` says which model it is and what it is computed with.  None where a decode failed.
+        ``key`` says which model it is and what it is computed with.  What is more than prompts of
+        ``n_prompt`` tokens need is not measured more exactly.  None where a decode failed.
         """
-        if key not in self._known:
+        known = (key, min(n_prompt, target.n_ctx))
+        if known not in self._known:
             try:
-                enough = fast_enough(target.n_ctx)
-                self._known[key] = measure_prompt_speed(target, clocks, enough)
+                enough = fast_enough(known[1])
+                self._known[known] = measure_prompt_speed(target, clocks, enough)
             except DecodeError as error:
                 self._log("warning", f"The prompt speed could not be measured: {error.message}")
-        return self._known.get(key)
+        return self._known.get(known)
 
 
 def measure_prompt_speed(target: Target, clocks: Clocks, enough: float) -> float:
     """Return the prompt tokens that ``target`` evaluates per second; its cache is empty then.
 
-    Ends at once where ``enough`` is reached, and after about a second where it is slow.
+    Ends at once where ``enough`` is reached, and else after about a second, or one decode of eight
+    tokens where that takes longer; two where a device computes.
     Raises :class:`~speclsp.errors.DecodeError`.
     """
     watch = _Watch(target, clocks)

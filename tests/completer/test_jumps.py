@@ -38,7 +38,7 @@ class TimedLoader(ScriptedLoader):
 
         if self.prompt_speeds is None:
             self.prompt_speeds = PromptSpeeds(log)
-        speed = self.prompt_speeds.of("a model", target, Clocks(wall=clock, computing=clock))
+        speed = self.prompt_speeds.of("a model", target, Clocks(wall=clock, computing=clock), 2048)
         return replace(weights, prompt_speed=speed)
 
 

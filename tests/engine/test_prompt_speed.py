@@ -11,7 +11,13 @@ import pytest
 
 from speclsp import embedded
 from speclsp.engine.models import LlamaLoader, Weights
-from speclsp.engine.prompt_speed import Clocks, PromptSpeeds, clocks, measure_prompt_speed
+from speclsp.engine.prompt_speed import (
+    Clocks,
+    PromptSpeeds,
+    _thread_seconds,
+    clocks,
+    measure_prompt_speed,
+)
 from speclsp.engine.scripted import ScriptedTarget, hashing
 from speclsp.errors import DecodeError
 from speclsp.fim.jumps import n_waited_for
@@ -54,7 +60,9 @@ class TimedTarget(ScriptedTarget):
 
 @pytest.mark.parametrize("speed", [3.0, 10.0, 40.0, 107.0, 230.0, 500.0, 1_000.0, 20_000.0])
 @pytest.mark.parametrize("clocks", ["on_cpu", "on_device"])
-def test_the_speed_is_found_within_a_second_and_the_cache_left_empty(speed, clocks):
+def test_the_speed_is_found_within_a_second_or_two_small_decodes_and_the_cache_left_empty(
+    speed, clocks
+):
     target = TimedTarget(speed)
     assert measure_prompt_speed(target, getattr(target, clocks), NEVER_ENOUGH) == pytest.approx(
         speed
@@ -130,15 +138,25 @@ def test_clocks_that_stand_still_are_a_fast_machine():
     assert measure_prompt_speed(target, target.on_cpu, 800.0) == float("inf")
 
 
-def test_a_model_is_measured_once_in_a_process():
+def test_a_model_is_measured_once_by_a_loader():
     target = TimedTarget(230.0)
     speeds = PromptSpeeds(lambda _level, _line: None)
-    first = speeds.of("a model", target, target.on_cpu)
+    first = speeds.of("a model", target, target.on_cpu, 2048)
     n_decodes = target.n_decodes
     target.prompt_speed = 50.0
-    assert speeds.of("a model", target, target.on_cpu) == first
+    assert speeds.of("a model", target, target.on_cpu, 2048) == first
     assert target.n_decodes == n_decodes
-    assert speeds.of("another", target, target.on_cpu) == pytest.approx(50.0)
+    assert speeds.of("another", target, target.on_cpu, 2048) == pytest.approx(50.0)
+
+
+def test_a_model_is_measured_no_more_exactly_than_prompts_need():
+    target = TimedTarget(1_000.0, n_ctx=32_768)
+    speeds = PromptSpeeds(lambda _level, _line: None)
+    # 35 % of 2,048 tokens in 0.9 seconds are 796 a second.
+    assert speeds.of("a model", target, target.on_cpu, 2048) == pytest.approx(1_000.0)
+    assert target.sizes == [8]
+    assert speeds.of("a model", target, target.on_cpu, 16_384) == pytest.approx(1_000.0)
+    assert target.sizes[1:4] == [8, 8, 8]
 
 
 def test_a_decode_that_fails_is_told_and_tried_again_at_the_next_load():
@@ -149,9 +167,9 @@ def test_a_decode_that_fails_is_told_and_tried_again_at_the_next_load():
     said: list[tuple[str, str]] = []
     speeds = PromptSpeeds(lambda level, line: said.append((level, line)))
     failing, sound = Failing(100.0), TimedTarget(100.0)
-    assert speeds.of("a model", failing, failing.on_cpu) is None
+    assert speeds.of("a model", failing, failing.on_cpu, 2048) is None
     assert said == [("warning", "The prompt speed could not be measured: the device is gone.")]
-    assert speeds.of("a model", sound, sound.on_cpu) == pytest.approx(100.0)
+    assert speeds.of("a model", sound, sound.on_cpu, 2048) == pytest.approx(100.0)
     assert len(said) == 1
 
 
@@ -163,34 +181,34 @@ def test_threads_own_time_is_taken_on_a_cpu_alone(monkeypatch):
     assert clocks(1, on_cpu=True).computing is None
 
 
-def compute(seconds: float) -> None:
-    """Take a core for so long, however many want it."""
-    end = time.thread_time() + seconds
-    while time.thread_time() < end:
-        pass
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell threads apart")
 def test_what_other_threads_compute_is_left_out(monkeypatch):
     monkeypatch.setattr("speclsp.engine.prompt_speed.physical_cpu_count", lambda: 4)
+    seconds = {threading.get_native_id(): 2.0}
+    monkeypatch.setattr(
+        "speclsp.engine.prompt_speed._thread_seconds", lambda native_id: seconds.get(native_id, 0.0)
+    )
+    monkeypatch.setattr(time, "process_time", lambda: 9.0 + sum(seconds.values()))
     computing = clocks(2, on_cpu=True).computing
     assert computing is not None
-    began, go_on = threading.Event(), threading.Event()
-
-    def build_an_index() -> None:
-        compute(0.1)
-        began.set()
-        go_on.wait(30)
-
-    other = threading.Thread(target=build_an_index)
-    begun = computing()
+    go_on = threading.Event()
+    other = threading.Thread(target=go_on.wait, args=(30,))
     other.start()
-    assert began.wait(30)
-    assert computing() - begun < 0.03  # not 0.05, its half of the time
-    compute(0.1)
-    assert computing() - begun > 0.045  # what this thread took, shared by two
+    begun = computing()
+    assert other.native_id is not None
+    seconds[other.native_id] = 5.0
+    assert computing() == begun
+    seconds[threading.get_native_id()] += 1.0
+    assert computing() == begun + 0.5  # what this thread took, shared by two
     go_on.set()
     other.join()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell threads apart")
+def test_a_threads_own_seconds_are_the_systems():
+    before = time.thread_time()
+    seconds = _thread_seconds(threading.get_native_id())
+    assert before <= seconds <= time.thread_time()
 
 
 # --- real models ----------------------------------------------------------------------------------
@@ -220,9 +238,9 @@ def test_the_embedded_model_keeps_its_share_with_and_without_speculation(load, m
     speeds = []
     measured = PromptSpeeds.of
 
-    def watched(self, key, target, clocks):
+    def watched(self, key, target, clocks, n_prompt):
         before = target.n_evaluated
-        speed = measured(self, key, target, clocks)
+        speed = measured(self, key, target, clocks, n_prompt)
         speeds.append((key, target.n_evaluated - before))
         assert list(target.cached) == []
         return speed

@@ -25,17 +25,17 @@ class DecodeBatch:
     """
 
     def __init__(self, n_batch: int, n_ctx: int, n_branches: int) -> None:
-        self._tokens = np.zeros(n_batch, dtype=np.int32)
+        self._tokens = np.zeros(n_batch, dtype=np.intc)
         self._outputs = np.zeros(n_batch, dtype=np.int8)
         # Through these a few tokens are written and read without NumPy: after a pass over the
         # weights its code is in no cache any more, and takes longer than what it does.
         self._token_items = self._tokens.data
         self._output_items = self._outputs.data.cast("B")
         # Position p stands at index p, so that a batch's positions are a window of this array.
-        self._positions = np.arange(n_ctx + n_batch, dtype=np.int32)
+        self._positions = np.arange(n_ctx + n_batch, dtype=np.intc)
         self._position_address = self._positions.ctypes.data
-        self._n_sequences = np.ones(n_batch, dtype=np.int32)
-        self._sequence = np.full(1, _SEQUENCE, dtype=np.int32)
+        self._n_sequences = np.ones(n_batch, dtype=np.intc)
+        self._sequence = np.full(1, _SEQUENCE, dtype=np.intc)
         sequence = self._sequence.ctypes.data_as(_INT_POINTER)
         self._sequences = (_INT_POINTER * n_batch)(*[sequence] * n_batch)
         self.native: Any = llama.llama_batch(
@@ -50,10 +50,10 @@ class DecodeBatch:
         # The field itself as a number: a cast for each decode takes longer than all the rest here.
         self._native_pos = ctypes.c_size_t.from_buffer(self.native, llama.llama_batch.pos.offset)
         # A node's branches are a range, so that its sequence ids are a window of this array.
-        self._branches = np.arange(n_branches, dtype=np.int32)
+        self._branches = np.arange(n_branches, dtype=np.intc)
         self._branch_address = self._branches.ctypes.data
-        self._tree_positions = np.zeros(n_batch, dtype=np.int32)
-        self._n_branches = np.zeros(n_batch, dtype=np.int32)
+        self._tree_positions = np.zeros(n_batch, dtype=np.intc)
+        self._n_branches = np.zeros(n_batch, dtype=np.intc)
         self._branch_addresses = np.zeros(n_batch, dtype=np.uintp)
         self.native_tree: Any = llama.llama_batch(
             n_tokens=0,
@@ -94,7 +94,7 @@ class DecodeBatch:
         first_branches = np.array(tree.first_branches, dtype=np.uintp)
         self._n_branches[:n_pending] = tree.n_branches
         self._n_branches[n_pending:n_tokens] = tree.ends
-        self._n_branches[n_pending:n_tokens] -= first_branches.astype(np.int32)
+        self._n_branches[n_pending:n_tokens] -= first_branches.astype(np.intc)
         self._branch_addresses[:n_pending] = self._branch_address
         self._branch_addresses[n_pending:n_tokens] = (
             self._branch_address + first_branches * self._branches.itemsize
