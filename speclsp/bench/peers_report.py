@@ -238,7 +238,9 @@ def comparison_chart(
         charts.append(bar_chart("Milliseconds from key to answer", names, series, None))
     if decoded:
         names = [
-            side.name for side in decoded[0].sides if not side.why_not and not side.is_hypothetical
+            side.name
+            for side in decoded[0].sides
+            if not side.is_hypothetical and all(_speed(one, side.name) for one in decoded)
         ]
         series = [(TASKS[one.task], [_speed(one, name) for name in names]) for one in decoded]
         charts.append(bar_chart("Tokens per second, decoding", names, series, None))

@@ -20,13 +20,15 @@ def typed_rounds(
     if not n_cases:
         return []
     long_enough = [case for case in cases if len(case.typed) >= n_keys] or cases
-    drawn = [
-        dataclasses.replace(case, typed=case.typed[:n_keys])
-        for case in drawn_cases(long_enough, n_cases * n_rounds, seed)
-    ]
-    if len(drawn) < n_cases * n_rounds:
-        return [drawn[:n_cases]] * n_rounds
-    return [drawn[idx * n_cases : (idx + 1) * n_cases] for idx in range(n_rounds)]
+    if len(long_enough) < n_cases * n_rounds:
+        return [_cut(drawn_cases(long_enough, n_cases, seed), n_keys)] * n_rounds
+    drawn = _cut(drawn_cases(long_enough, n_cases * n_rounds, seed), n_keys)
+    # They are dealt out: cases of one project stand together.
+    return [drawn[idx::n_rounds] for idx in range(n_rounds)]
+
+
+def _cut(cases: Sequence[EditCase], n_keys: int) -> list[EditCase]:
+    return [dataclasses.replace(case, typed=case.typed[:n_keys]) for case in cases]
 
 
 def case_lines(rounds: Sequence[Sequence[EditCase]], n_cases: int, n_keys: int) -> list[str]:

@@ -59,8 +59,14 @@ class TypedSession:
     """Whether it ended before everything was written."""
 
     def until(self, n_chars: int) -> TypedSession:
-        """Return its beginning: what happened up to the last request behind so many characters."""
+        """Return its beginning: what happened up to the last request behind so many characters.
+
+        A jump there is left out: nothing was written behind it, and a session that ended there has
+        none.
+        """
         asked = [request for request in self.requests if request.n_chars <= n_chars]
+        if len(asked) > 1 and asked[-1].step == "jump":
+            del asked[-1]
         n_takes = sum(request.n_taken > 0 for request in asked)
         n_jumps = sum(request.step == "jump" for request in asked)
         return TypedSession(

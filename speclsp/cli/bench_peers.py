@@ -127,7 +127,7 @@ def peers_command(
     resolved = settings.resolve([given_options(options)]).settings
     if not n_cases and not n_places:
         raise click.UsageError("--n-cases 0 and --places 0 leave nothing to compare.")
-    if resolved.ctx_size and n_decoded + N_PROMPT > resolved.ctx_size:
+    if n_places and resolved.ctx_size and n_decoded + N_PROMPT > resolved.ctx_size:
         raise click.BadParameter(
             f"{n_decoded} tokens behind prompts of up to {N_PROMPT} do not fit a context of "
             f"{resolved.ctx_size} (--ctx-size).",

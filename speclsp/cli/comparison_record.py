@@ -24,6 +24,7 @@ from rich.progress import (
 
 from speclsp.bench.machine import machine_lines, offloads
 from speclsp.bench.peers.contract import Peer
+from speclsp.bench.peers.reasons import reason
 from speclsp.bench.peers_aims import ON_CPU, ON_GPU, aim_lines
 from speclsp.bench.peers_decoding import DecodeRun
 from speclsp.bench.peers_figures import Figures
@@ -94,9 +95,9 @@ class ComparisonRecord:
     """Of the target model, per device, once it is loaded."""
 
     def say(self, what: RenderableType) -> None:
-        """Print it now, and keep it for the record."""
+        """Print it now, and keep it for the record.  Brackets in a text are no markup."""
         for console in (self.console, self.copy):
-            console.print(what, highlight=False, soft_wrap=isinstance(what, str))
+            console.print(what, highlight=False, markup=False, soft_wrap=isinstance(what, str))
 
     def remark(self, lines: Sequence[str]) -> None:
         """Say lines that belong to the figures wherever they are shown."""
@@ -111,14 +112,16 @@ class ComparisonRecord:
         Hours may have gone into it.  Raises :class:`~speclsp.errors.SpecLspError` where something
         cannot be written, once the rest is.
         """
+        is_whole = False
         try:
             yield
+            is_whole = True
         except BaseException:
             self.remark([ENDED_EARLY])
             raise
         finally:
             if self.layers or self.typed or self.decoded:
-                self._end(options, to)
+                self._end(options, to, "" if is_whole else "-partial")
 
     def type_all(self, peers: Sequence[Peer], plan: TypingPlan, *, forgetting: bool) -> None:
         """Type the cases, and half of them once more with no side remembering."""
@@ -135,7 +138,7 @@ class ComparisonRecord:
         runs: dict[Task, list[DecodeRun]] = {}
         with loaded_models(self.comparison.settings) as (words, weights):
             self.layers = weights.layers
-            self.remark([f"speclsp: {problem}" for problem in weights.problems])
+            self.remark([f"speclsp: {reason(problem)}" for problem in weights.problems])
             if not self.comparison.n_places:
                 return
             try:
@@ -165,6 +168,10 @@ class ComparisonRecord:
         finally:
             if any(run.rounds for run in runs):
                 self._add_typed(title, typed_figures(runs), plan)
+            else:
+                self.remark(
+                    [f"{run.name} did not run: {run.why_not}" for run in runs if run.why_not]
+                )
 
     def _add_typed(self, title: str, figures: list[Figures], plan: TypingPlan) -> None:
         self.typed[title] = figures
@@ -194,11 +201,15 @@ class ComparisonRecord:
         if self.decoded:
             self.say(_DECODED_CAPTION)
 
-    def _end(self, options: dict[str, Any], to: Destinations) -> None:
-        """Say what the aims came to and what the machine is, and write all of it."""
+    def _end(self, options: dict[str, Any], to: Destinations, suffix: str) -> None:
+        """Say what the aims came to and what the machine is, and write all of it.
+
+        ``suffix`` sets the record of a part apart from one of the whole.  Before our model was
+        loaded nobody knows whether a GPU's aims hold, and none are told.
+        """
         aims = ON_GPU if offloads(self.layers) else ON_CPU
         typed = self.typed.get(_WITH, [])
-        reached = aim_lines(aims, typed, self.decoded)
+        reached = aim_lines(aims, typed, self.decoded) if self.layers else []
         given = self.comparison.options
         machine = machine_lines(self.layers, given.n_threads, given.llama_server)
         for line in [*reached, *(f"{name}: {value}" for name, value in machine)]:
@@ -209,7 +220,7 @@ class ComparisonRecord:
         files = [(to.figures, figures), (to.chart, chart)]
         if to.folder is not None:
             day = dt.datetime.now(tz=dt.UTC).date().isoformat()
-            stem = f"peers-{day}-{given.model.stem}"
+            stem = f"peers-{day}-{given.model.stem}{suffix}"
             contents = {"txt": self.copy.export_text(), "json": figures, "svg": chart}
             files += [(to.folder / f"{stem}.{kind}", text) for kind, text in contents.items()]
         write_all([(path, text) for path, text in files if path is not None])

@@ -18,13 +18,19 @@ def drawn(cases: list[EditCase], n_cases: int, n_keys: int) -> tuple[list[list[s
 
 def test_each_round_has_cases_of_its_own_that_are_long_enough() -> None:
     found, lines = drawn(CASES, 2, 3)
-    assert found == [["3", "4"], ["5", "6"], ["7", "8"]]
+    assert found == [["3", "6"], ["4", "7"], ["5", "8"]]
     assert lines == []
 
 
 def test_where_there_are_too_few_all_rounds_have_the_same() -> None:
     found, lines = drawn(CASES, 2, 4)
-    assert found == [["4", "5"]] * 3
+    assert len(found[0]) == 2
+    assert found == [found[0]] * 3
+    by_seed = {
+        tuple(one.id for one in typed_rounds(CASES, n_rounds=3, n_cases=2, n_keys=4, seed=seed)[0])
+        for seed in range(8)
+    }
+    assert len(by_seed) > 1
     assert lines == ["All rounds type the same cases: there are too few for each to have its own."]
     found, lines = drawn(CASES, 9, 8)
     assert found == [["8"]] * 3

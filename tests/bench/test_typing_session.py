@@ -75,6 +75,16 @@ def test_a_sessions_beginning_is_what_was_done_up_to_a_character() -> None:
     assert begun.requests == session.requests[:3]
 
 
+def test_a_sessions_beginning_does_not_end_with_a_jump() -> None:
+    cases = [case("a = 1", id="one"), case("b = 2", id="two")]
+    session = replay_typing(cases, ScriptedAsker(lambda _case, _n_typed: ""), seed=0)
+    begun = session.until(5)
+    assert [request.n_chars for request in begun.requests] == [0, 1, 2, 3, 4, 5]
+    assert (begun.n_jumps, begun.n_chars) == (1, 5)
+    assert session.requests[6].step == "jump"
+    assert session.requests[6].n_chars == 5
+
+
 def test_a_fitting_suggestion_is_typed_through_then_noticed_and_taken() -> None:
     asker = ScriptedAsker(the_rest)
     session = replay_typing([case("value = 1")], asker, seed=0)

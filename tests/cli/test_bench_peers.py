@@ -139,7 +139,7 @@ def interrupted(folder: Path, *arguments: str) -> Any:
     result = run(folder / "cases.jsonl", *arguments, "--json", report, "--record", folder)
     assert result.exit_code == 1
     figures = json.loads(report.read_text())
-    (text,) = folder.glob("peers-*.txt")
+    (text,) = folder.glob("peers-*-partial.txt")
     for line in figures["remarks"]:
         assert line in text.read_text()
         assert line in result.output
@@ -160,7 +160,7 @@ def test_whole_rounds_of_typing_are_written_where_it_is_interrupted(
     ]
     (sides,) = figures["typed"].values()
     assert [side["by_round"]["host_ms"] for side in sides] == [[2.0]] * 3
-    (text,) = tmp_path.glob("peers-*.txt")
+    (text,) = tmp_path.glob("peers-*-partial.txt")
     assert "1 cases, 2 characters in 1 rounds" in text.read_text()
     assert figures["decoding"] == {}
 
