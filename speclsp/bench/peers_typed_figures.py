@@ -26,7 +26,7 @@ def typed_figures(runs: Sequence[PeerRun]) -> list[Figures]:
         dataclasses.replace(
             figures_of(run.name, TYPED_COLUMNS, run.rounds, run.why_not),
             n_chars=[one.session.n_chars for one in run.rounds],
-            is_partial=_is_cut(run) or len(run.rounds) < n_rounds,
+            is_partial=not run.why_not and (_is_cut(run) or len(run.rounds) < n_rounds),
             pairs=_pairs(ours, run) if ours is not None and ours is not run else None,
         )
         for run in runs

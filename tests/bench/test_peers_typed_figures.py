@@ -128,3 +128,10 @@ def test_what_is_less_than_all_is_said(change: Callable[[], list[PeerRun]], line
 
 def test_nothing_is_said_of_what_is_whole() -> None:
     assert typing_lines(typed_figures([OURS_RUN]), plan(2)) == []
+
+
+def test_who_did_not_run_is_not_marked_as_cut_short() -> None:
+    missing = PeerRun("missing", why_not="no llama-server is given.")
+    _, side = typed_figures([OURS_RUN, missing])
+    assert side.why_not
+    assert not side.is_partial
