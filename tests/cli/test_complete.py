@@ -220,12 +220,21 @@ def test_a_project_feeds_the_drafts(tmp_path: Path) -> None:
     assert msgspec.convert(found[0]["result"], Result).finish_reason in {"stop", "length"}
 
 
+INTERRUPTIBLE = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("speclsp", run_name="__main__", alter_sys=True)
+"""
+"""Runs speclsp as a shell's foreground does: what a script starts with & ignores SIGINT, and so do
+the tests' processes then."""
+
+
 class Process:
     """A process that is spoken to line by line."""
 
     def __init__(self, *options: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "speclsp", "complete", "--threads", "1", *options],
+            [sys.executable, "-c", INTERRUPTIBLE, "complete", "--threads", "1", *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
