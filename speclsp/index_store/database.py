@@ -108,7 +108,7 @@ class Database:
         self._opened_file = self._file_now()
         connection = sqlite3.connect(self.path, timeout=_BUSY_S, check_same_thread=False)
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            _write_ahead(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA secure_delete = ON")
@@ -160,8 +160,7 @@ class Database:
         )
 
     def _failure(self, error: Exception) -> StoreError:
-        is_busy = "locked" in str(error) and isinstance(error, sqlite3.OperationalError)
-        kind = BusyError if is_busy else StoreError
+        kind = BusyError if _is_busy(error) else StoreError
         return kind(
             f"{self.path}: {error}.",
             remedy="Check the disk's space and the folder's permissions, or set persist to false.",
@@ -176,6 +175,23 @@ def files_of(path: Path) -> list[Path]:
 def aside_files_of(path: Path) -> list[Path]:
     """Return the files of a damaged database that was set aside."""
     return files_of(Path(f"{path}{_ASIDE}"))
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Let readers and a writer work side by side, for good, once this has gone well.
+
+    SQLite refuses at once, whatever the time it may wait, where another process is writing a file
+    that has not been switched yet.  Until a later connection switches it, its old mode serves.
+    """
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as error:
+        if not _is_busy(error):
+            raise
+
+
+def _is_busy(error: Exception) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
 
 
 def _is_damage(error: sqlite3.Error) -> bool:

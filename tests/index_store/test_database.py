@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -193,6 +194,38 @@ def test_writer_elsewhere(
     other.close()
     insert(database, 1)
     assert values(database) == [1]
+
+
+def journal_mode(database: Database) -> str:
+    mode: str = database.run(lambda c: c.execute("PRAGMA journal_mode").fetchone())[0]
+    return mode
+
+
+def test_file_that_another_process_is_just_making(
+    tmp_path: Path,
+    open_database: Callable[..., Database],
+    monkeypatch: pytest.MonkeyPatch,
+    reports: list,
+) -> None:
+    monkeypatch.setattr("speclsp.index_store.database._BUSY_S", 30.0)
+    (tmp_path / "d").mkdir()
+    other = sqlite3.connect(
+        tmp_path / "d" / "x.sqlite3", isolation_level=None, check_same_thread=False
+    )
+    other.execute("BEGIN IMMEDIATE")
+    for statement in (*SCHEMA.split(";"), "PRAGMA user_version = 1", "INSERT INTO t VALUES (7)"):
+        other.execute(statement)
+    commit = threading.Timer(0.2, other.execute, ["COMMIT"])
+    commit.start()
+    database = open_database()
+    commit.join()
+    other.close()
+    assert values(database) == [7]
+    later = open_database()
+    assert journal_mode(later) == "wal"
+    insert(database, 8)
+    assert values(later) == [7, 8]
+    assert reports == []
 
 
 def test_closed(open_database: Callable[..., Database]) -> None:
