@@ -6,11 +6,11 @@ import asyncio
 import dataclasses
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -29,6 +29,11 @@ from speclsp.request import (
 )
 from speclsp.settings import Settings
 
+_T = TypeVar("_T")
+
+ANSWERS_WITHIN_S: Final = 300.0
+"""A server that takes longer for one answer hangs."""
+
 _POLL_S: Final = 0.02
 _LONGEST_WAIT_S: Final = 300.0
 _LONGEST_REST_S: Final = 10.0
@@ -42,12 +47,22 @@ class ServerAsker:
     """Asks a server process over stdio; whoever made the process ends it.
 
     What one request cost is what it added to the session's sums.
+    A server that does not answer within ``answers_within_s`` seconds is killed, since nothing else
+    would end it, and the call raises :class:`~speclsp.errors.EngineUnavailableError`.
     """
 
-    def __init__(self, server: ServerProcess, runner: asyncio.Runner, *, rests: bool) -> None:
+    def __init__(
+        self,
+        server: ServerProcess,
+        runner: asyncio.Runner,
+        *,
+        rests: bool,
+        answers_within_s: float = ANSWERS_WITHIN_S,
+    ) -> None:
         self._server = server
         self._runner = runner
         self._rests = rests
+        self._answers_within_s = answers_within_s
         self._folder: Path | None = None
         self._item: InlineItem | None = None
         self._n_before = 0
@@ -81,7 +96,7 @@ class ServerAsker:
         self._server.go_to(_uri(case))
         started = time.perf_counter()
         self._server.change(before + case.suffix)
-        items = self._runner.run(self._server.inline_completion(line, character))
+        items = self._answered(self._server.inline_completion(line, character))
         ms = 1000 * (time.perf_counter() - started)
         self._item = items[0] if items else None
         answer = self._answer(before[len(before) - character :])
@@ -96,7 +111,7 @@ class ServerAsker:
         if self._item is None:
             return
         if n_chars >= len(answer.text):
-            self._runner.run(self._server.accept(self._item))
+            self._answered(self._server.accept(self._item))
         else:
             self._server.accept_partly(self._item, self._n_before + n_chars)
 
@@ -113,8 +128,11 @@ class ServerAsker:
 
     def statistics(self) -> SessionStats:
         """Return the server's sums."""
-        answer = self._runner.run(self._server.execute_command("speclsp.showStatistics"))
+        answer = self._answered(self._server.execute_command("speclsp.showStatistics"))
         return msgspec.convert(answer, SessionStats)
+
+    def _answered(self, question: Coroutine[Any, Any, _T]) -> _T:
+        return _within(self._runner, question, self._server, self._answers_within_s)
 
     def _answer(self, line_before: str) -> Answer:
         """Return what the item adds at the cursor: its text may begin with the line's."""
@@ -147,12 +165,29 @@ def server_asker(settings: Settings, *, rests: bool = True) -> Iterator[ServerAs
     options = {**_changed(settings), "persist": False, "log_level": "error"}
     argv = [sys.executable, "-m", "speclsp", "serve", "--stdio"]
     with TemporaryDirectory() as folder, asyncio.Runner() as runner:
-        runner.run(server.start(argv, Path(folder), options=options))
         try:
+            starting = server.start(argv, Path(folder), options=options)
+            _within(runner, starting, server, ANSWERS_WITHIN_S)
             runner.run(_ready(states, messages))
             yield ServerAsker(server, runner, rests=rests)
         finally:
             runner.run(server.shutdown())
+
+
+def _within(
+    runner: asyncio.Runner,
+    question: Coroutine[Any, Any, _T],
+    server: ServerProcess,
+    longest_s: float,
+) -> _T:
+    """Return the answer; a server that takes longer would answer this one to the next one."""
+    try:
+        return runner.run(asyncio.wait_for(question, longest_s))
+    except TimeoutError as error:
+        runner.run(server.shutdown(timeout_s=0.0))
+        raise EngineUnavailableError(
+            f"the server did not answer within {longest_s:g} seconds."
+        ) from error
 
 
 async def _ready(states: list[StateChanged], messages: list[LogLine]) -> None:
