@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from speclsp.errors import SpecLspError
+from speclsp.whole_files import AS_THE_USER_HAS_IT, written_whole
 
 
 class OutputFile(click.Path):
@@ -29,9 +30,16 @@ class OutputFile(click.Path):
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text.  Raises SpecLspError where the disk has no room, for example."""
+    """Write a text as a whole, so that what was there stays until all of it is on the disk.
+
+    A device or a pipe is written to.  Raises SpecLspError where the disk has no room, for example.
+    """
     try:
-        path.write_text(text, encoding="utf-8")
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
+        with written_whole(path, f".{path.name}.", AS_THE_USER_HAS_IT) as partial:
+            partial.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SpecLspError(
             f"{path} cannot be written: {error.strerror or error}.",
