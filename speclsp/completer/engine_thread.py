@@ -107,6 +107,7 @@ class EngineThread:
 
     def submit(self, job: CompletionJob) -> None:
         """Queue a completion, or fail it at once where the engine cannot serve it."""
+        self._life.note_request()
         state, reason = self._life.availability()
         if self._closing.is_set():
             state, reason = "off", EngineUnavailableError("the server is shutting down.")

@@ -15,12 +15,13 @@ from typing import Protocol
 from speclsp import embedded
 from speclsp.decoding.protocol import Target
 from speclsp.decoding.report import verify_times_line
-from speclsp.decoding.verify_cost import VerifyCost, measure_verify_cost
+from speclsp.decoding.verify_cost import VerifyCost
 from speclsp.drafting.protocol import ModelDrafter
 from speclsp.drafting.registry import DRAFT_MODEL, drafter_names
 from speclsp.engine.cost_true import cost_true_remark
 from speclsp.engine.params import ModelParams, draft_params, target_params
 from speclsp.engine.prompt_speed import PromptSpeeds, clocks
+from speclsp.engine.verify_costs import VerifyCosts
 from speclsp.errors import ModelError, SettingsError, SpecLspError
 from speclsp.fim.families import FimFamily, family_for
 from speclsp.fim.healing import TokenPrefixes
@@ -37,6 +38,13 @@ EMBEDDED = "embedded"
 Progress = Callable[[float], bool]
 """Takes the share that is loaded, 0 to 1; returns whether to go on."""
 Log = Callable[[LogLevel, str], None]
+Hurried = Callable[[], bool]
+"""Whether somebody asked for a completion, so that what can be learned later is not measured."""
+
+
+def nobody_waits() -> bool:
+    """Be what is hurried by nobody."""
+    return False
 
 
 class ClosableTarget(Target, Protocol):
@@ -87,7 +95,7 @@ class Weights:
     layers: dict[str, int] = field(default_factory=dict)
     supports_rollback: bool = True
     verify_cost: VerifyCost | None = None
-    """What verifying a draft costs, as measured and as it drifts."""
+    """What verifying a draft costs, as measured and as it drifts; None if measuring failed."""
     prompt_speed: float | None = None
     """Prompt tokens that the target evaluates per second, measured once; None if that failed, and
     without rollback, where every prompt is evaluated whole."""
@@ -115,7 +123,14 @@ class Loader(Protocol):
     def words(self, settings: Settings) -> Words:
         """Load the target's vocabulary.  Raises a :class:`ModelError` or ``TemplateError``."""
 
-    def weights(self, settings: Settings, words: Words, progress: Progress, log: Log) -> Weights:
+    def weights(
+        self,
+        settings: Settings,
+        words: Words,
+        progress: Progress,
+        log: Log,
+        hurried: Hurried = nobody_waits,
+    ) -> Weights:
         """Load the weights.  Raises a :class:`ModelError` when the target cannot be used."""
 
 
@@ -140,6 +155,7 @@ class LlamaLoader:
         self._log = log
         self._known: tuple[object, Words] | None = None
         self._prompt_speeds = PromptSpeeds(log)
+        self._verify_costs = VerifyCosts(log)
 
     def words(self, settings: Settings) -> Words:
         """Load the target's vocabulary alone; again only where the file or the template changed."""
@@ -161,7 +177,14 @@ class LlamaLoader:
             self._known = (key, words)
         return self._known[1]
 
-    def weights(self, settings: Settings, words: Words, progress: Progress, log: Log) -> Weights:
+    def weights(
+        self,
+        settings: Settings,
+        words: Words,
+        progress: Progress,
+        log: Log,
+        hurried: Hurried = nobody_waits,
+    ) -> Weights:
         """Load target and draft model; a draft model that fails is a problem, not the end."""
         from speclsp.engine.llama.loading import load_target  # noqa: PLC0415 (see words)
         from speclsp.engine.llama.placement import offload_devices  # noqa: PLC0415
@@ -180,20 +203,18 @@ class LlamaLoader:
             log=log,
             n_bytes_reserved=_draft_bytes(draft_path, settings, model_params) if draft_path else 0,
         )
-        verify_cost = measure_verify_cost(target, time.perf_counter)
-        log("info", verify_times_line(verify_cost.milliseconds))
+        loaded = (files.target, _version(files.target), model_params, tuple(target.layers.items()))
+        verify_cost = self._verify_costs.of(
+            (*loaded, context_params, target.n_ctx), target, time.perf_counter, hurried
+        )
+        if verify_cost is not None:
+            log("info", verify_times_line(verify_cost.milliseconds))
         max_prompt = MAX_PROMPT if settings.model else embedded.MAX_PROMPT
         prompt_speed: float | None = None
         if target.supports_rollback:
             prompt_speed = self._prompt_speeds.of(
-                (
-                    files.target,
-                    _version(files.target),
-                    model_params,
-                    replace(context_params, n_branches=1),  # more are for speculation alone
-                    tuple(target.layers.items()),
-                    target.n_ctx,
-                ),
+                # More branches are for speculation alone.
+                (*loaded, replace(context_params, n_branches=1), target.n_ctx),
                 target,
                 clocks(context_params.n_threads_batch, on_cpu=not offload_devices(model_params)),
                 settings.n_prompt or max_prompt,

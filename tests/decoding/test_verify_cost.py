@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
-from speclsp.decoding.verify_cost import VerifyCost, measure_verify_cost
+from speclsp.decoding.verify_cost import VerifyCost
+from speclsp.decoding.verify_measuring import BUDGET_S, HURRIED_S, measure_verify_cost
 from speclsp.engine.scripted import ScriptedTarget, hashing
+from speclsp.errors import DecodeError
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 
@@ -26,16 +30,24 @@ class TimedTarget(ScriptedTarget):
         self.step = step
         self.tree_factor = tree_factor
         self.now = 0.0
+        self.jumps: dict[int, float] = {}
+        self.decoded: list[int] = []
+        self.n_context = 0
 
     def time_of(self, n_tokens):
         return self.first + self.more * (n_tokens - 1) + self.step * (n_tokens > 8)
 
     def decode(self, tokens, n_logits):
-        self.now += self.time_of(len(tokens))
+        self.now += self.time_of(len(tokens)) + self.jumps.get(self.n_decodes, 0.0)
+        if n_logits:
+            self.decoded.append(len(tokens))
+        else:
+            self.n_context += len(tokens)
         return super().decode(tokens, n_logits)
 
     def decode_tree(self, pending, tokens, parents):
         self.now += self.time_of(len(pending) + len(tokens)) * self.tree_factor
+        self.decoded.append(len(pending) + len(tokens))
         return super().decode_tree(pending, tokens, parents)
 
     def clock(self) -> float:
@@ -63,14 +75,86 @@ def test_the_curve_has_the_steps_that_were_measured():
     assert cost.tree_curve.ratio(8) == pytest.approx(cost.curve.ratio(8) * 1.25)
 
 
-def test_a_slow_model_is_measured_with_few_decodes():
-    slow, fast, chains = TimedTarget(2.0, 0.5), TimedTarget(1e-4, 5e-5), TimedTarget(1e-4, 5e-5)
-    chains.n_branches = 1
-    for target in (slow, fast, chains):
+# T(k) = T(1) · (1 + 0.4 (k - 1)), as on a CPU.
+@pytest.mark.parametrize(
+    ("single_s", "n_context", "expected"),
+    [
+        (0.001, 256, {1: 6, 2: 5, 3: 5, 4: 5, 6: 5, 8: 10, 12: 5, 16: 5, 24: 5}),
+        (0.035, 0, {1: 4, 8: 1, 4: 2, 2: 2, 16: 1, 3: 1}),
+        (0.1, 0, {1: 2, 8: 1, 4: 1, 2: 1}),
+        (0.2, 0, {1: 2, 4: 1}),
+        (0.4, 0, {1: 2, 2: 1}),
+        (0.5, 0, {1: 2}),
+        (4.0, 0, {1: 2}),
+    ],
+)
+def test_a_slow_model_is_measured_with_few_decodes(single_s, n_context, expected):
+    target = TimedTarget(single_s, 0.4 * single_s)
+    cost = measure_verify_cost(target, target.clock)
+    assert Counter(target.decoded) == expected
+    assert target.n_context == n_context
+    # It ends in time; what was not measured is assumed, and can be learned.
+    assert target.now <= BUDGET_S + 2 * single_s
+    assert cost.curve.sizes == SIZES
+    assert {size for size, _ in cost.milliseconds} == set(expected)
+    assert cost.single_s == pytest.approx(single_s)
+    for size, ratio in zip(SIZES, cost.curve.ratios, strict=True):
+        assert ratio == pytest.approx(1 + 0.4 * (size - 1), rel=0.35)
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("single_s", [0.0003, 0.03, 0.08, 0.15, 0.3, 0.41, 1.0, 10.0])
+def test_measuring_ends_in_time_whatever_the_model(single_s, slope):
+    target = TimedTarget(single_s, slope * single_s)
+    measure_verify_cost(target, target.clock)
+    assert target.now <= BUDGET_S + 2 * single_s + 1e-9
+
+
+def test_it_gives_way_to_whoever_waits():
+    calm, hurried = TimedTarget(0.035, 0.014), TimedTarget(0.035, 0.014)
+    measure_verify_cost(calm, calm.clock)
+    cost = measure_verify_cost(hurried, hurried.clock, hurried=lambda: True)
+    assert hurried.now <= HURRIED_S + hurried.time_of(8)
+    assert hurried.now < calm.now / 2
+    assert cost.curve.sizes == SIZES
+    assert cost.curve.ratio(24) == pytest.approx(1 + 0.4 * 23)
+
+
+def test_a_clock_that_stands_still_or_jumps_leaves_a_usable_curve():
+    for jumps in ({}, {2: 3600.0}, {1: 3600.0}, {5: 3600.0}, {5: -3600.0}, {20: -3600.0}):
+        target = TimedTarget(0.01, 0.004)
+        target.jumps = jumps
+        curve = measure_verify_cost(target, target.clock).curve
+        assert curve.ratio(8) == pytest.approx(1 + 0.4 * 7, rel=0.35), jumps
+        assert target.n_decodes < 60
+    still = TimedTarget(0.0, 0.0)
+    assert measure_verify_cost(still, still.clock).curve.ratios == pytest.approx([1.0] * 9)
+
+
+def test_a_size_that_was_assumed_is_learned_by_few_passes():
+    """A model of 500 ms whose curve is steeper, or flatter, than was assumed."""
+    for slope in (0.05, 0.25, 0.6):
+        target = TimedTarget(0.5, slope * 0.5)
+        cost = measure_verify_cost(target, target.clock)
+        for size in (4, 1, 4):
+            cost.observe(size, target.time_of(size), branched=False)
+        assert cost.single_s == pytest.approx(0.5, rel=0.1)
+        assert cost.curve.ratio(4) == pytest.approx(target.time_of(4) / 0.5, rel=0.1)
+        # Sizes that no pass had are assumed by what this one had.
+        assert cost.curve.ratio(8) == pytest.approx(target.time_of(8) / 0.5, rel=0.2)
+        assert [size for size, _ in cost.milliseconds] == [1, 4]
+
+
+def test_a_decode_that_fails_ends_the_measurement():
+    class Failing(TimedTarget):
+        def decode(self, tokens, n_logits):
+            if self.n_decodes == 7:
+                raise DecodeError("the device is gone.")
+            return super().decode(tokens, n_logits)
+
+    target = Failing(0.01, 0.004)
+    with pytest.raises(DecodeError, match="the device is gone"):
         measure_verify_cost(target, target.clock)
-    # 64 tokens of text, two decodes of one token and one of eight; or 512 tokens in four pieces,
-    # five decodes at nine sizes, and five of a tree.
-    assert (slow.n_decodes, fast.n_decodes, chains.n_decodes) == (4, 54, 49)
 
 
 class CompilingTarget(TimedTarget):
@@ -99,8 +183,9 @@ def test_a_gpu_that_compiles_kernels_first_is_measured_behind_that(compiling):
 def test_a_gpu_that_compiles_for_long_is_measured_at_fewer_sizes():
     target = CompilingTarget(60.0)
     cost = measure_verify_cost(target, target.clock)
-    assert cost.curve.sizes == (1, 8)
-    assert cost.curve.ratios == pytest.approx([1.0, 1.7])
+    assert cost.milliseconds == ((1, pytest.approx(2.0)),)
+    assert cost.curve.sizes == SIZES
+    assert Counter(target.decoded) == {1: 2}
 
 
 @pytest.mark.parametrize("sizes", [{"n_batch": 1}, {"n_ctx": 8}, {"n_batch": 4, "n_ubatch": 2}])

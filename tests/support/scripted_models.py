@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from speclsp.drafting.protocol import TokenArray
-from speclsp.engine.models import Log, Progress, Weights, Words
+from speclsp.engine.models import Hurried, Log, Progress, Weights, Words, nobody_waits
 from speclsp.engine.scripted import ScriptedTarget
 from speclsp.errors import SpecLspError
 from speclsp.fim.families import family_for
@@ -105,6 +105,7 @@ class ScriptedLoader:
         self.error: Exception | None = None
         self.problems: list[SpecLspError] = []
         self.targets: list[GatedTarget] = []
+        self.was_hurried: list[bool] = []
 
     @property
     def target(self) -> GatedTarget:
@@ -118,8 +119,16 @@ class ScriptedLoader:
             prefixes=TokenPrefixes(vocabulary),
         )
 
-    def weights(self, settings: Settings, words: Words, progress: Progress, log: Log) -> Weights:
+    def weights(
+        self,
+        settings: Settings,
+        words: Words,
+        progress: Progress,
+        log: Log,
+        hurried: Hurried = nobody_waits,
+    ) -> Weights:
         assert self.gate.wait(30)
+        self.was_hurried.append(hurried())
         if self.error is not None:
             raise self.error
         progress(0.5)
