@@ -55,7 +55,7 @@ class Model:
         if not request["n_predict"]:
             return ""
         if at < 0 or draw % 5 == 0:
-            return ("", "foo(bar)\n", "   ", "\n")[draw // 5 % 4]
+            return ("", "foo(bar)\n", "   ", "\n", "\n    \n  ")[draw // 5 % 5]
         lines = self._text[at + len(before[-60:]) :].split("\n")
         text = "\n".join(lines[: 1 + draw // 20 % 3])
         return text[: max(1, len(text) // 2)] + "WRONG" if draw % 7 == 0 else text
@@ -155,7 +155,8 @@ def on_screen(editor: Any, after: str) -> str:
             parts.insert(0, details["virt_text"][0][0])
         parts += [line[0][0] for line in details.get("virt_lines", [])]
     text = "\n".join(parts)
-    return text.removesuffix(after) if text.strip() else ""
+    # Blanks on one line cannot be taken.
+    return text.removesuffix(after) if text.strip() or "\n" in text else ""
 
 
 def compare(case: EditCase, n_keys: int, program: str, plugin: Path) -> tuple[int, int, int]:
@@ -185,7 +186,7 @@ def compare(case: EditCase, n_keys: int, program: str, plugin: Path) -> tuple[in
             asked, text = ours.moved(buffer)
             shown = on_screen(editor, buffer.line[buffer.column :])
             n_requests += len(theirs)
-            if (theirs, shown.strip() and shown) != (asked, text):
+            if (theirs, shown) != (asked, text):
                 n_differences += 1
                 say(f"{case.id}, key {n_typed}, {buffer.line!r}:")
                 say(f"  the plugin shows {shown!r}, asks {[each[1] for each in theirs]}")

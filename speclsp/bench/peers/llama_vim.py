@@ -77,11 +77,11 @@ class LlamaVim:
         self._waiting.clear()
         shown, is_exact = self._from_memory(buffer)
         ahead = None
-        if shown is not None and not shown.text and not is_exact:
+        if shown is not None and not shown.can_be_taken and not is_exact:
             # What is left of an answer is nothing: behind it is asked first, which may be here.
             ahead = self._ask_in_background(_Waiting(buffer, tuple(shown.lines)))
             shown, is_exact = self._from_memory(buffer)
-        if shown is not None and (shown.text or is_exact):
+        if shown is not None and (shown.can_be_taken or is_exact):
             # The position's own request follows the one behind the suggestion.
             self._waiting += [_Waiting(buffer, tuple(shown.lines)), _Waiting(buffer)]
             source: Source = "model" if ahead is not None else "memory"

@@ -14,7 +14,9 @@ class Shown:
     lines: list[str]
     """As they would stand in the buffer from the cursor on, the cursor's line's rest included."""
     text: str
-    """What taking it inserts at the cursor; empty where it cannot be taken."""
+    """What taking it inserts at the cursor; empty where that is nothing, or not an insertion."""
+    can_be_taken: bool
+    """Whether the plugin would let it be taken.  Where it would not, its next answer is shown."""
 
 
 def shown_suggestion(answer: str, buffer: VimBuffer) -> Shown:
@@ -36,8 +38,9 @@ def shown_suggestion(answer: str, buffer: VimBuffer) -> Shown:
         lines = [""]
     text = "\n".join(lines)
     shown = [*lines[:-1], lines[-1] + after]
-    can_be_taken = bool(answer.strip("\n")) and not all(not part.strip(" \t") for part in shown)
-    return Shown(lines=shown, text=text if can_be_taken and fits else "")
+    # Blanks on one line are nothing; those over line ends are a suggestion to the plugin.
+    can_be_taken = bool(answer.strip("\n")) and (len(shown) > 1 or bool(shown[0].strip(" \t")))
+    return Shown(lines=shown, text=text if can_be_taken and fits else "", can_be_taken=can_be_taken)
 
 
 def _repeats(lines: list[str], before: str, after: str, buffer: VimBuffer) -> bool:

@@ -99,6 +99,27 @@ def test_blanks_left_of_an_answer_are_no_suggestion() -> None:
     assert (found.source, found.text) == ("model", "b")
 
 
+def test_blanks_over_a_line_end_are_a_suggestion_that_no_key_waits_for() -> None:
+    server = Server("a\n  ", "ahead")
+    vim = editor(server)
+    vim.moved(at("x"))
+    vim.work_in_background()
+    found = vim.moved(at("xa"))
+    assert (found.source, found.text) == ("memory", "\n  ")
+    assert len(server.asked) == 2
+
+
+def test_what_is_shown_but_no_insertion_keeps_no_key_waiting() -> None:
+    # The rest of the answer has fewer blanks than the line that the editor indented.
+    server = Server("if a:\nb", "ahead")
+    vim = editor(server)
+    vim.moved(at("y\n"))
+    vim.work_in_background()
+    found = vim.moved(at("y\nif a:\n    "))
+    assert (found.source, found.text) == ("memory", "")
+    assert len(server.asked) == 2
+
+
 def test_chunks_go_along_and_are_evaluated_in_the_background() -> None:
     server = Server("text")
     vim = editor(server)

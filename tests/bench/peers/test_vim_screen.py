@@ -15,6 +15,7 @@ from speclsp.bench.peers.vim_screen import shown_suggestion
         pytest.param("x = ‸\n", "f(\n    1\n)\n\n", "f(\n    1\n)", id="line ends go"),
         pytest.param("x = ‸\n", "", "", id="nothing"),
         pytest.param("x = ‸\n", "  \n", "", id="blanks alone"),
+        pytest.param("x = ‸\n", "\n    ", "\n    ", id="blanks behind a line end"),
         pytest.param("x = ‸)\n", ")", "", id="the cursor's line's rest"),
         pytest.param("x = f(‸)\n", "1", "1", id="before the cursor's line's rest"),
         pytest.param("a‸\nb\nc\n", "\nb\nc", "", id="the next lines"),
@@ -41,3 +42,9 @@ def test_the_last_line_shown_has_the_rest_of_the_cursors_line() -> None:
 
 def test_what_is_not_shown_leaves_the_rest_of_the_line() -> None:
     assert shown_suggestion(")", vim_buffer("file.py", "f(", ")\n")).lines == [")"]
+
+
+def test_what_cannot_be_inserted_is_on_the_plugins_screen_all_the_same() -> None:
+    shown = shown_suggestion("    y", vim_buffer("file.py", "if x:\n        ", "\n"))
+    assert (shown.text, shown.lines, shown.can_be_taken) == ("", ["y"], True)
+    assert not shown_suggestion("  ", vim_buffer("file.py", "x", "\n")).can_be_taken
