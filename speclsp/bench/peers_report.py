@@ -23,7 +23,7 @@ from speclsp.bench.peers_figures import (
     ratios,
 )
 from speclsp.bench.peers_own import OURS
-from speclsp.bench.peers_places import Task
+from speclsp.bench.peers_places import DecodePlace, Task
 
 BEST_MARK: Final = "*"
 PARTIAL_MARK: Final = "†"
@@ -36,6 +36,12 @@ _DECODE_RATIO_COLUMNS: Final = ("tokens_per_s", "tokens_per_pass")
 TASKS: Final[Mapping[Task, str]] = {
     "cases": "where an edit begins",
     "edits": "in a changed copy of a block",
+}
+
+
+_NO_PLACES: Final[Mapping[Task, str]] = {
+    "cases": "there are no cases",
+    "edits": "no case has a project with a block of code that can be copied",
 }
 
 
@@ -77,6 +83,18 @@ def decoded_figures(task: Task, runs: Sequence[DecodeRun]) -> DecodedTask:
             if run.says_own_text and not run.why_not
         },
     )
+
+
+def place_lines(places: Mapping[Task, Sequence[DecodePlace]], n_places: int) -> list[str]:
+    """Return which kinds of places are fewer than ``n_places``, the number that was asked for."""
+    lines: list[str] = []
+    for task, found in places.items():
+        if not found:
+            lines.append(f"Nothing is decoded {TASKS[task]}: {_NO_PLACES[task]}.")
+        elif len(found) < n_places:
+            what = f"Decoding {TASKS[task]} is at {len(found)} places instead of {n_places}"
+            lines.append(f"{what}: there are no others.")
+    return lines
 
 
 def typed_table(title: str, sides: Sequence[Figures]) -> Table:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,10 +23,12 @@ from speclsp.bench.peers_decoding import (
 )
 from speclsp.bench.peers_own import OURS, OURS_PLAIN, our_peers
 from speclsp.bench.peers_places import DecodePlace, PlaceFinder, Task, in_rounds
+from speclsp.engine.llama.library import route_log
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.engine.models import LlamaLoader, Weights, Words
 from speclsp.engine.vocabulary_check import check_vocabularies
 from speclsp.errors import SpecLspError, StoreError
+from speclsp.fim.families import family_for
 from speclsp.ngram_store.files import open_statistics
 from speclsp.ngram_store.mapped_format import is_mapped_format
 from speclsp.settings import Settings
@@ -75,12 +77,16 @@ def chosen_peers(settings: Settings, names: Sequence[str]) -> list[Peer]:
     return [peer for peer in peers if not names or peer.name in always.union(names)]
 
 
-def without_kinds(peers: Sequence[Peer]) -> list[Peer]:
-    """Return all sides but llama-server with its kinds of speculation.
+def without_kinds(peers: Sequence[Peer], asked_for: Collection[str]) -> list[Peer]:
+    """Return all sides but llama-server with its kinds of speculation that nobody asked for.
 
     They hardly change what a key waits: most of that is the prompt.
     """
-    return [peer for peer in peers if not peer.name.startswith(f"{LLAMA_SERVER} ")]
+    return [
+        peer
+        for peer in peers
+        if peer.name in asked_for or not peer.name.startswith(f"{LLAMA_SERVER} ")
+    ]
 
 
 def check_files(comparison: Comparison) -> None:
@@ -89,19 +95,20 @@ def check_files(comparison: Comparison) -> None:
     Raises :class:`~speclsp.errors.SpecLspError` for a model that cannot fill in, for a draft model
     with other tokens, and for statistics that are not the model's or that llama-server cannot read.
     """
-    words = LlamaLoader(lambda _level, _line: None).words(comparison.settings)
+    route_log(lambda _level, _line: None)
     draft, statistics = comparison.options.draft_model, comparison.options.statistics_file
-    if draft is not None and not comparison.settings.spec_replace:
-        own_words = load_vocabulary(draft)
-        check_vocabularies(words.vocabulary, own_words)
-        own_words.close()
-    if statistics is not None:
-        if is_mapped_format(statistics):
-            raise StoreError(
-                f"{statistics} is not in llama.cpp's layout, which llama-server reads.",
-                remedy="Build it with `speclsp ngram build --order 2 --format llama.cpp`.",
-            )
-        open_statistics(statistics, words.vocabulary, "static")
+    with closing(load_vocabulary(comparison.options.model)) as vocabulary:
+        family_for(vocabulary, comparison.settings.fim_template)
+        if draft is not None and not comparison.settings.spec_replace:
+            with closing(load_vocabulary(draft)) as draft_vocabulary:
+                check_vocabularies(vocabulary, draft_vocabulary)
+        if statistics is not None:
+            if is_mapped_format(statistics):
+                raise StoreError(
+                    f"{statistics} is not in llama.cpp's layout, which llama-server reads.",
+                    remedy="Build it with `speclsp ngram build --order 2 --format llama.cpp`.",
+                )
+            open_statistics(statistics, vocabulary, "static")
 
 
 @contextmanager
@@ -116,25 +123,30 @@ def loaded_models(settings: Settings) -> Iterator[tuple[Words, Weights]]:
         weights.close()
 
 
+def decode_places(comparison: Comparison, words: Words) -> dict[Task, list[DecodePlace]]:
+    """Return the places at which decoding is compared, of each kind as many as there are."""
+    finder = PlaceFinder(comparison.settings, words.vocabulary.tokenize)
+    n_places = comparison.n_places * comparison.n_rounds
+    return {
+        "cases": finder.of_cases(comparison.cases, n_places, comparison.seed),
+        "edits": finder.of_edits(comparison.cases, n_places, comparison.seed),
+    }
+
+
 def decode_tasks(
     runs: dict[Task, list[DecodeRun]],
+    places: Mapping[Task, Sequence[DecodePlace]],
     comparison: Comparison,
     peers: Sequence[Peer],
     words: Words,
     weights: Weights,
     progress: Callable[[str, int], None],
 ) -> None:
-    """Let all sides decode at places of both kinds.
+    """Let all sides decode at the places of all kinds.
 
     ``runs`` hold at any time what is whole; a kind that has no places is not among them.
     ``progress`` is told who is next, and how many turns there are in all.
     """
-    finder = PlaceFinder(comparison.settings, words.vocabulary.tokenize)
-    n_places = comparison.n_places * comparison.n_rounds
-    places: dict[Task, list[DecodePlace]] = {
-        "cases": finder.of_cases(comparison.cases, n_places, comparison.seed),
-        "edits": finder.of_edits(comparison.cases, n_places, comparison.seed),
-    }
     own = OwnDecoders(comparison.settings, words, weights)
     with ExitStack() as stack:
         sides, missing = _sides(stack, comparison.options, peers)

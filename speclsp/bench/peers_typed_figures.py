@@ -47,16 +47,19 @@ def without_slower_kinds(runs: Sequence[PeerRun]) -> Collection[str]:
     return names
 
 
-def typing_lines(figures: Sequence[Figures], plan: TypingPlan) -> list[str]:
-    """Return what has to be known of figures that are not of all rounds or not of all keys."""
+def typing_lines(title: str, figures: Sequence[Figures], plan: TypingPlan) -> list[str]:
+    """Return what has to be known of figures that are not of all rounds or not of all keys.
+
+    ``title`` says which session it is, since there may be two.
+    """
     lines: list[str] = []
     n_rounds, n_done = len(plan.rounds), max((side.n_rounds for side in figures), default=0)
     if n_done < n_rounds:
-        lines.append(f"Typing was cut short: {n_done} of {n_rounds} rounds are whole.")
+        lines.append(f"Typing, {title}, was cut short: {n_done} of {n_rounds} rounds are whole.")
     once = [side.name for side in figures if 0 < side.n_rounds < n_done]
     if once:
         lines.append(
-            "† Typed to in the first round alone, where other kinds were faster: "
+            f"† Typed to, {title}, in the first round alone, where other kinds were faster: "
             f"{', '.join(once)}; their figures are of that round's cases."
         )
     for side in figures:
@@ -64,8 +67,9 @@ def typing_lines(figures: Sequence[Figures], plan: TypingPlan) -> list[str]:
         if any(n_chars < n_all for n_chars, n_all in written):
             said = ", ".join(f"{n_chars} of {n_all}" for n_chars, n_all in written)
             lines.append(
-                f"† {side.name} was cut short after {plan.longest_s:g} seconds: its figures are of "
-                f"{said} characters in the rounds, its ratios of those that both wrote."
+                f"† {side.name}, {title}, was cut short after {plan.longest_s:g} seconds: its "
+                f"figures are of {said} characters in the rounds, its ratios of those that both "
+                "wrote."
             )
     return lines
 

@@ -89,8 +89,8 @@ _GOING_ON: Final[dict[TypedKinds, Callable[[Sequence[PeerRun]], Collection[str]]
 )  # fmt: skip
 @click.option(
     "--typed-kinds", type=click.Choice(list(_GOING_ON)), default="none", show_default=True,
-    help="Type to llama-server with no kind of speculation, with all in the first round and the "
-    "best in the others, or with all.",
+    help="Type to llama-server with no kind of speculation but those that --peers names, with all "
+    "in the first round and the best in the others, or with all.",
 )  # fmt: skip
 @click.option(
     "--forgetting/--no-forgetting", default=True, show_default=True,
@@ -180,7 +180,7 @@ def peers_command(
         record.remark([*remarks(resolved), *case_lines(plan.rounds, n_cases, n_keys)])
         to = Destinations(figures=json_path, chart=plot_path, folder=record_folder)
         with record.written_in_the_end(said, to):
-            typed_to = without_kinds(peers) if typed_kinds == "none" else peers
+            typed_to = without_kinds(peers, names) if typed_kinds == "none" else peers
             record.type_all(typed_to, plan, forgetting=forgetting)
             record.decode(peers)
 

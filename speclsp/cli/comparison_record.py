@@ -37,11 +37,12 @@ from speclsp.bench.peers_report import (
     decoded_figures,
     decoded_ratio_table,
     decoded_table,
+    place_lines,
     typed_ratio_table,
     typed_table,
     why_not_lines,
 )
-from speclsp.bench.peers_run import Comparison, decode_tasks, loaded_models
+from speclsp.bench.peers_run import Comparison, decode_places, decode_tasks, loaded_models
 from speclsp.bench.peers_typed_figures import typed_figures, typing_lines
 from speclsp.bench.peers_typing import TypingPlan, runs_of, type_to_all
 from speclsp.cli.output_file import write_text
@@ -141,6 +142,8 @@ class ComparisonRecord:
             self.remark([f"speclsp: {reason(problem)}" for problem in weights.problems])
             if not self.comparison.n_places:
                 return
+            places = decode_places(self.comparison, words)
+            self.remark(place_lines(places, self.comparison.n_places * self.comparison.n_rounds))
             try:
                 with _progress(self.console) as progress:
                     task = progress.add_task("Decoding", total=None)
@@ -148,7 +151,7 @@ class ComparisonRecord:
                     def advance(label: str, n_turns: int) -> None:
                         progress.update(task, description=label, total=n_turns, advance=1)
 
-                    decode_tasks(runs, self.comparison, peers, words, weights, advance)
+                    decode_tasks(runs, places, self.comparison, peers, words, weights, advance)
             finally:
                 self._add_decoded(runs)
 
@@ -180,7 +183,7 @@ class ComparisonRecord:
         what = f"{n_cases} cases, {sum(plan.n_chars[:n_done])} characters in {n_done} rounds"
         self.say(typed_table(f"Typed, {title}: {what}", figures))
         self.say(typed_ratio_table("speclsp / the others", figures))
-        self.remark(typing_lines(figures, plan))
+        self.remark(typing_lines(title, figures, plan))
         for line in why_not_lines(figures):
             self.say(line)
         self.say(_TYPED_CAPTION)

@@ -104,30 +104,30 @@ def test_the_best_by_p50_and_the_best_by_p95_may_be_two() -> None:
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        (lambda: [OURS_RUN], "Typing was cut short: 2 of 3 rounds are whole."),
+        (lambda: [OURS_RUN], "Typing, once more, was cut short: 2 of 3 rounds are whole."),
         (
             lambda: [OURS_RUN, PeerRun("one", OURS_RUN.rounds[:1])],
             (
-                "† Typed to in the first round alone, where other kinds were faster: one; "
-                "their figures are of that round's cases."
+                "† Typed to, once more, in the first round alone, where other kinds were faster: "
+                "one; their figures are of that round's cases."
             ),
         ),
         (
             lambda: [PeerRun("one", [one_round([1.0, 2.0], is_cut=True), one_round([1.0] * 5)])],
             (
-                "† one was cut short after 60 seconds: its figures are of 1 of 4, 4 of 4 "
-                "characters in the rounds, its ratios of those that both wrote."
+                "† one, once more, was cut short after 60 seconds: its figures are of 1 of 4, "
+                "4 of 4 characters in the rounds, its ratios of those that both wrote."
             ),
         ),
     ],
 )
 def test_what_is_less_than_all_is_said(change: Callable[[], list[PeerRun]], line: str) -> None:
-    found = typing_lines(typed_figures(change()), plan(3))
+    found = typing_lines("once more", typed_figures(change()), plan(3))
     assert line in found
 
 
 def test_nothing_is_said_of_what_is_whole() -> None:
-    assert typing_lines(typed_figures([OURS_RUN]), plan(2)) == []
+    assert typing_lines("once more", typed_figures([OURS_RUN]), plan(2)) == []
 
 
 def test_who_did_not_run_is_not_marked_as_cut_short() -> None:

@@ -79,12 +79,14 @@ def test_all_sides_are_compared_and_the_record_is_written(cases: Path, tmp_path:
         "model": figures["options"]["model"], "draft_model": None, "statistics": False,
         "n_predict": 8, "threads": 0, "gpu_layers": figures["options"]["gpu_layers"], "context": 0,
     }  # fmt: skip
-    assert [len(sides) for sides in figures["typed"].values()] == [3]
+    # Who names a kind of speculation wants it typed to.
+    assert [len(sides) for sides in figures["typed"].values()] == [4]
     for sides in figures["typed"].values():
         assert [side["name"] for side in sides] == [
-            "speclsp", "speclsp (no speculation)", "llama-server",
+            "speclsp", "speclsp (no speculation)", "llama-server", "llama-server draft",
         ]  # fmt: skip
-        for side in sides:
+        assert sides[3]["why_not"] == "no draft model is given."
+        for side in sides[:3]:
             assert side["why_not"] == ""
             assert len(side["by_round"]["ms_p50"]) == 3
             assert side["median"]["resident_mib"] > 1
@@ -98,6 +100,8 @@ def test_all_sides_are_compared_and_the_record_is_written(cases: Path, tmp_path:
         "speclsp", "speclsp (no speculation)", "llama-server", "llama-server draft",
     ]  # fmt: skip
     # There is one case, so that one round has a place; the fake server says another text.
+    places = "Decoding where an edit begins is at 1 places instead of 3: there are no others."
+    assert places in figures["remarks"]
     assert cases_found["texts"] == {
         "speclsp": {"n_same": 1, "n_all": 1},
         "speclsp (no speculation)": {"n_same": 1, "n_all": 1},
@@ -155,7 +159,7 @@ def test_whole_rounds_of_typing_are_written_where_it_is_interrupted(
     figures = interrupted(tmp_path, "--n-cases", "1", "--peers", "llama-cpp-python")
     assert figures["remarks"] == [
         "All rounds type the same cases: there are too few for each to have its own.",
-        "Typing was cut short: 1 of 3 rounds are whole.",
+        "Typing, each side as its users have it, was cut short: 1 of 3 rounds are whole.",
         comparison_record.ENDED_EARLY,
     ]
     (sides,) = figures["typed"].values()
@@ -173,6 +177,7 @@ def test_whole_rounds_of_decoding_are_written_where_it_is_interrupted(
     monkeypatch.setattr(comparison_record, "decode_tasks", decoded_once)
     figures = interrupted(tmp_path, "--n-cases", "0")
     assert figures["remarks"] == [
+        "Decoding where an edit begins is at 1 places instead of 3: there are no others.",
         "Decoding where an edit begins was cut short: 1 of 3 rounds are whole.",
         "Decoding in a changed copy of a block was cut short: 0 of 3 rounds are whole.",
         comparison_record.ENDED_EARLY,
