@@ -40,7 +40,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     n_context: int
 
 
-class _Counts:
+class Counts:
     """What a request's decodes were, seen from outside of ``Llama``."""
 
     def __init__(self, llama: Any) -> None:
@@ -63,6 +63,9 @@ class _Counts:
             self.n_drafted += max(0, len(tokens) - 1)
         self.n_evaluations += 1
         self._evaluate(tokens)
+        if self.n_sampled == 0:
+            # Choosing the first token is a step's work already, as it is on our side.
+            self.prompt_ended = time.perf_counter()
 
     def _timed(self, batch: Any) -> None:
         started = time.perf_counter()
@@ -72,8 +75,6 @@ class _Counts:
 
     def _sampled(self, *args: Any, **kwargs: Any) -> int:
         token = int(self._sample(*args, **kwargs))
-        if self.n_sampled == 0:
-            self.prompt_ended = time.perf_counter()
         self.n_sampled += 1
         return token
 
@@ -120,7 +121,7 @@ class LookupModel:
         )
         if min(self._marks) < 0:
             raise ValueError("the model has no tokens for filling in.")
-        self._counts = _Counts(self._llama)
+        self._counts = Counts(self._llama)
 
     def answer(self, request: JsonObject) -> JsonObject:
         """Return the text in the middle, and what it cost."""

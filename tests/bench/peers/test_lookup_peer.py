@@ -9,9 +9,11 @@ import llama_cpp
 import pytest
 
 from speclsp.bench.cases import EditCase
+from speclsp.bench.host_share import host_ms_per_step
 from speclsp.bench.peers.contract import PeerOptions, TokenPeerSession
+from speclsp.bench.peers.infill import infill_answer
 from speclsp.bench.peers.lookup_peer import lookup_peer
-from speclsp.bench.peers.lookup_worker import N_DRAFT_ON_CPU
+from speclsp.bench.peers.lookup_worker import N_DRAFT_ON_CPU, Counts
 from speclsp.embedded import embedded_target
 from speclsp.errors import EngineUnavailableError
 
@@ -69,6 +71,43 @@ def test_a_prompt_is_continued_and_counted_from_outside(
     assert first.stats.ms_predict > first.stats.ms_decode > 0
     assert host_ms is not None
     assert host_ms > 0
+
+
+class CountedLlama:
+    """A model that takes no time but what its clock is told it does."""
+
+    def __init__(self, clock: list[float]) -> None:
+        self._clock = clock
+        self._ctx = self
+
+    def eval(self, tokens: list[int]) -> None:
+        self._clock[0] += 0.5
+        self._ctx.decode(tokens)
+
+    def decode(self, _batch: object) -> None:
+        self._clock[0] += 10.0
+
+    def sample(self) -> int:
+        self._clock[0] += 1.0
+        return 7
+
+
+def test_choosing_the_first_token_is_a_steps_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    llama = CountedLlama(now)
+    counts = Counts(llama)
+    counts.begin()
+    llama.eval([1, 2, 3])
+    for _ in range(3):
+        llama.sample()
+        llama.eval([7])
+    llama.sample()
+    stats = infill_answer(counts.timings(3)).stats
+    assert (stats.ms_prompt, stats.ms_predict, stats.ms_decode) == (10500, 35500, 30000)
+    assert (stats.n_target_passes, stats.n_decode_passes) == (4, 3)
+    # Four choices, three batches that were filled.
+    assert host_ms_per_step(stats) == 1375
 
 
 def test_a_prompt_may_be_longer_than_a_batch(options: PeerOptions) -> None:
