@@ -16,6 +16,7 @@ from speclsp.bench.peers_figures import (
     Spread,
     best_of,
     ratios,
+    side_named,
 )
 from speclsp.bench.peers_own import OURS, OURS_PLAIN
 from speclsp.bench.peers_report import DecodedTask
@@ -90,7 +91,7 @@ def _to_best(
     column = next(column for column in columns if column.name == name)
     servers = [side for side in sides if side.name.startswith(LLAMA_SERVER)]
     theirs = best_of(column, _compared(servers))
-    ours = _named(sides, OURS)
+    ours = side_named(sides, OURS)
     if theirs is None or ours is None:
         return []
     spread = ratios(ours, theirs, name)
@@ -113,7 +114,7 @@ def _compared(servers: Sequence[Figures]) -> Sequence[Figures]:
 def _pair(
     what: str, sides: Sequence[Figures], left: str, right: str, least: float | None
 ) -> list[str]:
-    ours, theirs = _named(sides, left), _named(sides, right)
+    ours, theirs = side_named(sides, left), side_named(sides, right)
     if ours is None or theirs is None or least is None:
         return []
     spread = ratios(ours, theirs, "tokens_per_s")
@@ -121,7 +122,7 @@ def _pair(
 
 
 def _host(decoded: DecodedTask) -> list[str]:
-    ours = _named(decoded.sides, OURS)
+    ours = side_named(decoded.sides, OURS)
     median = ours.median("host_ms") if ours is not None else None
     if median is None:
         return []
@@ -149,7 +150,3 @@ def _line(
 
 def _verdict(reached: bool) -> str:
     return "reached" if reached else "missed"
-
-
-def _named(sides: Sequence[Figures], name: str) -> Figures | None:
-    return next((side for side in sides if side.name == name and not side.why_not), None)

@@ -107,8 +107,8 @@ def best_sides(
     digits = column.n_digits if n_digits is None else n_digits
     shown = {
         side.name: round(median, digits)
-        for side in sides
-        if side.is_comparable and (median := side.median(column.name)) is not None
+        for side, median in _having(column.name, sides)
+        if side.is_comparable
     }
     if not shown or not column.better:
         return set()
@@ -118,11 +118,34 @@ def best_sides(
 
 def best_of(column: Column[_Round], sides: Sequence[Figures]) -> Figures | None:
     """Return the first one whose median is best; None where none has the column."""
-    having = [side for side in sides if side.median(column.name) is not None]
+    having = _having(column.name, sides)
     if not having:
         return None
     choose = max if column.better == "most" else min
-    return choose(having, key=lambda side: side.median(column.name) or 0.0)
+    best, _ = choose(having, key=lambda pair: pair[1])
+    return best
+
+
+def side_named(sides: Sequence[Figures], name: str) -> Figures | None:
+    """Return the side of this name; None where there is none, and where it did not run."""
+    return next((side for side in sides if side.name == name and not side.why_not), None)
+
+
+def medians_in_all(column: str, tables: Sequence[Sequence[Figures]]) -> dict[str, Sequence[float]]:
+    """Return a column's medians by side, one of each table, of those that all tables have."""
+    found = [{side.name: median for side, median in _having(column, sides)} for sides in tables]
+    names = found[0] if found else {}
+    return {
+        name: [medians[name] for medians in found]
+        for name in names
+        if all(name in medians for medians in found)
+    }
+
+
+def _having(column: str, sides: Sequence[Figures]) -> list[tuple[Figures, float]]:
+    """Return the sides that have a figure in a column, with its median."""
+    pairs = [(side, side.median(column)) for side in sides]
+    return [(side, median) for side, median in pairs if median is not None]
 
 
 def ratios(ours: Figures, other: Figures, column: str) -> Spread | None:

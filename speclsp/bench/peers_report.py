@@ -20,7 +20,9 @@ from speclsp.bench.peers_figures import (
     Spread,
     best_sides,
     figures_of,
+    medians_in_all,
     ratios,
+    side_named,
 )
 from speclsp.bench.peers_own import OURS
 from speclsp.bench.peers_places import DecodePlace, Task
@@ -172,7 +174,7 @@ def _ratio_table(
     shown = [column for column in columns if column.name in names]
     for column in shown:
         table.add_column(column.header, justify="right", no_wrap=True)
-    ours = next((side for side in sides if side.name == OURS), None)
+    ours = side_named(sides, OURS)
     for side in sides:
         if ours is not None and side is not ours and not side.why_not:
             found = [ratios(ours, side, column.name) for column in shown]
@@ -216,7 +218,7 @@ def comparison_object(
 
 def _sides_object(columns: Sequence[Column[Any]], sides: Sequence[Figures]) -> list[dict[str, Any]]:
     best = {column.name: best_sides(column, sides) for column in columns}
-    ours = next((side for side in sides if side.name == OURS), None)
+    ours = side_named(sides, OURS)
     return [
         {
             "name": side.name,
@@ -245,26 +247,21 @@ def comparison_chart(
     Sides of a part alone are left out with what is remarked of them: bars look comparable.
     """
     charts: list[str] = []
-    waits = [side for side in typed if side.median("ms_p50") is not None and not side.is_partial]
     notes = [line for line in remarks if not line.startswith(PARTIAL_MARK)]
-    if waits:
+    whole = _comparable(typed)
+    p50, p95 = (medians_in_all(column, [whole]) for column in ("ms_p50", "ms_p95"))
+    if p50:
+        waits = [("p50", [p50[name][0] for name in p50]), ("p95", [p95[name][0] for name in p50])]
+        charts.append(bar_chart("Milliseconds from key to answer", list(p50), waits, None))
+    speeds = medians_in_all("tokens_per_s", [_comparable(one.sides) for one in decoded])
+    if speeds:
         series = [
-            (label, [side.median(name) or 0.0 for side in waits])
-            for label, name in (("p50", "ms_p50"), ("p95", "ms_p95"))
+            (TASKS[one.task], [medians[idx] for medians in speeds.values()])
+            for idx, one in enumerate(decoded)
         ]
-        names = [side.name for side in waits]
-        charts.append(bar_chart("Milliseconds from key to answer", names, series, None))
-    if decoded:
-        names = [
-            side.name
-            for side in decoded[0].sides
-            if not side.is_hypothetical and all(_speed(one, side.name) for one in decoded)
-        ]
-        series = [(TASKS[one.task], [_speed(one, name) for name in names]) for one in decoded]
-        charts.append(bar_chart("Tokens per second, decoding", names, series, None))
+        charts.append(bar_chart("Tokens per second, decoding", list(speeds), series, None))
     return stacked_charts(charts, notes)
 
 
-def _speed(decoded: DecodedTask, name: str) -> float:
-    side = next((side for side in decoded.sides if side.name == name), None)
-    return (side.median("tokens_per_s") or 0.0) if side is not None else 0.0
+def _comparable(sides: Sequence[Figures]) -> list[Figures]:
+    return [side for side in sides if side.is_comparable]
