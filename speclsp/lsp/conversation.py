@@ -52,6 +52,11 @@ class Conversation:
         finally:
             for end in ends:
                 end.cancel()
+        return self.has_begun
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the client has said a word of LSP."""
         return self._protocol.initialized or self._protocol.exited.is_set()
 
     async def close(self) -> int:

@@ -6,11 +6,14 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Callable
+from typing import Final
 
 from speclsp.lsp.conversation import Conversation
 
 _EXIT_STOPPED = 1
 """What a client that leaves without asking to shut down gives, too."""
+_LEAVING_S: Final = 1.0
+"""Seconds in which a client that has said nothing yet may turn out to have left."""
 
 
 class OneClient:
@@ -23,6 +26,7 @@ class OneClient:
     def __init__(self) -> None:
         self.over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._taken = False
+        self._left = asyncio.Event()
         self._current: Conversation | None = None
         self._stopping = False
         on_stop_signal(self._stop)
@@ -35,6 +39,19 @@ class OneClient:
     def take(self) -> None:
         """Take the place for a client that has connected."""
         self._taken = True
+        self._left.clear()
+
+    async def may_be_taken(self) -> bool:
+        """Whether a client that has connected may have the place, which it then takes at once.
+
+        One that only tries whether the port is open comes shortly before the real client, and its
+        leaving may be noticed later than that.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVING_S):
+                while self._taken and not self._is_in_use():
+                    await self._left.wait()
+        return not self.taken
 
     async def outcome(self, conversation: Conversation) -> int | None:
         """Wait until a conversation is over, close it, and return the exit code.
@@ -52,8 +69,12 @@ class OneClient:
     def leave(self, code: int | None) -> None:
         """Give the place back once all is sent; with an exit code, the server is over."""
         self._taken = False
+        self._left.set()
         if code is not None:
             self._end(code)
+
+    def _is_in_use(self) -> bool:
+        return self.over.done() or (self._current is not None and self._current.has_begun)
 
     def _stop(self) -> None:
         """End the conversation as if its client had gone; without one, end at once."""
@@ -64,6 +85,7 @@ class OneClient:
             self._end(_EXIT_STOPPED)
 
     def _end(self, code: int) -> None:
+        self._left.set()
         if not self.over.done():
             self.over.set_result(code)
 

@@ -55,8 +55,9 @@ async def _serve(
     place = OneClient()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if place.taken:
-            logger.warning("refused a second client, %s", writer.get_extra_info("peername"))
+        if not await place.may_be_taken():
+            if not place.over.done():
+                logger.warning("refused a second client, %s", writer.get_extra_info("peername"))
             writer.close()
             return
         place.take()

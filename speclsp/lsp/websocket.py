@@ -54,10 +54,11 @@ async def _serve(
         place.take()
         place.leave(await _converse(server, place, connection))
 
-    def only_one(connection: ServerConnection, _: Request) -> Response | None:
-        if not place.taken:
+    async def only_one(connection: ServerConnection, _: Request) -> Response | None:
+        if await place.may_be_taken():
             return None
-        logger.warning("refused a second client, %s", connection.remote_address)
+        if not place.over.done():
+            logger.warning("refused a second client, %s", connection.remote_address)
         return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, _REFUSAL)
 
     try:

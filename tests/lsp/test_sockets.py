@@ -21,7 +21,7 @@ from speclsp.lsp.tcp import parse_address, serve_tcp
 from speclsp.lsp.websocket import serve_websocket
 
 SERVER = Path(__file__).parent.parent / "support" / "scripted_server.py"
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 Start = Callable[[str], Awaitable[tuple[asyncio.subprocess.Process, int]]]
 
@@ -119,12 +119,11 @@ async def initialize(client: Client) -> None:
 
 
 async def ghost(client: Client, msg_id: int) -> list[Any]:
-    for _ in range(100):  # empty while the completer is made
-        items = (await ask(client, msg_id, INLINE, at(0, 3)))["items"]
-        if items:
-            return list(items)
-        await asyncio.sleep(0.02)
-    return []
+    async with asyncio.timeout(TIMEOUT_S):
+        # Empty while the completer is made.
+        while not (items := (await ask(client, msg_id, INLINE, at(0, 3)))["items"]):
+            await asyncio.sleep(0.02)
+    return list(items)
 
 
 @pytest.mark.parametrize("option", ["--tcp", "--ws"])
@@ -172,8 +171,25 @@ async def test_who_only_tries_the_port_does_not_end_the_server(option: str, star
     for _ in range(2):
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.close()
-        await asyncio.sleep(0.05)
     client = await client_of(option, port)
+    await initialize(client)
+    assert await ghost(client, 2)
+
+
+@pytest.mark.parametrize("option", ["--tcp", "--ws"])
+async def test_who_tried_the_port_and_a_client_may_be_met_at_once(
+    option: str, start: Start
+) -> None:
+    process, port = await start(option)
+    process.send_signal(signal.SIGSTOP)
+    for _ in range(2):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.close()
+        await writer.wait_closed()
+    connecting = asyncio.create_task(client_of(option, port))
+    await asyncio.sleep(0.05)
+    process.send_signal(signal.SIGCONT)
+    client = await connecting
     await initialize(client)
     assert await ghost(client, 2)
 
@@ -197,13 +213,13 @@ async def test_signal_ends_the_session(option: str, number: signal.Signals, star
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("option", ["--tcp", "--ws"])
-@pytest.mark.parametrize("connected", [False, True])
+@pytest.mark.parametrize("connected_for_s", [None, 0.0, 0.1])
 async def test_signal_without_a_session_ends_the_server(
-    connected: bool, option: str, number: signal.Signals, start: Start
+    connected_for_s: float | None, option: str, number: signal.Signals, start: Start
 ) -> None:
     process, port = await start(option)
-    client = await client_of(option, port) if connected else None
-    await asyncio.sleep(0.1)
+    client = None if connected_for_s is None else await client_of(option, port)
+    await asyncio.sleep(connected_for_s or 0)
     process.send_signal(number)
     assert await ended(process) == (1, b"")
     if client is not None:
