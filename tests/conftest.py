@@ -36,6 +36,14 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _requests_have_time() -> Iterator[None]:
+    """Cut no request short that a test gives no deadline: a busy machine is no defect."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(Settings.__init__.__kwdefaults__, "deadline_ms", 600_000)
+        yield
+
+
 @pytest.fixture(scope="session")
 def model_folder() -> Path:
     return MODELS

@@ -160,7 +160,7 @@ async def test_both_screens_take_every_call() -> None:
 def test_the_demo_without_a_terminal(tmp_path: Path) -> None:
     svg = tmp_path / "demo.svg"
     # By itself the embedded model drafts only where the machine's speed lets that pay.
-    options = ["--n-predict", "16", "--mode", "chain", "--svg", str(svg)]
+    options = ["--n-predict", "16", "--mode", "chain", "--deadline-ms", "60000", "--svg", str(svg)]
     outcome = subprocess.run(
         [sys.executable, "-m", "speclsp", "demo", *options],
         capture_output=True,

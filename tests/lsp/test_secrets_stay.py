@@ -44,7 +44,9 @@ async def type_among_secrets(root: Path, traces: Path, planted: list[Planted], *
     pipe = (
         f"'{sys.executable}' -m speclsp serve --stdio 2>'{traces}/stderr' | tee '{traces}/stdout'"
     )
-    await server.start(["sh", "-c", pipe], root, options={"log_level": "debug", **options})
+    await server.start(
+        ["sh", "-c", pipe], root, options={"log_level": "debug", "deadline_ms": 60_000, **options}
+    )
     try:
         await until(lambda: states and states[-1].state == "ready")
         await until(lambda: any(p.stage == "end" and "100 files" in p.message for p in progress))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from lsp_wire import INLINE, URI, at
 from speclsp.lsp.framing import FrameDecoder, FramingProblem, frame
 
 SERVER = Path(__file__).parent.parent / "support" / "scripted_server.py"
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 
 class Process:
@@ -162,9 +163,11 @@ def test_client_that_stops_reading(server: Process) -> None:
     server.initialize()
     assert server.process.stdout is not None
     server.process.stdout.close()
-    server.open("a")
-    for msg_id in range(50):
-        server.send(id=msg_id, method=INLINE, params=at(0, 1))
+    # Where the server is quick it has ended before all is sent.
+    with contextlib.suppress(BrokenPipeError):
+        server.open("a")
+        for msg_id in range(50):
+            server.send(id=msg_id, method=INLINE, params=at(0, 1))
     assert server.process.wait(TIMEOUT_S) == 1
 
 

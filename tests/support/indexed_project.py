@@ -94,7 +94,7 @@ class IndexUnderTest:
 _WORD_OF = {int(WordTokenizer.tokens(word)[0]): word for word in map("word{}".format, range(3000))}
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
+def wait_until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
     deadline_s = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline_s, "the condition did not come true in time"

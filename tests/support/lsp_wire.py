@@ -19,7 +19,7 @@ from speclsp.settings import Settings
 URI = "file:///home/user/project/pkg/mod.py"
 FOLDER = "file:///home/user/project"
 INLINE = "textDocument/inlineCompletion"
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 
 
 class LspWire:

@@ -27,4 +27,5 @@ def make_index(project: Path) -> Iterator[Callable[..., IndexUnderTest]]:
     for under_test in made:
         under_test.tokenize.gate.set()
         under_test.index.close()
+        under_test.index._thread.join(60)
         assert not under_test.index._thread.is_alive()

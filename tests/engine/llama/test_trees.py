@@ -254,7 +254,7 @@ def test_an_interrupted_tree_leaves_the_cache_as_it_was(target: LlamaTarget, tok
     reference = target.decode_tree([1], [2, 3, 4], [-1, -1, 1]).copy()
     target.truncate(20)
     target.set_interrupt(lambda: True)
-    deadline = time.monotonic() + 5.0
+    deadline = time.monotonic() + 60.0
     while not target._interrupt.is_set:
         assert time.monotonic() < deadline
         time.sleep(0.005)
