@@ -19,12 +19,14 @@ from typing import Final
 from speclsp.decoding.protocol import Target
 from speclsp.engine.cpus import physical_cpu_count
 from speclsp.errors import DecodeError
-from speclsp.fim.jumps import fast_enough
+from speclsp.fim.jumps import fast_enough, tells_steps_apart
 from speclsp.request import LogLevel
 
 _SIZES: Final = (8, 32, 128, 512)
 """Tokens of a decode; the largest that does not take long tells the speed."""
 _N_TRIES: Final = 3
+_SLOW_S: Final = 1.0
+"""Seconds that another decode may take where a single token tells enough."""
 _LONGEST_S: Final = 0.25
 """A larger decode is left out where it would take longer, at the speed of the one before."""
 _ENOUGH_S: Final = 0.5
@@ -113,12 +115,20 @@ class PromptSpeeds:
 def measure_prompt_speed(target: Target, clocks: Clocks, enough: float) -> float:
     """Return the prompt tokens that ``target`` evaluates per second; its cache is empty then.
 
-    Ends at once where ``enough`` is reached, and else after about a second, or one decode of eight
-    tokens where that takes longer; two where a device computes.
+    Ends at once where ``enough`` is reached, and else after about a second, at most a second and
+    two decodes of a single token.  A model is slow where eight tokens that take no longer than one
+    would still be the slowest that :mod:`~speclsp.fim.jumps` tells apart: prompts do not depend on
+    what more such a model's figure says, and less is measured.
     Raises :class:`~speclsp.errors.DecodeError`.
     """
     watch = _Watch(target, clocks)
     n_most = min(target.n_ubatch, target.n_batch, target.n_ctx)
+    single = watch.speed(1)
+    if not tells_steps_apart(_SIZES[0] * single) and not watch.has_enough(1):
+        single = max(single, watch.speed(1))
+    if not tells_steps_apart(_SIZES[0] * single):
+        size = min(_SIZES[0], n_most, int(_SLOW_S * single))
+        return max(single, watch.speed(size)) if size > 1 else single
     speed = 0.0
     for size in [size for size in _SIZES if size <= n_most] or [n_most]:
         if speed > 0.0 and size / speed > _LONGEST_S:

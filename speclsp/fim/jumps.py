@@ -20,6 +20,8 @@ keystrokes is not seen."""
 
 LEAST: Final = 96
 """Tokens that are always waited for: fewer show the model hardly more than the lines around."""
+_SECOND: Final = LEAST * 4 // 3
+"""The step above."""
 
 
 def n_waited_for(n_prompt: int, prompt_speed: float | None) -> int:
@@ -38,9 +40,14 @@ def fast_enough(n_prompt: int) -> float:
     return n_prompt * SHARE / WAIT_S
 
 
+def tells_steps_apart(prompt_speed: float) -> bool:
+    """Whether so many tokens per second are more than the slowest, for whom :data:`LEAST` count."""
+    return prompt_speed * WAIT_S >= _SECOND
+
+
 def step_below(n_tokens: float) -> int:
     """Return the largest of 96, 128, 192, 256, 384, 512, … that is no more; 96 at the least."""
-    step, following = LEAST, LEAST * 4 // 3
+    step, following = LEAST, _SECOND
     while following <= n_tokens:
         step, following = following, 2 * step
     return step
