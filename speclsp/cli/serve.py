@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from speclsp.cli.garbage import collected_in_pauses
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.errors import SettingsError
 from speclsp.lsp.server import create_server
@@ -36,14 +37,15 @@ def serve(stdio: bool, tcp: str | None, ws: str | None, **options: Any) -> None:
         raise click.UsageError("Give one of --stdio, --tcp and --ws.")
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     server = create_server(_completer, given_options(options))
-    if tcp is not None:
-        host, port = _address("--tcp", tcp)
-        code = serve_tcp(server, host, port, on_listening=_announce)
-    elif ws is not None:
-        host, port = _address("--ws", ws)
-        code = serve_websocket(server, host, port, on_listening=_announce)
-    else:
-        code = serve_stdio(server)
+    with collected_in_pauses(server.session.quiet_s):
+        if tcp is not None:
+            host, port = _address("--tcp", tcp)
+            code = serve_tcp(server, host, port, on_listening=_announce)
+        elif ws is not None:
+            host, port = _address("--ws", ws)
+            code = serve_websocket(server, host, port, on_listening=_announce)
+        else:
+            code = serve_stdio(server)
     # All that was open is closed.  The interpreter would look through every object once more, which
     # takes up to a second, and editors that wait for the end lose patience: Emacs after 0.1 s.
     gc.freeze()
@@ -54,6 +56,7 @@ def _completer(settings: Settings) -> Completer:
     # Imported when the client has been answered: NumPy and llama.cpp take their time.
     from speclsp.completer.local import LocalCompleter  # noqa: PLC0415
 
+    gc.freeze()  # modules stay, so that no collection needs to look at them
     return LocalCompleter(settings)
 
 

@@ -30,6 +30,7 @@ class Conversation:
 
     def take(self, body: bytes) -> None:
         """Take one message; after exit there are none."""
+        self._session.heard()
         if not self._protocol.exited.is_set():
             self._protocol.receive(body)
 
