@@ -77,7 +77,9 @@ def test_the_interpreter_makes_no_full_collection_by_itself() -> None:
 
     with collected_in_pauses(lambda: 0.0):
         gc.callbacks.append(count)
-        kept = [[[] for _ in range(100)] for _ in range(2_000)]  # 28 of the middle generation
+        kept: list[list[list[int]]] = [
+            [[] for _ in range(100)] for _ in range(2_000)
+        ]  # 28 of the middle generation
         gc.callbacks.remove(count)
     assert len(kept) == 2_000
     assert not n_full
