@@ -18,8 +18,9 @@ from speclsp.settings import Settings
 OURS: Final = "speclsp"
 OURS_PLAIN: Final = "speclsp (no speculation)"
 
-_PLAIN: Final = {"speculation": False}
-_FORGETFUL: Final = {"suggestion_memory": False, "prefetch": False}
+_PLAIN: Final[Mapping[str, Any]] = {"speculation": False}
+_FORGETFUL: Final[Mapping[str, Any]] = {"suggestion_memory": False, "prefetch": False}
+_ONE_LINE: Final[Mapping[str, Any]] = {"multiline": "never"}
 
 
 def our_peers(settings: Settings) -> tuple[Peer, ...]:
@@ -46,10 +47,12 @@ class OwnPeer:
 
     def settings_for(self, options: PeerOptions) -> Settings:
         """Return what the server is started with."""
-        forgets = {} if options.with_cache else _FORGETFUL
-        return dataclasses.replace(
-            own_settings(self.settings, options), **{**forgets, **self.changes}
-        )
+        settings = own_settings(self.settings, options)
+        if not options.with_cache:
+            settings = dataclasses.replace(settings, **_FORGETFUL)
+        if options.one_line:
+            settings = dataclasses.replace(settings, **_ONE_LINE)
+        return dataclasses.replace(settings, **self.changes)
 
 
 def own_settings(settings: Settings, options: PeerOptions) -> Settings:

@@ -94,7 +94,7 @@ _GOING_ON: Final[dict[TypedKinds, Callable[[Sequence[PeerRun]], Collection[str]]
 )  # fmt: skip
 @click.option(
     "--forgetting/--no-forgetting", default=True, show_default=True,
-    help="Type once more, with no side remembering suggestions.",
+    help="Type once more, with no side remembering suggestions and all ending texts alike.",
 )  # fmt: skip
 @REPLAY_SEED
 @click.option("--json", "json_path", type=OutputFile(), help="Write the figures there.")
@@ -205,6 +205,7 @@ def _peer_options(
         n_context=resolved.ctx_size,
         n_predict=resolved.n_predict,
         with_cache=True,
+        one_line=False,
         folder=folder,
     )
 

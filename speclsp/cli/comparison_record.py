@@ -52,12 +52,14 @@ _WIDTH: Final = 180
 _SPEED_OVER_S: Final = 1800.0
 """The sides differ in speed, so that the time that is left is told by all that was done."""
 _WITH: Final = "each side as its users have it"
-_WITHOUT: Final = "no side remembers suggestions or asks ahead"
+_WITHOUT: Final = "no side remembers suggestions or asks ahead, and all end a text with its line"
 ENDED_EARLY: Final = "The comparison ended early: what is missing was not measured."
-_TYPED_CAPTION: Final = (
-    "Each side lays out prompts, stops and cuts by its own rules: speclsp by its settings, "
-    "llama.vim by its defaults, llama-cpp-python with llama.vim's prompt."
-)
+_TYPED_CAPTIONS: Final = {
+    _WITH: "Each side lays out prompts, stops and cuts by its own rules: speclsp by its settings, "
+    "llama.vim by its defaults, llama-cpp-python with llama.vim's prompt.",
+    _WITHOUT: "Each side lays out prompts by its own rules; a text ends with its line, with the "
+    "model's end token or after the same number of tokens.",
+}
 _DECODED_CAPTION: Final = (
     "All sides continue the same prompt tokens, in the KV cache already, greedily and up to the "
     "same number of tokens; only the model's end token ends a text."
@@ -125,11 +127,11 @@ class ComparisonRecord:
                 self._end(options, to, "" if is_whole else "-partial")
 
     def type_all(self, peers: Sequence[Peer], plan: TypingPlan, *, forgetting: bool) -> None:
-        """Type the cases, and half of them once more with no side remembering."""
+        """Type the cases, and half of them once more with no side remembering, and one rule."""
         if plan.rounds:
             self._type(self.comparison, peers, plan, _WITH)
         if plan.rounds and forgetting:
-            without = dataclasses.replace(self.comparison.options, with_cache=False)
+            without = dataclasses.replace(self.comparison.options, with_cache=False, one_line=True)
             forgetful = dataclasses.replace(self.comparison, options=without)
             half = [cases[: (len(cases) + 1) // 2] for cases in plan.rounds]
             self._type(forgetful, peers, dataclasses.replace(plan, rounds=half), _WITHOUT)
@@ -186,7 +188,7 @@ class ComparisonRecord:
         self.remark(typing_lines(title, figures, plan))
         for line in why_not_lines(figures):
             self.say(line)
-        self.say(_TYPED_CAPTION)
+        self.say(_TYPED_CAPTIONS[title])
 
     def _add_decoded(self, runs: dict[Task, list[DecodeRun]]) -> None:
         for kind, found in runs.items():

@@ -28,7 +28,7 @@ from speclsp.request import RequestStats
 from speclsp.settings import Settings
 
 
-def options(folder: Path, *, with_cache: bool = True) -> PeerOptions:
+def options(folder: Path, *, with_cache: bool = True, one_line: bool = False) -> PeerOptions:
     return PeerOptions(
         model=folder / "model.gguf",
         draft_model=None,
@@ -39,6 +39,7 @@ def options(folder: Path, *, with_cache: bool = True) -> PeerOptions:
         n_context=1024,
         n_predict=16,
         with_cache=with_cache,
+        one_line=one_line,
         folder=folder,
     )
 
@@ -183,3 +184,9 @@ def test_our_sides_forget_where_nobody_remembers(tmp_path: Path) -> None:
     assert not remembering.speculation
     assert (remembering.suggestion_memory, remembering.prefetch) == (True, True)
     assert (forgetting.suggestion_memory, forgetting.prefetch) == (False, False)
+
+
+def test_our_sides_end_a_text_with_its_line_where_all_do(tmp_path: Path) -> None:
+    ours = OwnPeer(OURS, Settings(multiline="always"))
+    assert ours.settings_for(options(tmp_path)).multiline == "always"
+    assert ours.settings_for(options(tmp_path, one_line=True)).multiline == "never"

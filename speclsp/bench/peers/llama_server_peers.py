@@ -88,7 +88,10 @@ class LlamaServerSession:
         self._has_draft_model = has_draft_model
         self._latest: tuple[int, ...] = ()
         self._asker = VimAsker(
-            server.infill, n_predict=options.n_predict, remembers=options.with_cache
+            server.infill,
+            n_predict=options.n_predict,
+            remembers=options.with_cache,
+            one_line=options.one_line,
         )
 
     @property

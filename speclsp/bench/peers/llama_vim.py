@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -55,11 +56,15 @@ class LlamaVim:
 
     ``remembers`` false takes away what it does for later keys: remembered answers, requests ahead,
     and the ring of chunks, which it would send at each key.  The server keeps prompts either way.
+    ``stop`` is the plugin's setting of that name: texts that end what is generated; it has none.
     """
 
-    def __init__(self, infill: Infill, *, n_predict: int, remembers: bool, seed: int) -> None:
+    def __init__(
+        self, infill: Infill, *, n_predict: int, remembers: bool, stop: Sequence[str], seed: int
+    ) -> None:
         self._infill = infill
         self._n_predict = n_predict
+        self._stop = list(stop)
         self._remembers = remembers
         self._memory = VimMemory()
         self._indent = 0
@@ -154,7 +159,7 @@ class LlamaVim:
             "input_extra": self._extra(),
             "prompt": context.middle,
             "n_predict": self._n_predict,
-            "stop": [],
+            "stop": self._stop,
             "n_cmpl": 1,
             "n_indent": context.indent,
             "top_k": 40,

@@ -70,7 +70,9 @@ class LookupSession:
         self._process = process
         self._is_on_gpu = is_on_gpu
         self._stats = RequestStats()
-        self._asker = VimAsker(self._infill, n_predict=options.n_predict, remembers=False)
+        self._asker = VimAsker(
+            self._infill, n_predict=options.n_predict, remembers=False, one_line=options.one_line
+        )
 
     @property
     def asker(self) -> Asker:

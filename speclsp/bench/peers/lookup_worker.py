@@ -136,6 +136,7 @@ class LookupModel:
             top_k=request.get("top_k", 0),
             top_p=request.get("top_p", 1.0),
             min_p=0.0,
+            stop=request.get("stop", []),
             stopping_criteria=None if greedy else self._rules(request, len(tokens)),
         )
         timings = self._counts.timings(len(tokens))

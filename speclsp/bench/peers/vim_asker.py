@@ -25,7 +25,7 @@ class VimAsker:
     Going to another file writes the one that is left, as most users have it, and takes some
     seconds, in which the ring advances; both is done before the key whose answer is waited for.
     The plugin starts a process for each request, which is left out here.
-    ``remembers`` is that of :class:`LlamaVim`.
+    ``remembers`` is that of :class:`LlamaVim`; ``one_line`` has texts end with their line.
     """
 
     def __init__(
@@ -34,11 +34,13 @@ class VimAsker:
         *,
         n_predict: int,
         remembers: bool,
+        one_line: bool,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._infill = infill
         self._n_predict = n_predict
         self._remembers = remembers
+        self._stop = ("\n",) if one_line else ()
         self._clock = clock
         self._sums = SessionSums()
         self._vim = self._new_editor()
@@ -100,6 +102,7 @@ class VimAsker:
             self._infill,
             n_predict=self._n_predict,
             remembers=self._remembers,
+            stop=self._stop,
             seed=_SEED,
         )
 

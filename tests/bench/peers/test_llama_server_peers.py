@@ -49,6 +49,7 @@ def options(tmp_path: Path) -> PeerOptions:
         n_context=1024,
         n_predict=16,
         with_cache=True,
+        one_line=False,
         folder=tmp_path,
     )
 

@@ -20,7 +20,7 @@ class Server:
 
 
 def editor(server: Server, *, remembers: bool = True) -> LlamaVim:
-    return LlamaVim(server, n_predict=128, remembers=remembers, seed=1)
+    return LlamaVim(server, n_predict=128, remembers=remembers, stop=(), seed=1)
 
 
 def at(before: str, after: str = "\n") -> VimBuffer:

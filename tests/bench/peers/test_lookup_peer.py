@@ -13,8 +13,14 @@ from speclsp.bench.host_share import host_ms_per_step
 from speclsp.bench.peers.contract import PeerOptions, TokenPeerSession
 from speclsp.bench.peers.infill import infill_answer
 from speclsp.bench.peers.lookup_peer import lookup_peer
-from speclsp.bench.peers.lookup_worker import N_DRAFT_ON_CPU, Counts
+from speclsp.bench.peers.lookup_worker import (
+    N_DRAFT_ON_CPU,
+    Counts,
+    LookupModel,
+    WorkerOptions,
+)
 from speclsp.embedded import embedded_target
+from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.errors import EngineUnavailableError
 
 pytestmark = pytest.mark.real
@@ -42,6 +48,7 @@ def options(tmp_path: Path) -> PeerOptions:
         n_context=512,
         n_predict=16,
         with_cache=True,
+        one_line=False,
         folder=tmp_path,
     )
 
@@ -126,6 +133,17 @@ def test_asked_as_an_editor_nothing_is_remembered(options: PeerOptions) -> None:
     assert (statistics.n_requests, statistics.n_memory, statistics.n_prefetches) == (3, 0, 0)
     # One more character: what stands before the line is kept.
     assert 0 < answers[1].stats.n_prompt_evaluated < answers[0].stats.n_prompt_evaluated
+
+
+def test_a_text_ends_before_what_shall_stop_it(options: PeerOptions) -> None:
+    text = "a = 1\nb = 1\nc = 1\nd = 1\ne = 1\nf ="
+    prompt = load_vocabulary(options.model).tokenize(text).tolist()
+    given = WorkerOptions(model=str(options.model), n_threads=1, n_gpu_layers=0, n_context=512)
+    model = LookupModel(given)
+    request = {"prompt": prompt, "n_predict": 16, "temperature": 0.0}
+    several = model.answer(request)["content"]
+    assert "\n" in several.strip("\n")
+    assert model.answer({**request, "stop": ["\n"]})["content"] == several.partition("\n")[0]
 
 
 def test_a_model_that_cannot_be_loaded_is_told_with_the_last_words(

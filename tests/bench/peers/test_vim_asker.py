@@ -52,6 +52,7 @@ def asker(server: Server, *, remembers: bool = True) -> VimAsker:
         server,
         n_predict=16,
         remembers=remembers,
+        one_line=False,
         clock=lambda: next(ticks) / 1000,
     )
 
@@ -124,6 +125,16 @@ def test_without_memory_every_key_asks() -> None:
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_line_ends_are_the_files(end: str) -> None:
     one = case("one", end=end)
-    vim = VimAsker(lambda _request: InfillAnswer(text="a\nb"), n_predict=16, remembers=True)
+    vim = VimAsker(
+        lambda _request: InfillAnswer(text="a\nb"), n_predict=16, remembers=True, one_line=False
+    )
     vim.enter(one)
     assert vim.ask(one, 2).text == f"a{end}b"
+
+
+@pytest.mark.parametrize(("one_line", "stop"), [(False, []), (True, ["\n"])])
+def test_texts_end_with_their_line_where_they_shall(one_line: bool, stop: list[str]) -> None:
+    server = Server()
+    vim = VimAsker(server, n_predict=16, remembers=True, one_line=one_line)
+    vim.ask(case("one"), 0)
+    assert server.asked[-1]["stop"] == stop
