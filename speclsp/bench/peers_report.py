@@ -33,8 +33,11 @@ PARTIAL_MARK: Final = "†"
 LEGEND: Final = f"{BEST_MARK} best of the column; medians over the rounds"
 _HYPOTHETICAL: Final = "is not marked, since no other side can be told what to say"
 
-_RATIO_COLUMNS: Final = ("ms_p50", "ms_p95", "ms_p99", "evaluated", "tokens_per_s", "chars_saved")
-_DECODE_RATIO_COLUMNS: Final = ("tokens_per_s", "tokens_per_pass")
+_RATIO_COLUMNS: Final = (
+    "ms_p50", "ms_p95", "ms_p99", "evaluated", "tokens_per_pass", "tokens_per_s", "host_ms",
+    "chars_saved", "resident_mib",
+)  # fmt: skip
+_DECODE_RATIO_COLUMNS: Final = ("tokens_per_s", "tokens_per_pass", "host_ms")
 TASKS: Final[Mapping[Task, str]] = {
     "cases": "where an edit begins",
     "edits": "in a changed copy of a block",

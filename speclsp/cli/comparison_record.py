@@ -48,7 +48,8 @@ from speclsp.bench.peers_typing import TypingPlan, runs_of, type_to_all
 from speclsp.cli.output_file import write_text
 from speclsp.errors import SpecLspError
 
-_WIDTH: Final = 180
+_WIDTH: Final = 240
+"""Of what is no terminal: a ratio with its spread takes some 20 columns."""
 _SPEED_OVER_S: Final = 1800.0
 """The sides differ in speed, so that the time that is left is told by all that was done."""
 _WITH: Final = "each side as its users have it"
