@@ -31,6 +31,7 @@ from speclsp.lsp.error_codes import (
     SERVER_NOT_INITIALIZED,
 )
 from speclsp.lsp.execute_command import COMMANDS
+from speclsp.lsp.message_json import read_message
 from speclsp.lsp.notebooks import NOTEBOOK_SYNC
 from speclsp.lsp.questions import OpenQuestions
 
@@ -98,7 +99,7 @@ class SpecProtocol(LanguageServerProtocol):
     def receive(self, body: bytes) -> None:
         """Take one message.  Whatever it is, it does not raise."""
         try:
-            message = json.loads(body)
+            message = read_message(body)
         except (ValueError, RecursionError) as error:
             self.refuse(None, PARSE_ERROR, f"not JSON: {error}")
             return

@@ -30,8 +30,20 @@ class TextBuffer:
         self.uri = uri
         self.language_id = language_id
         self.version = version
-        self._lines = split_lines(well_formed(text))
+        self._set_text(text)
+
+    def _set_text(self, text: str) -> None:
+        self._raw = well_formed(text)
+        self._split_lines: list[str] | None = None
         self._text: str | None = None
+
+    @property
+    def _lines(self) -> list[str]:
+        """The lines with their ends, found when somebody asks: most documents are only opened."""
+        if self._split_lines is None:
+            self._split_lines = split_lines(self._raw)
+            self._raw = ""
+        return self._split_lines
 
     @property
     def n_lines(self) -> int:
@@ -51,22 +63,19 @@ class TextBuffer:
     def text(self) -> str:
         """The whole text, lines ended by LF."""
         if self._text is None:
-            self._text = with_line_feeds("".join(self._lines))
+            lines = self._split_lines
+            self._text = with_line_feeds(self._raw if lines is None else "".join(lines))
         return self._text
 
     def split_at(self, cursor: Cursor) -> tuple[str, str]:
         """Return the text before and after a cursor, lines ended by LF."""
-        before = "".join(self._lines[: cursor.line])
-        line = self._lines[cursor.line]
-        after = "".join(self._lines[cursor.line + 1 :])
-        prefix = before + line[: cursor.column]
-        suffix = line[cursor.column :] + after
-        return with_line_feeds(prefix), with_line_feeds(suffix)
+        before = "".join(self._lines[: cursor.line]) + self._lines[cursor.line][: cursor.column]
+        prefix = with_line_feeds(before)
+        return prefix, self.text[len(prefix) :]
 
     def replace_all(self, text: str) -> None:
         """Take a whole new text."""
-        self._lines = split_lines(well_formed(text))
-        self._text = None
+        self._set_text(text)
 
     def replace(self, start: Cursor, end: Cursor, text: str) -> None:
         """Put ``text`` in place of what lies between two cursors."""

@@ -66,6 +66,7 @@ def test_only_edits_of_line_ends_look_for_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     edited = buffer(text)
+    assert edited.n_lines  # known from now on
     start, end = Cursor(*span[:2]), Cursor(*span[2:])
     expected = text[: offset(text, start)] + inserted + text[offset(text, end) :]
     split: list[str] = []
@@ -79,6 +80,24 @@ def test_only_edits_of_line_ends_look_for_lines(
     assert len(split) == n_splits
     assert edited.text == with_line_feeds(expected)
     assert edited.n_lines == len(split_lines(expected))
+
+
+def test_lines_are_looked_for_when_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    n_chars: list[int] = []
+
+    def counted(part: str) -> list[str]:
+        n_chars.append(len(part))
+        return split_lines(part)
+
+    monkeypatch.setattr("speclsp.lsp.text_buffer.split_lines", counted)
+    opened = buffer("a\r\nb" * 1000)
+    assert opened.text == "a\nb" * 1000
+    opened.replace_all("c\r\nd")
+    assert opened.text == "c\nd"
+    assert not n_chars
+    assert opened.n_lines == 2
+    assert opened.text == "c\nd"
+    assert n_chars == [4]
 
 
 def offset(text: str, cursor: Cursor) -> int:
