@@ -30,7 +30,7 @@ from speclsp.engine.vocabulary_check import check_vocabularies
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.fim.families import family_for
 from speclsp.ngram_store.files import open_statistics
-from speclsp.ngram_store.mapped_format import is_mapped_format
+from speclsp.ngram_store.own_layout import is_own_layout
 from speclsp.settings import Settings
 
 LEAST_ROUNDS: Final = 3
@@ -103,7 +103,7 @@ def check_files(comparison: Comparison) -> None:
             with closing(load_vocabulary(draft)) as draft_vocabulary:
                 check_vocabularies(vocabulary, draft_vocabulary)
         if statistics is not None:
-            if is_mapped_format(statistics):
+            if is_own_layout(statistics):
                 raise StoreError(
                     f"{statistics} is not in llama.cpp's layout, which llama-server reads.",
                     remedy="Build it with `speclsp ngram build --order 2 --format llama.cpp`.",

@@ -135,7 +135,7 @@ def build(
 def merge(parts: tuple[Path, ...], output: Path, layout: Layout | None, model: str | None) -> None:
     """Add up the counts of several files."""
     opened, vocabulary = _opened_together(parts, model)
-    tables = counting.merge([file.tables for file in opened])
+    tables = counting.merge([file.tables() for file in opened])
     files.write(output, tables, layout or opened[0].layout, vocabulary)
     _show([open_statistics(output, vocabulary)])
 
@@ -165,7 +165,7 @@ def convert(path: Path, output: Path, layout: Layout, order: int | None, model: 
     llama.cpp's does not say which model it belongs to, so this takes --model.
     """
     (opened,), vocabulary = _opened_together([path], model)
-    kept = opened.tables.by_order
+    kept = opened.tables().by_order
     if order is not None:
         wanted = _orders(order, layout)
         kept = {n_tokens: table for n_tokens, table in kept.items() if n_tokens in wanted}
@@ -251,8 +251,8 @@ def _opened_together(
     """Open files that must be of one vocabulary: the model's, or the first that a file names."""
     vocabulary: VocabularyIdentity | None = _vocabulary(model)
     if vocabulary is None:
-        headers = (file.mapped for path in paths if (file := open_statistics(path, None)))
-        vocabulary = next((mapped.header for mapped in headers if mapped is not None), None)
+        headers = (file.own for path in paths if (file := open_statistics(path, None)))
+        vocabulary = next((own.header for own in headers if own is not None), None)
     return [open_statistics(path, vocabulary) for path in paths], vocabulary
 
 

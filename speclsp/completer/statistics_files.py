@@ -6,14 +6,17 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from speclsp.completer.events import EventQueue
-from speclsp.drafting.ngram_statistics import Statistics
+from speclsp.drafting.ngram_statistics import NgramCounts, Statistics
 from speclsp.errors import StoreError
 from speclsp.fim.protocol import Vocabulary
 from speclsp.ngram_store.files import Role, StatisticsFile, open_statistics
-from speclsp.ngram_store.table import NgramTables
 from speclsp.settings import Settings
+
+_SETTLED_S: Final = 0.2
+"""Seconds without a change after which nobody writes a file."""
 
 _FileState = tuple[int, int, int] | None
 """Size, time of the last change and inode of a file; None where there is none."""
@@ -33,7 +36,8 @@ class _Entry:
 class StatisticsFiles:
     """Belongs to one thread, but for :meth:`changed`.
 
-    A file that cannot be used is reported once, until it or the vocabulary changes.
+    A file that cannot be used is reported once, until it or the vocabulary changes; one that is
+    being written just then is opened when that has ended.
     """
 
     def __init__(self, events: EventQueue, closing: threading.Event) -> None:
@@ -42,10 +46,7 @@ class StatisticsFiles:
         self._entries: dict[tuple[Path, Role], _Entry] = {}
 
     def changed(self) -> bool:
-        """Whether a file differs from when it was opened; any thread may ask.
-
-        A mapped file that was cut must not be read any more.
-        """
+        """Whether a file differs from when it was opened; any thread may ask."""
         entries = self._entries
         return any(_state_of(path) != entry.state for (path, _), entry in entries.items())
 
@@ -63,14 +64,14 @@ class StatisticsFiles:
         self._entries = {}
 
     def verify(self) -> Statistics:
-        """Check the files that were only mapped so far, and return all that can be used."""
+        """Check the files that were only opened so far, and return all that can be used."""
         for key, entry in self._entries.items():
-            if entry.file is None or entry.is_verified or entry.file.mapped is None:
+            if entry.file is None or entry.is_verified or entry.file.own is None:
                 continue
             try:
-                entry.file.mapped.verify(lambda _share: not self._closing.is_set())
+                entry.file.own.verify(lambda _share: not self._closing.is_set())
             except StoreError as error:
-                self._events.problem(error.message, error.remedy)
+                self._report(error, key[0], entry.state)
                 verified = _Entry(entry.role, entry.state, entry.fingerprint, None)
             else:
                 verified = _Entry(
@@ -87,23 +88,30 @@ class StatisticsFiles:
         try:
             file = open_statistics(path, vocabulary, role)
         except StoreError as error:
-            self._events.problem(error.message, error.remedy)
+            self._report(error, path, state)
             return _Entry(role, state, fingerprint, None)
-        sizes = ", ".join(
-            f"{len(table):,} of order {order}" for order, table in file.tables.by_order.items()
-        )
+        sizes = ", ".join(f"{n:,} of order {order}" for order, n in file.n_ngrams.items())
         self._events.log("info", f"{role} statistics {path}: n-grams: {sizes or 'none'}")
         return _Entry(role, state, fingerprint, file)
 
+    def _report(self, error: StoreError, path: Path, state: _FileState) -> None:
+        """Report a file that was in ``state``, unless somebody is just writing it.
+
+        It differs from the state that is noted then, so that the next request has it opened anew.
+        """
+        self._closing.wait(_SETTLED_S)
+        if _state_of(path) == state:
+            self._events.problem(error.message, error.remedy)
+
     def _usable(self) -> Statistics:
         return Statistics(
-            static=tuple(self._tables("static")), dynamic=tuple(self._tables("dynamic"))
+            static=tuple(self._counts("static")), dynamic=tuple(self._counts("dynamic"))
         )
 
-    def _tables(self, role: Role) -> Iterator[NgramTables]:
+    def _counts(self, role: Role) -> Iterator[NgramCounts]:
         for entry in self._entries.values():
             if entry.role == role and entry.file is not None:
-                yield entry.file.tables
+                yield entry.file.counts
 
 
 def _wanted(settings: Settings) -> Iterator[tuple[Path, Role]]:

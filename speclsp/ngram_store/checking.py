@@ -19,10 +19,10 @@ def verify(file: StatisticsFile, go_on: Callable[[float], bool] = lambda _share:
 
     ``go_on`` is told the share of the checksums that is done.  Raises StoreError.
     """
-    if file.mapped is not None:
-        file.mapped.verify(go_on)
-    for order, table in sorted(file.tables.by_order.items()):
-        for reason in _flaws(table, None if file.mapped is None else file.mapped.header.n_tokens):
+    if file.own is not None:
+        file.own.verify(go_on)
+    for order, table in sorted(file.tables().by_order.items()):
+        for reason in _flaws(table, None if file.own is None else file.own.header.n_tokens):
             raise _flawed(file.path, order, reason)
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from speclsp.drafting.ngram_statistics import NgramCounts
 from speclsp.errors import StoreError
 from speclsp.ngram_store import llama_cpp_layout
 from speclsp.ngram_store.damage import OTHER_MODEL, damaged
-from speclsp.ngram_store.mapped_format import (
-    MappedFile,
-    is_mapped_format,
-    open_mapped,
-    write_mapped,
-)
+from speclsp.ngram_store.own_layout import OwnFile, is_own_layout, open_own, write_own
 from speclsp.ngram_store.table import NgramTables
 from speclsp.whole_files import PRIVATE, written_whole
 
@@ -41,36 +38,44 @@ class StatisticsFile:
     """An open file."""
 
     path: Path
-    tables: NgramTables
-    mapped: MappedFile | None
+    counts: NgramCounts
+    """What is looked up: in memory, or in the file itself where it is of speclsp's layout."""
+    n_ngrams: Mapping[int, int]
+    """How many n-grams there are of each order."""
+    tables: Callable[[], NgramTables]
+    """Returns everything, read from the file if need be.  Raises StoreError."""
+    own: OwnFile | None
     """The file itself where it is of speclsp's layout."""
 
     @property
     def layout(self) -> Layout:
         """How it is written."""
-        return "llama.cpp" if self.mapped is None else "speclsp"
+        return "llama.cpp" if self.own is None else "speclsp"
 
     @property
     def role(self) -> Role:
         """What it is fit for: static where it holds nothing but n-grams of two tokens."""
-        is_static = list(self.tables.by_order) == [llama_cpp_layout.STATIC_ORDER]
+        is_static = list(self.n_ngrams) == [llama_cpp_layout.STATIC_ORDER]
         return "static" if is_static else "dynamic"
 
 
 def open_statistics(
     path: Path, vocabulary: VocabularyIdentity | None, role: Role | None = None
 ) -> StatisticsFile:
-    """Open a file; llama.cpp's layout is read as a whole, speclsp's is mapped.
+    """Open a file; llama.cpp's layout is read as a whole, speclsp's when it is used.
 
     ``vocabulary`` None takes any.  ``role`` None takes any orders.  Raises StoreError that names
     file, offset and reason.
     """
-    if not is_mapped_format(path):
+    if not is_own_layout(path):
         orders = [2] if role == "static" else llama_cpp_layout.ALL_ORDERS
         n_vocab = None if vocabulary is None else vocabulary.n_tokens
-        return StatisticsFile(path, llama_cpp_layout.read(path, n_vocab, orders), None)
-    mapped = open_mapped(path)
-    header = mapped.header
+        tables = llama_cpp_layout.read(path, n_vocab, orders)
+        n_ngrams = {order: len(table) for order, table in tables.by_order.items()}
+        return StatisticsFile(path, tables, n_ngrams, lambda: tables, None)
+    own = open_own(path)
+    header = own.header
+    n_ngrams = {table.order: table.n_ngrams for table in header.tables}
     if vocabulary is not None and header.fingerprint != vocabulary.fingerprint:
         raise damaged(
             path,
@@ -80,14 +85,14 @@ def open_statistics(
             f"{vocabulary.fingerprint[:8]}…)",
             OTHER_MODEL,
         )
-    if role == "static" and llama_cpp_layout.STATIC_ORDER not in mapped.tables.by_order:
+    if role == "static" and llama_cpp_layout.STATIC_ORDER not in n_ngrams:
         raise damaged(
             path,
             0,
             "it has no n-grams of 2 tokens, which static statistics are",
             "Name it in lookup_cache_dynamic instead.",
         )
-    return StatisticsFile(path, mapped.tables, mapped)
+    return StatisticsFile(path, own.counts, n_ngrams, own.tables, own)
 
 
 def write(
@@ -112,7 +117,7 @@ def write(
             if layout == "llama.cpp":
                 llama_cpp_layout.write(tables, stream)
             elif vocabulary is not None:
-                write_mapped(tables, vocabulary.fingerprint, vocabulary.n_tokens, stream)
+                write_own(tables, vocabulary.fingerprint, vocabulary.n_tokens, stream)
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.completer.events import EventQueue
 from speclsp.completer.local import LocalCompleter
 from speclsp.completer.statistics import StatisticsSource
+from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.drafting.ngram_statistics import Statistics, sum_of
 from speclsp.index_store.learned_store import LearnedStore
 from speclsp.ngram_store.counting import count_tokens
@@ -173,9 +175,7 @@ def test_damage_that_opening_does_not_see_is_found_in_the_background(
     until(lambda: seen(source.current("/r"), b"ab") == ({}, {}))
 
 
-def test_a_mapped_file_that_is_cut_is_not_read(
-    make: Make, events: EventQueue, tmp_path: Path
-) -> None:
+def test_a_file_that_is_cut_is_one_problem(make: Make, events: EventQueue, tmp_path: Path) -> None:
     path = text_file(tmp_path / "d.ngrams", bytes(range(256)) * 20)
     source = make(lookup_cache_dynamic=[str(path)])
     until(lambda: seen(source.current("/r"), b"ab") == ({99: 20}, {}))
@@ -184,6 +184,55 @@ def test_a_mapped_file_that_is_cut_is_not_read(
     found: list[str] = []
     until(lambda: found.extend(problems(events)) or found)  # type: ignore[func-returns-value]
     assert "the file has 1,000 bytes instead of" in found[0]
+
+
+class WritingOn(threading.Event):
+    """Nobody closes; while somebody waits, a file is written to its end."""
+
+    def __init__(self, path: Path, data: bytes) -> None:
+        super().__init__()
+        self._path = path
+        self._data = data
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._path.write_bytes(self._data)
+        return False
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.9])
+def test_a_file_that_is_just_being_written_is_no_problem(
+    events: EventQueue, tmp_path: Path, share: float
+) -> None:
+    """``cp`` cuts the old file and writes the new one bit by bit."""
+    path = text_file(tmp_path / "d.ngrams", b"abc")
+    new = text_file(tmp_path / "new.ngrams", b"abdabd" + bytes(range(256)) * 30).read_bytes()
+    files = StatisticsFiles(events, WritingOn(path, new))
+    settings = Settings(lookup_cache_dynamic=[str(path)])
+    assert seen(files.load(settings, ByteVocabulary()), b"ab") == ({99: 1}, {})
+    path.write_bytes(new[: int(share * len(new))])
+    assert files.changed()
+    assert seen(files.load(settings, ByteVocabulary()), b"ab") == ({}, {})
+    # The request that follows finds it changed again, and whole.
+    assert files.changed()
+    assert seen(files.load(settings, ByteVocabulary()), b"ab") == ({99: 30, 100: 2}, {})
+    assert not files.changed()
+    assert problems(events) == []
+
+
+def test_a_file_that_is_replaced_while_it_is_checked_is_no_problem(
+    events: EventQueue, tmp_path: Path
+) -> None:
+    path = text_file(tmp_path / "d.ngrams", bytes(range(256)) * 20)
+    whole = path.read_bytes()
+    files = StatisticsFiles(events, WritingOn(path, whole))
+    files.load(Settings(lookup_cache_dynamic=[str(path)]), ByteVocabulary())
+    path.write_bytes(bytes(len(whole)))
+    os.utime(path, ns=(1, 1))
+    assert seen(files.verify(), b"ab") == ({}, {})
+    assert files.changed()
+    files.load(Settings(lookup_cache_dynamic=[str(path)]), ByteVocabulary())
+    assert seen(files.verify(), b"ab") == ({99: 20}, {})
+    assert problems(events) == []
 
 
 def test_a_replaced_file_is_loaded_anew(make: Make, tmp_path: Path) -> None:

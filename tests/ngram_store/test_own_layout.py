@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+import os
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,10 +14,10 @@ from hypothesis import strategies as st
 from llama_cpp_statistics import as_counts, counted, record, saved
 
 from speclsp.errors import StoreError
-from speclsp.ngram_store import mapped_format
+from speclsp.ngram_store import own_layout
 from speclsp.ngram_store.checking import verify
 from speclsp.ngram_store.counting import count_tokens
-from speclsp.ngram_store.files import open_statistics, write
+from speclsp.ngram_store.files import StatisticsFile, open_statistics, write
 from speclsp.ngram_store.table import NgramTables
 
 
@@ -39,13 +41,92 @@ def tables_of(n_tokens: int, orders: range) -> NgramTables:
 
 
 @given(text=st.lists(st.integers(0, 9), max_size=60), max_order=st.integers(1, 6))
-def test_what_is_written_is_mapped(path: Path, text: list[int], max_order: int) -> None:
+def test_what_is_written_is_found(path: Path, text: list[int], max_order: int) -> None:
     orders = range(1, max_order + 1)
     write(path, count_tokens([np.array(text, np.int32)], orders), "speclsp", VOCABULARY)
     file = open_statistics(path, VOCABULARY)
     assert file.layout == "speclsp"
-    assert as_counts(file.tables) == counted(text, orders)
+    assert as_counts(file.tables()) == counted(text, orders)
+    for ngram, followers in counted(text, orders).items():
+        assert followers_of(file, ngram) == followers
+        assert followers_of(file, (*ngram[:-1], 50)) == {}
     verify(file)
+
+
+def followers_of(file: StatisticsFile, ngram: tuple[int, ...]) -> dict[int, int]:
+    found = file.counts.followers(ngram)
+    assert (found.tokens.dtype, found.tokens.dtype.isnative) == (np.int32, True)
+    return dict(zip(found.tokens.tolist(), found.counts.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("order", [1, 2, 4])
+def test_a_file_that_is_cut_while_it_is_looked_up_in(path: Path, order: int) -> None:
+    write(path, tables_of(20_000, range(1, 5)), "speclsp", VOCABULARY)
+    whole = path.read_bytes()
+    file = open_statistics(path, VOCABULARY)
+    ngrams = [tuple(gram) for gram in file.tables().by_order[order].grams[:40].tolist()]
+    wanted = [followers_of(file, ngram) for ngram in ngrams]
+    assert all(wanted)
+    seen = set()
+    for n_bytes in (*range(len(whole) - 1, 0, -5003), 1, 0):
+        os.truncate(path, n_bytes)  # as cp does with the file that it copies onto
+        for ngram, followers in zip(ngrams, wanted, strict=True):
+            found = followers_of(file, ngram)
+            assert found in ({}, followers)
+            seen.add(bool(found))
+    assert seen == {True, False}
+    for use in (file.tables, lambda: verify(file)):
+        with pytest.raises(StoreError, match=r"f\.ngrams, byte \d.*: the file was cut while"):
+            use()
+    path.write_bytes(whole)  # it is the same file still
+    assert [followers_of(file, ngram) for ngram in ngrams] == wanted
+
+
+def test_a_file_that_becomes_another_while_it_is_looked_up_in(path: Path) -> None:
+    write(path, tables_of(20_000, range(1, 5)), "speclsp", VOCABULARY)
+    file = open_statistics(path, VOCABULARY)
+    ngrams = [tuple(gram) for gram in file.tables().by_order[2].grams[:40].tolist()]
+    n_bytes = path.stat().st_size
+    for text in (b"\xff" * n_bytes, b"\0" * n_bytes, bytes(range(256)) * n_bytes):
+        path.write_bytes(text[:n_bytes])
+        for ngram in ngrams:
+            file.counts.followers(ngram)
+        with pytest.raises(StoreError, match="checksum"):
+            verify(file)
+
+
+def test_a_file_is_closed_when_nobody_needs_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[int] = []
+    close = os.close
+
+    def watched(descriptor: int) -> None:
+        closed.append(descriptor)
+        close(descriptor)
+
+    write(path, tables_of(100, range(1, 3)), "speclsp", VOCABULARY)
+    monkeypatch.setattr(os, "close", watched)
+    file = open_statistics(path, VOCABULARY)
+    assert file.own is not None
+    descriptor = file.own.stored._descriptor
+    counts = file.counts
+    del file
+    gc.collect()
+    assert counts.followers((1,)).tokens.size
+    assert descriptor not in closed
+    del counts
+    gc.collect()
+    assert closed.count(descriptor) == 1
+
+
+def test_reading_where_the_system_has_no_positioned_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "pread", raising=False)
+    write(path, tables_of(5000, range(1, 5)), "speclsp", VOCABULARY)
+    file = open_statistics(path, VOCABULARY)
+    verify(file)
+    for ngram, followers in list(as_counts(file.tables()).items())[:50]:
+        assert followers_of(file, ngram) == followers
 
 
 def test_opening_reads_no_counts(path: Path) -> None:
@@ -53,15 +134,15 @@ def test_opening_reads_no_counts(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[400:] = bytes(len(data) - 400)
     path.write_bytes(data)
-    assert open_statistics(path, VOCABULARY).tables.max_order == 4
+    assert open_statistics(path, VOCABULARY).counts.max_order == 4
 
 
 def test_what_it_says_of_itself(path: Path) -> None:
     write(path, count_tokens([np.arange(50, dtype=np.int32)], [1, 3]), "speclsp", VOCABULARY)
-    mapped = open_statistics(path, None).mapped
-    assert mapped is not None
-    assert (mapped.header.fingerprint, mapped.header.n_tokens) == (VOCABULARY.fingerprint, 100)
-    assert [(t.order, t.n_ngrams, t.n_followers) for t in mapped.header.tables] == [
+    own = open_statistics(path, None).own
+    assert own is not None
+    assert (own.header.fingerprint, own.header.n_tokens) == (VOCABULARY.fingerprint, 100)
+    assert [(t.order, t.n_ngrams, t.n_followers) for t in own.header.tables] == [
         (1, 49, 49),
         (3, 47, 47),
     ]
@@ -116,7 +197,7 @@ def test_damage_is_named_with_file_and_offset(path: Path, name: str) -> None:
 def test_each_mib_has_its_checksum(path: Path) -> None:
     write(path, tables_of(60_000, range(3, 5)), "speclsp", VOCABULARY)
     data = bytearray(path.read_bytes())
-    assert len(data) > 2 * mapped_format.BLOCK_BYTES
+    assert len(data) > 2 * own_layout.BLOCK_BYTES
     shares: list[float] = []
 
     def go_on(share: float) -> bool:
@@ -125,11 +206,11 @@ def test_each_mib_has_its_checksum(path: Path) -> None:
 
     file = open_statistics(path, VOCABULARY)
     verify(file, go_on)
-    assert file.mapped is not None
-    assert len(shares) == -(-len(file.mapped.body) // mapped_format.BLOCK_BYTES)
+    assert file.own is not None
+    assert len(shares) == -(-file.own.n_body_bytes // own_layout.BLOCK_BYTES)
     assert shares[-1] == 1.0
-    start = file.mapped.body_offset + mapped_format.BLOCK_BYTES
-    data[mapped_format.BLOCK_BYTES + 5000] ^= 1
+    start = file.own.body_offset + own_layout.BLOCK_BYTES
+    data[own_layout.BLOCK_BYTES + 5000] ^= 1
     path.write_bytes(data)
     with pytest.raises(StoreError, match=f"byte {start:,}: the checksum"):
         verify(open_statistics(path, VOCABULARY))
@@ -174,7 +255,7 @@ def test_a_writers_mistakes_are_found_by_verify(path: Path, name: str) -> None:
 def test_ngrams_that_stand_twice_in_llama_cpps_layout(path: Path) -> None:
     path.write_bytes(record([1, 2], {3: 4}) * 2)
     file = open_statistics(path, VOCABULARY)
-    assert file.tables.followers((1, 2)).counts.tolist() == [4]  # the first, as in llama.cpp
+    assert file.counts.followers((1, 2)).counts.tolist() == [4]  # the first, as in llama.cpp
     with pytest.raises(StoreError, match="1 n-grams stand in it twice"):
         verify(file)
 
@@ -194,7 +275,8 @@ def test_writing_replaces_the_file_or_leaves_it(path: Path) -> None:
 
 def test_the_checksum_is_crc_32(path: Path) -> None:
     write(path, tables_of(100, range(1, 3)), "speclsp", VOCABULARY)
-    mapped = open_statistics(path, VOCABULARY).mapped
-    assert mapped is not None
-    expected = zlib.crc32(bytes(mapped.body)).to_bytes(4, "little")
-    assert bytes(mapped.checksums[:4]) == expected
+    own = open_statistics(path, VOCABULARY).own
+    assert own is not None
+    end = own.body_offset + own.n_body_bytes
+    expected = zlib.crc32(path.read_bytes()[own.body_offset : end]).to_bytes(4, "little")
+    assert path.read_bytes()[end : end + 4] == expected

@@ -1,4 +1,4 @@
-"""speclsp's own statistics files, which are mapped into memory and so are open at once.
+"""speclsp's own statistics files, which are looked up where they lie and so are open at once.
 
 ::
 
@@ -8,16 +8,17 @@
     CRC-32 of each MiB of the body: u32 …, and of these checksums: u32
 
 All numbers are little-endian.  Opening checks the header and the file's size, and reads nothing
-else.  The body's checksums are checked by :meth:`MappedFile.verify`, which a server does in the
-background; a look-up in a body that is damaged gives wrong counts or none, and no harm.
+else but where the buckets begin.  The body's checksums are checked by :meth:`OwnFile.verify`, which
+a server does in the background; a look-up in a body that is damaged gives wrong counts or none, and
+no harm.
 
-A file must not be changed in place while it is mapped; :func:`~speclsp.ngram_store.files.write`
-replaces it instead.
+Nothing is mapped into memory: anybody may cut a file or copy another onto it while a server looks
+n-grams up in it (:mod:`~speclsp.ngram_store.file_bytes`).
 """
 
 from __future__ import annotations
 
-import mmap
+import itertools
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speclsp.ngram_store.damage import damaged, size_of, unreadable
+from speclsp.ngram_store.file_bytes import FileBytes
+from speclsp.ngram_store.file_table import FileTable, FileTables, TablePlaces
 from speclsp.ngram_store.table import NgramTable, NgramTables
 
 MAGIC: Final = b"\x93SPNGRM\n"
@@ -68,35 +71,51 @@ class FileHeader(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MappedFile:
+class OwnFile:
     """An open file."""
 
     path: Path
     header: FileHeader
-    tables: NgramTables
-    body: memoryview
-    checksums: memoryview
+    counts: FileTables
+    """What is looked up in the file itself."""
+    stored: FileBytes
     body_offset: int
+    n_body_bytes: int
+
+    def tables(self) -> NgramTables:
+        """Read everything.  Raises StoreError where the file was cut meanwhile."""
+        body = self._read(self.body_offset, self.n_body_bytes)
+        return NgramTables(dict(_tables(self.header, memoryview(body))))
 
     def verify(self, go_on: Callable[[float], bool] = lambda _share: True) -> None:
         """Check every checksum.  Raises StoreError with the offset of the first bad block.
 
         ``go_on`` is told the share that is done, and returns whether to go on.
         """
-        end = self.body_offset + len(self.body)
-        *expected, own = np.frombuffer(self.checksums, dtype="<u4").tolist()
-        if zlib.crc32(self.checksums[: -_CRC.size]) != own:
+        end = self.body_offset + self.n_body_bytes
+        n_blocks = -(-self.n_body_bytes // BLOCK_BYTES)
+        checksums = self._read(end, _CRC.size * (n_blocks + 1))
+        *expected, own = np.frombuffer(checksums, dtype="<u4").tolist()
+        if zlib.crc32(checksums[: -_CRC.size]) != own:
             raise damaged(self.path, end, "the table of checksums is damaged")
         for block_idx, checksum in enumerate(expected):
-            begin = block_idx * BLOCK_BYTES
-            if zlib.crc32(self.body[begin : begin + BLOCK_BYTES]) != checksum:
-                offset = self.body_offset + begin
+            offset = self.body_offset + block_idx * BLOCK_BYTES
+            if zlib.crc32(self._read(offset, min(BLOCK_BYTES, end - offset))) != checksum:
                 raise damaged(self.path, offset, f"the checksum of {BLOCK_BYTES:,} bytes is wrong")
             if not go_on((block_idx + 1) / len(expected)):
                 return
 
+    def _read(self, offset: int, n_bytes: int) -> bytes:
+        try:
+            data = self.stored.read(offset, n_bytes)
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+        if len(data) < n_bytes:
+            raise damaged(self.path, offset + len(data), "the file was cut while it was read")
+        return data
 
-def is_mapped_format(path: Path) -> bool:
+
+def is_own_layout(path: Path) -> bool:
     """Whether a file begins as one of ours does.  Raises StoreError where it cannot be read."""
     size_of(path)
     try:
@@ -106,32 +125,29 @@ def is_mapped_format(path: Path) -> bool:
         raise unreadable(path, error) from error
 
 
-def open_mapped(path: Path) -> MappedFile:
-    """Map a file.  Raises StoreError where it is no such file, cut, or its header is damaged."""
-    n_bytes = size_of(path)
+def open_own(path: Path) -> OwnFile:
+    """Open a file.  Raises StoreError where it is no such file, cut, or its header is damaged."""
+    size_of(path)
     try:
-        with path.open("rb") as stream:
-            mapped = mmap.mmap(stream.fileno(), n_bytes, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as error:
-        raise unreadable(path, OSError(str(error))) from error
-    whole = memoryview(mapped)
-    header, body_offset = _header(path, whole)
-    n_body_bytes = sum(_table_bytes(table) for table in header.tables)
-    n_blocks = -(-n_body_bytes // BLOCK_BYTES)
-    n_expected = body_offset + n_body_bytes + _CRC.size * (n_blocks + 1)
-    if n_expected != n_bytes:
-        raise damaged(
-            path,
-            min(n_bytes, n_expected),
-            f"the file has {n_bytes:,} bytes instead of {n_expected:,}",
-        )
-    body = whole[body_offset : body_offset + n_body_bytes]
-    tables = dict(_tables(header, body))
-    checksums = whole[body_offset + n_body_bytes :]
-    return MappedFile(path, header, NgramTables(tables), body, checksums, body_offset)
+        stored = FileBytes(path)
+        header, body_offset = _header(path, stored)
+        n_body_bytes = sum(_table_bytes(table) for table in header.tables)
+        n_blocks = -(-n_body_bytes // BLOCK_BYTES)
+        n_expected = body_offset + n_body_bytes + _CRC.size * (n_blocks + 1)
+        if n_expected != stored.n_bytes:
+            raise damaged(
+                path,
+                min(stored.n_bytes, n_expected),
+                f"the file has {stored.n_bytes:,} bytes instead of {n_expected:,}",
+            )
+        places = _places(header, body_offset)
+        counts = FileTables({place.order: FileTable(stored, place) for place in places})
+    except OSError as error:
+        raise unreadable(path, error) from error
+    return OwnFile(path, header, counts, stored, body_offset, n_body_bytes)
 
 
-def write_mapped(tables: NgramTables, fingerprint: str, n_tokens: int, stream: BinaryIO) -> None:
+def write_own(tables: NgramTables, fingerprint: str, n_tokens: int, stream: BinaryIO) -> None:
     """Write canonical tables."""
     header = FileHeader(
         fingerprint,
@@ -183,18 +199,19 @@ class _BlockChecksums:
         self._crc = self._n_open = 0
 
 
-def _header(path: Path, whole: memoryview) -> tuple[FileHeader, int]:
-    if len(whole) < _PREAMBLE.size:
-        raise damaged(path, len(whole), "the file is truncated within its header")
-    magic, version, n_bytes, checksum, _ = _PREAMBLE.unpack_from(whole)
+def _header(path: Path, stored: FileBytes) -> tuple[FileHeader, int]:
+    preamble = stored.read(0, _PREAMBLE.size)
+    if len(preamble) < _PREAMBLE.size:
+        raise damaged(path, len(preamble), "the file is truncated within its header")
+    magic, version, n_bytes, checksum, _ = _PREAMBLE.unpack(preamble)
     if magic != MAGIC:
         raise damaged(path, 0, "it is no statistics file of speclsp", "Correct the path.")
     if version != VERSION:
         raise damaged(path, len(MAGIC), f"its version is {version}, not {VERSION}")
-    end = _PREAMBLE.size + n_bytes
-    if n_bytes > _MAX_HEADER_BYTES or end > len(whole):
-        raise damaged(path, len(whole), "the file is truncated within its header")
-    encoded = whole[_PREAMBLE.size : end].tobytes()
+    encoded = stored.read(_PREAMBLE.size, min(n_bytes, _MAX_HEADER_BYTES))
+    end = _PREAMBLE.size + len(encoded)
+    if len(encoded) != n_bytes:
+        raise damaged(path, end, "the file is truncated within its header")
     if zlib.crc32(encoded) != checksum:
         raise damaged(path, _PREAMBLE.size, "the header's checksum is wrong")
     try:
@@ -226,38 +243,51 @@ def _table_bytes(header: TableHeader) -> int:
     return 8 * (header.n_buckets + 1) + 4 * n_words + padding
 
 
-def _tables(header: FileHeader, body: memoryview) -> Iterator[tuple[int, NgramTable]]:
-    offset = 0
+def _places(header: FileHeader, offset: int) -> Iterator[TablePlaces]:
+    """Say where each table's arrays lie in a file whose body begins at ``offset``."""
     for table in header.tables:
-        part = _Reader(body, offset)
-        yield (
-            table.order,
-            NgramTable(
-                starts=part.take(table.n_buckets + 1, np.int64),
-                tags=part.take(table.n_ngrams, np.uint32),
-                grams=part.take(table.n_ngrams * table.order, np.int32).reshape(
-                    table.n_ngrams, table.order
-                ),
-                begins=part.take(table.n_ngrams, np.uint32),
-                lengths=part.take(table.n_ngrams, np.uint32),
-                tokens=part.take(table.n_followers, np.int32),
-                counts=part.take(table.n_followers, np.int32),
-            ),
+        sizes = (
+            8 * (table.n_buckets + 1),
+            4 * table.n_ngrams,
+            4 * table.n_ngrams * table.order,
+            4 * table.n_ngrams,
+            4 * table.n_ngrams,
+            4 * table.n_followers,
+            4 * table.n_followers,
+        )
+        begins = (offset + before for before in itertools.accumulate(sizes, initial=0))
+        yield TablePlaces(
+            order=table.order,
+            n_buckets=table.n_buckets,
+            n_ngrams=table.n_ngrams,
+            n_followers=table.n_followers,
+            **dict(zip(_SECTIONS, begins, strict=False)),
         )
         offset += _table_bytes(table)
 
 
-class _Reader:
-    """Takes arrays from the body, one after the other."""
+def _tables(header: FileHeader, body: memoryview) -> Iterator[tuple[int, NgramTable]]:
+    """Return the tables of a whole body."""
+    for places in _places(header, 0):
+        n_ngrams, n_followers = places.n_ngrams, places.n_followers
+        grams = _array(body, places.grams, n_ngrams * places.order, np.int32)
+        yield (
+            places.order,
+            NgramTable(
+                starts=_array(body, places.starts, places.n_buckets + 1, np.int64),
+                tags=_array(body, places.tags, n_ngrams, np.uint32),
+                grams=grams.reshape(n_ngrams, places.order),
+                begins=_array(body, places.begins, n_ngrams, np.uint32),
+                lengths=_array(body, places.lengths, n_ngrams, np.uint32),
+                tokens=_array(body, places.tokens, n_followers, np.int32),
+                counts=_array(body, places.counts, n_followers, np.int32),
+            ),
+        )
 
-    def __init__(self, body: memoryview, offset: int) -> None:
-        self._body = body
-        self._offset = offset
 
-    def take(self, n_items: int, dtype: type[_Number]) -> NDArray[_Number]:
-        stored = np.dtype(dtype).newbyteorder("<")
-        array = np.frombuffer(self._body, dtype=stored, count=n_items, offset=self._offset)
-        self._offset += array.nbytes
-        # A copy on big-endian machines only.  The view makes the byte order the implicit one,
-        # since a memoryview reads no other.
-        return array.view(dtype) if array.dtype == dtype else array.astype(dtype)
+def _array(body: memoryview, offset: int, n_items: int, dtype: type[_Number]) -> NDArray[_Number]:
+    stored = np.dtype(dtype).newbyteorder("<")
+    array = np.frombuffer(body, dtype=stored, count=n_items, offset=offset)
+    # A copy on big-endian machines only.  The view makes the byte order the implicit one,
+    # since a memoryview reads no other.
+    return array.view(dtype) if array.dtype == dtype else array.astype(dtype)
