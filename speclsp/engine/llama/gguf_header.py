@@ -1,16 +1,20 @@
 """Reads a GGUF's header: how large each tensor is, before anything is loaded.
 
 The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+
+It is read and not mapped, since a file that is being downloaded anew may be cut meanwhile: that is
+a damaged header then, and not the end of the process.
 """
 
 from __future__ import annotations
 
 import itertools
-import mmap
+import os
 import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from speclsp.errors import ModelLoadError, ModelNotFoundError
 
@@ -19,6 +23,8 @@ _SCALARS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=
 _STRING, _ARRAY = 8, 9
 _MOST_LAYERS = 1024
 """Longer arrays of numbers are about tokens, not layers."""
+_BUFFER_BYTES = 1 << 20
+"""A large vocabulary has a header of some MiB, most of which is passed over."""
 _SPLIT_NAME = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
 
 Value = str | int | float | bool | list[int] | None
@@ -85,8 +91,8 @@ def _parts(path: Path) -> list[Path]:
 
 
 def _read_one(path: Path) -> GgufHeader:
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        reader = _Reader(data)
+    with path.open("rb", buffering=_BUFFER_BYTES) as file:
+        reader = _Reader(file)
         reader.scalar("I")  # magic
         reader.scalar("I")  # version
         n_tensors, n_items = reader.scalar("Q"), reader.scalar("Q")
@@ -102,7 +108,7 @@ def _read_one(path: Path) -> GgufHeader:
         alignment = metadata.get("general.alignment")
         alignment = alignment if isinstance(alignment, int) and alignment > 0 else 32
         data_start = -(-reader.position // alignment) * alignment
-        ends = sorted({*offsets, max(0, len(data) - data_start)})
+        ends = sorted({*offsets, max(0, reader.n_bytes - data_start)})
     following = dict(itertools.pairwise(ends))
     sizes = [max(0, following.get(offset, offset) - offset) for offset in offsets]
     return GgufHeader(metadata, dict(zip(names, sizes, strict=True)))
@@ -111,25 +117,45 @@ def _read_one(path: Path) -> GgufHeader:
 class _Reader:
     """Reads little-endian values; lengths beyond the file's end are errors."""
 
-    def __init__(self, data: mmap.mmap) -> None:
-        self._data = data
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.n_bytes = os.fstat(file.fileno()).st_size
         self.position = 0
 
     def scalar(self, code: str) -> int:
         layout = f"<{code}"
-        value: int = struct.unpack_from(layout, self._data, self.position)[0]
-        self.position += struct.calcsize(layout)
+        value: int = struct.unpack(layout, self._take(struct.calcsize(layout)))[0]
         return value
 
     def string(self) -> str:
-        start = self.position + 8
-        self.skip(self.scalar("Q"))
-        return self._data[start : self.position].decode("utf-8", "replace")
+        return self._take(self.scalar("Q")).decode("utf-8", "replace")
 
     def skip(self, n_bytes: int) -> None:
+        self._file.seek(self._behind(n_bytes))
+
+    def _skip_strings(self, n_items: int) -> None:
+        """Pass over a vocabulary: short texts, which are read faster than passed over."""
+        read, position = self._file.read, self.position
+        for _ in range(n_items):
+            n_bytes = int.from_bytes(read(8), "little")
+            position += 8 + n_bytes
+            if position > self.n_bytes or len(read(n_bytes)) < n_bytes:
+                raise struct.error(f"a text of {n_bytes} bytes reaches beyond the file's end")
+        self.position = position
+
+    def _take(self, n_bytes: int) -> bytes:
+        self._behind(n_bytes)
+        data = self._file.read(n_bytes)
+        if len(data) < n_bytes:
+            raise struct.error("it was cut while it was read")
+        return data
+
+    def _behind(self, n_bytes: int) -> int:
+        """Move on by so many bytes, and return the position."""
         self.position += n_bytes
-        if self.position > len(self._data):
+        if self.position > self.n_bytes:
             raise struct.error(f"{n_bytes} bytes reach beyond the file's end")
+        return self.position
 
     def value(self, kind: int) -> Value:
         if kind == _STRING:
@@ -138,8 +164,7 @@ class _Reader:
             return self.scalar(self._code(kind))
         item_kind, n_items = self.scalar("I"), self.scalar("Q")
         if item_kind == _STRING:
-            for _ in range(n_items):
-                self.skip(self.scalar("Q"))
+            self._skip_strings(n_items)
             return None
         code = self._code(item_kind)
         if code not in "iIhHbB" or n_items > _MOST_LAYERS:
