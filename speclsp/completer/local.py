@@ -186,20 +186,19 @@ class LocalCompleter:
         self._looked_through.forget(uri)
         with self._opening:
             document = self._buffers.remove(uri)
-            self._project.set_open(self._buffers.documents())
+            if document is not None:
+                self._project.closed(document.file)
         self._context.forget(uri)
         self._without_model.forget(uri)
         self._confidence.forget(uri)
-        if document is not None:
-            self._project.saved(document.file)
 
     def _take(self, document: Document) -> None:
         """Take a version of a buffer, its secrets masked."""
         with self._opening:
-            is_new = self._buffers.get(document.uri) is None
+            former = self._buffers.get(document.uri)
             self._buffers.put(document)
-            if is_new:
-                self._project.set_open(self._buffers.documents())
+            if former is None:
+                self._project.opened(document.file)
         self._context.take(document)
         self._engine.run_idle(document.uri, lambda: self._warm(document.uri))
 
@@ -357,6 +356,7 @@ class LocalCompleter:
         """Wait until the engine has nothing left to do, idle work included; whether it has."""
         return (
             self._looked_through.wait_done(timeout_s)
+            and self._project.wait_done(timeout_s)
             and self._context.wait_settled(timeout_s)
             and self._engine.wait_idle(timeout_s)
         )

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from speclsp.completer.events import EventQueue
+from speclsp.completer.late_work import LateWork
 from speclsp.drafting.protocol import TokenCorpus
 from speclsp.engine.models import Words
 from speclsp.errors import StoreError
 from speclsp.index_store.segment_store import SegmentStore
 from speclsp.index_store.token_store import TokenStore
 from speclsp.masking.masked_text import RULES_VERSION
-from speclsp.request import Document, IndexStats, WorkspaceFolder
+from speclsp.request import IndexStats, WorkspaceFolder
 from speclsp.settings import Settings
 from speclsp.workspace.ignored_files import IgnoredFiles
 from speclsp.workspace.project_index import ProjectIndex
@@ -34,7 +36,9 @@ class Project:
         self._roots: dict[str, str] = {}
         """The latest answers of :meth:`root_of`, which each key press asks for."""
         self._ignored = IgnoredFiles(settings.exclude)
-        self._open: frozenset[str] = frozenset()
+        self._n_open: Counter[str] = Counter()
+        """Open buffers by file: a notebook's cells share theirs."""
+        self._late = LateWork(self._not_told)
         self._words: Words | None = None
         self._index: ProjectIndex | None = None
         self._store: TokenStore | None = None
@@ -86,13 +90,42 @@ class Project:
             if self._index is not None:
                 self._index.reindex()
 
-    def set_open(self, documents: Sequence[Document]) -> None:
-        """Say which buffers are open: their files' text on disk does not count."""
+    def opened(self, file: str) -> None:
+        """Take a buffer's file, "" for none: its text on disk does not count any more."""
         with self._lock:
-            self._ignored.renew(self._settings.exclude)
-            self._open = frozenset(document.file for document in documents if document.file)
-            if self._index is not None:
-                self._index.set_open(self._open)
+            self._n_open[file] += 1
+            if self._n_open[file] == 1:
+                self._open_changed()
+
+    def closed(self, file: str) -> None:
+        """Take note that one of a file's buffers was closed, and read the file again."""
+        with self._lock:
+            self._n_open[file] -= 1
+            if self._n_open[file] <= 0:
+                del self._n_open[file]
+                self._open_changed()
+        self.saved(file)
+
+    def _open_changed(self) -> None:
+        self._ignored.renew(self._settings.exclude)
+        # Links are resolved for that, which may take long and must not hold up who opens a file.
+        self._late.put("open", self._tell_open)
+
+    def _tell_open(self) -> None:
+        with self._lock:
+            index, files = self._index, self._open_files()
+        if index is not None:
+            index.set_open(files)
+
+    def _open_files(self) -> frozenset[str]:
+        return frozenset(filter(None, self._n_open))
+
+    def _not_told(self, error: Exception) -> None:
+        self._events.log("error", f"the index cannot be told which files are open: {error!r}")
+
+    def wait_done(self, timeout_s: float) -> bool:
+        """Wait until the index knows which files are open; whether that came about."""
+        return self._late.wait_done(timeout_s)
 
     def saved(self, file: str) -> None:
         """Read a file again that a buffer was written to; "" for none."""
@@ -130,7 +163,8 @@ class Project:
         return IndexStats() if index is None else index.stats()
 
     def close(self) -> None:
-        """Stop the index's threads."""
+        """Stop the threads."""
+        self._late.close()
         with self._lock:
             self._close_index()
 
@@ -148,7 +182,7 @@ class Project:
             segment_store=SegmentStore.open(self._report) if settings.persist else None,
             busy=self._busy,
         )
-        index.set_open(self._open)
+        index.set_open(self._open_files())
         for folder in self._folders.values():
             index.open_folder(folder)
         self._index = index

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,10 +13,12 @@ from scripted_models import ScriptedLoader
 
 from speclsp.completer.events import EventQueue
 from speclsp.completer.project import Project
+from speclsp.drafting.corpus import SegmentedCorpus
 from speclsp.index_store.locations import segment_store_path, token_store_path
 from speclsp.index_store.segment_store import SegmentStore
 from speclsp.request import WorkspaceFolder
 from speclsp.settings import Settings
+from speclsp.workspace.ignored_files import IgnoredFiles
 
 
 @pytest.fixture(autouse=True)
@@ -53,3 +58,81 @@ def test_without_persist_nothing_is_written_or_read(tmp_path: Path) -> None:
     index_once(tmp_path / "p", persist=False)
     after = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*")}
     assert after == before
+
+
+@pytest.fixture
+def indexed(tmp_path: Path) -> Iterator[Project]:
+    for name in ("a.py", "b.py"):
+        write(tmp_path / "p" / name, f"name = {name!r}\n" * 9)
+    settings = Settings(persist=False)
+    project = Project(settings, EventQueue(), busy=lambda: False)
+    project.open_folder(WorkspaceFolder(root=str(tmp_path / "p"), name="p"))
+    project.take_words(ScriptedLoader().words(settings))
+    wait_until(lambda: not project.stats().building)
+    yield project
+    project.close()
+
+
+def n_visible(project: Project) -> int:
+    assert project.wait_done(5.0)
+    (corpus,) = project.corpora()
+    assert isinstance(corpus, SegmentedCorpus)
+    return corpus.n_tokens
+
+
+def test_a_file_s_own_text_counts_again_when_its_last_buffer_closes(
+    indexed: Project, tmp_path: Path
+) -> None:
+    file = str(tmp_path / "p" / "a.py")
+    n_tokens = n_visible(indexed)
+    indexed.opened(file)
+    assert n_visible(indexed) < n_tokens
+    indexed.opened(file)  # another cell of the same notebook
+    indexed.closed(file)
+    assert n_visible(indexed) < n_tokens
+    indexed.opened("")  # a buffer without a file
+    indexed.closed(file)
+    assert n_visible(indexed) == n_tokens
+    indexed.closed("")
+    assert n_visible(indexed) == n_tokens
+
+
+def test_links_of_open_files_are_resolved_beside_the_caller_and_not_for_each_anew(
+    indexed: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolved: list[str] = []
+    resolve = os.path.realpath
+    may_go_on = threading.Event()
+
+    def counted(path: str) -> str:
+        thread = threading.current_thread().name
+        if thread == "speclsp-index":  # which looks at changed files when it likes
+            return resolve(path)
+        resolved.append(thread)
+        assert may_go_on.wait(5.0)
+        return path
+
+    monkeypatch.setattr("speclsp.workspace.published_corpus.os.path.realpath", counted)
+    files = [str(tmp_path / "p" / f"{n}.py") for n in range(200)]
+    indexed.opened(files[0])
+    wait_until(lambda: bool(resolved))
+    for file in files[1:]:
+        indexed.opened(file)
+    for file in files[:-1]:
+        indexed.closed(file)
+    may_go_on.set()
+    assert indexed.wait_done(5.0)
+    assert set(resolved) == {"speclsp-late"}
+    assert len(resolved) == 2  # the first file, and what was open in the end
+
+
+def test_patterns_are_read_anew_once_for_a_notebook(
+    indexed: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_renewed: list[object] = []
+    monkeypatch.setattr(IgnoredFiles, "renew", lambda *_: n_renewed.append(1))
+    for _ in range(500):
+        indexed.opened("/p/notebook.ipynb")
+    for _ in range(500):
+        indexed.closed("/p/notebook.ipynb")
+    assert len(n_renewed) == 2
