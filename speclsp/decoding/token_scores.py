@@ -1,10 +1,11 @@
 """How probable the model found what it emitted, and what it would have said instead.
 
 Read from the rows of logits that a pass has computed anyway: one log-sum-exp over the vocabulary
-for each token.  A pass must not wait for that where it can be put off: rows of a small vocabulary
-are kept and summed together, many at once, when somebody asks or enough are there.  Of a large one
-only the tokens count that are not much less probable than the emitted one: in code they are few,
-and finding them takes a fraction of what a hundred thousand exponentials take.
+for each token.  A pass must not wait for that where it can be put off: what is to be summed is
+kept, and summed together, many tokens at once, when somebody asks or enough are there.  Rows of a
+small vocabulary are kept whole.  Of a large one only the tokens count that are not much less
+probable than the emitted one: in code they are few, and finding them takes a fraction of what a
+hundred thousand exponentials take.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from speclsp.decoding.sampling import LogitRow, best_tokens
 
 _SHORT: Final = 16_384
 """Logits of a row that is cheaper to copy than to sum."""
 _N_KEPT: Final = 32
-"""Most rows that wait to be summed: 2 MiB of them."""
+"""Most rows that wait to be summed: 2 MiB of them, and little more of large ones."""
 _FAR: Final = 18.0
 """Tokens whose logits are so much lower are left out of a large row's sum: all of 200,000 together
 would change a log-probability by 0.003 at the most."""
@@ -64,6 +66,10 @@ class TokenScores:
         self._tokens: list[int] = []
         self._n_copied = 0
         """Of these rows so many belong to former passes, and are copies."""
+        self._near: list[_Near] = []
+        """Of the tokens before those: of large rows only this waits to be summed."""
+        self._marks = np.empty(0, dtype=np.bool_)
+        """Room for one truth value for each token of a row."""
         self._logprobs: list[float] = []
         self._rivals: list[Rival] = []
 
@@ -86,23 +92,36 @@ class TokenScores:
     def observe(self, token: int, row: LogitRow) -> None:
         """Take the next emitted token and the logits that it was chosen by, shape [n_vocab]."""
         restricted = self._chosen_by()
+        if restricted is not None:
+            row = restricted
+        if row.size > _SHORT and not self._n_rivals:
+            # At once, since the row is in the caches now, and the next one takes its place there.
+            self._near.append(self._near_of(token, row))
+            return
         self._tokens.append(token)
-        self._rows.append(row if restricted is None else restricted)
+        self._rows.append(row)
 
     def end_pass(self) -> None:
         """Keep or score what was observed since the last call, while the rows are still there."""
         rows = self._rows
-        if not rows or rows[0].size > _SHORT:
+        if rows and rows[0].size > _SHORT:
             self._score()
-            return
-        for idx in range(self._n_copied, len(rows)):
+        for idx in range(self._n_copied, len(self._rows)):
             rows[idx] = rows[idx].copy()
-        self._n_copied = len(rows)
-        if len(rows) >= _N_KEPT:
+        self._n_copied = len(self._rows)
+        if len(self._rows) >= _N_KEPT or len(self._near) >= _N_KEPT:
             self._score()
+
+    def _near_of(self, token: int, row: LogitRow) -> _Near:
+        """Return what of a large row is to be summed."""
+        if self._marks.size != row.size:
+            self._marks = np.empty(row.size, dtype=np.bool_)
+        return _near(token, row, self._marks)
 
     def _score(self) -> None:
         """Score what waits."""
+        near, self._near = self._near, []
+        self._logprobs += [one.own - one.log_sum() for one in near]
         rows, tokens = self._rows, self._tokens
         if not rows:
             return
@@ -120,11 +139,28 @@ class TokenScores:
                 self._rivals.append(Rival(position, rival, logprob))
 
 
+class _Near(NamedTuple):
+    """What of a large row makes up its log-sum-exp."""
+
+    own: float
+    """The logit of the token that the row was scored for."""
+    logits: LogitRow
+    """Those near it; where these are many, the row's log-sum-exp alone, which stands for all."""
+
+    def log_sum(self) -> float:
+        """Return :func:`log_sum_exp` of the row; NaN where it has none."""
+        own, logits = self
+        with np.errstate(over="ignore"):
+            total = float(np.add.reduce(np.exp(logits - np.float32(own))))
+        return own + math.log(total) if total < math.inf else log_sum_exp(logits)
+
+
 def _log_totals(tokens: Sequence[int], rows: Sequence[LogitRow]) -> list[float]:
     """Return what each row's logits are to be reduced by, to be log-probabilities."""
     if rows[0].size <= _SHORT:
         return log_sums(rows)
-    return [log_sum_near(row, token) for token, row in zip(tokens, rows, strict=True)]
+    marks = np.empty(rows[0].size, dtype=np.bool_)
+    return [_near(*each, marks).log_sum() for each in zip(tokens, rows, strict=True)]
 
 
 def log_sum_near(row: LogitRow, token: int) -> float:
@@ -133,15 +169,18 @@ def log_sum_near(row: LogitRow, token: int) -> float:
     It is too small by n_vocab · e⁻¹⁸ at the most, relative to the token's own part.  A logit
     elsewhere that is no number is left out.
     """
+    return _near(token, row, np.empty(row.size, dtype=np.bool_)).log_sum()
+
+
+def _near(token: int, row: LogitRow, marks: NDArray[np.bool_]) -> _Near:
+    """Return what is to be summed of a row; ``marks`` is room for as many truth values."""
+    # Behind a pass each kind of call into NumPy is in no cache and takes 10 to 20 µs, so that there
+    # are few of them here, and what can be done later is.
     own = float(row[token])
-    is_near = row >= own - _FAR
-    if not math.isfinite(own) or np.count_nonzero(is_near) > _FEW * row.size:
-        return log_sum_exp(row)
-    # In float64, where hardly anything that a model says overflows.
-    near = np.subtract(row[is_near.nonzero()[0]], own, dtype=np.float64)
-    with np.errstate(over="ignore"):
-        total = float(np.add.reduce(np.exp(near)))
-    return own + math.log(total) if total < math.inf else log_sum_exp(row)
+    np.greater_equal(row, own - _FAR, out=marks)
+    if not math.isfinite(own) or np.count_nonzero(marks) > _FEW * row.size:
+        return _Near(own, np.array([log_sum_exp(row)], dtype=np.float32))
+    return _Near(own, row[marks])
 
 
 def log_sums(rows: Sequence[LogitRow]) -> list[float]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scripted_drafters import AdversarialDrafter, EmptyDrafter, OracleDrafter
 from scripted_proposers import adversarial_trees, oracle_trees
 
+from speclsp.decoding import token_scores
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.token_scores import TokenScores, log_sum_exp, log_sum_near, log_sums
@@ -86,7 +87,7 @@ def test_of_a_large_row_only_what_is_near_the_token_is_summed(
 @pytest.mark.parametrize("best", [9.0, 16.0, -4.0])
 def test_a_flat_row_is_summed_whole(best: float) -> None:
     row = peaked(best)
-    assert log_sum_near(row, 17) == log_sum_exp(row)
+    assert log_sum_near(row, 17) == pytest.approx(log_sum_exp(row), abs=2e-6)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -98,16 +99,39 @@ def test_a_broken_row_has_no_log_sum(bad: float) -> None:
     assert math.isnan(log_sum_near(row, 17))
 
 
-def test_rows_of_a_large_vocabulary_are_scored_before_they_are_gone() -> None:
+@pytest.mark.parametrize("n_rivals", [0, 1])
+def test_of_rows_of_a_large_vocabulary_enough_is_kept_before_they_are_gone(n_rivals: int) -> None:
     rows = np.stack([peaked(26.0), peaked(18.0)])
-    scores = TokenScores(n_rivals=1)
-    for row in rows:
-        scores.observe(17, row)
     expected = [float(row[17]) - exact_log_sum(row) for row in rows]
-    scores.end_pass()
-    rows[:] = 0.0
-    assert scores.logprobs == pytest.approx(expected, abs=1e-4)
-    assert [rival.position for rival in scores.rivals] == [0, 1]
+    scores = TokenScores(n_rivals=n_rivals)
+    for _ in range(20):
+        memory = rows.copy()
+        for row in memory:
+            scores.observe(17, row)
+        scores.end_pass()
+        memory[:] = 0.0
+    assert scores.logprobs == pytest.approx(20 * expected, abs=1e-4)
+    assert [rival.position for rival in scores.rivals] == list(range(40 * n_rivals))
+
+
+def test_large_rows_are_summed_later_but_not_endlessly(monkeypatch: pytest.MonkeyPatch) -> None:
+    n_summed = 0
+    log_sum = token_scores._Near.log_sum
+
+    def counted(near: token_scores._Near) -> float:
+        nonlocal n_summed
+        n_summed += 1
+        return log_sum(near)
+
+    monkeypatch.setattr(token_scores._Near, "log_sum", counted)
+    scores = TokenScores()
+    found: list[int] = []
+    for _ in range(40):
+        scores.observe(17, peaked(26.0))
+        scores.end_pass()
+        found.append(n_summed)
+    assert found == [0] * 31 + [32] * 9
+    assert len(scores.logprobs) == n_summed == 40
 
 
 def test_nothing_is_summed_while_tokens_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
