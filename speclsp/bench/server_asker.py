@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +16,7 @@ import msgspec
 
 from speclsp.bench.asking import Answer
 from speclsp.bench.cases import EditCase
-from speclsp.errors import EngineUnavailableError
+from speclsp.errors import EngineError, EngineUnavailableError
 from speclsp.lsp.client import InlineItem, ServerProcess
 from speclsp.lsp.text_difference import line_and_character
 from speclsp.request import (
@@ -49,6 +49,8 @@ class ServerAsker:
     What one request cost is what it added to the session's sums.
     A server that does not answer within ``answers_within_s`` seconds is killed, since nothing else
     would end it, and the call raises :class:`~speclsp.errors.EngineUnavailableError`.
+    A request that fails is answered as if there was no suggestion, and quickly, so that asking
+    raises :class:`~speclsp.errors.EngineError` with the last of ``messages``, what it showed.
     """
 
     def __init__(
@@ -57,11 +59,13 @@ class ServerAsker:
         runner: asyncio.Runner,
         *,
         rests: bool,
+        messages: Sequence[LogLine] = (),
         answers_within_s: float = ANSWERS_WITHIN_S,
     ) -> None:
         self._server = server
         self._runner = runner
         self._rests = rests
+        self._messages = messages
         self._answers_within_s = answers_within_s
         self._folder: Path | None = None
         self._item: InlineItem | None = None
@@ -100,7 +104,11 @@ class ServerAsker:
         ms = 1000 * (time.perf_counter() - started)
         self._item = items[0] if items else None
         answer = self._answer(before[len(before) - character :])
-        source, stats = _cost(self._stats, self.statistics())
+        after = self.statistics()
+        if after.n_failed > self._stats.n_failed:
+            said = self._messages[-1].message if self._messages else "it does not say why."
+            raise EngineError(f"the server failed at a request: {said}")
+        source, stats = _cost(self._stats, after)
         return dataclasses.replace(answer, ms=ms, source=source, stats=stats)
 
     def shown(self, answer: Answer) -> None:
@@ -169,7 +177,7 @@ def server_asker(settings: Settings, *, rests: bool = True) -> Iterator[ServerAs
             starting = server.start(argv, Path(folder), options=options)
             _within(runner, starting, server, ANSWERS_WITHIN_S)
             runner.run(_ready(states, messages))
-            yield ServerAsker(server, runner, rests=rests)
+            yield ServerAsker(server, runner, rests=rests, messages=messages)
         finally:
             runner.run(server.shutdown())
 
