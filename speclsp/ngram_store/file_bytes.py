@@ -21,6 +21,7 @@ class FileBytes:
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        self._reads_at_places = hasattr(os, "pread")  # Windows does not
         self._lock = threading.Lock()
         weakref.finalize(self, os.close, self._descriptor)
         self.n_bytes = os.fstat(self._descriptor).st_size
@@ -28,16 +29,19 @@ class FileBytes:
 
     def read(self, offset: int, n_bytes: int) -> bytes:
         """Return so many bytes, or fewer where the file has no more.  Raises OSError."""
-        parts = []
-        while n_bytes > 0 and (part := self._read_some(offset, n_bytes)):
+        part = self._read_some(offset, n_bytes)
+        if len(part) == n_bytes:
+            return part
+        # A system reads no more than 2 GiB at once, and nothing behind the end.
+        parts = [part]
+        while part and (left := n_bytes - sum(map(len, parts))):
+            part = self._read_some(offset + n_bytes - left, left)
             parts.append(part)
-            offset += len(part)
-            n_bytes -= len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return b"".join(parts)
 
     def _read_some(self, offset: int, n_bytes: int) -> bytes:
-        if hasattr(os, "pread"):
-            return os.pread(self._descriptor, n_bytes, offset)
-        with self._lock:  # Windows
-            os.lseek(self._descriptor, offset, os.SEEK_SET)
-            return os.read(self._descriptor, n_bytes)
+        if not self._reads_at_places:
+            with self._lock:
+                os.lseek(self._descriptor, offset, os.SEEK_SET)
+                return os.read(self._descriptor, n_bytes)
+        return os.pread(self._descriptor, n_bytes, offset)

@@ -23,6 +23,7 @@ from speclsp.ngram_store.file_bytes import FileBytes
 from speclsp.ngram_store.table import TAG_MASK, key_of
 
 _WORD: Final = Struct("<I")
+_TOKEN: Final = Struct("<i")
 _WORD_BYTES: Final = _WORD.size
 _STORED: Final = np.dtype("<i4")
 
@@ -65,9 +66,10 @@ class FileTable:
         low, high = self._starts[bucket], self._starts[bucket + 1]
         if not 0 <= low < high <= self._places.n_ngrams:
             return NO_FOLLOWERS
+        wanted = b"".join(map(_TOKEN.pack, ngram))
         try:
             for row in self._rows(low, high, key & TAG_MASK):
-                if self._words(self._places.grams, row, len(ngram)).tolist() == list(ngram):
+                if self._stored.read(self._places.grams + row * len(wanted), len(wanted)) == wanted:
                     return self._followers(row)
         except OSError:
             return NO_FOLLOWERS  # its disk is gone; the next request finds the file changed
@@ -94,11 +96,6 @@ class FileTable:
         if len(tokens) != len(counts) or len(tokens) < _WORD_BYTES * length:
             return NO_FOLLOWERS
         return Followers(_integers(tokens), _integers(counts))
-
-    def _words(self, array: int, row: int, n_words: int) -> NDArray[np.int32]:
-        n_bytes = _WORD_BYTES * n_words
-        data = self._stored.read(array + row * n_bytes, n_bytes)
-        return _integers(data[: len(data) - len(data) % _WORD_BYTES])
 
     def _number(self, array: int, row: int) -> int:
         """Return a row's number, 0 where the file is cut."""

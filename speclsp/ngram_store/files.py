@@ -17,6 +17,9 @@ from speclsp.ngram_store.table import NgramTables
 from speclsp.whole_files import PRIVATE, written_whole
 
 Layout = Literal["llama.cpp", "speclsp"]
+IN_MEMORY_BYTES = 32 << 20
+"""Files of speclsp's layout that are no larger are read at once, which takes some 15 ms, and looked
+up in a quarter of the time that reading from the file takes."""
 Role = Literal["static", "dynamic"]
 """As llama.cpp has it: static files hold n-grams of two tokens, dynamic ones of one to four."""
 
@@ -62,7 +65,7 @@ class StatisticsFile:
 def open_statistics(
     path: Path, vocabulary: VocabularyIdentity | None, role: Role | None = None
 ) -> StatisticsFile:
-    """Open a file; llama.cpp's layout is read as a whole, speclsp's when it is used.
+    """Open a file; llama.cpp's layout is read as a whole, as are small files of speclsp's.
 
     ``vocabulary`` None takes any.  ``role`` None takes any orders.  Raises StoreError that names
     file, offset and reason.
@@ -92,7 +95,8 @@ def open_statistics(
             "it has no n-grams of 2 tokens, which static statistics are",
             "Name it in lookup_cache_dynamic instead.",
         )
-    return StatisticsFile(path, own.counts, n_ngrams, own.tables, own)
+    is_small = own.stored.n_bytes <= IN_MEMORY_BYTES
+    return StatisticsFile(path, own.tables() if is_small else own.counts, n_ngrams, own.tables, own)
 
 
 def write(

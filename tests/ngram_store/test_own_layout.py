@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from llama_cpp_statistics import as_counts, counted, record, saved
 
 from speclsp.errors import StoreError
-from speclsp.ngram_store import own_layout
+from speclsp.ngram_store import files, own_layout
 from speclsp.ngram_store.checking import verify
 from speclsp.ngram_store.counting import count_tokens
+from speclsp.ngram_store.file_bytes import FileBytes
+from speclsp.ngram_store.file_table import FileTables
 from speclsp.ngram_store.files import StatisticsFile, open_statistics, write
 from speclsp.ngram_store.table import NgramTables
 
@@ -54,7 +56,8 @@ def test_what_is_written_is_found(path: Path, text: list[int], max_order: int) -
 
 
 def followers_of(file: StatisticsFile, ngram: tuple[int, ...]) -> dict[int, int]:
-    found = file.counts.followers(ngram)
+    assert file.own is not None
+    found = file.own.counts.followers(ngram)
     assert (found.tokens.dtype, found.tokens.dtype.isnative) == (np.int32, True)
     return dict(zip(found.tokens.tolist(), found.counts.tolist(), strict=True))
 
@@ -87,10 +90,11 @@ def test_a_file_that_becomes_another_while_it_is_looked_up_in(path: Path) -> Non
     file = open_statistics(path, VOCABULARY)
     ngrams = [tuple(gram) for gram in file.tables().by_order[2].grams[:40].tolist()]
     n_bytes = path.stat().st_size
+    assert file.own is not None
     for text in (b"\xff" * n_bytes, b"\0" * n_bytes, bytes(range(256)) * n_bytes):
         path.write_bytes(text[:n_bytes])
         for ngram in ngrams:
-            file.counts.followers(ngram)
+            file.own.counts.followers(ngram)
         with pytest.raises(StoreError, match="checksum"):
             verify(file)
 
@@ -108,7 +112,7 @@ def test_a_file_is_closed_when_nobody_needs_it(path: Path, monkeypatch: pytest.M
     file = open_statistics(path, VOCABULARY)
     assert file.own is not None
     descriptor = file.own.stored._descriptor
-    counts = file.counts
+    counts = file.own.counts
     del file
     gc.collect()
     assert counts.followers((1,)).tokens.size
@@ -129,12 +133,32 @@ def test_reading_where_the_system_has_no_positioned_read(
         assert followers_of(file, ngram) == followers
 
 
-def test_opening_reads_no_counts(path: Path) -> None:
-    write(path, tables_of(5000, range(1, 5)), "speclsp", VOCABULARY)
-    data = bytearray(path.read_bytes())
-    data[400:] = bytes(len(data) - 400)
-    path.write_bytes(data)
-    assert open_statistics(path, VOCABULARY).counts.max_order == 4
+def test_a_large_file_is_opened_without_its_counts(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(path, tables_of(60_000, range(1, 5)), "speclsp", VOCABULARY)
+    n_bytes = path.stat().st_size
+    n_read: list[int] = []
+    read = FileBytes.read
+
+    def watched(self: FileBytes, offset: int, n_wanted: int) -> bytes:
+        data = read(self, offset, n_wanted)
+        n_read.append(len(data))
+        return data
+
+    monkeypatch.setattr(FileBytes, "read", watched)
+    small = open_statistics(path, VOCABULARY)
+    assert isinstance(small.counts, NgramTables)
+    assert sum(n_read) > 0.99 * n_bytes
+    n_read.clear()
+    monkeypatch.setattr(files, "IN_MEMORY_BYTES", n_bytes - 1)
+    large = open_statistics(path, VOCABULARY)
+    assert isinstance(large.counts, FileTables)
+    assert sum(n_read) < 0.02 * n_bytes
+    assert large.counts.max_order == small.counts.max_order == 4
+    n_read.clear()
+    assert large.counts.followers((1, 2)).tokens.size == small.counts.followers((1, 2)).tokens.size
+    assert sum(n_read) < 4000
 
 
 def test_what_it_says_of_itself(path: Path) -> None:
