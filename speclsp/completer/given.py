@@ -69,6 +69,12 @@ class GivenSuggestions:
         """Return a suggestion, or None where it is not known any more."""
         return self._by_id.get(completion_id)
 
+    def forget_whole(self, uri: str) -> None:
+        """Keep no whole texts of a document that was closed."""
+        for completion_id, given in self._by_id.items():
+            if given.request.uri == uri and given.is_whole:
+                self._by_id[completion_id] = _cut(given)
+
     def _put(self, completion_id: str, given: Given) -> None:
         self._by_id[completion_id] = given
         if len(self._by_id) > MAX_GIVEN:

@@ -86,3 +86,4 @@ class LateWork:
                 job.run()
             except Exception as error:  # noqa: BLE001 - the next jobs are to be run all the same
                 self._failed(error)
+            del job  # and the text with it that it was about

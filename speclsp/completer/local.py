@@ -191,6 +191,8 @@ class LocalCompleter:
         self._context.forget(uri)
         self._without_model.forget(uri)
         self._confidence.forget(uri)
+        self._record.closed(uri)
+        self._engine.run_idle(uri, lambda: self._warm(uri))  # which drops its tokens
 
     def _take(self, document: Document) -> None:
         """Take a version of a buffer, its secrets masked."""

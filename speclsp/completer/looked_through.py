@@ -42,6 +42,7 @@ class LookedThrough:
         self._taking = threading.Lock()
         self._waiting: dict[str, Document] = {}
         """The newest versions that are being looked through, by document."""
+        self._open: set[str] = set()
         self._asking = threading.Lock()
         self._newest: dict[str, object] = {}
         """Stands for the latest of the requests that supersede others, by document."""
@@ -49,6 +50,7 @@ class LookedThrough:
     def take(self, document: Document) -> None:
         """Deliver a version of a buffer, now or late."""
         with self._taking:
+            self._open.add(document.uri)
             self._waiting.pop(document.uri, None)
             private = self._private.document(document)
             if private is not None:
@@ -60,6 +62,7 @@ class LookedThrough:
     def _take_late(self, document: Document) -> None:
         self._private.look_through(document)
         with self._taking:
+            self._forget_closed(document.uri)
             if self._waiting.get(document.uri) is not document:
                 return
             del self._waiting[document.uri]
@@ -70,10 +73,16 @@ class LookedThrough:
     def forget(self, uri: str) -> None:
         """Forget a buffer that was closed."""
         with self._taking:
+            self._open.discard(uri)
             self._waiting.pop(uri, None)
             self._private.forget(uri)
         with self._asking:
             self._newest.pop(uri, None)
+
+    def _forget_closed(self, uri: str) -> None:
+        """Forget again what was looked through while its buffer was being closed."""
+        if uri not in self._open:
+            self._private.forget(uri)
 
     def ask(
         self, request: CompletionRequest, cancel: CancellationToken, ask: Ask
@@ -92,13 +101,18 @@ class LookedThrough:
                 return ask(private)
         future: Future[CompletionResult] = Future()
         future.set_running_or_notify_cancel()
+        was_open = request.uri in self._open
 
         def run() -> None:
             try:
                 # The buffer may have been looked through meanwhile, and it with it.
                 if not cancel.cancelled and self._private.request(request) == "unknown":
                     self._private.look_through(request)
-                _hand_on(self._ask_late(request, ticket, cancel, ask), future)
+                asked = self._ask_late(request, ticket, cancel, ask)
+                if was_open:
+                    with self._taking:
+                        self._forget_closed(request.uri)
+                _hand_on(asked, future)
             except Exception as error:  # noqa: BLE001 - who waits is told of any defect
                 future.set_exception(error)
 

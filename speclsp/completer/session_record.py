@@ -61,6 +61,11 @@ class SessionRecord:
             self._recorder.accepted(completion_id, len(text), len(given.text))
             return given, text
 
+    def closed(self, uri: str) -> None:
+        """Let go of a closed document's text."""
+        with self._lock:
+            self._given.forget_whole(uri)
+
     def loaded(self, *, model: str, draft_model: str, layers: dict[str, int], n_ctx: int) -> None:
         """Note which models are there."""
         with self._lock:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 from typed_requests import request_at, result_of
 
 from speclsp.completer.given import MAX_GIVEN, MAX_WHOLE, GivenSuggestions
@@ -42,3 +44,18 @@ def test_memory_is_bounded() -> None:
     assert len(kept[0].request.prefix) == len(kept[0].learned_request.suffix) == N_CHARS
     assert kept[-1] is not None
     assert kept[-1].is_whole
+
+
+def test_a_closed_document_s_whole_texts_are_let_go_of() -> None:
+    given = GivenSuggestions()
+    long = "x" * 3 * N_CHARS
+    for uri in ("file:///a", "file:///b"):
+        request = dataclasses.replace(request_at(f"{long}¦{long}"), uri=uri)
+        given.add(request, result_of("a", completion_id=uri), None)
+    given.forget_whole("file:///a")
+    closed, still_open = given.get("file:///a"), given.get("file:///b")
+    assert closed is not None
+    assert still_open is not None
+    assert (closed.text, closed.is_whole, len(closed.request.prefix)) == ("a", False, N_CHARS)
+    assert len(closed.learned_request.suffix) == N_CHARS
+    assert (still_open.is_whole, len(still_open.request.prefix)) == (True, len(long))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
+import weakref
 from concurrent.futures import Future
 
 import pytest
 
 from speclsp.cancellation import CancellationToken
+from speclsp.completer.late_work import LateWork
 from speclsp.completer.looked_through import LookedThrough
 from speclsp.completer.private_text import PrivateText, Refusal
 from speclsp.masking.masked_text import PLACEHOLDER
@@ -128,6 +131,40 @@ def test_a_closed_buffer_is_not_delivered(passed: Passed) -> None:
     passed.through.forget(URI)
     passed.let_through()
     assert passed.texts == []
+
+
+def test_nothing_is_known_of_a_buffer_that_was_closed_while_it_was_looked_through(
+    passed: Passed,
+) -> None:
+    passed.through.take(document(LARGE))
+    answer = passed.ask(request(LARGE + "y"))
+    assert passed.private.entered.wait(10)
+    passed.through.forget(URI)
+    passed.let_through()
+    assert answer.result(10).text == "unknown"
+    assert passed.private.request(request(LARGE)) == "unknown"
+    assert passed.private.request(request(LARGE + "y")) == "unknown"
+
+
+def test_work_that_is_done_is_let_go_of() -> None:
+    work = LateWork(lambda _: None)
+    text = Passed.__new__(Passed)
+    kept = weakref.ref(text)
+    work.put("key", functools.partial(setattr, text, "seen", True))
+    del text
+    assert work.wait_done(10)
+    assert kept() is None
+    work.close()
+
+
+def test_a_buffer_that_was_opened_again_meanwhile_stays_known(passed: Passed) -> None:
+    passed.through.take(document(LARGE))
+    assert passed.private.entered.wait(10)
+    passed.through.forget(URI)
+    passed.through.take(document(LARGE, 2))
+    passed.let_through()
+    assert passed.versions == [2]
+    assert isinstance(passed.private.request(request(LARGE)), CompletionRequest)
 
 
 def test_a_newer_request_leaves_an_older_one_unasked(passed: Passed) -> None:
