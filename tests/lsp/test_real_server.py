@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import os
 import re
+import shutil
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 import pytest_asyncio
 
+from speclsp import embedded
+from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.lsp.client import InlineItem, ServerProcess
+from speclsp.ngram_store.counting import count_tokens
+from speclsp.ngram_store.files import write
 from speclsp.request import LogLine, Progress, SessionStats, StateChanged
 
 pytestmark = pytest.mark.real
@@ -41,6 +49,17 @@ runpy.run_module("speclsp", run_name="__main__", alter_sys=True)
 """
 """Serves as ever, but reads no more than so many files before a file appears: on some machines the
 index is built before the model is loaded."""
+
+
+SERVE_FROM_THE_FILES = """
+import runpy
+from speclsp.ngram_store import files
+
+files.IN_MEMORY_BYTES = 0
+runpy.run_module("speclsp", run_name="__main__", alter_sys=True)
+"""
+"""Serves as ever, but looks n-grams up in small files, too."""
+PROJECT = Path(__file__).parents[2] / "fixtures" / "sample_project"
 
 
 class Heard:
@@ -205,6 +224,59 @@ async def test_a_suggestion_that_is_typed_as_it_stands_costs_no_target_pass(
     assert last.totals.n_prompt_evaluated == first.totals.n_prompt_evaluated
     assert last.n_memory == len(text) + 2
     assert last.n_shown == len(text) + 3
+
+
+async def test_statistics_that_are_cut_and_copied_onto_while_somebody_types(
+    tmp_path: Path, start: Start
+) -> None:
+    """As ``cp`` does it: the file that the server looks n-grams up in is cut to nothing first."""
+    vocabulary = load_vocabulary(embedded.embedded_target())
+    text = (PROJECT / "shop" / "repositories.py").read_text()
+    tokens = np.array(vocabulary.tokenize(text), np.int32)
+    used, other = tmp_path / "used.ngrams", tmp_path / "other.ngrams"
+    write(other, count_tokens([tokens[: tokens.size // 2]], range(1, 5)), "speclsp", vocabulary)
+    write(used, count_tokens([tokens], range(1, 9)), "speclsp", vocabulary)
+    whole = tmp_path / "whole.ngrams"
+    shutil.copyfile(used, whole)
+    heard = await start(
+        tmp_path,
+        "--lookup-cache-dynamic",
+        str(used),
+        command=[sys.executable, "-c", SERVE_FROM_THE_FILES, "serve"],
+        persist=False,
+        prefetch=False,
+        suggestion_memory=False,
+    )
+    heard.server.open(tmp_path / "repositories.py", text)
+    n_lines = text.count("\n")
+    asked = itertools.count()
+
+    async def ask() -> None:
+        line = next(asked) * 7 % n_lines
+        await heard.server.inline_completion(line, 0)
+
+    def n_opened() -> int:
+        return heard.logged.count(f"dynamic statistics {used}")
+
+    await heard.ghost(n_lines, 0)
+    await heard.until(lambda: n_opened() == 1)
+    os.truncate(used, 5000)
+    async with asyncio.timeout(TIMEOUT_S):
+        while not heard.messages:
+            await ask()
+    assert f"{used}, byte 5,000: the file has 5,000 bytes instead of" in heard.messages[0].message
+    for source in [other, whole] * 5:
+        copying = asyncio.create_task(asyncio.to_thread(shutil.copyfile, source, used))
+        while not copying.done():
+            await ask()
+    n_before = n_opened()
+    shutil.copyfile(other, used)
+    async with asyncio.timeout(TIMEOUT_S):
+        while n_opened() == n_before:
+            await ask()
+    process = heard.server._process
+    assert process is not None
+    assert process.returncode is None
 
 
 async def test_answer_comes_at_once_while_the_model_loads(tmp_path: Path, start: Start) -> None:
