@@ -519,7 +519,12 @@ class Settings:
         True, "target model", "Keep the KV cache in GPU memory.", scope="engine", short="-kvo"
     )
     load_mode: LoadMode = _setting(
-        "auto", "target model", "How to read model files.", scope="engine", short="-lm"
+        "auto",
+        "target model",
+        "How to read model files: `none`, `mlock` and `dio` read them, the others map them into "
+        "memory.",
+        scope="engine",
+        short="-lm",
     )
     fit: bool = _setting(
         True,
@@ -666,6 +671,11 @@ class Settings:
     )
     max_file_size: _Positive = _setting(
         524288, "project", "Files larger than this many bytes are not indexed."
+    )
+    max_document_size: _Positive = _setting(
+        4_000_000,
+        "project",
+        "Open documents of more characters get no suggestions: each key would copy them.",
     )
     max_index_tokens: _Positive = _setting(
         20_000_000,

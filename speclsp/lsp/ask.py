@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def buffer_and_cursor(
     session: Session, uri: str, position: types.Position
 ) -> tuple[TextBuffer, Cursor] | None:
-    """Return an open document and the cursor in it, or None where it is not open."""
+    """Return an open document and the cursor in it, or None: it is not open, or too large."""
     buffer = session.documents.get(uri)
-    if buffer is None:
+    if buffer is None or session.large_documents.leaves_out(buffer):
         return None
     return buffer, buffer.cursor_at(position.line, position.character, session.encoding)
 

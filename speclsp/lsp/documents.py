@@ -45,8 +45,7 @@ def open_buffer(session: Session, item: types.TextDocumentItem) -> None:
     """Take a document or a notebook's cell; one that is open already is replaced."""
     buffer = TextBuffer(item.uri, item.language_id, item.version, item.text)
     session.documents.open(buffer)
-    if session.completer is not None:
-        session.tell("open_document", session.completer.open_document, session.document(buffer))
+    session.tell_opened(buffer)
 
 
 def change_buffer(
@@ -59,15 +58,14 @@ def change_buffer(
     if buffer is None:
         logger.warning("a change of %s, which is not open", document.uri)
         return
-    text_before = buffer.text
+    text_before = buffer.text if session.offered.is_offered(buffer.uri) else ""
     for change in changes:
         _apply(buffer, change, session.encoding)
     buffer.version = document.version
     taken = session.offered.taken(buffer, text_before)
     if taken is not None:
         accepted(session, (taken.completion_id,))
-    if session.completer is not None:
-        session.tell("change_document", session.completer.change_document, session.document(buffer))
+    session.tell_changed(buffer)
 
 
 def close_buffer(session: Session, uri: str) -> None:
@@ -77,6 +75,7 @@ def close_buffer(session: Session, uri: str) -> None:
         return
     session.requests.cancel(uri)
     session.offered.forget(uri)
+    session.large_documents.forget(uri)
     if session.completer is not None:
         session.tell("close_document", session.completer.close_document, buffer.uri)
 

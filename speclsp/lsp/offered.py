@@ -25,6 +25,10 @@ class OfferedItems:
         """Note that a document's popup has an item."""
         self._by_document[document_key(uri)] = suggestion
 
+    def is_offered(self, uri: str) -> bool:
+        """Whether a document's popup has had an item that may yet be taken."""
+        return document_key(uri) in self._by_document
+
     def taken(self, buffer: TextBuffer, text_before: str) -> Suggestion | None:
         """Return the item that one edit has put into the buffer, and forget it, or None.
 

@@ -25,6 +25,7 @@ from speclsp.lsp.editor import Editor, Wire
 from speclsp.lsp.event_pump import EventPump
 from speclsp.lsp.folders import WorkspaceFolders
 from speclsp.lsp.in_flight import InFlightRequests
+from speclsp.lsp.large_documents import LargeDocuments
 from speclsp.lsp.locations import Location, cell_path, locate
 from speclsp.lsp.offered import OfferedItems
 from speclsp.lsp.progress import ProgressReporter
@@ -68,6 +69,9 @@ class Session:
         self.requests = InFlightRequests()
         self.suggestions = SuggestionMemory()
         self.offered = OfferedItems()
+        self.large_documents = LargeDocuments(
+            self.editor, lambda: self.settings.current.max_document_size
+        )
         self.trigger_kinds = TriggerKinds()
         self.client_reports_shown = False
         """Whether the client has ever said what it shows; until then, sent counts as shown."""
@@ -169,7 +173,7 @@ class Session:
             for folder in self.folders:
                 self.tell("open_folder", completer.open_folder, folder)
             for buffer in self.documents:
-                self.tell("open_document", completer.open_document, self.document(buffer))
+                self.tell_opened(buffer)
         self.apply_settings()
 
     def tell(self, what: str, call: Callable[..., object], *arguments: object) -> Any:
@@ -268,6 +272,25 @@ class Session:
             version=buffer.version,
             text=buffer.text,
         )
+
+    def tell_opened(self, buffer: TextBuffer) -> None:
+        """Hand an opened buffer on, unless it is too large."""
+        if self.completer is not None and not self.large_documents.leaves_out(buffer):
+            self.tell("open_document", self.completer.open_document, self.document(buffer))
+
+    def tell_changed(self, buffer: TextBuffer) -> None:
+        """Hand a changed buffer on, unless it is too large."""
+        completer = self.completer
+        if completer is None:
+            return
+        was_left_out = self.large_documents.is_left_out(buffer)
+        if not self.large_documents.leaves_out(buffer):
+            if was_left_out:
+                self.tell_opened(buffer)
+            else:
+                self.tell("change_document", completer.change_document, self.document(buffer))
+        elif not was_left_out:
+            self.tell("close_document", completer.close_document, buffer.uri)
 
     # --- completions ------------------------------------------------------------------------------
 

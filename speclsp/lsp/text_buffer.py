@@ -34,6 +34,8 @@ class TextBuffer:
 
     def _set_text(self, text: str) -> None:
         self._raw = well_formed(text)
+        self.n_chars = len(text)
+        """Characters, those of line ends too."""
         self._split_lines: list[str] | None = None
         self._text: str | None = None
 
@@ -87,6 +89,7 @@ class TextBuffer:
             line_before = self._lines[start.line - 1] if start.line else ""
             if not (line_before.endswith("\r") and edited.startswith("\n")):  # which would join
                 self._lines[start.line] = edited
+                self.n_chars += len(edited) - len(line)
                 return
         self._split_anew(start, end, text)
 
@@ -102,6 +105,7 @@ class TextBuffer:
         lines = split_lines(before + well_formed(text) + after)
         if last < len(self._lines) - 1:
             lines.pop()  # the region ends with a line end, after which the next line stands
+        self.n_chars += sum(map(len, lines)) - sum(map(len, self._lines[first : last + 1]))
         self._lines[first : last + 1] = lines
 
     def cursor_at(self, line_idx: int, character: int, encoding: PositionEncoding) -> Cursor:

@@ -45,6 +45,7 @@ def test_edits_agree_with_the_plain_string(
         edited.replace(start, end, inserted)
         assert edited.text == with_line_feeds(text)
         assert edited.n_lines == len(split_lines(text))
+        assert edited.n_chars == len(text)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +95,7 @@ def test_lines_are_looked_for_when_somebody_asks(monkeypatch: pytest.MonkeyPatch
     assert opened.text == "a\nb" * 1000
     opened.replace_all("c\r\nd")
     assert opened.text == "c\nd"
+    assert opened.n_chars == 4
     assert not n_chars
     assert opened.n_lines == 2
     assert opened.text == "c\nd"
