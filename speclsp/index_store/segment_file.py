@@ -9,7 +9,10 @@
 
 Numbers are in the machine's byte order, save the text, which is big-endian: a file from a machine
 of the other order shows another version, and is built again like any other foreign one.
-A file is never changed in place: writing makes a new one.
+A file is never changed in place: writing makes a new one, and removing leaves the old one to whom
+has it mapped.  That is enough, though a mapped file that is cut ends the process: these files are
+ours alone (mode 0600, in the cache folder, with names that nobody would think of), and other users'
+programs cannot cut them.
 """
 
 from __future__ import annotations
