@@ -17,7 +17,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
     offline = ["--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", str(folder)]
-    subprocess.run([*pip, *offline, str(ROOT)], check=True, timeout=200)
+    subprocess.run([*pip, *offline, str(ROOT)], check=True, timeout=600)
     (path,) = folder.glob("*.whl")
     return path
 
@@ -52,7 +52,7 @@ def test_the_installed_wheel_works_from_another_folder(wheel: Path, tmp_path: Pa
         text=True,
         env=environment,
         cwd=elsewhere,
-        timeout=60,
+        timeout=600,
         check=True,
     )
     assert found.stdout.strip().startswith(str(target))
@@ -69,7 +69,7 @@ def test_the_installed_wheel_works_from_another_folder(wheel: Path, tmp_path: Pa
         text=True,
         env=environment,
         cwd=elsewhere,
-        timeout=60,
+        timeout=600,
         check=True,
     )
     assert json.loads(outcome.stdout)["result"]["stats"]["nPredicted"] > 0

@@ -78,7 +78,7 @@ def complete(
         [sys.executable, "-m", "speclsp", "complete", "--threads", "1", *options],
         input=data,
         capture_output=True,
-        timeout=120,
+        timeout=600,
         check=False,
         env={**os.environ, **(env or {})},
         cwd=cwd,
@@ -269,7 +269,7 @@ def test_cancel_and_shutdown(process: Process) -> None:
     assert msgspec.convert(by_id[2], Result).finish_reason == "cancelled"
     assert msgspec.convert(by_id[1], Result).finish_reason in {"stop", "length"}
     assert by_id[4] is None
-    assert process.process.wait(timeout=30) == 0  # although its input is still open
+    assert process.process.wait(timeout=600) == 0  # although its input is still open
 
 
 def test_a_reader_that_goes_away_ends_the_process(process: Process) -> None:
@@ -278,11 +278,11 @@ def test_a_reader_that_goes_away_ends_the_process(process: Process) -> None:
     assert process.process.stdout is not None
     process.process.stdout.close()
     process.send(*(request(i, PREFIXES[0]) for i in range(2, 5)))
-    assert process.process.wait(timeout=30) == 1
+    assert process.process.wait(timeout=600) == 1
 
 
 def test_an_interrupt_ends_the_process(process: Process) -> None:
     process.send(request(1, PREFIXES[0]))
     assert process.answer()["id"] == 1
     process.process.send_signal(signal.SIGINT)
-    assert process.process.wait(timeout=30) == 1
+    assert process.process.wait(timeout=600) == 1

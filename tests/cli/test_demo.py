@@ -165,7 +165,7 @@ def test_the_demo_without_a_terminal(tmp_path: Path) -> None:
         [sys.executable, "-m", "speclsp", "demo", *options],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=600,
         check=False,
         cwd=tmp_path,
     )
@@ -186,7 +186,7 @@ def test_a_demo_without_a_model_says_so(tmp_path: Path) -> None:
         [sys.executable, "-m", "speclsp", "demo", "--model", str(tmp_path / "missing.gguf")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert outcome.returncode == 1

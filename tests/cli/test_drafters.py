@@ -26,7 +26,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     target = tmp_path_factory.mktemp("site")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     offline = ["--no-deps", "--no-build-isolation", "--no-index", "--target", str(target)]
-    subprocess.run([*pip, *offline, str(ROOT / "examples/echo_drafter")], check=True, timeout=120)
+    subprocess.run([*pip, *offline, str(ROOT / "examples/echo_drafter")], check=True, timeout=600)
     return {**os.environ, "PYTHONPATH": str(target)}
 
 
@@ -36,7 +36,7 @@ def test_the_example_is_listed(installed: dict[str, str]) -> None:
         capture_output=True,
         text=True,
         env=installed,
-        timeout=60,
+        timeout=600,
         check=True,
     )
     (row,) = [line for line in outcome.stdout.splitlines() if "echo" in line]
@@ -57,7 +57,7 @@ def test_the_example_drafts(installed: dict[str, str]) -> None:
             capture_output=True,
             text=True,
             env=installed,
-            timeout=60,
+            timeout=600,
             check=True,
         )
         result = json.loads(outcome.stdout)["result"]

@@ -12,7 +12,7 @@ from speclsp.cli.main import SUBCOMMANDS, Subcommand, cli
 
 def run(*argv: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *argv], capture_output=True, text=True, cwd=cwd, timeout=60, check=False
+        [sys.executable, *argv], capture_output=True, text=True, cwd=cwd, timeout=600, check=False
     )
 
 

@@ -18,7 +18,7 @@ from speclsp.index_store.locations import acceptance_store_path
 from speclsp.request import CompletionRequest, CompletionResult
 from speclsp.settings import Settings
 
-WAIT_S = 30
+WAIT_S = 60
 MODEL = "scripted model"
 TEXT = "good line\nbad line"
 

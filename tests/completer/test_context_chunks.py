@@ -14,7 +14,7 @@ from speclsp.context.candidate import Candidate
 from speclsp.request import CompletionRequest, Document
 from speclsp.settings import Settings
 
-WAIT_S = 30
+WAIT_S = 60
 MODELS = 'class Box:\n    """A box."""\n\n    def area_of_it(self):\n        return self.width\n'
 CART = "from models import Box\n\n\ndef total(boxes):\n    box = Box("
 

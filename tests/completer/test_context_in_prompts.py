@@ -13,7 +13,7 @@ from speclsp.completer.local import LocalCompleter
 from speclsp.request import CompletionRequest, CompletionResult, Document, WorkspaceFolder
 from speclsp.settings import Settings
 
-WAIT_S = 30
+WAIT_S = 60
 MODELS = 'class Box:\n    """A box."""\n'
 CART = "from models import Box\n\n\ndef total(boxes):\n    box = "
 

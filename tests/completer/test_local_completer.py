@@ -28,7 +28,7 @@ from speclsp.request import (
 )
 from speclsp.settings import Settings
 
-WAIT_S = 20
+WAIT_S = 60
 
 
 @pytest.fixture(autouse=True)

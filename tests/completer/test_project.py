@@ -109,7 +109,7 @@ def test_links_of_open_files_are_resolved_beside_the_caller_and_not_for_each_ane
         if thread == "speclsp-index":  # which looks at changed files when it likes
             return resolve(path)
         resolved.append(thread)
-        assert may_go_on.wait(5.0)
+        assert may_go_on.wait(60)
         return path
 
     monkeypatch.setattr("speclsp.workspace.published_corpus.os.path.realpath", counted)
@@ -121,7 +121,7 @@ def test_links_of_open_files_are_resolved_beside_the_caller_and_not_for_each_ane
     for file in files[:-1]:
         indexed.closed(file)
     may_go_on.set()
-    assert indexed.wait_done(5.0)
+    assert indexed.wait_done(60.0)
     assert set(resolved) == {"speclsp-late"}
     assert len(resolved) == 2  # the first file, and what was open in the end
 

@@ -18,7 +18,7 @@ from speclsp.masking.masked_text import PLACEHOLDER
 from speclsp.request import CompletionRequest, CompletionResult, Document, LogLine, WorkspaceFolder
 from speclsp.settings import Settings
 
-WAIT_S = 30
+WAIT_S = 60
 BEFORE = "import os\n\n\ndef width_of(box):\n    return box.width\n\n\n"
 AFTER = "\n\n\ndef area_of(box):\n    "
 

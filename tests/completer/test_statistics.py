@@ -25,7 +25,7 @@ from speclsp.ngram_store.files import write
 from speclsp.request import CompletionRequest, Event, LogLine, Problem
 from speclsp.settings import Settings
 
-WAIT_S = 20
+WAIT_S = 60
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from speclsp.errors import DecodeError
 from speclsp.request import CompletionResult, Document, LogLine
 from speclsp.settings import Settings
 
-WAIT_S = 20
+WAIT_S = 60
 SCRIPT = "first = 1\nsecond = 2\nthird = 3\nupper = 4\nlower = 5\nouter = 6"
 TWO_LINES = "first = 1\nsecond = 2"
 TYPING = Settings(mode="chain", persist=False, multiline="always", max_lines=2, prefetch=False)

@@ -78,12 +78,14 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_broken_package_is_a_problem_and_not_the_end(case, tmp_path, monkeypatch):
     source, message = BROKEN[case]
-    offer(tmp_path, f"broken-{len(case)}", source, monkeypatch)
-    settings = Settings(drafters=f"broken-{len(case)},prompt-lookup")
+    # A name of its own: a module that was imported stays so.
+    name = f"broken-{list(BROKEN).index(case)}"
+    offer(tmp_path, name, source, monkeypatch)
+    settings = Settings(drafters=f"{name},prompt-lookup")
     drafters, problems = load_drafters(settings, draft_model=None)
     assert [drafter.name for drafter in drafters] == ["prompt-lookup"]
     assert message in problems[0].message
-    assert f"'broken-{len(case)}'" in problems[0].message
+    assert f"'{name}'" in problems[0].message
 
 
 def test_our_own_error_keeps_its_remedy():

@@ -116,5 +116,5 @@ def test_a_request_that_follows_idle_work_at_once_comes_first(monkeypatch):
     taker = threading.Thread(target=lambda: taken.append(queue.get(10)))
     taker.start()
     queue.put("a", "a1", supersede=True)
-    taker.join(5)
+    taker.join(60)
     assert taken == ["a1"]

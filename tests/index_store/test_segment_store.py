@@ -280,7 +280,7 @@ def test_several_processes_at_once(
         for first in (0, 100)
     ]
     for writer in writers:
-        _, errors = writer.communicate(timeout=60)
+        _, errors = writer.communicate(timeout=600)
         assert (writer.returncode, errors) == (0, b"")
     loaded = make_store().load("/r", "f")
     assert list(loaded.segments[0].spans) == [content(1000)]

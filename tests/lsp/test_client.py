@@ -105,5 +105,5 @@ async def test_server_that_dies(tmp_path: Path, server: ServerProcess) -> None:
     assert server._process is not None
     server._process.kill()
     with pytest.raises(ServerProcessError):
-        await asyncio.wait_for(asking, 10)
+        await asyncio.wait_for(asking, 60)
     assert await server.shutdown() == -9

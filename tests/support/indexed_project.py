@@ -32,7 +32,7 @@ class WordTokenizer:
         self.gate.set()
 
     def __call__(self, text: str) -> TokenArray:
-        self.gate.wait(30)
+        self.gate.wait(60)
         self.n_calls += 1
         return self.tokens(text)
 

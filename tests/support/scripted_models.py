@@ -88,7 +88,7 @@ class GatedTarget(ScriptedTarget):
 
     def decode(self, tokens, n_logits):
         self.decoding.set()
-        assert self.gate.wait(30)
+        assert self.gate.wait(60)
         self.before_decode()
         return super().decode(tokens, n_logits)
 
@@ -127,7 +127,7 @@ class ScriptedLoader:
         log: Log,
         hurried: Hurried = nobody_waits,
     ) -> Weights:
-        assert self.gate.wait(30)
+        assert self.gate.wait(60)
         self.was_hurried.append(hurried())
         if self.error is not None:
             raise self.error

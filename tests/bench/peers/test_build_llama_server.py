@@ -58,7 +58,7 @@ class Machine:
             capture_output=True,
             text=True,
             env={**self.environment, **environment},
-            timeout=60,
+            timeout=600,
             check=False,
         )
 

@@ -168,7 +168,7 @@ def test_closing_while_others_tokenize(model_folder: Path) -> None:
     started.wait()
     vocabulary.close()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert len(outcomes) == 3
     assert all(isinstance(outcome, EngineUnavailableError) for outcome in outcomes)
     assert vocabulary.n_tokens == 4096  # what was read stays
