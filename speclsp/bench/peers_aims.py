@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from speclsp.bench.peers.llama_server_peers import NAME as LLAMA_SERVER
+from speclsp.bench.peers_columns import DECODE_COLUMNS, TYPED_COLUMNS
 from speclsp.bench.peers_decoding import OURS_HUMAN
 from speclsp.bench.peers_figures import (
-    DECODE_COLUMNS,
-    TYPED_COLUMNS,
     Column,
     Figures,
     Spread,

@@ -11,10 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from speclsp.bench.bar_chart import bar_chart, stacked_charts
+from speclsp.bench.peers_columns import DECODE_COLUMNS, TYPED_COLUMNS
 from speclsp.bench.peers_decoding import DecodeRun
 from speclsp.bench.peers_figures import (
-    DECODE_COLUMNS,
-    TYPED_COLUMNS,
     Column,
     Figures,
     Spread,

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from speclsp.bench.peers.llama_server_peers import NAME as LLAMA_SERVER
-from speclsp.bench.peers_figures import TYPED_COLUMNS, Figures, figures_of
+from speclsp.bench.peers_columns import TYPED_COLUMNS
+from speclsp.bench.peers_figures import Figures, figures_of
 from speclsp.bench.peers_own import OURS
 from speclsp.bench.peers_typing import PeerRun, TypedRound, TypingPlan
 
