@@ -38,6 +38,8 @@ _CONTEXT_SHARE: Final = 0.25
 _N_REPEATS: Final = 4
 _COMPILED: Final = 1.25
 """A pass that took so many times as long as its tokens one by one compiled kernels, or waited."""
+_DISTURBED: Final = 1.1
+"""A pass that took so many times as long as one over more tokens was probably disturbed."""
 _TREE_SIZE: Final = 8
 """Batch size at which a tree is compared with a chain."""
 _PARENTS: Final = (-1, -1, 0, 1, 2, 3, 3)
@@ -177,13 +179,14 @@ class _Measurement:
     def _shortest_of(self, decode: Callable[[], object], size: int) -> float:
         """Return the seconds of the fastest of some passes over ``size`` tokens.
 
-        One that took longer than its tokens one by one is made again, whatever its share.
+        One that took longer than its tokens one by one is made again, whatever its share; one that
+        took longer than a larger batch, once.
         """
-        longest = size * self._shortest[1]
+        longest, usual = size * self._shortest[1], _DISTURBED * self._most(size)
         took = [self._pass(decode, longest)]
         while len(took) <= _N_REPEATS and self._fits(min(*took, longest)):
-            is_plausible = min(took) <= _COMPILED * longest
-            if is_plausible and sum(min(one, longest) for one in took) > self._share_s:
+            is_usual = took[0] <= usual or (len(took) > 1 and min(took) <= _COMPILED * longest)
+            if is_usual and sum(min(one, longest) for one in took) > self._share_s:
                 break
             took.append(self._pass(decode, longest))
         return min((one for one in took if one > 0.0), default=0.0)

@@ -131,6 +131,14 @@ def test_a_clock_that_stands_still_or_jumps_leaves_a_usable_curve():
     assert measure_verify_cost(still, still.clock).curve.ratios == pytest.approx([1.0] * 9)
 
 
+def test_a_pass_that_took_longer_than_a_larger_batch_is_made_again():
+    target = TimedTarget(0.035, 0.014)
+    target.jumps = {5: 0.08}  # the first pass over 4 tokens
+    cost = measure_verify_cost(target, target.clock)
+    assert target.decoded[4:7] == [8, 4, 4]
+    assert dict(cost.milliseconds)[4] == pytest.approx(1e3 * target.time_of(4))
+
+
 def test_a_size_that_was_assumed_is_learned_by_few_passes():
     """A model of 500 ms whose curve is steeper, or flatter, than was assumed."""
     for slope in (0.05, 0.25, 0.6):
