@@ -20,6 +20,8 @@ from speclsp.settings import Settings
 from speclsp.workspace.ignored_files import IgnoredFiles
 from speclsp.workspace.project_index import ProjectIndex
 
+_TOLD_S = 1.0
+"""Most seconds that a request waits for links to be resolved."""
 _MAX_ROOTS = 1_024
 """Files whose folders are remembered."""
 
@@ -153,7 +155,12 @@ class Project:
             return bool(root) and self._ignored.is_ignored(root, file)
 
     def corpora(self) -> tuple[TokenCorpus, ...]:
-        """Return what is indexed so far."""
+        """Return what is indexed so far, without what is open; the engine's thread calls it.
+
+        It waits until the index knows what is open, so that no file is drafted from that a request
+        has just opened.
+        """
+        self._late.wait_done(_TOLD_S)
         index = self._index
         return () if index is None else index.corpora()
 

@@ -75,6 +75,10 @@ def indexed(tmp_path: Path) -> Iterator[Project]:
 
 def n_visible(project: Project) -> int:
     assert project.wait_done(5.0)
+    return n_drafted_from(project)
+
+
+def n_drafted_from(project: Project) -> int:
     (corpus,) = project.corpora()
     assert isinstance(corpus, SegmentedCorpus)
     return corpus.n_tokens
@@ -95,6 +99,18 @@ def test_a_file_s_own_text_counts_again_when_its_last_buffer_closes(
     assert n_visible(indexed) == n_tokens
     indexed.closed("")
     assert n_visible(indexed) == n_tokens
+
+
+def test_a_request_never_drafts_from_the_file_that_was_just_opened(
+    indexed: Project, tmp_path: Path
+) -> None:
+    file = str(tmp_path / "p" / "a.py")
+    n_tokens = n_visible(indexed)
+    for _ in range(50):
+        indexed.opened(file)
+        assert n_drafted_from(indexed) < n_tokens
+        indexed.closed(file)
+        assert n_drafted_from(indexed) == n_tokens
 
 
 def test_links_of_open_files_are_resolved_beside_the_caller_and_not_for_each_anew(
