@@ -22,7 +22,7 @@ from speclsp.request import FinishReason
 
 
 class PassObserver(Protocol):
-    """Is told what each target pass after the prefill cost."""
+    """Is told what each target pass after the prefill cost, once the request has ended."""
 
     def observe(self, n_tokens: int, seconds: float, *, branched: bool) -> None:
         """A batch of ``n_tokens`` took ``seconds``; ``branched`` for a tree with branches."""
@@ -77,6 +77,8 @@ class Passes:
     n_cached: int = 0
     emitted: list[int] = field(default_factory=list)
     counts: PassCounts = field(default_factory=PassCounts)
+    timed: list[tuple[int, float, bool]] = field(default_factory=list)
+    """What the observer is to be told of each pass."""
     _order: list[int] | None = None
     """Where the nodes of the tree at hand stand in the proposer's; None for the same places."""
 
@@ -193,14 +195,19 @@ class Passes:
         self.counts.s_verify += seconds
         self.counts.ns_native += self.target.ns_native - native_before
         self.counts.n_decode_passes += 1
-        if self.observer is not None:
-            n_tokens = len(tree.tokens) + 1
-            self.observer.observe(n_tokens, seconds, branched=not is_chain(tree))
+        self.timed.append((len(tree.tokens) + 1, seconds, not is_chain(tree)))
         finish = self.accept(logits, tree)
         if not tree.tokens:
             self.counts.n_single_passes += 1
             self.counts.s_single_passes += self.clock() - started
         return finish
+
+    def tell_observer(self) -> None:
+        """Tell what the passes took: nobody needs to know before, and a pass must not wait."""
+        if self.observer is not None:
+            for n_tokens, seconds, branched in self.timed:
+                self.observer.observe(n_tokens, seconds, branched=branched)
+        self.timed.clear()
 
     def _roll_back(self, tree: DraftTree, path: list[int]) -> None:
         """Leave of ``tree`` the accepted ``path`` in the cache."""

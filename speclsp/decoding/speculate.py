@@ -101,6 +101,8 @@ def generate(
         except DecodeInterruptedError:
             # The target was told to stop for the reason that ``interrupted`` gives.
             finish = interrupted() or "cancelled"
+        finally:
+            run.tell_observer()
     return Generation(
         tokens=tuple(run.emitted),
         finish_reason=finish,

@@ -291,6 +291,25 @@ def test_the_observer_is_told_each_pass_after_the_prefill():
     assert observer.passes[:4] == [(1, False), (3, False), (3, True), (1, False)]
 
 
+def test_the_observer_is_told_of_a_request_that_was_interrupted():
+    observer = _Observer()
+    emitted: list[int] = []
+    generate(
+        target(),
+        DraftContext(prompt=PROMPT),
+        drafter=None,
+        sampler=make_sampler(
+            SamplingParams(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, seed=0)
+        ),
+        n_predict=12,
+        stop=lambda token: emitted.append(token) is not None,
+        interrupted=lambda: "deadline" if len(emitted) == 3 else None,
+        clock=tick(),
+        observer=observer,
+    )
+    assert observer.passes == [(1, False)] * 2
+
+
 def test_without_a_drafter_every_pass_is_a_single_one():
     stats = run(target()).stats
     assert stats.n_target_passes == 20
