@@ -15,7 +15,7 @@ from speclsp.drafting.measured import MeasuredDrafter
 from speclsp.drafting.pass_times import DraftAllowance, DraftRest, PassTimes
 from speclsp.drafting.proposer import chain_tree, node_depths
 from speclsp.drafting.protocol import NO_TREE, Draft, DraftContext, Drafter, DraftTree
-from speclsp.drafting.tree_building import CandidateTrie, Groups, grouped
+from speclsp.drafting.tree_building import CandidateTrie, Groups, GrownTree, grouped
 from speclsp.drafting.verify_curve import VerifyCurve, straight_curve
 from speclsp.errors import DrafterError
 from speclsp.request import DrafterStats
@@ -24,6 +24,8 @@ MergeMode = Literal["auto", "tree", "chain"]
 
 _PROBE_EVERY: Final = 16
 """Where short matches do not pay, one pass in so many looks at them all the same, to learn."""
+_LEARN_EVERY: Final = 8
+"""Passes that are learned from at once: behind each of them code and data are in no cache."""
 
 
 class _Plan(NamedTuple):
@@ -87,6 +89,8 @@ class DraftMerger:
         self._costly_s = 0.0
         """What drafters took for the pass at hand that are weighed one by one, by their gain."""
         self._owners: dict[str, str] = {}
+        self._weighed: list[tuple[CandidateTrie, Sequence[int]]] = []
+        """What options were weighed for passes of which nothing was learned yet; what followed."""
         self._drawn: tuple[MeasuredDrafter, Draft] | None = None
         self._start_anew(DraftContext(prompt=()))
 
@@ -113,6 +117,7 @@ class DraftMerger:
         """
         # What the last pass of the request before emitted is known only now.
         self._learn(self._generated)
+        self._learn_weighed()
         self._start_anew(context)
         self._times.begin(context.single_s)
         self._allowance.begin()
@@ -202,10 +207,18 @@ class DraftMerger:
                 self._allowance.count(len(emitted), *self._pass_cost)
             self._pass_cost = None
         if self._trie is not None:
-            self._trie.learn(emitted)
+            self._weighed.append((self._trie, emitted))
             self._trie = None
+            if len(self._weighed) >= _LEARN_EVERY:
+                self._learn_weighed()
             for _, gain in self._plain:
                 gain.learn(emitted)
+
+    def _learn_weighed(self) -> None:
+        """Teach the calibration what became of the options that were weighed."""
+        for trie, emitted in self._weighed:
+            trie.learn(emitted)
+        self._weighed.clear()
 
     def _best_plan(self, generated: Sequence[int], n_max: int) -> _Plan:
         """Ask the cheap drafters, and those that cost time where they are worth it.
@@ -263,29 +276,22 @@ class DraftMerger:
         return groups
 
     def _plan(self, groups: Groups, n_max: int) -> _Plan:
-        """Grow chain and tree from the candidates, and return the better of both."""
+        """Grow a chain from the candidates, and a tree where they part; return the better one."""
         if not groups:
             return _NO_PLAN
         trie = self._trie = CandidateTrie(groups, self._calibration)
-        plans: list[_Plan] = []
-        if self._n_branches == 1 or self._mode != "tree":
-            plans.append(self._grown(trie, n_max, 1, self._curve, self._limits.least_paths[0]))
-        if self._n_branches > 1:
-            plans.append(
-                self._grown(
-                    trie, n_max, self._n_branches, self._tree_curve, self._limits.least_paths[1]
-                )
-            )
-        return max(plans, key=lambda plan: plan.rate)
+        if self._n_branches > 1 and self._mode == "tree":
+            return self._sized(self._grown_tree(trie, n_max), self._tree_curve)
+        path = trie.grow(n_max, 1, self._p_split, self._limits.least_paths[0])
+        chain = self._sized(path, self._curve)
+        if self._n_branches == 1 or not path.may_branch:
+            return chain
+        tree = self._sized(self._grown_tree(trie, n_max), self._tree_curve)
+        return tree if tree.rate > chain.rate else chain
 
-    def _grown(
-        self,
-        trie: CandidateTrie,
-        n_max: int,
-        n_branches: int,
-        curve: VerifyCurve,
-        least_path: float,
-    ) -> _Plan:
-        grown = trie.grow(n_max, n_branches, self._p_split, least_path)
+    def _grown_tree(self, trie: CandidateTrie, n_max: int) -> GrownTree:
+        return trie.grow(n_max, self._n_branches, self._p_split, self._limits.least_paths[1])
+
+    def _sized(self, grown: GrownTree, curve: VerifyCurve) -> _Plan:
         n_nodes, rate = best_size(grown.path_probabilities, curve, self._last_size)
         return _Plan(grown.first(n_nodes, self._owners), curve.ratio(n_nodes + 1), rate)

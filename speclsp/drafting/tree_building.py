@@ -195,6 +195,8 @@ class GrownTree:
     sources: list[str] = field(default_factory=list)
     probabilities: list[float] = field(default_factory=list)
     path_probabilities: list[float] = field(default_factory=list)
+    may_branch: bool = True
+    """Whether the same candidates may give a tree with branches."""
 
     def first(self, n_nodes: int, owners: Mapping[str, str]) -> DraftTree:
         """Return the best tree of ``n_nodes`` nodes, or of as many as there are.
@@ -223,7 +225,7 @@ class CandidateTrie:
         probability of at least ``least_path``.
         """
         if n_branches == 1:
-            return self._grow_path(n_max, least_path)
+            return self._grow_path(n_max, p_split, least_path)
         tree = GrownTree()
         order = count()
         heap: list[tuple[float, int, int, Option, _Place]] = []
@@ -256,15 +258,18 @@ class CandidateTrie:
                 offer(node, place.place_after(option.token), -path)
         return tree
 
-    def _grow_path(self, n_max: int, least_path: float) -> GrownTree:
+    def _grow_path(self, n_max: int, p_split: float, least_path: float) -> GrownTree:
         """Grow a tree without branches: at each place the best option goes on."""
-        tree = GrownTree()
+        tree = GrownTree(may_branch=False)
         place, path = self._root, 1.0
         least_path = max(least_path, LEAST_PATH)
         for node in range(n_max):
             options = place.options(self._calibration)
             if not options or path * options[0].probability < least_path:
                 break
+            if len(options) > 1:
+                second = options[1].probability
+                tree.may_branch |= second >= p_split and path * second >= least_path
             option = options[0]
             path *= option.probability
             tree.tokens.append(option.token)

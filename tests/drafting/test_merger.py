@@ -261,6 +261,16 @@ class TestLearning:
         assert sizes[0] == 2
         assert sizes[-1] == 1
 
+    def test_the_next_request_knows_all_that_was_emitted_before(self) -> None:
+        calibration = Calibration()
+        merger = merged(Branching(Candidate([1, 2], "", 8)), calibration=calibration)
+        merger.propose([], 15)
+        merger.propose([1, 2], 15)
+        rights = {name: right for name, (right, _) in calibration.cells().items()}
+        merger.begin(DraftContext(prompt=(0,)))
+        learned = {n for n, (right, _) in calibration.cells().items() if right != rights[n]}
+        assert {name.partition("/")[0] for name in learned} == {"branching", "="}
+
     def test_it_learns_where_it_drafts_nothing(self) -> None:
         calibration = Calibration()
         curve = straight_curve(0.9)

@@ -56,6 +56,16 @@ def test_one_candidate_is_a_chain_that_gets_surer() -> None:
     assert tree.path_probabilities[2] == math.prod(tree.probabilities)
 
 
+def test_a_chain_tells_whether_a_tree_could_branch() -> None:
+    two = candidate("abc", 8), candidate("abd", 8)
+    assert not grow(candidate("abc", 8), n_branches=1).may_branch
+    assert grow(*two, n_branches=1).may_branch
+    second = min(grow(*two).path_probabilities)
+    assert grow(*two, n_branches=1, least_path=second).may_branch
+    assert not grow(*two, n_branches=1, least_path=1.01 * second).may_branch
+    assert not grow(*two, n_branches=1, p_split=0.9).may_branch
+
+
 def test_candidates_share_their_beginning_and_branch_where_they_differ() -> None:
     tree = grow(candidate("abc", 8), candidate("abd", 8), candidate("ab", 8))
     assert set(paths(tree)) == {"a", "ab", "abc", "abd"}
