@@ -36,6 +36,10 @@ _CACHE_TYPES = {
     "q5_0": llama.GGML_TYPE_Q5_0,
     "q5_1": llama.GGML_TYPE_Q5_1,
 }
+_logits_address: Any = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(
+    ctypes.cast(llama.llama_get_logits, ctypes.c_void_p).value or 0
+)
+"""The address that llama_get_logits returns: a pointer of it would have to be made each time."""
 _BYTES: Any = ctypes.POINTER(ctypes.c_uint8)
 _FLASH_ATTN = {"off": 0, "on": 1, "auto": -1}
 
@@ -60,15 +64,13 @@ class NativeContext:
         self._rows = self._no_rows
         """The view of llama.cpp's memory with the most rows so far; it holds the last decode's."""
         self._rows_address = 0
-        self._free = weakref.finalize(self, llama.llama_free, self.pointer)
-
-    @property
-    def is_open(self) -> bool:
+        self.is_open = True
         """Whether it was not closed yet."""
-        return self._free.alive
+        self._free = weakref.finalize(self, llama.llama_free, self.pointer)
 
     def close(self) -> None:
         """Free the context; again changes nothing."""
+        self.is_open = False
         self._free()
 
     def decode(self, batch: Any) -> int:
@@ -89,11 +91,10 @@ class NativeContext:
             llama.llama_synchronize(self.pointer)
             self.ns_native += perf_counter_ns() - started
             return self._no_rows
-        rows = llama.llama_get_logits(self.pointer)  # waits for a GPU
+        address = _logits_address(self.pointer)  # waits for a GPU
         self.ns_native += perf_counter_ns() - started
-        if not rows:
+        if not address:
             return None
-        address = ctypes.addressof(rows.contents)
         if address != self._rows_address or n_rows > len(self._rows):
             # They stay where they are until llama.cpp needs more room; each new view of them would
             # cost a step a tenth of a millisecond on a busy machine.
