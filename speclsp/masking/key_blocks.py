@@ -20,7 +20,7 @@ from speclsp.masking.spans import Span
 
 _BEGIN: Final = "-----BEGIN"
 _BEGINNING: Final = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,6}PRIVATE KEY(?: BLOCK)?-----")
-_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,80}?PRIVATE KEY[A-Z ]{0,20}-----")
+ENDING: Final = re.compile(r"-----END [A-Z0-9 ]{0,80}?PRIVATE KEY[A-Z ]{0,20}-----")
 # Nothing that a part took is ever given back: a line of n blanks would be tried in n³ ways.
 _BODY_LINE: Final = re.compile(
     r"[ \t\"'`+\\.,;|#/*>\-]*+"
@@ -100,7 +100,7 @@ def _marker_at(text: str, position: int, n_most: int) -> KeyMarker:
     next_beginning = text.find(_BEGIN, start, latest)
     if next_beginning >= 0:
         latest = next_beginning + len(_BEGIN)
-    ending = _END.search(text, start, latest)
+    ending = ENDING.search(text, start, latest)
     if ending is not None:
         end, seen_end = ending.start(), ending.end()
     else:

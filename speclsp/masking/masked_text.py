@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from speclsp.masking.assignments import TextKind
+from speclsp.masking.bare_keys import bare_keys, keys_near
 from speclsp.masking.key_blocks import MOST_MARKERS, KeyMarker, key_blocks, key_markers
 from speclsp.masking.line_scan import kind_of, secrets_in_lines
 from speclsp.masking.spans import Span, merged
@@ -16,7 +17,7 @@ from speclsp.masking.spans import Span, merged
 PLACEHOLDER: Final = "__MASKED_SECRET__"
 """What stands in place of a secret: a name, so that syntax around it stays what it was."""
 
-RULES_VERSION: Final = 3
+RULES_VERSION: Final = 4
 """Changes with what is found or put in its place: texts kept under another one are made again."""
 
 _LONG: Final = 16_384
@@ -71,6 +72,7 @@ class MaskedText:
         self._kind: TextKind = kind_of(path)
         self._in_lines: list[Span] = []
         self._markers: list[KeyMarker] = []
+        self._bare: list[Span] = []
         self._spans: list[Span] = []
         self.raw = ""
         """The text as it is."""
@@ -108,8 +110,10 @@ class MaskedText:
             n_most=n_most,
         )
         looked_at = self._looked_at(raw, scope, n_most)
-        if markers is None or looked_at is None:
+        near = keys_near(raw, scope.changed_start, scope.changed_end, n_most=n_most)
+        if markers is None or looked_at is None or near is None:
             return False
+        start, end, keys = near
         found, scope = looked_at
         in_lines = merged(
             [
@@ -120,7 +124,10 @@ class MaskedText:
         )
         if len(found) == _MOST_FOUND:
             in_lines = found  # these are too many, and there may be more
-        self._take(raw, in_lines, markers)
+        if self._bare:
+            keys += (span for span in self._bare if span.start < start)
+            keys += (Span(s + shift, e + shift) for s, e in self._bare if e + shift > end)
+        self._take(raw, in_lines, markers, merged(keys))
         return True
 
     def _looked_at(self, raw: str, scope: _Scope, n_most: int) -> tuple[list[Span], _Scope] | None:
@@ -136,16 +143,19 @@ class MaskedText:
             scope = scope.extended_to(2 * scope.seen_end - scope.context)
         return None
 
-    def _take(self, raw: str, in_lines: list[Span], markers: list[KeyMarker]) -> None:
+    def _take(
+        self, raw: str, in_lines: list[Span], markers: list[KeyMarker], bare: list[Span]
+    ) -> None:
         self.raw = raw
-        self.is_secret = len(in_lines) > MOST_SECRETS or len(markers) > MOST_MARKERS
+        self.is_secret = len(in_lines) + len(bare) > MOST_SECRETS or len(markers) > MOST_MARKERS
         if self.is_secret:
-            self._in_lines, self._markers, self._spans, self.text = [], [], [], ""
+            self._in_lines, self._markers, self._bare, self._spans = [], [], [], []
+            self.text = ""
             self._n_secret_chars = len(raw)
             return
-        self._in_lines, self._markers = in_lines, markers
+        self._in_lines, self._markers, self._bare = in_lines, markers, bare
         blocks = (marker.span for marker in markers if marker.span is not None)
-        self._spans = merged([*in_lines, *blocks])
+        self._spans = merged([*in_lines, *blocks, *bare])
         self.text = _with_placeholders(raw, self._spans) if self._spans else raw
 
     def split(self, cursor: int) -> tuple[str, str] | None:
@@ -232,7 +242,8 @@ def _changed_lines(old: str, new: str) -> _Scope:
 
 
 def _all_secrets(text: str, kind: TextKind) -> list[Span]:
-    return merged([*secrets_in_lines(text, kind), *key_blocks(text)])
+    in_lines = secrets_in_lines(text, kind)
+    return merged([*in_lines, *key_blocks(text), *bare_keys(text, 0, len(text))])
 
 
 def _with_placeholders(text: str, spans: list[Span]) -> str:

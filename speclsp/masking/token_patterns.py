@@ -69,13 +69,6 @@ TOKEN_PATTERNS: Final = (
     _row("Google", "ya29.", r"ya29\.[A-Za-z0-9_\-]{8,}"),
     _row("Google", "gocspx-", r"GOCSPX-[A-Za-z0-9_\-]{8,}"),
     _row("JWT", "eyj", r"eyJ[A-Za-z0-9_\-]{10,}(?:\.[A-Za-z0-9_\-]*){0,4}"),
-    _row("PEM in base64", "ls0tls1crudjti", r"LS0tLS1CRUdJTi[A-Za-z0-9+/=]{8,}"),
-    _row(
-        "private key without its marker",
-        "ibaak ibadanbgkqhkig9w0baqefaas mhccaqeei mighageambmgbyqgsm49",
-        r"(?:MI[A-Za-z0-9+/]{2,4}(?:IBAAK[BC]|IBADANBgkqhkiG9w0BAQEFAAS)|MHcCAQEEI"
-        r"|MIGHAgEAMBMGByqGSM49)[A-Za-z0-9+/=\\]{8,}",
-    ),
     _row("Fernet", "fernet(", r"Fernet\(\s*b?[\"']([A-Za-z0-9_\-+/]{8,}={0,2})"),
     _row("npm", "npm_", r"npm_[A-Za-z0-9]{20,}"),
     _row("PyPI", "pypi-", r"pypi-AgE[A-Za-z0-9_\-]{8,}"),
