@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from speclsp.errors import StoreError
 from speclsp.index_store.locations import make_private
+from speclsp.index_store.taking_turns import turn_in
 
 Report = Callable[[StoreError], None]
 """Hears of a problem that was dealt with."""
@@ -140,16 +141,19 @@ class Database:
 
     def _start_anew(self, cause: sqlite3.Error) -> None:
         """Set the file aside and begin a new one, unless another server has done so already."""
-        self.close()
         try:
-            if self._file_now() != self._opened_file:
+            with turn_in(self.path.parent, _BUSY_S):
+                self.close()
+                if self._file_now() != self._opened_file:
+                    self._connection = self._connect()
+                    return
+                # The database itself goes last: what another server begins in its place keeps
+                # the files that it makes beside it.
+                for part in reversed(_PARTS):
+                    source = Path(f"{self.path}{part}")
+                    if source.exists():
+                        source.replace(f"{self.path}{_ASIDE}{part}")
                 self._connection = self._connect()
-                return
-            for part in _PARTS:
-                source = Path(f"{self.path}{part}")
-                if source.exists():
-                    source.replace(f"{self.path}{_ASIDE}{part}")
-            self._connection = self._connect()
         except (OSError, sqlite3.Error) as error:
             raise self._failure(error) from error
         self._report(
@@ -191,6 +195,8 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 
 
 def _is_busy(error: Exception) -> bool:
+    if isinstance(error, TimeoutError):
+        return True
     return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
 
 

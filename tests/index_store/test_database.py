@@ -10,6 +10,7 @@ import pytest
 
 from speclsp.errors import StoreError
 from speclsp.index_store.database import BusyError, Database, aside_files_of, files_of
+from speclsp.index_store.taking_turns import turn_in
 
 SCHEMA = "CREATE TABLE t (x INTEGER); CREATE INDEX t_x ON t (x)"
 
@@ -139,6 +140,55 @@ def test_missing_table(open_database: Callable[..., Database], reports: list) ->
     database = open_database()
     insert(database, 7)
     assert values(database) == [7]
+    assert len(reports) == 1
+
+
+def test_two_that_find_the_damage_at_once_set_it_aside_once(
+    open_database: Callable[..., Database],
+    reports: list[StoreError],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("speclsp.index_store.database._BUSY_S", 60.0)
+    path = fill_and_close(open_database)
+    first, second = open_database(), open_database()
+    path.write_bytes(path.read_bytes()[:100] + bytes(range(256)) * 40)
+    looked, go_on = threading.Event(), threading.Event()
+    file_now = Database._file_now
+
+    def look_and_wait(self: Database) -> tuple[int, int] | None:
+        found = file_now(self)
+        if self is first and not looked.is_set():
+            looked.set()
+            assert go_on.wait(60)
+        return found
+
+    monkeypatch.setattr(Database, "_file_now", look_and_wait)
+    slow = threading.Thread(target=insert, args=(first, 1))
+    slow.start()
+    assert looked.wait(60)
+    quick = threading.Thread(target=insert, args=(second, 2))
+    quick.start()
+    quick.join(0.2)  # would be done by now if it did not wait for its turn
+    go_on.set()
+    slow.join(60)
+    quick.join(60)
+    assert values(first) == values(second) == values(open_database()) == [1, 2]
+    assert len(reports) == 1
+
+
+def test_whoever_sets_damage_aside_is_not_waited_for_long(
+    open_database: Callable[..., Database],
+    reports: list[StoreError],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("speclsp.index_store.database._BUSY_S", 0.01)
+    path = fill_and_close(open_database)
+    database = open_database()
+    path.write_bytes(path.read_bytes()[:100] + bytes(range(256)) * 40)
+    with turn_in(path.parent, 0.0), pytest.raises(BusyError, match="another server"):
+        insert(database, 1)
+    insert(database, 2)  # later it goes well
+    assert values(database) == [2]
     assert len(reports) == 1
 
 
