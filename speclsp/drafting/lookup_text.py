@@ -5,12 +5,15 @@
     −1 … −1 │ least recently used buffer │ −1 │ … │ −1 │ suffix │ −1 │ prefix, then generated →
 
 One vectorised pass over the array finds every place, and the separators, which equal no token,
-keep a match from crossing from one sequence into the next.  Later places take precedence: what was
-just written, then the rest of this buffer, then the buffers used last.
+keep a match from crossing from one sequence into the next.  Where few places are left, they are
+looked at one by one: behind a target pass NumPy's code is in no cache, and takes longer.  Later
+places take precedence: what was just written, then the rest of this buffer, then the buffers used
+last.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,8 +26,8 @@ from speclsp.drafting.protocol import EMPTY_TOKENS, DraftContext, TokenArray
 
 _SEPARATOR = -1
 _ROOM = 512
-_N_NEAR = 8
-"""Tokens of context by which most places differ."""
+_N_ONE_BY_ONE = 32
+"""So many places, or tokens, are looked at one by one."""
 _N_SURE = 8
 """Long matches that are followed: more of them that agree say no more."""
 _NO_PLACES = np.zeros(0, dtype=np.int64)
@@ -62,8 +65,9 @@ class LookupText:
             n_tokens += tokens.size + 1
         parts += [context.prefix, np.empty(_ROOM, dtype=np.int32)]
         self._tokens: TokenArray = np.concatenate(parts, dtype=np.int32)
+        self._items = self._tokens.data
+        """The same memory, whose items are read several times faster than the array's."""
         self._ends = ends
-        self._steps = np.arange(n_max)
         self._n_open = len(context.buffers)
         self._start = n_tokens
         self._n_tokens = n_tokens + context.prefix.size
@@ -81,7 +85,8 @@ class LookupText:
             grown = np.empty(end + max(_ROOM, end // 4), dtype=np.int32)
             grown[: self._n_tokens] = self._tokens[: self._n_tokens]
             self._tokens = grown
-        self._tokens[self._n_tokens : end] = tokens
+            self._items = grown.data
+        self._items[self._n_tokens : end] = array("i", tokens)
         self._n_tokens = end
 
     def tail(self) -> TokenArray:
@@ -134,14 +139,20 @@ class LookupText:
 
         The longest matches come first, of at least ``n_min`` tokens, and of equal ones the latest.
         """
-        tail = self.tail()
-        if tail.size < n_min or n_tokens < 1:
+        n_tail = min(self._n_tokens - self._start, self._n_max)
+        if n_tail < max(n_min, 1) or n_tokens < 1:
             return []
-        places, n_known = self._promising_places(tail, n_min, n_places)
-        if not places.size:
+        places, n_known = self._promising_places(n_tail, n_min, n_places)
+        if not places:
             return []
-        lengths = self._match_lengths(places, tail, n_known)
-        best = sorted(zip(lengths, places.tolist(), strict=True), reverse=True)[:n_places]
+        items, last = self._items, self._n_tokens - 1
+        matches: list[tuple[int, int]] = []
+        for place in places:
+            length = n_known
+            while length < n_tail and items[place - length] == items[last - length]:
+                length += 1
+            matches.append((length, place))
+        best = sorted(matches, reverse=True)[:n_places]
         self._best, self._n_known = best, self._n_tokens
         return self._candidates_at([match for match in best if match[0] >= n_min], n_tokens)
 
@@ -152,9 +163,9 @@ class LookupText:
         be searched, and no other place can match as much.  Empty where no match has ``n_min``
         tokens; at most ``n_tokens`` of each place.
         """
-        emitted = self._tokens[self._n_known : self._n_tokens].tolist()
+        following, n_max = self._items, self._n_max
+        emitted = following[self._n_known : self._n_tokens].tolist()
         n_emitted = len(emitted)
-        following, n_max = self._tokens.data, self._n_max
         best: list[tuple[int, int]] = []
         for length, place in self._best:
             if length + n_emitted < n_min or len(best) == _N_SURE:
@@ -167,7 +178,7 @@ class LookupText:
 
     def _candidates_at(self, places: Iterable[tuple[int, int]], n_tokens: int) -> list[Candidate]:
         """Return what follows places, each after how long its match is."""
-        tokens, ends, n_after = self._tokens.data, self._ends, n_tokens + 1
+        tokens, ends, n_after = self._items, self._ends, n_tokens + 1
         # Copied code stands at several places: those that go on alike are one candidate.
         n_alike: dict[tuple[int, bool, tuple[int, ...]], int] = {}
         for length, place in places:
@@ -188,7 +199,13 @@ class LookupText:
         """
         end = self._n_tokens - 1
         places, n_searched = self._places.get(token, (_NO_PLACES, 0))
-        if n_searched < end:
+        if n_searched >= self._start and end - n_searched <= _N_ONE_BY_ONE:
+            items = self._items
+            new = [place for place in range(n_searched, end) if items[place] == token]
+            if new:
+                places = np.concatenate((places, new))
+                self._places[token] = places, end
+        elif n_searched < end:
             found = (self._tokens[n_searched:end] == token).nonzero()[0]
             if found.size:
                 found += n_searched
@@ -198,52 +215,33 @@ class LookupText:
             self._places[token] = places, end
         return places
 
-    def _promising_places(
-        self, tail: TokenArray, n_min: int, n_places: int
-    ) -> tuple[NDArray[np.int64], int]:
+    def _promising_places(self, n_tail: int, n_min: int, n_places: int) -> tuple[list[int], int]:
         """Return few places among which the best are, and how many tokens all of them match.
 
-        While enough places match one more token, the others are of no interest.
+        ``n_tail`` tokens at the cursor count.  While enough places match one more token, the others
+        are of no interest.
         """
-        places = self._places_of(int(tail[-1]))
+        items, last = self._items, self._n_tokens - 1
+        many = self._places_of(items[last])
         length = 1
-        while length < tail.size and places.size > n_places:
-            is_longer = self._tokens[places - length] == tail[-1 - length]
-            longer = places[is_longer]
+        while length < n_tail and many.size > _N_ONE_BY_ONE:
+            is_longer = self._tokens[many - length] == items[last - length]
+            longer = many[is_longer]
             if length >= n_min and longer.size < n_places:
-                shorter = places[~is_longer][-n_places:]
-                return np.concatenate((shorter, longer)), length
-            places = longer
+                shorter = many[~is_longer][-n_places:]
+                return [*shorter.tolist(), *longer.tolist()], length
+            many = longer
             length += 1
-        return (places, length) if length < tail.size else (places[-n_places:], length)
-
-    def _match_lengths(
-        self, places: NDArray[np.int64], tail: TokenArray, n_known: int
-    ) -> list[int]:
-        """Return how many tokens of context each place shares, ``n_known`` being known.
-
-        Few share many, so that only those are compared far.
-        """
-        n_compared = min(n_known + _N_NEAR, tail.size)
-        lengths = self._n_shared(places, tail, n_known, n_compared)
-        if n_compared < tail.size and max(lengths) == n_compared:
-            far = [idx for idx, length in enumerate(lengths) if length == n_compared]
-            longer = self._n_shared(places[far], tail, n_compared, tail.size)
-            for idx, length in zip(far, longer, strict=True):
-                lengths[idx] = length
-        return lengths
-
-    def _n_shared(
-        self, places: NDArray[np.int64], tail: TokenArray, begin: int, end: int
-    ) -> list[int]:
-        """Return how many tokens of context, ``end`` at most, places share that share ``begin``."""
-        if begin >= end:
-            return [begin] * places.size
-        same = np.zeros((places.size, end - begin + 1), dtype=np.bool_)
-        context = self._tokens[places[:, None] - self._steps[begin:end]]
-        np.equal(context, tail[::-1][begin:end], out=same[:, :-1])
-        lengths: list[int] = (same.argmin(axis=1) + begin).tolist()
-        return lengths
+        places: list[int] = many.tolist()
+        while length < n_tail and len(places) > n_places:
+            token = items[last - length]
+            longer_ones = [place for place in places if items[place - length] == token]
+            if length >= n_min and len(longer_ones) < n_places:
+                others = [place for place in places if items[place - length] != token]
+                return others[-n_places:] + longer_ones, length
+            places = longer_ones
+            length += 1
+        return (places, length) if length < n_tail else (places[-n_places:], length)
 
     def _at(self, places: NDArray[np.int64], length: int, n_wanted: int) -> Match:
         sequences = np.searchsorted(self._ends, places)
