@@ -93,6 +93,8 @@ class CompletionRequest:
     trigger: Trigger = "automatic"
     n_candidates: int = 1
     """How many distinct texts are wanted, the best first."""
+    is_patient: bool = False
+    """Whether an automatic request wants the whole text, however long it takes."""
     wait_for_model: bool = False
     """True queues the request until the models are loaded; False fails it at once instead."""
 
@@ -203,6 +205,8 @@ class CompletionResult:
     theirs is: it is what a request for one text gives."""
     withheld: bool = False
     """Whether there was a text, too uncertain to be shown; ``mean_logprob`` is that text's."""
+    goes_on: bool = False
+    """Whether ``text`` ends with its line only because more would have taken long."""
 
     def timed(self, *, ms_queue: float, ms_total: float) -> CompletionResult:
         """Return the result with the times that only the queue knows."""

@@ -24,6 +24,7 @@ from speclsp.fim.healing import held_back
 from speclsp.fim.jumps import n_waited_for
 from speclsp.fim.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 from speclsp.postprocess.confidence import verdict
+from speclsp.postprocess.patience import n_before_line_end
 from speclsp.postprocess.rules import stop_rules
 from speclsp.postprocess.scope import cursor_scope
 from speclsp.postprocess.stopping import CompletionText
@@ -91,6 +92,15 @@ def n_first_of(settings: Settings, budget: PromptBudget, weights: Weights) -> in
     return settings.n_jump or n_waited_for(budget.n_prompt, weights.prompt_speed)
 
 
+def _n_before_line_end(request: CompletionRequest, settings: Settings, weights: Weights) -> float:
+    """Return the tokens after which the request's text ends with its line."""
+    if request.trigger != "automatic" or request.is_patient:
+        return math.inf
+    if settings.n_line_end:
+        return settings.n_line_end
+    return n_before_line_end(weights.single_s)
+
+
 def sampling_params(settings: Settings, request: CompletionRequest) -> SamplingParams:
     """Return the request's sampling, the settings' where it leaves a value open."""
     return SamplingParams(
@@ -154,7 +164,11 @@ def run_completion(
         params=sampling_params(settings, request),
         typed=typed,
         new_text=lambda: CompletionText(
-            bench.words.vocabulary, rules, end_tokens=bench.words.family.end_tokens, typed=typed
+            bench.words.vocabulary,
+            rules,
+            end_tokens=bench.words.family.end_tokens,
+            typed=typed,
+            n_before_line_end=_n_before_line_end(request, settings, bench.weights),
         ),
     )
     text, sampler = maker.new_text(), maker.sampler()
@@ -214,6 +228,7 @@ def run_completion(
         mean_logprob=shown.mean_logprob,
         alternatives=tuple(further.alternatives),
         withheld=shown.withheld,
+        goes_on=done.stopped_by == "tokens" and shown.text == done.text,
     )
     return cut_before_secrets(request, result, text.fitted) if settings.mask_secrets else result
 

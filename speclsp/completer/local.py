@@ -338,7 +338,11 @@ class LocalCompleter:
         self._confidence.shown(completion_id)
         if given.is_whole:
             after = self._without_model.shown(
-                given.request, given.text, given.n_replaced, n_said=len(given.said_before)
+                given.request,
+                given.text,
+                given.n_replaced,
+                n_said=len(given.said_before),
+                goes_on=given.goes_on,
             )
             if after is not None:
                 self._engine.prefetch(after, uuid.uuid4().hex)

@@ -95,6 +95,8 @@ class WithoutModel:
         """Remember what the model said to a request, unless ``settings`` do not hold any more."""
         if not request.supersede or not self.settings_for(request).suggestion_memory:
             return
+        if request.is_patient and not result.text:
+            return  # the whole was found too uncertain: what is on screen stays known
         answers = answers_of(request, result, now=self._clock(), prefetched=prefetched)
         with self._lock:
             if settings is not self._settings:
@@ -160,18 +162,27 @@ class WithoutModel:
     # --- what becomes of them -------------------------------------------------------------------
 
     def shown(
-        self, request: CompletionRequest, text: str, n_replaced: int, *, n_said: int
+        self,
+        request: CompletionRequest,
+        text: str,
+        n_replaced: int,
+        *,
+        n_said: int,
+        goes_on: bool = False,
     ) -> CompletionRequest | None:
         """Note that a text is on screen; returns what to prefetch, if anything.
 
-        It is what is left of a suggestion of which ``n_said`` characters were typed.
+        It is what is left of a suggestion of which ``n_said`` characters were typed, and which
+        ``goes_on`` where nobody had the time for more.
         """
         settings = self.settings_for(request)
         with self._lock:
             self._rejections.shown(request, text)
             if not request.supersede or not settings.prefetch or not settings.suggestion_memory:
                 return None
-            return self._prefetches.request_after(request, text, n_replaced, n_said=n_said)
+            return self._prefetches.request_after(
+                request, text, n_replaced, n_said=n_said, goes_on=goes_on
+            )
 
     def accepted(self, request: CompletionRequest, text: str) -> None:
         """Note that the user took ``text`` at the request's place."""

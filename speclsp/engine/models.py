@@ -99,6 +99,8 @@ class Weights:
     prompt_speed: float | None = None
     """Prompt tokens that the target evaluates per second, measured once; None if that failed, and
     without rollback, where every prompt is evaluated whole."""
+    single_s: float | None = None
+    """Seconds that the target takes for a token, measured once; None if that failed."""
     max_prompt: int = MAX_PROMPT
     """Most prompt tokens where the settings leave it open."""
     problems: Sequence[SpecLspError] = ()
@@ -210,13 +212,18 @@ class LlamaLoader:
         if verify_cost is not None:
             log("info", verify_times_line(verify_cost.milliseconds))
         max_prompt = MAX_PROMPT if settings.model else embedded.MAX_PROMPT
+        # More branches are for speculation alone.
+        measured = (*loaded, replace(context_params, n_branches=1), target.n_ctx)
+        on_cpu = not offload_devices(model_params)
+        single_s = self._prompt_speeds.single_s(
+            measured, target, clocks(context_params.n_threads, on_cpu=on_cpu)
+        )
         prompt_speed: float | None = None
         if target.supports_rollback:
             prompt_speed = self._prompt_speeds.of(
-                # More branches are for speculation alone.
-                (*loaded, replace(context_params, n_branches=1), target.n_ctx),
+                measured,
                 target,
-                clocks(context_params.n_threads_batch, on_cpu=not offload_devices(model_params)),
+                clocks(context_params.n_threads_batch, on_cpu=on_cpu),
                 settings.n_prompt or max_prompt,
             )
         problems: list[SpecLspError] = []
@@ -235,6 +242,7 @@ class LlamaLoader:
             supports_rollback=target.supports_rollback,
             verify_cost=verify_cost,
             prompt_speed=prompt_speed,
+            single_s=single_s,
             max_prompt=max_prompt,
             problems=problems,
         )

@@ -1,10 +1,11 @@
-"""How many prompt tokens the loaded target evaluates in a second, measured once.
+"""How many prompt tokens the loaded target evaluates in a second, and how soon one: measured once.
 
-The figure decides how long prompts at new places are, and with that what is suggested there.  So
-it is measured in the same way whatever drafts, and must not depend on what else the machine does:
-the shortest of a few decodes counts, and on a CPU the time that its threads computed, not the time
-for which others kept them waiting.  It is kept as long as the loader, so that a model that is
-loaded again by it, be it with or without speculation, suggests what it did.
+The figures decide how long prompts at new places are, and after how many tokens a suggestion ends
+with its line: what is suggested depends on them.  So they are measured in the same way whatever
+drafts, and must not depend on what else the machine does: the shortest of a few decodes counts, and
+on a CPU the time that its threads computed, not the time for which others kept them waiting.  They
+are kept as long as the loader, so that a model that is loaded again by it, be it with or without
+speculation, suggests what it did.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ class PromptSpeeds:
     def __init__(self, log: Callable[[LogLevel, str], None]) -> None:
         self._log = log
         self._known: dict[Hashable, float] = {}
+        self._known_singles: dict[Hashable, float] = {}
 
     def of(self, key: Hashable, target: Target, clocks: Clocks, n_prompt: int) -> float | None:
         """Return the prompt tokens per second of ``target``, measured if ``key`` is a new one.
@@ -110,6 +112,15 @@ class PromptSpeeds:
             except DecodeError as error:
                 self._log("warning", f"The prompt speed could not be measured: {error.message}")
         return self._known.get(known)
+
+    def single_s(self, key: Hashable, target: Target, clocks: Clocks) -> float | None:
+        """Return the seconds that ``target`` takes for a single token, as :meth:`of` does."""
+        if key not in self._known_singles:
+            try:
+                self._known_singles[key] = measure_single(target, clocks)
+            except DecodeError as error:
+                self._log("warning", f"A decode's time could not be measured: {error.message}")
+        return self._known_singles.get(key)
 
 
 def measure_prompt_speed(target: Target, clocks: Clocks, enough: float) -> float:
@@ -143,6 +154,22 @@ def measure_prompt_speed(target: Target, clocks: Clocks, enough: float) -> float
     return speed
 
 
+def measure_single(target: Target, clocks: Clocks) -> float:
+    """Return the seconds that ``target`` takes for a token; its cache is empty then.
+
+    Ends after half a second, and after two tokens at the earliest, unless the first took so long
+    by itself.
+    Raises :class:`~speclsp.errors.DecodeError`.
+    """
+    watch = _Watch(target, clocks)
+    speed = 0.0
+    for n_tried in range(1, _N_TRIES + 1):
+        speed = max(speed, watch.speed(1, n_logits=1))
+        if watch.has_enough(n_tried):
+            break
+    return 1.0 / speed
+
+
 class _Watch:
     """Decodes texts and takes the time."""
 
@@ -154,12 +181,12 @@ class _Watch:
         self._token = 0
         self._was_disturbed = True
 
-    def speed(self, n_tokens: int) -> float:
+    def speed(self, n_tokens: int, *, n_logits: int = 0) -> float:
         """Decode so many tokens; returns how many a second that is."""
         tokens = [(self._token + idx * _STRIDE) % self._target.n_vocab for idx in range(n_tokens)]
         self._token += n_tokens * _STRIDE
         self._target.truncate(0)
-        took, computed = self._times(tokens)
+        took, computed = self._times(tokens, n_logits)
         self._target.truncate(0)
         self._was_disturbed = computed is None or took > _DISTURBED * computed
         shortest = took if computed is None else min(took, computed)
@@ -177,10 +204,10 @@ class _Watch:
         late = self._spent > _ENOUGH_S or self._clocks.wall() - self._begun > _PATIENCE_S
         return late and n_tried >= 2
 
-    def _times(self, tokens: list[int]) -> tuple[float, float | None]:
+    def _times(self, tokens: list[int], n_logits: int) -> tuple[float, float | None]:
         """Decode; returns the seconds by either clock."""
         wall, computing = self._clocks.wall, self._clocks.computing
         begun, computed = wall(), computing() if computing is not None else 0.0
-        self._target.decode(tokens, 0)
+        self._target.decode(tokens, n_logits)
         took = wall() - begun
         return took, computing() - computed if computing is not None else None

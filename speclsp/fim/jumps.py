@@ -21,7 +21,7 @@ keystrokes is not seen."""
 LEAST: Final = 96
 """Tokens that are always waited for: fewer show the model hardly more than the lines around."""
 _SECOND: Final = LEAST * 4 // 3
-"""The step above."""
+"""The step above, as :func:`step_below` has it."""
 
 
 def n_waited_for(n_prompt: int, prompt_speed: float | None) -> int:
@@ -32,7 +32,7 @@ def n_waited_for(n_prompt: int, prompt_speed: float | None) -> int:
     share = int(n_prompt * SHARE)
     if prompt_speed is None or prompt_speed >= fast_enough(n_prompt):
         return share
-    return min(share, step_below(prompt_speed * WAIT_S))
+    return min(share, step_below(prompt_speed * WAIT_S, LEAST))
 
 
 def fast_enough(n_prompt: int) -> float:
@@ -45,9 +45,9 @@ def tells_steps_apart(prompt_speed: float) -> bool:
     return prompt_speed * WAIT_S >= _SECOND
 
 
-def step_below(n_tokens: float) -> int:
-    """Return the largest of 96, 128, 192, 256, 384, 512, … that is no more; 96 at the least."""
-    step, following = LEAST, _SECOND
+def step_below(n_tokens: float, least: int) -> int:
+    """Return the largest that is no more of ``least`` · (1, 4/3, 2, 8/3, 4, …), or ``least``."""
+    step, following = least, least * 4 // 3
     while following <= n_tokens:
         step, following = following, 2 * step
     return step

@@ -21,6 +21,8 @@ _N_LOOP_CHARS: Final = 48
 """Characters that a cycle inside a line must fill; rulers and the like may be longer."""
 
 _N_RULER_CHARS: Final = 120
+_N_BLANKS: Final = 64
+"""Blanks behind something on its line: more than what aligns a comment."""
 
 
 def repeated_lines(lines: Sequence[str]) -> int | None:
@@ -57,6 +59,9 @@ def repeated_characters(line: str) -> int | None:
     """How many characters of ``line`` to keep where its end is a loop, else None."""
     if len(line) < _N_LOOP_CHARS:
         return None
+    n_filled = len(line.rstrip())
+    if n_filled and len(line) - n_filled >= _N_BLANKS:
+        return n_filled
     for period in range(1, _N_CYCLE_CHARS + 1):
         n_needed = _N_RULER_CHARS if period == 1 else max(_N_LOOP_CHARS, period * _N_REPEATS)
         if len(line) < n_needed + period:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -22,11 +23,22 @@ from speclsp.postprocess.rules import StopRules
 from speclsp.postprocess.trim import Trimmed, has_only_closers, is_same_line
 
 StopReason = Literal[
-    "end", "bytes", "lines", "blank", "dedent", "block", "sibling", "suffix", "string", "loop"
+    "end",
+    "bytes",
+    "lines",
+    "tokens",
+    "blank",
+    "dedent",
+    "block",
+    "sibling",
+    "suffix",
+    "string",
+    "loop",
 ]
-"""What ended a text: an end token, bytes that are no text, ``max_lines``, blank lines, a line
-less deep than the cursor's, the end of the block, the next definition, text that already follows,
-a string that its line leaves open, or a loop."""
+"""What ended a text: an end token, bytes that are no text, ``max_lines``, a line's end behind as
+many tokens as somebody waits for, blank lines, a line less deep than the cursor's, the end of the
+block, the next definition, text that already follows, a string that its line leaves open, or a
+loop."""
 
 _N_BLANK_LINES: Final = 2
 """As many blank lines one after another end a completion."""
@@ -58,14 +70,17 @@ class CompletionText:
         *,
         end_tokens: frozenset[int] = frozenset(),
         typed: str = "",
+        n_before_line_end: float = math.inf,
     ) -> None:
         """``end_tokens`` end the text beside the vocabulary's own: those of the FIM family.
 
         ``typed`` is what stands before the cursor already and comes again first, byte by byte.
+        With ``n_before_line_end`` tokens or more, a line's end is the text's.
         """
         self._piece = vocabulary.piece
         self._end_tokens = vocabulary.end_tokens | end_tokens
         self._rules = rules
+        self._n_left = n_before_line_end
         self._detokenizer = Utf8Detokenizer()
         self._is_healed = bool(typed)
         self._n_typed_bytes = len(typed.encode("utf-8", "replace"))
@@ -84,6 +99,7 @@ class CompletionText:
         if token in self._end_tokens:
             self._stopped_by = "end"
             return True
+        self._n_left -= 1
         piece = self._piece(token)
         n_typed = min(self._n_typed_bytes, len(piece))
         self._n_typed_bytes -= n_typed
@@ -168,6 +184,8 @@ class CompletionText:
             self._keep_lines(n_own + n_kept, "loop")
         elif self._n_lines() >= self._rules.max_lines:
             self._stopped_by = "lines"
+        elif self._n_left <= 0 and self._text.strip():
+            self._stopped_by = "tokens"
         elif len(self._lines) > _N_BLANK_LINES and not any(
             line.strip() for line in self._lines[-_N_BLANK_LINES:]
         ):

@@ -17,10 +17,12 @@ from speclsp.engine.prompt_speed import (
     _thread_seconds,
     clocks,
     measure_prompt_speed,
+    measure_single,
 )
 from speclsp.engine.scripted import ScriptedTarget, hashing
 from speclsp.errors import DecodeError
 from speclsp.fim.jumps import LEAST, n_waited_for
+from speclsp.postprocess.patience import n_before_line_end
 from speclsp.settings import Settings
 
 NEVER_ENOUGH = 1e9
@@ -250,6 +252,41 @@ def load() -> Iterator[Callable[..., Weights]]:
         weights.close()
 
 
+@pytest.mark.parametrize(
+    ("speed", "stalled", "n_decodes"),
+    [
+        (1_000.0, {}, 3),
+        (1_000.0, {0: 3.0}, 2),  # another process had the machine, or kernels were compiled
+        (3.0, {}, 2),
+        (1.0, {}, 1),  # slow by itself: one tells
+        (1.0, {0: 3.0}, 2),
+    ],
+)
+def test_a_single_token_s_time_is_what_its_threads_compute(speed, stalled, n_decodes):
+    target = TimedTarget(speed, stalled)
+    assert measure_single(target, target.on_cpu) == pytest.approx(1 / speed)
+    assert target.sizes == [1] * n_decodes
+    assert list(target.cached) == []
+
+
+def test_a_single_token_s_time_is_measured_once_and_its_failure_told():
+    said: list[str] = []
+    speeds = PromptSpeeds(lambda _level, line: said.append(line))
+    target = TimedTarget(100.0)
+    assert speeds.single_s("a", target, target.on_device) == pytest.approx(0.01)
+    n_decodes = len(target.decoded)
+    target.prompt_speed = 50.0
+    assert speeds.single_s("a", target, target.on_device) == pytest.approx(0.01)
+    assert len(target.decoded) == n_decodes
+
+    def failing(_tokens: object, _n_logits: int) -> None:
+        raise DecodeError("the device is gone.")
+
+    target.decode = failing
+    assert speeds.single_s("b", target, target.on_device) is None
+    assert said == ["A decode's time could not be measured: the device is gone."]
+
+
 @pytest.mark.real
 def test_the_embedded_model_keeps_its_share_with_and_without_speculation(load, monkeypatch):
     speeds = []
@@ -267,6 +304,8 @@ def test_the_embedded_model_keeps_its_share_with_and_without_speculation(load, m
     first = load(loader)
     again = load(loader, speculation=False)
     assert first.prompt_speed == again.prompt_speed
+    assert first.single_s == again.single_s
+    assert n_before_line_end(first.single_s) > Settings().n_predict  # no line ends early
     assert n_waited_for(embedded.MAX_PROMPT, first.prompt_speed) == 224  # 35 %
     (key, n_first), (key_again, n_again) = speeds
     assert key == key_again

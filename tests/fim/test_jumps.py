@@ -8,12 +8,12 @@ from speclsp.fim.jumps import LEAST, fast_enough, n_waited_for, step_below
 
 
 def test_the_steps_are_half_octaves_from_the_least_on():
-    steps = sorted({step_below(n_tokens) for n_tokens in range(6_000)})
+    steps = sorted({step_below(n_tokens, LEAST) for n_tokens in range(6_000)})
     assert steps == [96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096]
     for step in steps:
-        assert step_below(step) == step
-    assert step_below(191.9) == 128
-    assert step_below(0.0) == LEAST
+        assert step_below(step, LEAST) == step
+    assert step_below(191.9, LEAST) == 128
+    assert step_below(0.0, LEAST) == LEAST
 
 
 @pytest.mark.parametrize(

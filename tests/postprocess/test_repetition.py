@@ -37,6 +37,8 @@ def test_lines(lines, kept):
         ("[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20]", None),
         ("-" * 80, None),
         (" " * 300, None),
+        ("x = 1" + " " * 63, None),
+        ("x = 1" + " " * 60 + "# aligned", None),
         ("0, " * 10, None),
     ],
 )
@@ -52,6 +54,11 @@ def test_characters_keep_one_round(cycle):
     )
     assert line[:n_kept].startswith("x = " + cycle.rstrip())
     assert n_kept < len("x = ") + 2 * len(cycle)
+
+
+def test_blanks_without_end_behind_something_are_none_of_it():
+    assert repeated_characters("x = 1" + " " * 64) == len("x = 1")
+    assert repeated_characters("x = 1 \t" + " \t" * 31) == len("x = 1")
 
 
 def test_a_ruler_may_be_longer():

@@ -346,6 +346,19 @@ def test_completion(complete, name):
     assert completed.done.stopped_by == stopped_by
 
 
+@pytest.mark.parametrize(
+    ("n_tokens", "expected"),
+    [(1, "a = 1"), (6, "a = 1"), (7, "a = 1\nb = 2"), (99, "a = 1\nb = 2\n")],
+)
+def test_so_many_tokens_end_it_with_their_line(byte_vocabulary, rules_at, n_tokens, expected):
+    text = CompletionText(byte_vocabulary(), rules_at("▮"), n_before_line_end=n_tokens)
+    for token in b"a = 1\nb = 2\n":
+        if text.feed(token):
+            break
+    assert text.so_far == expected
+    assert text.finish().stopped_by == ("tokens" if n_tokens < 99 else None)
+
+
 @pytest.mark.parametrize("max_lines", [1, 2, 3, 7])
 def test_max_lines(complete, max_lines):
     generated = "".join(f"x{i} = {i}\n" for i in range(20))
