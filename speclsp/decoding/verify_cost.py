@@ -102,12 +102,13 @@ class VerifyCost:
 
     def _learn(self, idx: int, surprise: float, weight: float) -> None:
         """Let a size's time, and those that are only assumed as it is, follow ``surprise``."""
+        if self._n_seen[idx] >= _N_KNOWN:
+            self._logs[idx] += _SHAPE_STEP * surprise * weight
+            return
         before = self._excess(idx)
-        step = max(_SHAPE_STEP, 1.0 / (self._n_seen[idx] + 1.0))
-        was_assumed = self._n_seen[idx] < _N_KNOWN
-        self._logs[idx] += step * surprise * weight
+        self._logs[idx] += surprise * weight * max(_SHAPE_STEP, 1.0 / (self._n_seen[idx] + 1.0))
         self._n_seen[idx] = min(_N_KNOWN, self._n_seen[idx] + weight)
-        if was_assumed and before > _LEAST_EXCESS:
+        if before > _LEAST_EXCESS:
             factor = max(self._excess(idx), 0.0) / before
             for other, n_seen in enumerate(self._n_seen):
                 if n_seen == 0.0:
