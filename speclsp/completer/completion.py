@@ -92,13 +92,19 @@ def n_first_of(settings: Settings, budget: PromptBudget, weights: Weights) -> in
     return settings.n_jump or n_waited_for(budget.n_prompt, weights.prompt_speed)
 
 
+def n_line_end_of(settings: Settings, weights: Weights) -> float:
+    """Return the tokens after which a text that somebody waits for while typing ends with its line.
+
+    Endless for a model of which nobody knows how long a token takes.
+    """
+    return settings.n_line_end or n_before_line_end(weights.single_s)
+
+
 def _n_before_line_end(request: CompletionRequest, settings: Settings, weights: Weights) -> float:
     """Return the tokens after which the request's text ends with its line."""
     if request.trigger != "automatic" or request.is_patient:
         return math.inf
-    if settings.n_line_end:
-        return settings.n_line_end
-    return n_before_line_end(weights.single_s)
+    return n_line_end_of(settings, weights)
 
 
 def sampling_params(settings: Settings, request: CompletionRequest) -> SamplingParams:

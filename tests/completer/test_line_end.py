@@ -1,4 +1,4 @@
-"""What a slow model suggests while somebody types: some lines soon, and the next ones in idle time."""
+"""What a slow model suggests while somebody types: some lines soon, the next in idle time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scripted_models import ScriptedLoader
 
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
-from speclsp.request import CompletionRequest, CompletionResult
+from speclsp.request import CompletionRequest, CompletionResult, LogLine
 from speclsp.settings import Settings
 
 WAIT_S = 60
@@ -89,6 +89,17 @@ def test_the_setting_goes_before_what_was_measured(make):
     assert ask(completer, BEFORE).text == "a = 1\n    b = 2\n    c = 3"
     completer.apply_settings(Settings(min_confidence=0.0, n_line_end=1, suggestion_memory=False))
     assert ask(completer, BEFORE).text == "a = 1"
+
+
+@pytest.mark.parametrize(("single_s", "n_told"), [(0.05, 1), (0.001, 0), (None, 0)])
+def test_the_log_says_when_lines_end(make, single_s, n_told):
+    completer = make(TimedLoader(single_s))
+    said = []
+    while (event := completer.next_event(0.05)) is not None:
+        if isinstance(event, LogLine) and event.message.startswith("a token takes"):
+            said.append(event.message)
+    wanted = "a token takes 50.0 ms: what is suggested while typing ends with its line after 16"
+    assert said == [wanted] * n_told
 
 
 def test_blank_lines_at_the_beginning_are_no_text_to_end_with(make):
