@@ -22,6 +22,8 @@ _N_KNOWN: Final = 1.0 / _SHAPE_STEP
 """Passes over a size from which on it counts as measured."""
 _LARGEST_STEP: Final = math.log(2.0)
 """A pass that took more than twice, or less than half, of what was expected counts as that."""
+_LARGEST_FACTOR: Final = 4.0
+"""One pass changes what is assumed of other sizes no more: it may have been disturbed."""
 _LEAST_EXCESS: Final = 0.01
 """An assumed T(k) / T(1) that is no more above 1 says nothing of other sizes."""
 
@@ -110,8 +112,9 @@ class VerifyCost:
         self._n_seen[idx] = min(_N_KNOWN, self._n_seen[idx] + weight)
         if before > _LEAST_EXCESS:
             factor = max(self._excess(idx), 0.0) / before
+            factor = min(max(factor, 1.0 / _LARGEST_FACTOR), _LARGEST_FACTOR)
             for other, n_seen in enumerate(self._n_seen):
-                if n_seen == 0.0:
+                if n_seen == 0.0 and self._excess(other) > 0.0:
                     excess = factor * self._excess(other)
                     self._logs[other] = self._logs[0] + math.log1p(excess)
 

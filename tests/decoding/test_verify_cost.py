@@ -153,6 +153,18 @@ def test_a_size_that_was_assumed_is_learned_by_few_passes():
         assert [size for size, _ in cost.milliseconds] == [1, 4]
 
 
+def test_a_disturbed_pass_over_an_assumed_size_leaves_the_others_usable():
+    flat = {2: 1.02, 4: 1.02, 8: 0.9, 16: 1.04, 24: 1.05}
+    cost = VerifyCost({1: 0.01}, assumed={size: 0.01 * ratio for size, ratio in flat.items()})
+    cost.observe(2, 5.0, branched=False)
+    curve = cost.curve
+    assert [curve.ratio(size) for size in (4, 8, 16, 24)] == pytest.approx([1.08, 0.9, 1.16, 1.2])
+    assert cost.single_s == pytest.approx(0.01)
+    for _ in range(6):
+        cost.observe(2, 0.0102, branched=False)
+    assert cost.curve.ratio(2) == pytest.approx(1.02, rel=0.1)
+
+
 def test_a_decode_that_fails_ends_the_measurement():
     class Failing(TimedTarget):
         def decode(self, tokens, n_logits):
