@@ -160,7 +160,7 @@ def test_a_disturbed_pass_over_an_assumed_size_leaves_the_others_usable():
     curve = cost.curve
     assert [curve.ratio(size) for size in (4, 8, 16, 24)] == pytest.approx([1.08, 0.9, 1.16, 1.2])
     assert cost.single_s == pytest.approx(0.01)
-    for _ in range(6):
+    for _ in range(12):
         cost.observe(2, 0.0102, branched=False)
     assert cost.curve.ratio(2) == pytest.approx(1.02, rel=0.1)
 
