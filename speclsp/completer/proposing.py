@@ -52,7 +52,7 @@ class Proposing:
             return None
         if settings.mode == "first":
             return DrafterChain(drafters)
-        self._take_model(f"{weights.description} {words.vocabulary.fingerprint}")
+        self._take_model(_model_name(words, weights))
         joining: tuple[StatisticsDrafter, ...] = ()
         if all(drafter.name != NGRAM_CACHE for drafter in drafters):
             joining = (StatisticsDrafter(n_draft=settings.spec_ngram_cache_n_max),)
@@ -94,3 +94,9 @@ class Proposing:
     def _saved(self, store: CalibrationStore) -> bool:
         store.save(self._model, self._calibration.cells())
         return True
+
+
+def _model_name(words: Words, weights: Weights) -> str:
+    """Return what the calibration is kept under: a draft model is right for one target alone."""
+    names = (weights.description, words.vocabulary.fingerprint, weights.draft_description)
+    return " ".join(name for name in names if name)

@@ -7,7 +7,14 @@ from operator import index
 
 from speclsp.drafting.candidates import Candidate, TreeDrafter
 from speclsp.drafting.held_text import NOTHING_HELD
-from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, Drafter, ModelDrafter
+from speclsp.drafting.protocol import (
+    NO_DRAFT,
+    Draft,
+    DraftContext,
+    Drafter,
+    ModelDrafter,
+    PromptedDrafter,
+)
 from speclsp.errors import DrafterError
 from speclsp.request import DrafterStats
 
@@ -25,6 +32,7 @@ class MeasuredDrafter:
         self.drafter = drafter
         self._branching = drafter if isinstance(drafter, TreeDrafter) else None
         self._asks_model = drafter if isinstance(drafter, ModelDrafter) else None
+        self._prompted = drafter if isinstance(drafter, PromptedDrafter) else None
         self.name = drafter.name
         self._held = NOTHING_HELD
         self.start_anew()
@@ -74,6 +82,16 @@ class MeasuredDrafter:
         draft = asks_model.draft(generated, n_max)
         self._ns_native += asks_model.ns_native - native_before
         return draft
+
+    def n_unseen(self, generated: Sequence[int]) -> int:
+        """Return how much of the text the drafter's model must evaluate before it drafts."""
+        if self.failure is not None or self._prompted is None:
+            return 0
+        try:
+            return self._prompted.n_unseen(generated)
+        except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
+            self._drop("n_unseen", error)
+            return 0
 
     def candidates(
         self, generated: Sequence[int], n_max: int, n_min_match: int, n_vocab: int, clock: Clock

@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple
 
 from speclsp.drafting.calibration import Calibration
 from speclsp.drafting.candidates import Candidate, TreeDrafter, candidate_of
-from speclsp.drafting.draft_gain import DraftGain
+from speclsp.drafting.draft_gain import DraftGain, gain_of
 from speclsp.drafting.draft_length import COST_PER_DRAFT_TOKEN
 from speclsp.drafting.draft_limits import DraftLimits
 from speclsp.drafting.draft_size import best_size
@@ -73,7 +73,7 @@ class DraftMerger:
             self._members[drafter.name] for drafter in drafters if isinstance(drafter, TreeDrafter)
         ]
         self._plain = [
-            (self._members[drafter.name], DraftGain())
+            (self._members[drafter.name], gain_of(drafter))
             for drafter in drafters
             if not isinstance(drafter, TreeDrafter)
         ]
@@ -123,6 +123,8 @@ class DraftMerger:
         self._allowance.begin()
         for member in self._members.values():
             member.start_anew()
+        for _, gain in self._plain:
+            gain.begin()
 
     def propose(self, generated: Sequence[int], n_max: int) -> DraftTree:
         """Return what is expected to emit most tokens per time; often that is nothing."""
@@ -152,7 +154,7 @@ class DraftMerger:
         self._times.started(ended, plan.ratio)
         if self._trie is not None:
             self._times.drafted(ended - begun - self._costly_s)
-        self._pass_cost = (plan.ratio, self._times.in_passes(ended - started))
+        self._pass_cost = (plan.ratio, self._times.in_passes(ended - started - self._costly_s))
         return plan.tree
 
     def _may_look_up(self) -> bool:
@@ -237,17 +239,31 @@ class DraftMerger:
         plan = self._plan(groups, n_max)
         self._costly_s = 0.0
         for member, gain in others:
-            if gain.pays(plan.rate, self._curve, self._times.single_s):
+            n_unseen = member.n_unseen(generated)
+            if gain.pays(plan.rate, self._curve, self._times.single_s, n_unseen):
                 started = self.clock()
-                groups += self._plain_group(member, gain, generated, n_max)
+                own = self._plain_group(member, gain, generated, n_max)
                 self._costly_s += self.clock() - started
-                plan = self._plan(groups, n_max)
+                groups += own
+                with_own = self._plan(groups, n_max) if own else plan
+                worth = with_own if self._drawn is None else self._drawn_plan(own, n_max)
+                gain.saved(worth.rate * worth.ratio / plan.rate - worth.ratio)
+                plan = with_own
         if self._drawn is not None:
             member, draft = self._drawn
             tree = chain_tree(draft, member.name)
             plan = _Plan(tree, self._curve.ratio(len(tree.tokens) + 1), plan.rate)
+        for _, gain in self._plain:
+            gain.passed(plan.ratio)
         self._last_size = len(plan.tree.tokens)
         return plan
+
+    def _drawn_plan(self, own: Groups, n_max: int) -> _Plan:
+        """Return what a draft that was drawn is expected to give, standing alone and whole."""
+        paths = CandidateTrie(own, self._calibration).grow(n_max, 1, self._p_split, 0.0)
+        n_nodes = max((len(one.tokens) for _, candidates in own for one in candidates), default=0)
+        ratio = self._curve.ratio(n_nodes + 1)
+        return _Plan(NO_TREE, ratio, (1.0 + sum(paths.path_probabilities)) / ratio)
 
     def _branching_groups(self, generated: Sequence[int], n_max: int) -> Groups:
         self._n_proposals += 1
@@ -264,7 +280,8 @@ class DraftMerger:
     ) -> Groups:
         started = self.clock()
         draft = member.draft(generated, n_max, self._n_vocab, self.clock)
-        gain.drafted(draft, self.clock() - started)
+        seconds = self.clock() - started
+        gain.asked(draft, seconds, self._times.single_s)
         if draft.distributions and self._drawn is None:
             self._drawn = (member, draft)
         return self._owned(member, (candidate_of(draft),)) if draft.tokens else []

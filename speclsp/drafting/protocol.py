@@ -153,3 +153,11 @@ class ModelDrafter(Drafter, Protocol):
     @property
     def ns_native(self) -> int:
         """Nanoseconds inside that model's decode since it was loaded."""
+
+
+@runtime_checkable
+class PromptedDrafter(ModelDrafter, Protocol):
+    """One that can say beforehand how much its model would have to evaluate."""
+
+    def n_unseen(self, generated: Sequence[int]) -> int:
+        """Return how many tokens of prompt and ``generated`` its model has not evaluated yet."""

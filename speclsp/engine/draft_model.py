@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-
 from speclsp.decoding.protocol import Logits, Target
 from speclsp.decoding.sampling import LogitRow
+from speclsp.decoding.speculate import common_prefix_length
+from speclsp.decoding.token_scores import log_sum_near
 from speclsp.drafting.distribution import Distribution, DraftSampling
+from speclsp.drafting.draft_confidence import DraftConfidence
+from speclsp.drafting.draft_size import least_path
 from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext
 from speclsp.engine.draft_translation import TranslatingDrafter, replacement_pairs
 from speclsp.engine.kv_states import KvStates
@@ -24,8 +26,8 @@ from speclsp.settings import DraftSamplingMode, Settings
 
 Log = Callable[[LogLevel, str], None]
 
-_N_CANDIDATES = 10
-"""A draft token's probability is taken among this many best ones, as llama.cpp does."""
+_STEP_MEMORY = 32
+"""Draft tokens after which the weight of an older one's time has fallen to 1/e."""
 
 
 def _never() -> bool:
@@ -48,6 +50,13 @@ class DraftModelDrafter:
     With ``sampling`` ``argmax`` it drafts what it finds most probable; with ``sampled`` it draws,
     where the request does, and its drafts say from what.  Then nothing that was drawn is left out
     for what it is, since that would change the output's law: ``n_min`` counts no drawn tokens.
+
+    What it finds most probable comes with its own probabilities, softmax over its vocabulary, and
+    ends where their product falls below what a further token could give: a token is right only
+    where all before it are, so behind an improbable one the next costs more time, here and in the
+    target's batch, than it is expected to save.  That a draft's length should follow the draft
+    model's own confidence is AdaEDL's (Agrawal et al. 2024, arXiv:2410.18351) and SpecDec++'s
+    (Huang et al. 2024, arXiv:2405.19715); the threshold here is the measured time.
 
     Its KV cache follows the request: what it shares with the last one, and the draft tokens that
     were accepted, are never evaluated again; other documents' prompts are saved in
@@ -83,8 +92,15 @@ class DraftModelDrafter:
         self._interrupted: Callable[[], bool] = _never
         self._text: list[int] = []
         self._n_prompt = 0
+        self._confidence = DraftConfidence()
+        self._step_s = 0.0
+        self._n_steps = 0
+        self._single_s = 0.0
+        self._least_path = 0.0
         # So many tokens of the text are known to be the first ones of the model's cache.
         self._n_in_step = 0
+        # So many tokens of a prompt that was not drafted for yet, None where nobody asked.
+        self._n_shared: int | None = None
 
     @property
     def model(self) -> DraftTarget:
@@ -106,10 +122,27 @@ class DraftModelDrafter:
 
     def begin(self, context: DraftContext) -> None:
         """A request starts.  Nothing is evaluated before the first draft is wanted."""
+        self._confidence.drafted((), 0)
         self._text = list(context.prompt)
         self._sampling = context.sampling if self._draws else None
+        self._single_s = context.single_s
+        curve = context.verify_curve
+        # What is drawn must not end for what was drawn.
+        weighs = curve is not None and self._sampling is None
+        self._least_path = least_path(curve, self._n_max) if curve and weighs else 0.0
         self._n_prompt = len(self._text)
         self._n_in_step = 0
+        self._n_shared = None
+
+    def n_unseen(self, generated: Sequence[int]) -> int:
+        """Return how many tokens must be evaluated before the next draft.
+
+        More than will be, where the prompt was saved before or the cache shares more with it.
+        """
+        n_text = self._n_prompt + len(generated)
+        if self._n_in_step == 0 and self._n_shared is None:
+            self._n_shared = common_prefix_length(self._model.cached, self._text)
+        return n_text - max(self._n_in_step, self._n_shared or 0)
 
     def draft(self, generated: Sequence[int], n_max: int) -> Draft:
         """Propose what the draft model finds most probable, or what it draws.
@@ -117,6 +150,7 @@ class DraftModelDrafter:
         Nothing where the text does not fit its context, holds ids that it does not know, or
         where it was interrupted.
         """
+        self._confidence.learn(generated)
         text = self._text
         text.extend(generated[len(text) - self._n_prompt :])
         # The last draft token is never evaluated, so it needs no room in the context.
@@ -133,6 +167,8 @@ class DraftModelDrafter:
             return NO_DRAFT
         if len(draft.tokens) < self._n_min and not draft.distributions:
             return NO_DRAFT
+        pairs = tuple(zip(draft.tokens, draft.probabilities, strict=False))
+        self._confidence.drafted(pairs, len(generated))
         return draft
 
     def accept(self, n_accepted: int) -> None:
@@ -148,22 +184,49 @@ class DraftModelDrafter:
     def _propose(self, text: list[int], n_tokens: int) -> Draft:
         logits = self._catch_up(text)
         tokens: list[int] = []
+        probabilities: list[float] = []
         distributions: list[Distribution] = []
+        path = 1.0
         while logits is not None:
             row = logits[-1, : self._n_ids]
-            token = self._pick(row)
-            if token is None:
+            token, probability = _best(row)
+            if not probability > 0.0 or probability < self._p_min:
                 break
             if self._sampling is not None:
                 token, distribution = self._sampling.draw(row)
                 distributions.append(distribution)
+            else:
+                probabilities.append(probability)
+                path *= self._confidence.of(probability)
             tokens.append(token)
             if len(tokens) == n_tokens or token in self._end_tokens or self._interrupted():
                 break
-            logits = self._model.decode([token], 1)
+            if path < self._worth_a_step():
+                break
+            logits = self._step(token)
         if not tokens:
             return NO_DRAFT
-        return Draft(tuple(tokens), source="draft", distributions=tuple(distributions))
+        return Draft(
+            tuple(tokens),
+            source="draft",
+            probabilities=tuple(probabilities),
+            distributions=tuple(distributions),
+        )
+
+    def _worth_a_step(self) -> float:
+        """Return the path probability below which the next token cannot pay; 0 if not known."""
+        if self._least_path <= 0.0 or self._single_s <= 0.0:
+            return self._least_path
+        return self._least_path + self._step_s / self._single_s
+
+    def _step(self, token: int) -> Logits:
+        """Evaluate a draft token, and note what that takes."""
+        before = self._model.ns_native
+        logits = self._model.decode([token], 1)
+        self._n_steps = min(self._n_steps + 1, _STEP_MEMORY)
+        seconds = (self._model.ns_native - before) / 1e9
+        self._step_s += (seconds - self._step_s) / self._n_steps
+        return logits
 
     def _catch_up(self, text: list[int]) -> Logits | None:
         """Bring the cache to ``text`` and return its last row of logits; None if interrupted."""
@@ -191,16 +254,14 @@ class DraftModelDrafter:
             self._n_in_step = n_done
         return logits
 
-    def _pick(self, row: LogitRow) -> int | None:
-        """Return the most probable token; None where it is less probable than ``p_min``."""
-        token = int(row.argmax())
-        if self._p_min > 0.0:
-            n_best = min(_N_CANDIDATES, len(row))
-            best = np.partition(row, len(row) - n_best)[-n_best:].astype(np.float64)
-            # softmax of the best: p = 1 / sum(exp(logit - best logit))
-            if 1.0 / float(np.exp(best - float(row[token])).sum()) < self._p_min:
-                return None
-        return token if math.isfinite(float(row[token])) else None
+
+def _best(row: LogitRow) -> tuple[int, float]:
+    """Return the most probable token and its probability, 0 where the logits are no numbers."""
+    token = int(row.argmax())
+    logit = float(row[token])
+    if not math.isfinite(logit):
+        return token, 0.0
+    return token, math.exp(min(0.0, logit - log_sum_near(row, token)))
 
 
 def load_draft_model(

@@ -170,6 +170,7 @@ class TranslatingDrafter:
             plain=[(new, old) for old, new in plain],
         )
         self._bos = draft.bos
+        self._context = DraftContext(prompt=())
         self._head: list[int] = []
         self._tail: list[int] = []
 
@@ -184,6 +185,7 @@ class TranslatingDrafter:
 
     def begin(self, context: DraftContext) -> None:
         """Translate the request's prompt."""
+        self._context = context
         prompt = list(context.prompt)
         n_head = len(prompt)
         while n_head and not self._there.is_special(prompt[n_head - 1]):
@@ -201,7 +203,13 @@ class TranslatingDrafter:
         if self._there.ends_inside_character(written):
             return NO_DRAFT
         tail = self._there.tokens(written)
-        self._inner.begin(DraftContext(prompt=[*self._head, *tail]))
+        self._inner.begin(
+            DraftContext(
+                prompt=[*self._head, *tail],
+                verify_curve=self._context.verify_curve,
+                single_s=self._context.single_s,
+            )
+        )
         draft = self._inner.draft([], n_max)
         tokens = self._back.whole_tokens(draft.tokens)[: max(n_max, 0)]
         return Draft(tuple(tokens), draft.source) if tokens else NO_DRAFT

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
+from functools import partial
+from itertools import takewhile
+from operator import eq
 
 import numpy as np
 import pytest
@@ -19,6 +23,7 @@ from speclsp.drafting.verify_curve import VerifyCurve, straight_curve
 
 FREE = VerifyCurve((1, 2), (1.0, 1.0))
 DEAR = straight_curve(3.0)
+STEEP = VerifyCurve((1, 2, 4, 8), (1.0, 1.4, 1.8, 2.6))
 
 
 class Branching(SilentBase):
@@ -60,6 +65,27 @@ class Repeating(SilentBase):
         self.n_calls += 1
         self._clock.now += self._seconds
         return Draft(self._tokens[:n_max])
+
+
+class Guessing(SilentBase):
+    """A draft model that drafts three tokens, each right, 1, with a chance, and takes its time."""
+
+    name = "draft"
+    ns_native = 0
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        super().__init__()
+        self._clock = clock
+        self._seconds = seconds
+        self._random = random.Random(7)
+        self.accuracy = 0.0
+        self.n_calls = 0
+
+    def draft(self, generated: Sequence[int], n_max: int) -> Draft:
+        self.n_calls += 1
+        self._clock.now += self._seconds
+        right = [self._random.random() < self.accuracy for _ in range(min(3, n_max))]
+        return Draft(tuple(1 if one else 2 for one in right))
 
 
 class Clock:
@@ -370,6 +396,71 @@ class TestCosts:
             self.pass_by(merger, clock, emitted, right=1)
         assert model.n_calls < 10
 
+    def n_asked_of(self, accuracies: Sequence[tuple[float, int]]) -> list[tuple[int, int]]:
+        """Drafts and passes of a draft model that is right in such shares of its tokens.
+
+        Each share goes with the tokens that are emitted meanwhile; pieces of 50 are requests.
+        """
+        clock = Clock()
+        model = Guessing(clock, seconds=0.15)
+        merger = merged(model, mode="chain")
+        merger.clock = clock
+        found = []
+        for accuracy, n_tokens in accuracies:
+            model.accuracy = accuracy
+            n_calls, n_passes = model.n_calls, 0
+            for _ in range(n_tokens // 50):
+                merger.begin(DraftContext(prompt=(0,), verify_curve=STEEP))
+                emitted: list[int] = []
+                while len(emitted) < 50:
+                    tree = merger.propose(emitted, 15)
+                    clock.now += STEEP.ratio(len(tree.tokens) + 1)
+                    right = takewhile(partial(eq, 1), tree.tokens)
+                    path = list(range(len(list(right))))
+                    if tree.tokens:
+                        merger.accept(path)
+                    emitted += [1] * (len(path) + 1)
+                    n_passes += 1
+            found.append((model.n_calls - n_calls, n_passes))
+        return found
+
+    @pytest.mark.parametrize("accuracy", [0.0, 0.23])
+    def test_a_bad_draft_model_is_hardly_asked(self, accuracy: float) -> None:
+        (n_first, n_passes_first), (n_asked, n_passes) = self.n_asked_of(
+            [(accuracy, 400), (accuracy, 4000)]
+        )
+        assert n_first < 0.1 * n_passes_first
+        assert n_asked < 0.04 * n_passes
+
+    def test_a_good_draft_model_is_asked_nearly_always(self) -> None:
+        (n_asked, n_passes), (n_asked_then, n_passes_then) = self.n_asked_of(
+            [(0.8, 400), (0.8, 2000)]
+        )
+        assert n_asked > 0.7 * n_passes
+        assert n_asked_then > 0.95 * n_passes_then
+
+    def test_it_finds_out_when_a_draft_model_gets_better_or_worse(self) -> None:
+        found = self.n_asked_of([(0.8, 1000), (0.1, 1000), (0.1, 2000), (0.8, 6000), (0.8, 2000)])
+        good, _, bad, _, good_again = (n_asked / n_passes for n_asked, n_passes in found)
+        assert good > 0.8
+        assert bad < 0.1
+        assert good_again > 0.95
+
+    def test_what_a_draft_model_costs_does_not_make_the_others_rest(self) -> None:
+        clock = Clock()
+        costly = Guessing(clock, seconds=20.0)
+        sure = Branching(Candidate([1, 1, 1, 1], "", 40))
+        merger = merged(sure, costly, mode="auto")
+        merger.clock = clock
+        emitted: list[int] = []
+        n_drafts = 0
+        for _ in range(60):
+            before = len(emitted)
+            self.pass_by(merger, clock, emitted, right=1)
+            n_drafts += len(emitted) > before + 1
+        assert n_drafts > 50
+        assert costly.n_calls == 1
+
     def test_in_auto_mode_it_rests_where_it_gains_nothing(self) -> None:
         def n_asked(mode: MergeMode) -> int:
             clock = Clock()
@@ -388,7 +479,7 @@ class TestCosts:
     def test_while_it_rests_drafters_do_not_even_begin(self) -> None:
         clock = Clock()
         drafter = Branching(Candidate([2], "", 40))
-        slow = Repeating([], "slow", clock, seconds=0.5)
+        slow = Repeating([], "slow", clock, seconds=0.05)
         merger = merged(drafter, slow, mode="auto")
         merger.clock = clock
         n_begun = []

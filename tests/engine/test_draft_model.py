@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from speclsp.decoding.protocol import Logits
 from speclsp.decoding.sampling import GreedySampler, SamplingParams, SeededSampler
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext
+from speclsp.drafting.verify_curve import straight_curve
 from speclsp.engine.draft_model import DraftModelDrafter, load_draft_model
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.vocabulary import LlamaVocabulary
@@ -88,9 +90,9 @@ def test_it_drafts_what_the_model_finds_most_probable() -> None:
         ({"n_min": 4}, 16, ()),
         ({"n_max": 5, "end_tokens": frozenset({6})}, 16, (5, 6)),
         ({"n_max": 5, "n_min": 3, "end_tokens": frozenset({6})}, 16, ()),
-        # a peak of 10 over nine others: p = 1 / (1 + 9·exp(-10)) = 0.9996
-        ({"p_min": 0.9995}, 16, (5, 6, 7)),
-        ({"p_min": 0.9997}, 16, ()),
+        # a peak of 10 over nineteen others: p = 1 / (1 + 19·exp(-10)) = 0.9991
+        ({"p_min": 0.9990}, 16, (5, 6, 7)),
+        ({"p_min": 0.9992}, 16, ()),
         # ids that the target lacks are never drafted
         ({"n_max": 1, "n_target_vocab": 5}, 16, (0,)),
         ({"n_ctx": 3}, 16, (5,)),
@@ -189,6 +191,82 @@ def test_a_failed_decode_drafts_nothing_and_the_next_one_recovers(failure: Decod
     assert list(model.cached)[:5] == [1, 2, 3, 5, 12]
 
 
+PEAK = math.log(19.0 * 0.55 / 0.45)
+"""Above nineteen others that gives 0.55, the middle of its decile."""
+
+
+def unsure(peak: float, n_vocab: int = 20, **options: Any) -> DraftModelDrafter:
+    """A draft model that always finds token 5 the most probable, by ``peak`` above the others."""
+    row = [0.0] * n_vocab
+    row[5] = peak
+    model = ScriptedDraftModel(lambda cached: row, n_vocab)
+    settings = {"n_max": 8, "n_min": 0, "p_min": 0.0, "n_target_vocab": n_vocab, **options}
+    return DraftModelDrafter(model, **settings)
+
+
+def test_a_draft_has_the_models_own_probabilities() -> None:
+    drafter = unsure(peak=PEAK)
+    drafter.begin(DraftContext(prompt=[1, 2, 3]))
+    assert drafter.draft([], 3).probabilities == pytest.approx([0.55] * 3)
+
+
+def test_a_draft_ends_where_the_next_token_cannot_pay() -> None:
+    drafter = unsure(peak=PEAK)
+    for slope, n_tokens in ((0.01, 8), (0.2, 3), (0.5, 2), (0.6, 1)):
+        context = DraftContext(prompt=[1, 2, 3], verify_curve=straight_curve(slope), single_s=0.02)
+        drafter.begin(context)
+        assert len(drafter.draft([], 8).tokens) == n_tokens
+    drafter.begin(DraftContext(prompt=[1, 2, 3]))
+    assert len(drafter.draft([], 8).tokens) == 8  # what verifying costs is not known
+
+
+def test_what_its_own_time_costs_ends_a_draft_too() -> None:
+    clocked = unsure(peak=PEAK)
+    context = DraftContext(prompt=[1, 2, 3], verify_curve=straight_curve(0.1), single_s=0.02)
+    clocked.begin(context)
+    assert len(clocked.draft([], 8).tokens) == 4
+    model = clocked.model
+    decode = model.decode
+
+    def slow(tokens: Sequence[int], n_logits: int) -> Logits:
+        model.ns_native += 8_000_000  # 0.4 of T(1)
+        return decode(tokens, n_logits)
+
+    model.decode = slow  # type: ignore[method-assign]  # the same model, but slow
+    for idx in range(1, 40):
+        n_tokens = len(clocked.draft([9] * idx, 8).tokens)
+    assert n_tokens == 1
+
+
+def test_how_far_to_draft_follows_how_often_it_was_right() -> None:
+    drafter = unsure(peak=PEAK)
+    drafter.begin(DraftContext(prompt=[1, 2], verify_curve=straight_curve(0.2), single_s=0.02))
+    generated: list[int] = []
+    lengths = []
+    for _ in range(60):
+        draft = drafter.draft(generated, 8)
+        lengths.append(len(draft.tokens))
+        generated += [*draft.tokens, 5]
+    assert (lengths[0], lengths[-1]) == (3, 8)
+    for _ in range(600):
+        lengths.append(len(drafter.draft(generated, 8).tokens))
+        generated.append(7)
+    assert lengths[-1] == 1
+
+
+def test_it_tells_how_much_it_has_not_seen() -> None:
+    drafter, _ = scripted(n_prompt=4)
+    drafter.begin(DraftContext(prompt=[1, 2, 3, 4]))
+    assert drafter.n_unseen([]) == 4
+    drafter.draft([], 3)
+    assert drafter.n_unseen([5, 6, 12]) == 3
+    drafter.begin(DraftContext(prompt=[1, 2, 9]))
+    assert drafter.n_unseen([]) == 1
+    assert drafter.n_unseen([5, 5]) == 3
+    drafter.draft([5, 5], 1)
+    assert drafter.n_unseen([5, 5]) == 0
+
+
 def drawing(**options: Any) -> DraftModelDrafter:
     """A draft model of eight equally probable tokens that draws."""
     model = ScriptedDraftModel(lambda cached: [0.0] * 8, 8)
@@ -226,7 +304,9 @@ def test_a_drawn_draft_is_not_left_out_for_what_was_drawn() -> None:
 def test_a_greedy_request_gets_greedy_drafts_from_a_model_that_draws() -> None:
     drafter = drawing()
     drafter.begin(DraftContext(prompt=[1, 2, 3]))
-    assert drafter.draft([], 3) == Draft((0, 0, 0), "draft")
+    draft = drafter.draft([], 3)
+    assert (draft.tokens, draft.source, draft.distributions) == ((0, 0, 0), "draft", ())
+    assert draft.probabilities == pytest.approx([1 / 6] * 3)
 
 
 def test_drawn_drafts_in_the_loop() -> None:
