@@ -71,7 +71,7 @@ def test_all_sides_are_compared_and_the_record_is_written(cases: Path, tmp_path:
         "CPU: ",
     ):
         assert words in result.output
-    figures = json.loads(report.read_text())
+    figures = json.loads(report.read_text(encoding="utf-8"))
     assert figures["options"] | {"context": 0, "threads": 0} == {
         "cases_file": "cases.jsonl", "cases": 2, "keys": 2, "rounds": 3, "places": 1,
         "decode_tokens": 6, "typed_kinds": "none", "forgetting": False, "seed": 0,
@@ -108,11 +108,11 @@ def test_all_sides_are_compared_and_the_record_is_written(cases: Path, tmp_path:
         "llama-server": {"n_same": 0, "n_all": 1},
     }
     assert len(figures["aims"]) == 7
-    assert ET.fromstring(picture.read_text()).tag.endswith("svg")
+    assert ET.fromstring(picture.read_text(encoding="utf-8")).tag.endswith("svg")
     written = sorted(path.suffix for path in record.iterdir())
     assert written == [".json", ".svg", ".txt"]
     (text,) = record.glob("*.txt")
-    assert "Decoding alone where an edit begins" in text.read_text()
+    assert "Decoding alone where an edit begins" in text.read_text(encoding="utf-8")
 
 
 def typed_once(runs: Sequence[PeerRun], *_arguments: object) -> None:
@@ -142,10 +142,10 @@ def interrupted(folder: Path, *arguments: str) -> Any:
     report = folder / "report.json"
     result = run(folder / "cases.jsonl", *arguments, "--json", report, "--record", folder)
     assert result.exit_code == 1
-    figures = json.loads(report.read_text())
+    figures = json.loads(report.read_text(encoding="utf-8"))
     (text,) = folder.glob("peers-*-partial.txt")
     for line in figures["remarks"]:
-        assert line in text.read_text()
+        assert line in text.read_text(encoding="utf-8")
         assert line in result.output
     return figures
 
@@ -165,7 +165,7 @@ def test_whole_rounds_of_typing_are_written_where_it_is_interrupted(
     (sides,) = figures["typed"].values()
     assert [side["by_round"]["host_ms"] for side in sides] == [[2.0]] * 3
     (text,) = tmp_path.glob("peers-*-partial.txt")
-    assert "1 cases, 2 characters in 1 rounds" in text.read_text()
+    assert "1 cases, 2 characters in 1 rounds" in text.read_text(encoding="utf-8")
     assert figures["decoding"] == {}
 
 
@@ -202,7 +202,7 @@ def test_what_cannot_be_written_does_not_keep_the_rest_from_it(tmp_path: Path) -
     files = [(tmp_path / "none" / "a.json", "a"), (tmp_path / "b.svg", "b")]
     with pytest.raises(SpecLspError, match=r"a\.json cannot be written: No such file"):
         comparison_record.write_all(files)
-    assert (tmp_path / "b.svg").read_text() == "b"
+    assert (tmp_path / "b.svg").read_text(encoding="utf-8") == "b"
 
 
 @pytest.mark.parametrize(

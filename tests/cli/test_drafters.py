@@ -55,7 +55,7 @@ def test_the_example_drafts(installed: dict[str, str]) -> None:
             [sys.executable, "-m", "speclsp", "complete", "--threads", "1", *options],
             input=json.dumps(request),
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             env=installed,
             timeout=600,
             check=True,

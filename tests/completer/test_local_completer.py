@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from scripted_models import ScriptedLoader
@@ -71,7 +72,7 @@ def ready(completer: LocalCompleter) -> LocalCompleter:
 def request(uri: str = "file:///p/a.py", prefix: str = "def f():\n", **fields):
     return CompletionRequest(
         uri=uri,
-        file=uri.removeprefix("file://") if uri.startswith("file://") else "",
+        file=unquote(uri.removeprefix("file://")) if uri.startswith("file://") else "",
         path="a.py",
         repo_name="p",
         prefix=prefix,

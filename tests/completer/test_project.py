@@ -74,7 +74,7 @@ def indexed(tmp_path: Path) -> Iterator[Project]:
 
 
 def n_visible(project: Project) -> int:
-    assert project.wait_done(5.0)
+    assert project.wait_done(60.0)
     return n_drafted_from(project)
 
 
