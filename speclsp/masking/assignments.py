@@ -20,7 +20,7 @@ TextKind = Literal["code", "configuration"]
 # Behind the name: its own closing quote or index, and maybe a type.
 _CLOSED: Final = r"[\"'`\])\[0-9]{0,8}[ \t]*+"
 _TYPE: Final = r"(?::[ \t]*+[A-Za-z_&][\w.\[\]| <>?&*']{0,40}?[ \t]*+(?==))?"
-_ASSIGN: Final = r"(?:=>|:=|\+=|\?=|[=!]={1,2}|[=:]|->|<-)[ \t]*+[({\[]?[ \t]*+"
+_ASSIGN: Final = r"(?:=>|:=|\+=|\?{1,2}=|\|\|=|[=!]={1,2}|[=:]|->|<-)[ \t]*+[({\[]?[ \t]*+"
 _QUOTED: Final = (
     r"(?:[A-Za-z@$]{0,2})(?P<quote>\"\"\"|'''|\\?\"|\\?'|`)(?P<value>(?:(?!(?P=quote))[^\n])*)"
 )
@@ -28,15 +28,29 @@ _QUOTED: Final = (
 _ASSIGNED: Final = re.compile(
     rf"{_CLOSED}{_TYPE}(?:{_ASSIGN}|[({{][ \t]*+|(?<=[ \t])(?=[\"'])){_QUOTED}"
 )
-_LISTED: Final = re.compile(rf"[\"'`][ \t]*+,[ \t]*+{_QUOTED}")
+_LISTED: Final = re.compile(rf"[\"'`][ \t]*+,[ \t]*+(?:\"(?=\\\"))?{_QUOTED}")
 """``("api_key", "…")``: the next string may as well be another name, so it has to look random."""
+_SETTER: Final = re.compile(
+    r"\b(?:put|(?:set|add|with)\w{0,30}|property)"
+    r"[ \t]{0,4}\([ \t]{0,4}[\"'`][\w.\-]{0,40}\Z"
+)
+"""What shows that a listed string is what its name is given: ``put("password", "…")``."""
+_LONGEST_SETTER: Final = 90
+_NAMED: Final = re.compile(
+    r"(?:-[ \t]+)?(?:name|key)[ \t]*:[ \t]*[\"']?[\w.\-]{0,60}\Z", re.IGNORECASE
+)
+_VALUE_BELOW: Final = re.compile(
+    r"[\"']?[ \t\r]*+\n[ \t]*+value[ \t]*+:[ \t]*+(?P<quote>[\"']?)(?P<value>[^\s\"'#][^\n\"']*+)"
+)
+"""``name: DB_PASSWORD`` and ``value: …`` on the next line."""
 
 _OPEN: Final = re.compile(
-    rf"[\"'`\]]{{0,3}}[ \t]*+{_TYPE}(?:=>|:=|[=:])[ \t]*+\(?[ \t]*+\\?[ \t]*+\n"
+    rf"[\"'`\]]{{0,3}}[ \t]*+{_TYPE}(?:=>|:=|[=:])[ \t]*+(?:\(|[|>][+\-0-9]{{0,2}})?"
+    r"[ \t]*+\\?[ \t\r]*+\n"
 )
 """An assignment whose value begins on the next line."""
-_ALONE: Final = re.compile(rf"[ \t]*+{_QUOTED}(?P=quote)[ \t]*+[,;)}}\]]*+[ \t]*+(?=\n|\Z)")
-_BARE_ALONE: Final = re.compile(r"[ \t]++(?:-[ \t]++)?(?P<value>[^\s\"'`]++)[ \t]*+(?=\n|\Z)")
+_ALONE: Final = re.compile(rf"[ \t]*+{_QUOTED}(?P=quote)[ \t]*+[,;)}}\]]*+[ \t\r]*+(?=\n|\Z)")
+_BARE_ALONE: Final = re.compile(r"[ \t]++(?:-[ \t]++)?(?P<value>[^\s\"'`]++)[ \t\r]*+(?=\n|\Z)")
 
 _BEFORE_SETTING: Final = re.compile(
     r"[ \t]*(?:[#;/*\-]+[ \t]*)?(?:(?:export|set|env|declare -x|readonly|local|arg)[ \t]+)?\w*",
@@ -50,7 +64,7 @@ _CONFIGURED_VALUE: Final = re.compile(
     r"[ \t]*+[=:][ \t]*+(?P<value>[^\s\"'`|>\[{&*!=:](?:[^ \t\n]|[ \t](?![#;]))*+)"
 )
 _SPACED_VALUE: Final = re.compile(
-    r"[ \t]++(?P<value>(?>[^\s\"'`=:]*[0-9!@#$%^&*])[^\s\"'`]*+)[ \t]*+(?=\n|\Z)"
+    r"[ \t]++(?P<value>(?>[^\s\"'`=:]*[0-9!@#$%^&*])[^\s\"'`]*+)[ \t\r]*+(?=\n|\Z)"
 )
 """Without a sign between name and value only one word, and none of a sentence, is a value."""
 _BARE: Final = re.compile(
@@ -77,13 +91,18 @@ _LONGEST_COUNTED: Final = 500
 
 def named_secrets(text: str, name: TellingName, kind: TextKind) -> list[Span]:
     """Return the literals that are given to a name: on its line, or alone on the next one."""
-    for pattern, is_secret in ((_ASSIGNED, _test(name.kind)), (_LISTED, is_key)):
+    for pattern in (_ASSIGNED, _LISTED):
         found = pattern.match(text, name.end)
         if found is not None and not _closes(text, name, found):
+            may_be_name = pattern is _LISTED and not _is_set(text, name)
+            is_secret = is_key if may_be_name else _test(name.kind)
             return [Span(*found.span("value"))] if is_secret(found["value"]) else []
+    below = _VALUE_BELOW.match(text, name.end)
+    if below is not None and _NAMED.search(text, max(0, name.start - _LONGEST_SETTER), name.start):
+        return [Span(*below.span("value"))] if _test(name.kind)(below["value"].rstrip()) else []
     opened = _OPEN.match(text, name.end)
     if opened is not None:
-        return _on_next_line(text, opened.end(), name.kind)
+        return _on_next_line(text, opened, name.kind)
     return _bare(text, name, kind)
 
 
@@ -100,12 +119,19 @@ def _closes(text: str, name: TellingName, found: re.Match[str]) -> bool:
     return text.count(quote, line_start, name.start) % 2 == 1
 
 
-def _on_next_line(text: str, start: int, kind: NameKind) -> list[Span]:
+def _is_set(text: str, name: TellingName) -> bool:
+    return _SETTER.search(text, max(0, name.start - _LONGEST_SETTER), name.start) is not None
+
+
+def _on_next_line(text: str, opened: re.Match[str], kind: NameKind) -> list[Span]:
+    start = opened.end()
     quoted = _ALONE.match(text, start)
     if quoted is not None:
         return [Span(*quoted.span("value"))] if _test(kind)(quoted["value"]) else []
     bare = _BARE_ALONE.match(text, start)
-    if bare is not None and is_key(bare["value"]) and not _CODE.search(bare["value"]):
+    is_block = opened[0].rstrip()[-1:] not in ":=(\\"  # YAML's, whose lines are texts
+    is_secret = _test(kind) if is_block else is_key
+    if bare is not None and is_secret(bare["value"]) and not _CODE.search(bare["value"]):
         return [Span(*bare.span("value"))]
     return []
 

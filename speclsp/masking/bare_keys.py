@@ -54,6 +54,7 @@ _BEGINNINGS: Final = (
     _begins("CiqGSIb3DQEMAQ", r"M[A-Za-z0-9+/]{2,6}GCiqGSIb3DQEMAQ"),
     _begins("IBAzCC", r"MII[A-Za-z0-9+/]{3}IBAzCC"),  # PKCS 12
     _begins("b3BlbnNzaC1rZXktdj", r"b3BlbnNzaC1rZXktdj"),  # OpenSSH
+    _begins("P2/56wAA", r"P2/56wAA"),  # ssh.com
     _begins("/u3+7QAAAA", r"/u3\+7QAAAA"),  # Java's keystores
     _begins("LS0tLS1CRUdJTi", r"LS0tLS1CRUdJTi"),  # what was armoured, encoded once more
 )

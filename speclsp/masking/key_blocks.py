@@ -19,8 +19,12 @@ from typing import Final, NamedTuple
 from speclsp.masking.spans import Span
 
 _BEGIN: Final = "-----BEGIN"
-_BEGINNING: Final = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,6}PRIVATE KEY(?: BLOCK)?-----")
-ENDING: Final = re.compile(r"-----END [A-Z0-9 ]{0,80}?PRIVATE KEY[A-Z ]{0,20}-----")
+_BEGINNING: Final = re.compile(
+    r"-----BEGIN (?:(?:[A-Z0-9]{1,20} ){0,6}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1)-----"
+)
+ENDING: Final = re.compile(
+    r"-----END (?:[A-Z0-9 ]{0,80}?PRIVATE KEY[A-Z ]{0,20}|OpenVPN Static key V1)-----"
+)
 # Nothing that a part took is ever given back: a line of n blanks would be tried in n³ ways.
 _BODY_LINE: Final = re.compile(
     r"[ \t\"'`+\\.,;|#/*>\-]*+"

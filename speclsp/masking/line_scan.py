@@ -11,7 +11,7 @@ from speclsp.masking.assignments import TextKind, named_secrets
 from speclsp.masking.literal_values import is_password
 from speclsp.masking.spans import Span
 from speclsp.masking.telling_names import telling_names
-from speclsp.masking.token_patterns import TOKEN_PATTERNS
+from speclsp.masking.token_patterns import TOKEN_PATTERNS, TokenPattern
 
 
 def _words(text: str) -> frozenset[str]:
@@ -35,6 +35,11 @@ _RUN: Final = re.compile(r"[^\s\"'`<>]*")
 """The rest of a token that is longer than what its expression looks at."""
 
 
+_NEEDLES: Final = tuple(
+    (needle, pattern) for pattern in TOKEN_PATTERNS for needle in pattern.needles
+)
+
+
 def kind_of(path: str) -> TextKind:
     """Return whether values without quotes are usual in a file, by its name."""
     place = PurePosixPath(path.lower().replace("\\", "/"))
@@ -53,17 +58,24 @@ def secrets_in_lines(text: str, kind: TextKind) -> Iterator[Span]:
 
 
 def _known_tokens(text: str, lowered: str) -> Iterator[Span]:
-    for pattern in TOKEN_PATTERNS:
-        group = 1 if pattern.expression.groups else 0
-        for needle in pattern.needles:
-            position = lowered.find(needle)
-            while position >= 0:
-                start, end = _line_around(text, position)
-                for found in pattern.expression.finditer(text, start, end):
-                    if not pattern.kind.startswith("password") or is_password(found[group]):
-                        secret = Span(*found.span(group))
-                        yield _to_its_end(text, secret) if secret.end == end else secret
-                position = lowered.find(needle, max(end, position + 1))
+    find = lowered.find
+    for needle, pattern in _NEEDLES:
+        position = find(needle)
+        if position >= 0:
+            yield from _tokens_beside(text, lowered, position, needle, pattern)
+
+
+def _tokens_beside(
+    text: str, lowered: str, position: int, needle: str, pattern: TokenPattern
+) -> Iterator[Span]:
+    group = 1 if pattern.expression.groups else 0
+    while position >= 0:
+        start, end = _line_around(text, position)
+        for found in pattern.expression.finditer(text, start, end):
+            if not pattern.kind.startswith("password") or is_password(found[group]):
+                secret = Span(*found.span(group))
+                yield _to_its_end(text, secret) if secret.end == end else secret
+        position = lowered.find(needle, max(end, position + 1))
 
 
 def _to_its_end(text: str, span: Span) -> Span:

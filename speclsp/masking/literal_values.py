@@ -38,6 +38,8 @@ _PATH: Final = re.compile(
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.\-]*://\S*")
 _WORDS: Final = re.compile(r"[A-Za-z]+(?:[_\-./ :][A-Za-z]+)*[.:]?")
 _NUMBERED_WORDS: Final = re.compile(r"[a-z]+[0-9]{0,3}(?:[_\-./ ][a-z]+[0-9]{0,3})*", re.IGNORECASE)
+_LINE_ENDS: Final = re.compile(r"\\+[nr]")
+"""As a key of several lines has them in one literal."""
 _KEY_ALPHABET: Final = re.compile(r"[A-Za-z0-9+/=_.~!@#$%^&*:,|?\-]+")
 _LEAST_KEY: Final = 10
 _LEAST_BITS: Final = 2.7
@@ -62,7 +64,7 @@ def is_password(value: str) -> bool:
 
 def is_key(value: str) -> bool:
     """Whether a literal that is given to a name such as ``api_key`` or ``token`` is one."""
-    rest = _REFERENCES.sub("", value).strip()
+    rest = _LINE_ENDS.sub("", _REFERENCES.sub("", value)).strip()
     if len(rest) < _LEAST_KEY or not _KEY_ALPHABET.fullmatch(rest):
         return False
     if _ADDRESS.fullmatch(rest) or _PATH.fullmatch(rest) or _NUMBERED_WORDS.fullmatch(rest):

@@ -76,9 +76,9 @@ TOKEN_PATTERNS: Final = (
     _row("SendGrid", "sg.", r"SG\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}"),
     _row("Mailgun", "key-", r"key-[0-9a-f]{32}(?![0-9a-z])"),
     _row("Mailchimp", "-us", r"[0-9a-f]{32}-us\d{1,2}(?!\d)"),
-    _row("DigitalOcean", "dop_v1_ doo_v1_ dor_v1_", r"do[opr]_v1_[0-9a-f]{8,}"),
-    _row("Shopify", "shpat_ shpca_ shppa_ shpss_", r"shp(?:at|ca|pa|ss)_[0-9A-Fa-f]{8,}"),
-    _row("Square", "sq0atp- sq0csp- sq0idp-", r"sq0(?:atp|csp|idp)-[\w\-]{8,}"),
+    _row("DigitalOcean", "_v1_", r"do[opr]_v1_[0-9a-f]{8,}"),
+    _row("Shopify", "shp", r"shp(?:at|ca|pa|ss)_[0-9A-Fa-f]{8,}"),
+    _row("Square", "sq0", r"sq0(?:atp|csp|idp)-[\w\-]{8,}"),
     _row("Telegram", ":aa", r"\d{8,10}:AA[\w\-]{30,}"),
     _row("Databricks", "dapi", r"dapi[0-9a-f]{32}"),
     _row("HashiCorp Vault", "hvs. hvb. hvr.", r"hv[sbr]\.[\w\-]{12,}"),
@@ -107,7 +107,7 @@ TOKEN_PATTERNS: Final = (
     ),
     _row(
         "password in a query",
-        "password= passwd= pwd= token= secret= apikey= api_key= access_key= sig= signature= key=",
+        "password= wd= token= secret= sig= signature= key=",
         r"(?<=[?&;])(?i:password|passwd|pwd|(?:access_?|auth_?|refresh_?|sas_?)?token|(?:client_?)?"
         r"secret|api_?key|access_?key|account_?key|shared_?access_?key|signature|sig)="
         r"(?![A-Za-z_$][\w.$]*\()"
@@ -143,8 +143,8 @@ TOKEN_PATTERNS: Final = (
     ),
     _row(
         "password beside a user's name",
-        "auth= auth(",
-        r"(?:auth=|[A-Za-z]{0,20}(?:Basic|Digest|Proxy|NTLM)Auth\()\(?\s*[\"'][^\"'\n]{1,100}[\"']\s*,\s*"
+        "auth= auth( networkcredential(",
+        r"(?:auth=|(?:[A-Za-z]{0,20}(?:Basic|Digest|Proxy|NTLM)Auth|NetworkCredential)\()\(?\s*[\"'][^\"'\n]{1,100}[\"']\s*,\s*"
         r"[\"']([^\"'\n]{3,})[\"']",
     ),
     # In prose one word after it, with letters and digits, and no more in the sentence's way.
@@ -154,6 +154,72 @@ TOKEN_PATTERNS: Final = (
         r"(?:(?i:[a-z]{0,20}_)?(?i:password|passphrase))(?:\s+(?:is|was)|:)\s+[\"'`]?"
         r"(?![a-z]+[0-9]{0,3}-[a-z])(?=[\w!@#%^&*+\-]*[A-Za-z])(?=[\w!@#%^&*+\-]*[0-9])"
         r"([A-Za-z0-9!@#%^&*+\-][\w!@#%^&*+\-]{7,})(?=[\s\"'`.,;]|$)",
+    ),
+    _row(
+        "password of a .netrc",
+        "login",
+        r"(?:login|user)\s+[^\s\"']{1,80}\s+password\s+([^\s\"']{3,})",
+    ),
+    _row(
+        "registry's login",
+        '"auth" _auth=',
+        r"(?:\"auth\"\s*:\s*\"|_auth\s?=\s?\"?)(?=[A-Za-z+/]{0,200}[0-9=])([A-Za-z0-9+/]{8,}={0,2})",
+    ),
+    _row(
+        "hash of a password",
+        "$apr1$ $6$ $2 $argon2",
+        r"\$(?:2[aby]\$\d\d|argon2\w{1,2}\$v=\d+\$[\w=,]{1,60}\$[\w+/]{1,90}|(?:apr1|6)"
+        r"\$[^\s:$\"']{1,60})\$([A-Za-z0-9./+]{20,})",
+    ),
+    _row(
+        "private part of a JSON web key",
+        '"d": "p": "q": "dp": "dq": "qi": "k":',
+        r"\"(?:d|p|q|dp|dq|qi|k)\":\s*\"(?=[A-Za-z_\-]{0,200}[0-9])([A-Za-z0-9_\-]{40,})\"",
+    ),
+    _row(
+        "private part of an XML key",
+        "<d> <p> <q> <inverseq>",
+        r"<(?:D|P|Q|DP|DQ|InverseQ)>\s*([A-Za-z0-9+/=]{24,})",
+    ),
+    _row(
+        "authorization header",
+        "authorization",
+        r"(?i:authorization)[\"']?\s*[:=,]\s*[\"']?(?i:token|digest|apikey)[ \t]+"
+        r"(?=[A-Za-z._~+/\-]{0,200}[0-9=])([A-Za-z0-9._~+/=\-]{8,})",
+    ),
+    _row(
+        "key of a command line",
+        "--account-key --access-key",
+        r"--(?:account|access)-key(?:=|\s+)[\"']?([A-Za-z0-9+/=]{16,})",
+    ),
+    _row(
+        "password of a command line",
+        "redis-cli pass:",
+        r"(?:redis-cli\s(?:[^\n|;&]{0,200}\s)?-a\s+|-pass(?:in|out)?\s+pass:)[\"']?"
+        r"([^\s\"'$\-][^\s\"']{2,})",
+    ),
+    _row("password of a host", "ansible_", r"ansible_\w{0,30}pass(?:word)?=[\"']?([^\s\"']{3,})"),
+    _row(
+        "password as a setting's default",
+        "password:",
+        r"\$\{[\w.\-]{0,80}password:([^}\s$#]{3,})\}",
+    ),
+    _row(
+        "password of PowerShell",
+        "convertto-securestring",
+        r"(?i:ConvertTo-SecureString)\s+(?:-String\s+)?[\"']([^\"'\n$]{3,})",
+    ),
+    _row(
+        "password of a named setting",
+        'value="',
+        r"(?i:(?:key|name)=\"[^\"\n]{0,80}(?:passw(?:or)?d|secret|token|api_?key)\"\s+value=\")"
+        r"([^\"\n]{3,})\"",
+    ),
+    _row(
+        "password of a named setting",
+        '"value"',
+        r"\"(?i:name|key)\"\s*:\s*\"(?i:[^\"\n]{0,80}(?:passw(?:or)?d|secret|token|api_?key))\""
+        r"\s*,\s*\"(?i:value)\"\s*:\s*\"([^\"\n]{3,})\"",
     ),
     _row("password in SQL", "identified", r"(?i:identified\s+by(?:\s+password)?)\s+'([^']+)"),
     _row(

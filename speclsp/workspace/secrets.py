@@ -34,10 +34,11 @@ _SECRET_SUFFIXES: Final = _words(
 
 _SECRET_NAMES: Final = _words(
     """
-    .boto .dockercfg .dockerconfigjson .envrc .flaskenv .git-credentials .gitcredentials
-    .htpasswd .my.cnf .mylogin.cnf .netrc .npmrc .pgpass .pypirc .s3cfg .terraformrc .vault-token
-    .yarnrc.yml _netrc auth.json htpasswd kubeconfig local.settings.json master.key pgpass.conf
-    serviceaccountkey.json terraform.rc wp-config.php
+    .boto .databrickscfg .dockercfg .dockerconfigjson .envrc .flaskenv .git-credentials
+    .gitcredentials .htpasswd .my.cnf .mylogin.cnf .netrc .npmrc .pgpass .pypirc .rclone.conf
+    .s3cfg .terraformrc .vault-token .yarnrc.yml _netrc auth.json htpasswd kubeconfig
+    local.settings.json master.key pgpass.conf rclone.conf serviceaccountkey.json terraform.rc
+    wp-config.php
     """
 )
 
@@ -55,7 +56,7 @@ _HISTORY: Final = re.compile(r"\..*_history")
 _SSH_KEY: Final = re.compile(r"id_[^.]*|id_(rsa|dsa|ecdsa|ed25519)([._\-].*)?", re.DOTALL)
 _EXACT_STEM: Final = re.compile(r"\.?(credentials?|secrets?)")
 _DOUBTFUL: Final = re.compile(
-    r"credentials?(?![a-z])|secrets?(?![a-z])|passw(or)?ds?(?![a-z])|private[_\-.]?key"
+    r"kubeconfig|credentials?(?![a-z])|secrets?(?![a-z])|passw(or)?ds?(?![a-z])|private[_\-.]?key"
     r"|service[_\-.]?account|api[_\-.]?keys?(?![a-z])"
 )
 _BACKUP: Final = re.compile(r"(.+?)(\.(bak|backup|old|orig|save|swp|\d+)|~)+", re.DOTALL)

@@ -300,3 +300,82 @@ def test_a_text_that_is_secret_as_a_whole_is_looked_at_again_when_half_of_it_is_
     assert not text.update(less, n_most=1_000)
     assert text.update(less)
     assert text.text == masked(less, "a.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "secret", "name"),
+    [
+        ("machine a.org login bob password Tr0ub4dor!\n", "Tr0ub4dor!", "a.md"),
+        (
+            '{"auths": {"https://a/": {"auth": "Ym9iOnRyMHViNGRvcg=="}}}\n',
+            "Ym9iOnRyMHViNGRv",
+            "a.json",
+        ),
+        ("_auth=Ym9iOnRyMHViNGRvcg==\n", "Ym9iOnRyMHViNGRv", "a.md"),
+        ("bob:$apr1$Zr8x1k2m$E3pyIgKpaUnArl63XykWZ7\n", "E3pyIgKpaUnArl63", "users.txt"),
+        ("H = '$2b$12$Tvetw0tESulEETldq8b8Vw2zbJYAxyL1aCcTl'\n", "Tvetw0tESulEETld", "a.py"),
+        (
+            "H = '$argon2id$v=19$m=65536,t=3,p=4$c29tZQ$2AsjD7N2kHD9FSUuErsEz5jh'\n",
+            "2AsjD7N2",
+            "a.py",
+        ),
+        (
+            '{"kty": "EC", "d": "a_WRj-Lco9TzRWsL_loL0Ri3gC1EIjsIm93xXFl5Tq7"}\n',
+            "WRj-Lco9Tz",
+            "a.json",
+        ),
+        ("<D>Kd7haw0wzjB1CFpFWTSmIxg9R3imswhdB6BYSb1wn</D>\n", "haw0wzjB1CFp", "a.xml"),
+        ("curl -H 'Authorization: token EYjVhqq1bOqykOYpSqL4' x\n", "EYjVhqq1bOqy", "a.sh"),
+        ("az storage --account-key VqIDqWkwE2Hpy9qptluEoyWpUdyVbwO9\n", "VqIDqWkwE2Hp", "a.sh"),
+        ("redis-cli -a Tr0ub4dor ping\n", "Tr0ub4dor", "a.sh"),
+        ("openssl rsa -passin pass:Tr0ub4dor -in x\n", "Tr0ub4dor", "a.sh"),
+        ("h1 ansible_host=a ansible_ssh_pass=Tr0ub4dor\n", "Tr0ub4dor", "a.ini"),
+        ('@Value("${db.password:Tr0ub4dor}")\n', "Tr0ub4dor", "a.java"),
+        ('$p = ConvertTo-SecureString "Tr0ub4dor!" -AsPlainText\n', "Tr0ub4dor!", "a.ps1"),
+        ('<add key="Password" value="Tr0ub4dor!"/>\n', "Tr0ub4dor!", "a.xml"),
+        ('{"name": "API_KEY", "value": "9LJsTBcQ4D7dQldo"}\n', "9LJsTBcQ4D7d", "a.json"),
+        ('new NetworkCredential("u", "Tr0ub4dor!")\n', "Tr0ub4dor!", "a.cs"),
+        ("ENV['PASSWORD'] ||= 'Tr0ub4dor!'\n", "Tr0ub4dor!", "a.rb"),
+        ('map.put("password", "Tr0ub4dor!");\n', "Tr0ub4dor!", "a.java"),
+        (
+            'buildConfigField("String", "API_KEY", "\\"Gx3YYXwSL8cWtxJT7\\"")\n',
+            "Gx3YYXwSL8cW",
+            "a.kts",
+        ),
+        ("password: |\n  Tr0ub4dor!\n", "Tr0ub4dor!", "a.yml"),
+        ("api_key: >-\n  Hm4RREHHxm2TbbhNzAa9\n", "Hm4RREHHxm2T", "a.yml"),
+        ("- name: DB_PASSWORD\n  value: Tr0ub4dor!\n", "Tr0ub4dor!", "a.yml"),
+        (
+            '{"privateKey": "PfwPOZ9yDXKgJ7xbBFF5\\nkdTXcfwcoPKWG7cpBfGQ"}\n',
+            "kdTXcfwcoPKW",
+            "a.json",
+        ),
+        ("token = \\\n    '5UE8IdX9zNMcmGXQqvGR'\n", "5UE8IdX9zNMc", "a.py"),
+    ],
+    ids=lambda value: value[:24] if isinstance(value, str) else "",
+)
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_shapes_of_tools_and_languages_are_masked(
+    text: str, secret: str, name: str, line_end: str
+) -> None:
+    assert secret in text
+    assert secret not in masked(text.replace("\n", line_end), name)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'put("password", "password")',
+        '"auth": "required",',
+        'cost = "$2 and $6"',
+        '{"d": "a long text of words that is no key at all"}',
+        "<P>Paragraphs of old pages</P>",
+        '<input name="token" value="${token}"/>',
+        "- name: password\n  value: ${PASSWORD}",
+        "_auth=settings_of_the_registry",
+        "Authorization: token <your token>",
+        "redis-cli -a $PASSWORD ping",
+    ],
+)
+def test_what_only_looks_like_a_shape_of_these_stays(line: str) -> None:
+    assert masked(line + "\n", "a.py") == line + "\n"

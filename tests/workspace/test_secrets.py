@@ -9,6 +9,7 @@ SECRET = """
     id_deploy keys/id_work
     credentials credentials.json Credentials.YML credentials.csv credentials.py aws-credentials.ini
     my_credentials.txt gcp-credentials.json
+    rclone.conf .databrickscfg kubeconfig-prod.yaml
     .netrc _netrc .npmrc .pypirc .pgpass .htpasswd .git-credentials .dockercfg .s3cfg
     secrets.yml secrets.yaml.enc secrets.py secrets.h secret.json client_secret_42.json
     secrets.production.json app-secrets.toml
