@@ -69,6 +69,7 @@ class DraftGain:
         self._cheap = cheap
         self._draws = False
         self._draft_s = _Mean(_MEMORY)
+        self._n_timed = 0
         self._unseen_s = _Mean(_MEMORY / 4)
         """For each token of a prompt."""
         self._saved = [_Mean(_MEMORY, _PRIOR_WEIGHT) for _ in range(len(_RATES) + 1)]
@@ -119,7 +120,8 @@ class DraftGain:
         self._n_unseen = n_unseen if n_unseen > _N_CAUGHT_UP else 0
         saved = self._saved[self._place]
         saves = max(saved.mean, self._saves_alone(other_rate, curve))
-        cost = _in_passes(self._draft_s.mean, single_s)
+        # The first draft may have evaluated the prompt: what drafts take is known by the second.
+        cost = _in_passes(self._draft_s.mean, single_s) if self._n_timed > 1 else 0.0
         prompt = _in_passes(self._unseen_s.mean * self._n_unseen, single_s)
         n_asked = max(self._n_asked_before.mean - self._n_asked, 1.0)
         self._is_trial = (saves - cost - _SURPLUS) * n_asked <= prompt
@@ -145,10 +147,12 @@ class DraftGain:
         usual_s = self._draft_s.mean
         if self._n_unseen:
             self._unseen_s.add(max(0.0, seconds - usual_s) / self._n_unseen)
-        elif self._draft_s.n_known < 2.0:
-            self._draft_s.add(seconds)
         else:
-            seconds = min(seconds, _LONGEST_PAUSE * usual_s)
+            if self._n_timed < 2:
+                self._draft_s = _Mean(_MEMORY)
+            else:
+                seconds = min(seconds, _LONGEST_PAUSE * usual_s)
+            self._n_timed += 1
             self._draft_s.add(seconds)
         if self._is_trial:
             drafting_s = min(seconds, usual_s) if self._n_unseen else seconds

@@ -16,12 +16,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, ModelDrafter
+from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, PromptedDrafter
 from speclsp.engine.vocabulary_check import SpelledVocabulary
 from speclsp.errors import SettingsError
 
 
-class TokenDrafter(ModelDrafter, Protocol):
+class TokenDrafter(PromptedDrafter, Protocol):
     """The drafter of the model with the other vocabulary."""
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
@@ -196,6 +196,11 @@ class TranslatingDrafter:
         if self._bos is not None and self._head[:1] != [self._bos]:
             self._head.insert(0, self._bos)
         self._tail = prompt[n_head:]
+
+    def n_unseen(self, generated: Sequence[int]) -> int:  # noqa: ARG002 - they are few
+        """Return about how many tokens the draft model must evaluate before the next draft."""
+        self._inner.begin(DraftContext(prompt=self._head))
+        return self._inner.n_unseen([])
 
     def draft(self, generated: Sequence[int], n_max: int) -> Draft:
         """Propose what the draft model finds most probable, in the target's tokens."""

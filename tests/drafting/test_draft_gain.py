@@ -135,6 +135,19 @@ def test_a_pause_of_the_machine_does_not_count_for_long() -> None:
     assert gain.pays(1.0, FREE, 1.0)
 
 
+def test_a_first_draft_that_evaluated_the_prompt_does_not_count_for_long() -> None:
+    gain = DraftGain(cheap=0.0)
+    gain.pays(1.0, FREE, 1.0)
+    gain.asked(Draft((1, 2, 3)), 2.5, 1.0)
+    gain.saved(2.0)
+    gain.learn((1, 2, 3, 4))
+    assert gain.pays(1.0, FREE, 1.0)
+    gain.asked(Draft((1, 2, 3)), 0.1, 1.0)
+    gain.saved(2.0)
+    gain.learn((1, 2, 3, 4))
+    assert gain.pays(1.0, FREE, 1.0)
+
+
 def test_only_what_became_known_teaches() -> None:
     gain = DraftGain(cheap=0.0)
     for _ in range(100):

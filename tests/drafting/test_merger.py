@@ -459,7 +459,8 @@ class TestCosts:
             self.pass_by(merger, clock, emitted, right=1)
             n_drafts += len(emitted) > before + 1
         assert n_drafts > 50
-        assert costly.n_calls == 1
+        # The first may have evaluated a prompt; the second tells what drafts take.
+        assert costly.n_calls == 2
 
     def test_in_auto_mode_it_rests_where_it_gains_nothing(self) -> None:
         def n_asked(mode: MergeMode) -> int:
