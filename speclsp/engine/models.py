@@ -277,6 +277,6 @@ def _draft_bytes(path: Path, settings: Settings, target: ModelParams) -> int:
 def _load_draft(
     path: Path, settings: Settings, vocabulary: Vocabulary, n_ctx: int, log: Log
 ) -> ClosableDrafter:
-    from speclsp.engine.draft_model import load_draft_model  # noqa: PLC0415 (see LlamaLoader)
+    from speclsp.engine.draft_loading import load_draft_model  # noqa: PLC0415 (see LlamaLoader)
 
     return load_draft_model(path, settings, vocabulary, n_ctx, log)

@@ -14,7 +14,8 @@ from real_prompts import cut_prompts
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, Drafter
-from speclsp.engine.draft_model import DraftModelDrafter, load_draft_model
+from speclsp.engine.draft_loading import load_draft_model
+from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.draft_translation import (
     TranslatingDrafter,
     Translation,
