@@ -29,13 +29,18 @@ class OutputFile(click.Path):
         return path
 
 
+def _is_open_elsewhere(path: Path) -> bool:
+    """Whether a path stands for a file that is open already, as /dev/stdout does."""
+    return path.is_absolute() and path.parts[1] in ("dev", "proc")
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text as a whole, so that what was there stays until all of it is on the disk.
 
     A device or a pipe is written to.  Raises SpecLspError where the disk has no room, for example.
     """
     try:
-        if path.exists() and not path.is_file():
+        if path.exists() and (not path.is_file() or _is_open_elsewhere(path)):
             path.write_text(text, encoding="utf-8")
             return
         with written_whole(path, f".{path.name}.", AS_THE_USER_HAS_IT) as partial:

@@ -26,7 +26,7 @@ def buffer_and_cursor(
 ) -> tuple[TextBuffer, Cursor] | None:
     """Return an open document and the cursor in it, or None: it is not open, or too large."""
     buffer = session.documents.get(uri)
-    if buffer is None or session.large_documents.leaves_out(buffer):
+    if buffer is None or session.large_documents.is_too_large(buffer):
         return None
     return buffer, buffer.cursor_at(position.line, position.character, session.encoding)
 

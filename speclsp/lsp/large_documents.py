@@ -25,16 +25,20 @@ class LargeDocuments:
         self._has_shown = False
 
     def is_left_out(self, buffer: TextBuffer) -> bool:
-        """Whether a document was left out when it was last looked at."""
+        """Whether a document was left out when it was opened or last changed."""
         return document_key(buffer.uri) in self._left_out
 
     def leaves_out(self, buffer: TextBuffer) -> bool:
-        """Look at a document's size, and tell of it where it is too large; whether it is."""
-        key = document_key(buffer.uri)
+        """Leave a document out where it is too large, else take it in; whether it is."""
+        change = self._left_out.add if self.is_too_large(buffer) else self._left_out.discard
+        change(document_key(buffer.uri))
+        return self.is_left_out(buffer)
+
+    def is_too_large(self, buffer: TextBuffer) -> bool:
+        """Whether a document is too large by now, of which the user is told."""
         if buffer.n_chars <= self._n_chars_max():
-            self._left_out.discard(key)
             return False
-        self._left_out.add(key)
+        key = document_key(buffer.uri)
         if key not in self._told:
             self._told.add(key)
             self._tell(buffer)

@@ -31,11 +31,13 @@ _ASSIGNED: Final = re.compile(
 _LISTED: Final = re.compile(rf"[\"'`][ \t]*+,[ \t]*+(?:\"(?=\\\"))?{_QUOTED}")
 """``("api_key", "…")``: the next string may as well be another name, so it has to look random."""
 _SETTER: Final = re.compile(
-    r"\b(?:put|(?:set|add|with)\w{0,30}|property)"
+    r"\b(?:put|set(?:Property|Parameter|Env|Header|Config)?|with\w{0,30}|property|buildConfigField)"
     r"[ \t]{0,4}\([ \t]{0,4}[\"'`][\w.\-]{0,40}\Z"
 )
 """What shows that a listed string is what its name is given: ``put("password", "…")``."""
 _LONGEST_SETTER: Final = 90
+_MESSAGE: Final = re.compile(r"[ |(]")
+"""What a message, a rule or a type has, and what a name is given seldom."""
 _NAMED: Final = re.compile(
     r"(?:-[ \t]+)?(?:name|key)[ \t]*:[ \t]*[\"']?[\w.\-]{0,60}\Z", re.IGNORECASE
 )
@@ -96,6 +98,8 @@ def named_secrets(text: str, name: TellingName, kind: TextKind) -> list[Span]:
         if found is not None and not _closes(text, name, found):
             may_be_name = pattern is _LISTED and not _is_set(text, name)
             is_secret = is_key if may_be_name else _test(name.kind)
+            if pattern is _LISTED and _MESSAGE.search(found["value"]):
+                return []
             return [Span(*found.span("value"))] if is_secret(found["value"]) else []
     below = _VALUE_BELOW.match(text, name.end)
     if below is not None and _NAMED.search(text, max(0, name.start - _LONGEST_SETTER), name.start):

@@ -83,7 +83,7 @@ _PUBLIC: Final = re.compile(
     r"|image|icon|font|keyword|keyboard|keyframe",
     re.IGNORECASE,
 )
-_SECRET: Final = re.compile(r"private|secret|proc-type:|dek-info:", re.IGNORECASE)
+_SECRET: Final = re.compile(r"private[\w\- ]{0,20}key|secret|proc-type:|dek-info:", re.IGNORECASE)
 _KEY: Final = re.compile(
     r"(?<![A-Za-z])[Kk]ey(?:s|store)?(?![a-z])|[a-z0-9]Key(?:s|[Ss]tore)?(?![a-z])"
     r"|KEY(?:S|STORE)?(?![A-Za-z])"
@@ -194,10 +194,11 @@ def _runs(text: str, start: int, end: int) -> Iterator[Span]:
             continue
         top = _top(text, line)
         parts = _run(text, top or line)
-        position = parts[-1].end
-        is_short_enough = top is not None and position - parts[0].start < LONGEST
+        # Where the run ends above the line that led to it, the search still goes on behind that.
+        position = max(position, parts[-1].end)
+        is_short_enough = top is not None and parts[-1].end - parts[0].start < LONGEST
         if top is not None and is_short_enough and _is_key(text, top.start, parts):
-            yield Span(parts[0].start, position)
+            yield Span(parts[0].start, parts[-1].end)
 
 
 def _run_at_top(text: str) -> list[Span]:
@@ -218,7 +219,9 @@ def _run(text: str, first: Line) -> list[Span]:
 def _top(text: str, line: Line) -> Line | None:
     """Return the first of the lines that are as wide as this one; None where it is too far."""
     top = line
-    while (above := line_before(text, top.start)) is not None and above.width == line.width:
+    while (above := line_before(text, top.start)) is not None:
+        if not above.is_solid or above.width != line.width:
+            break
         top = above
         if line.start - top.start > LONGEST:
             return None

@@ -39,6 +39,8 @@ SOLID: Final = re.compile(r"[A-Za-z0-9+/]{16}")
 """What each line of a key has but for its last, and few lines of code."""
 _MOST_SHORT: Final = 2
 _LEAST_DRAWN: Final = 40
+_MOST_SLASHES: Final = 1 / 8
+"""Share of a line's letters: base64 has one in 64 of them, a path several times as many."""
 _QUANTUM: Final = 4
 """Base64 comes in groups of four letters."""
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
@@ -95,7 +97,8 @@ def looks_drawn(letters: str) -> bool:
         and SOLID.search(letters) is not None
         and any(map(str.islower, letters))
         and any(map(str.isupper, letters))
-        and any(letter.isdigit() or letter in "+/" for letter in letters)
+        and any(letter.isdigit() or letter == "+" for letter in letters)
+        and letters.count("/") <= _MOST_SLASHES * len(letters)
     )
 
 

@@ -158,12 +158,17 @@ TOKEN_PATTERNS: Final = (
     _row(
         "password of a .netrc",
         "login",
-        r"(?:login|user)\s+[^\s\"']{1,80}\s+password\s+([^\s\"']{3,})",
+        r"(?:(?:machine\s+[^\s\"']{1,200}|default)\s+(?:login|user)\s+[^\s\"']{1,80}\s+password\s+"
+        r"|(?:login|user)\s+(?!(?:and|by|for|has|is|needs|or|the|using|via|with|without|your)\s)"
+        r"[^\s\"']{1,80}\s+password\s+(?=[A-Za-z.]{0,80}[^A-Za-z\s\"'.,;:!?)]))([^\s\"']{3,})",
     ),
     _row(
         "registry's login",
-        '"auth" _auth=',
-        r"(?:\"auth\"\s*:\s*\"|_auth\s?=\s?\"?)(?=[A-Za-z+/]{0,200}[0-9=])([A-Za-z0-9+/]{8,}={0,2})",
+        '"auth" _auth',
+        # Base64 comes in groups of four letters; while it is being typed, nothing follows.
+        r"(?:\"auth\"\s*:\s*\"|(?<!\.)_auth\s?=\s?\"?)(?=[A-Za-z+/]{0,200}[0-9=])"
+        r"((?:[A-Za-z0-9+/]{4}){2,200}(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)"
+        r"(?![A-Za-z0-9+/=])|[A-Za-z0-9+/]{12,}+(?=\s*(?:\n|\Z)))",
     ),
     _row(
         "hash of a password",
@@ -179,12 +184,12 @@ TOKEN_PATTERNS: Final = (
     _row(
         "private part of an XML key",
         "<d> <p> <q> <inverseq>",
-        r"<(?:D|P|Q|DP|DQ|InverseQ)>\s*([A-Za-z0-9+/=]{24,})",
+        r"<(?:D|P|Q|DP|DQ|InverseQ)>\s*([A-Za-z0-9+/=]{24,})\s*</",
     ),
     _row(
         "authorization header",
         "authorization",
-        r"(?i:authorization)[\"']?\s*[:=,]\s*[\"']?(?i:token|digest|apikey)[ \t]+"
+        r"(?i:authorization)(?:[\"']\]?\s*[:=,]|\s*:)\s*[\"']?(?i:token|digest|apikey)[ \t]+"
         r"(?=[A-Za-z._~+/\-]{0,200}[0-9=])([A-Za-z0-9._~+/=\-]{8,})",
     ),
     _row(
@@ -202,7 +207,8 @@ TOKEN_PATTERNS: Final = (
     _row(
         "password as a setting's default",
         "password:",
-        r"\$\{[\w.\-]{0,80}password:([^}\s$#]{3,})\}",
+        # Not what a shell does with a variable: ${password:-…}, ${password:0:8}.
+        r"\$\{[\w.\-]{0,80}password:(?![-?+=]|\d+(?::\d+)?\})([^}\s$#]{3,})\}",
     ),
     _row(
         "password of PowerShell",
@@ -213,7 +219,7 @@ TOKEN_PATTERNS: Final = (
         "password of a named setting",
         'value="',
         r"(?i:(?:key|name)=\"[^\"\n]{0,80}(?:passw(?:or)?d|secret|token|api_?key)\"\s+value=\")"
-        r"([^\"\n]{3,})\"",
+        r"(?!<\?|[@$])([^\"\n]{3,})\"",
     ),
     _row(
         "password of a named setting",

@@ -10,6 +10,10 @@ import os
 import threading
 import weakref
 from pathlib import Path
+from typing import Final
+
+_AT_ONCE: Final = 1 << 30
+"""Bytes of one read: Linux gives 2 GiB at the most, and macOS refuses to be asked for more."""
 
 
 class FileBytes:
@@ -32,7 +36,7 @@ class FileBytes:
         part = self._read_some(offset, n_bytes)
         if len(part) == n_bytes:
             return part
-        # A system reads no more than 2 GiB at once, and nothing behind the end.
+        # No more is read at once than systems take, and nothing behind the end.
         parts = [part]
         while part and (left := n_bytes - sum(map(len, parts))):
             part = self._read_some(offset + n_bytes - left, left)
@@ -40,6 +44,7 @@ class FileBytes:
         return b"".join(parts)
 
     def _read_some(self, offset: int, n_bytes: int) -> bytes:
+        n_bytes = min(n_bytes, _AT_ONCE)
         if not self._reads_at_places:
             with self._lock:
                 os.lseek(self._descriptor, offset, os.SEEK_SET)

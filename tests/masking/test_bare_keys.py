@@ -131,6 +131,46 @@ def test_images_checksums_and_test_data_stay() -> None:
         assert masked(text, "a.txt") == text
 
 
+@pytest.mark.parametrize("above", ["private static final String LOGO_DATA =", "# private modules"])
+def test_what_is_private_and_no_key_stays(above: str) -> None:
+    data = base64.b64encode(random.Random(3).randbytes(900)).decode()
+    wrapped = "\n".join(data[at : at + 76] for at in range(0, len(data), 76))
+    assert masked(f"{above}\n{wrapped}\n", "A.java") == f"{above}\n{wrapped}\n"
+
+
+def test_paths_are_no_key() -> None:
+    path = "src/Main/java2/org/Example/service/Impl/Handler/Base"
+    text = f"{path}\n{path[::-1]}\n{path}\n"
+    assert masked(text, "a.txt") == text
+    assert masked(f"PRIVATE_KEY_HEADERS = \\\n{text}", "Makefile").endswith(text)
+
+
+_LINE = "Ab3" * 21 + "x"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (_LINE, "=" * 64, _LINE),
+        ("=" * 44, "=" * 44, _LINE[:44]),
+        ("=" * 44, _LINE[:44], "=" * 44),
+        (_LINE, ("Ab3cdefghij=" * 6)[:64], _LINE),
+        *[(f"    '{(_LINE * 40)[:n]}' +",) * 3 for n in range(1_984, 2_000)],
+    ],
+    ids=lambda lines: f"{len(lines[0])}-{lines[1][:9]}",
+)
+def test_the_search_goes_on_behind_rulers_between_lines_and_behind_the_longest(
+    lines: tuple[str, ...],
+) -> None:
+    whole = "x = (\n" + "\n".join(lines) + "\n)\n"
+    text = MaskedText("a.py")
+    for n_chars in (*range(0, len(whole), 97), len(whole)):
+        text.update(whole[:n_chars])
+        assert text.text == masked(whole[:n_chars], "a.py")
+    assert text.text == whole
+
+
 def pieces() -> list[str]:
     parts = ["def f(x):", "key: |", "private_key: |", "", "", "pass", "=abcd", "A" * 64, '"', "\\n"]
     for key in (*KEYS, *PUBLIC):
