@@ -117,9 +117,9 @@ class Settings:
     n_line_end: _NonNegative = _setting(
         0,
         "completion",
-        "Tokens after which what is suggested while typing ends with its line; the next lines are "
-        "made in idle time. 0 takes what the model decodes in 0.7 seconds without drafts, 16 at "
-        "the least.",
+        "Tokens after which what is suggested while typing ends with its line; with `prefetch` the "
+        "next lines are made in idle time. 0 takes what the model decodes in 0.7 seconds without "
+        "drafts, 16 at the least.",
         per_language=True,
     )
     n_candidates: Annotated[int, msgspec.Meta(ge=1, le=8)] = _setting(

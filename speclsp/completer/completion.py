@@ -102,7 +102,7 @@ def n_line_end_of(settings: Settings, weights: Weights) -> float:
 
 def _n_before_line_end(request: CompletionRequest, settings: Settings, weights: Weights) -> float:
     """Return the tokens after which the request's text ends with its line."""
-    if request.trigger != "automatic" or request.is_patient:
+    if request.trigger != "automatic" or not request.supersede:
         return math.inf
     return n_line_end_of(settings, weights)
 
@@ -175,6 +175,7 @@ def run_completion(
             end_tokens=bench.words.family.end_tokens,
             typed=typed,
             n_before_line_end=_n_before_line_end(request, settings, bench.weights),
+            is_patient=request.is_patient,
         ),
     )
     text, sampler = maker.new_text(), maker.sampler()

@@ -406,8 +406,13 @@ class LocalCompleter:
         self, request: CompletionRequest, result: CompletionResult, settings: Settings
     ) -> None:
         self._record.prefetched(result.stats)
-        if result.finish_reason != "cancelled":
-            self._without_model.take(request, result, settings, prefetched=True)
+        if result.finish_reason == "cancelled":
+            return
+        self._without_model.take(request, result, settings, prefetched=True)
+        if request.is_patient:
+            after = self._without_model.instead_of_whole(request)
+            if after is not None:
+                self._engine.prefetch(after, uuid.uuid4().hex)
 
 
 def _answered(result: CompletionResult) -> Future[CompletionResult]:

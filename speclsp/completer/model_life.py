@@ -65,8 +65,9 @@ class ModelLife:
 
         Most requests are answered empty meanwhile, and the next keystroke should not be.
         """
-        if self._state in ("loading", "unloaded"):
-            self._asked.set()
+        with self._lock:
+            if self._state in ("loading", "unloaded"):
+                self._asked.set()
 
     def wake(self) -> bool:
         """Note that freed weights are wanted; True for the first who wants them."""

@@ -92,18 +92,33 @@ class WithoutModel:
         *,
         prefetched: bool = False,
     ) -> None:
-        """Remember what the model said to a request, unless ``settings`` do not hold any more."""
+        """Remember what the model said to a request, unless ``settings`` do not hold any more.
+
+        What was made of a suggestion that goes on must begin with it: else that stays known.
+        """
         if not request.supersede or not self.settings_for(request).suggestion_memory:
             return
-        if request.is_patient and not result.text:
-            return  # the whole was found too uncertain: what is on screen stays known
         answers = answers_of(request, result, now=self._clock(), prefetched=prefetched)
         with self._lock:
             if settings is not self._settings:
                 return
+            if request.is_patient and not self._is_whole(request, result):
+                return
             self._answers.add(answers)
             if prefetched and result.text:
                 self._prefetches.made(result.completion_id)
+
+    def _is_whole(self, request: CompletionRequest, result: CompletionResult) -> bool:
+        begun = self._answers.find(request, self._clock())
+        return bool(result.text) and (begun is None or result.text.startswith(begun.text))
+
+    def instead_of_whole(self, request: CompletionRequest) -> CompletionRequest | None:
+        """Return what to prefetch where the whole of a suggestion was not what had begun."""
+        with self._lock:
+            begun = self._answers.find(request, self._clock())
+            if begun is None or not begun.answer.goes_on:
+                return None
+            return self._prefetches.request_after(request, begun.text, begun.n_replaced, n_said=0)
 
     def given(self, result: CompletionResult, rest: Rest | None) -> bool:
         """Take note of an answer that goes out; whether it is the first use of a prefetch."""
@@ -130,8 +145,9 @@ class WithoutModel:
         if self._wants_another_draw(settings, request):
             return None
         rest = self._answers.find(request, self._clock())
-        if rest is not None and not rest.text and request.trigger == "invoked":
-            return None
+        if rest is not None and request.trigger == "invoked":
+            # Who asks wants an answer, and the whole of it.
+            return rest if rest.text and not rest.answer.goes_on else None
         return rest
 
     def _holds_back(self, settings: Settings, request: CompletionRequest, text: str) -> bool:

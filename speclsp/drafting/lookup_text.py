@@ -82,7 +82,7 @@ class LookupText:
         """Append generated tokens to the text at the cursor."""
         end = self._n_tokens + len(tokens)
         if end > self._tokens.size:
-            grown = np.empty(end + max(_ROOM, end // 4), dtype=np.int32)
+            grown = np.empty(end + max(_ROOM, end // 4), dtype=np.intc)
             grown[: self._n_tokens] = self._tokens[: self._n_tokens]
             self._tokens = grown
             self._items = grown.data

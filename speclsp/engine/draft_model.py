@@ -24,6 +24,9 @@ Log = Callable[[LogLevel, str], None]
 _STEP_MEMORY = 32
 """Draft tokens after which the weight of an older one's time has fallen to 1/e."""
 
+_LONGEST_STEP = 4.0
+"""A token that took so many times as long as usual was kept waiting, and counts as that."""
+
 
 def _never() -> bool:
     return False
@@ -197,6 +200,8 @@ class DraftModelDrafter:
             if len(tokens) == n_tokens or token in self._end_tokens or self._interrupted():
                 break
             if path < self._worth_a_step():
+                # What is not measured may have become quicker: a figure must not rule itself.
+                self._step_s *= 1.0 - 1.0 / _STEP_MEMORY
                 break
             logits = self._step(token)
         if not tokens:
@@ -220,6 +225,8 @@ class DraftModelDrafter:
         logits = self._model.decode([token], 1)
         self._n_steps = min(self._n_steps + 1, _STEP_MEMORY)
         seconds = (self._model.ns_native - before) / 1e9
+        if self._n_steps > 1:
+            seconds = min(seconds, _LONGEST_STEP * self._step_s)
         self._step_s += (seconds - self._step_s) / self._n_steps
         return logits
 

@@ -127,9 +127,9 @@ def measure_prompt_speed(target: Target, clocks: Clocks, enough: float) -> float
     """Return the prompt tokens that ``target`` evaluates per second; its cache is empty then.
 
     Ends at once where ``enough`` is reached, and else after about a second, at most a second and
-    two decodes of a single token.  A model is slow where eight tokens that take no longer than one
-    would still be the slowest that :mod:`~speclsp.fim.jumps` tells apart: prompts do not depend on
-    what more such a model's figure says, and less is measured.
+    two decodes of a single token.  Of a model that would be the slowest that
+    :mod:`~speclsp.fim.jumps` tells apart even where eight tokens took no longer than one, no more
+    is measured, unless eight tokens do not take long: such a one may decode slowly alone.
     Raises :class:`~speclsp.errors.DecodeError`.
     """
     watch = _Watch(target, clocks)
@@ -139,7 +139,9 @@ def measure_prompt_speed(target: Target, clocks: Clocks, enough: float) -> float
         single = max(single, watch.speed(1))
     if not tells_steps_apart(_SIZES[0] * single):
         size = min(_SIZES[0], n_most, int(_SLOW_S * single))
-        return max(single, watch.speed(size)) if size > 1 else single
+        speed = max(single, watch.speed(size)) if size > 1 else single
+        if size < _SIZES[0] or size / speed > _LONGEST_S:
+            return speed
     speed = 0.0
     for size in [size for size in _SIZES if size <= n_most] or [n_most]:
         if speed > 0.0 and size / speed > _LONGEST_S:

@@ -71,16 +71,19 @@ class CompletionText:
         end_tokens: frozenset[int] = frozenset(),
         typed: str = "",
         n_before_line_end: float = math.inf,
+        is_patient: bool = False,
     ) -> None:
         """``end_tokens`` end the text beside the vocabulary's own: those of the FIM family.
 
         ``typed`` is what stands before the cursor already and comes again first, byte by byte.
-        With ``n_before_line_end`` tokens or more, a line's end is the text's.
+        With ``n_before_line_end`` tokens or more, a line's end is the text's, unless it
+        ``is_patient`` and nobody hurries it.
         """
         self._piece = vocabulary.piece
         self._end_tokens = vocabulary.end_tokens | end_tokens
         self._rules = rules
-        self._n_left = n_before_line_end
+        self._n_before_line_end = n_before_line_end
+        self._n_left = math.inf if is_patient else n_before_line_end
         self._detokenizer = Utf8Detokenizer()
         self._is_healed = bool(typed)
         self._n_typed_bytes = len(typed.encode("utf-8", "replace"))
@@ -108,6 +111,10 @@ class CompletionText:
         if self._detokenizer.is_broken and not self._is_stopped():
             self._stopped_by = "bytes"
         return self._is_stopped()
+
+    def hurry(self) -> None:
+        """Count the tokens before a line's end from now on: somebody waits.  Any thread may."""
+        self._n_left = min(self._n_left, self._n_before_line_end)
 
     def finish(self) -> CompletedText:
         """The text to insert, from what was fed so far; more may be fed afterwards."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
-from scripted_models import ScriptedLoader
+from scripted_models import ScriptedLoader, answering
 
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
@@ -138,3 +138,27 @@ def test_what_is_on_screen_stays_known_where_the_whole_is_too_uncertain(make):
     assert completer.wait_idle(WAIT_S)
     again = ask(completer, BEFORE)
     assert (again.text, again.source) == (BEGINNING, "memory")
+
+
+def test_where_the_whole_is_another_text_what_is_on_screen_stays_known(make):
+    loader = TimedLoader(0.05)
+    completer = make(loader)
+    beginning = ask(completer, BEFORE)
+    loader.target._predict = answering("b = 2\n    c = 3\n    return a")
+    completer.shown(beginning.completion_id)
+    assert completer.wait_idle(WAIT_S)
+    again = ask(completer, BEFORE)
+    assert (again.text, again.source) == (BEGINNING, "memory")
+    # Two were made: the whole that was none, and what follows the beginning.
+    assert completer.statistics().n_prefetches == 2
+
+
+def test_who_asks_by_hand_is_not_given_the_beginning_that_is_known(make):
+    completer = make(TimedLoader(0.05))
+    assert ask(completer, BEFORE).text == BEGINNING
+    assert ask(completer, BEFORE, trigger="invoked").text == WHOLE
+
+
+def test_without_a_session_nothing_is_cut_since_nobody_makes_the_rest(make):
+    result = ask(make(TimedLoader(0.05)), BEFORE, supersede=False)
+    assert (result.text, result.goes_on) == (WHOLE, False)

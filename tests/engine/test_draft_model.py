@@ -239,6 +239,32 @@ def test_what_its_own_time_costs_ends_a_draft_too() -> None:
     assert n_tokens == 1
 
 
+@pytest.mark.parametrize("n_before", [0, 5])
+def test_what_took_long_once_does_not_end_drafts_for_ever(n_before: int) -> None:
+    clocked = unsure(peak=PEAK)
+    context = DraftContext(prompt=[1, 2, 3], verify_curve=straight_curve(0.1), single_s=0.02)
+    clocked.begin(context)
+    model = clocked.model
+    decode = model.decode
+    steps_s = iter([0.002] * n_before + [0.4])
+
+    def timed(tokens: Sequence[int], n_logits: int) -> Logits:
+        if len(tokens) == 1:
+            model.ns_native += int(next(steps_s, 0.002) * 1e9)
+        return decode(tokens, n_logits)
+
+    model.decode = timed  # type: ignore[method-assign]  # the same model, by a clock
+    generated: list[int] = []
+    lengths = []
+    for _ in range(180):
+        draft = clocked.draft(generated, 8)
+        lengths.append(len(draft.tokens))
+        generated.append(draft.tokens[0])
+    # A first one cannot be told from usual ones, and is forgotten with time.
+    assert (1 in lengths) == (n_before == 0)
+    assert min(lengths[150:]) >= 3
+
+
 def test_how_far_to_draft_follows_how_often_it_was_right() -> None:
     drafter = unsure(peak=PEAK)
     drafter.begin(DraftContext(prompt=[1, 2], verify_curve=straight_curve(0.2), single_s=0.02))

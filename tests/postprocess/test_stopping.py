@@ -359,6 +359,15 @@ def test_so_many_tokens_end_it_with_their_line(byte_vocabulary, rules_at, n_toke
     assert text.finish().stopped_by == ("tokens" if n_tokens < 99 else None)
 
 
+def test_a_patient_text_goes_on_until_somebody_waits(byte_vocabulary, rules_at):
+    text = CompletionText(byte_vocabulary(), rules_at("▮"), n_before_line_end=2, is_patient=True)
+    assert not any(text.feed(token) for token in b"a = 1\nb = 2\n")
+    text.hurry()
+    text.hurry()
+    assert [text.feed(token) for token in b"c = 3\n"] == [False] * 5 + [True]
+    assert text.finish().text == "a = 1\nb = 2\nc = 3"
+
+
 @pytest.mark.parametrize("max_lines", [1, 2, 3, 7])
 def test_max_lines(complete, max_lines):
     generated = "".join(f"x{i} = {i}\n" for i in range(20))

@@ -64,13 +64,16 @@ class NativeContext:
         self._rows = self._no_rows
         """The view of llama.cpp's memory with the most rows so far; it holds the last decode's."""
         self._rows_address = 0
-        self.is_open = True
-        """Whether it was not closed yet."""
-        self._free = weakref.finalize(self, llama.llama_free, self.pointer)
+        self._open = [self.pointer]
+        self._free = weakref.finalize(self, _free, self._open)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not freed yet: by closing it, or at the interpreter's end."""
+        return bool(self._open)
 
     def close(self) -> None:
         """Free the context; again changes nothing."""
-        self.is_open = False
         self._free()
 
     def decode(self, batch: Any) -> int:
@@ -165,3 +168,9 @@ def _open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> tuple
             remedy="Lower ctx_size, or change cache_type_k and cache_type_v.",
         )
     return context, [line for _, line in lines]
+
+
+def _free(opened: list[Any]) -> None:
+    """Free a context; whoever asks meanwhile finds it closed."""
+    pointer = opened.pop()
+    llama.llama_free(pointer)
