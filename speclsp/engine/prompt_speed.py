@@ -96,7 +96,6 @@ class PromptSpeeds:
     def __init__(self, log: Callable[[LogLevel, str], None]) -> None:
         self._log = log
         self._known: dict[Hashable, float] = {}
-        self._known_singles: dict[Hashable, float] = {}
 
     def of(self, key: Hashable, target: Target, clocks: Clocks, n_prompt: int) -> float | None:
         """Return the prompt tokens per second of ``target``, measured if ``key`` is a new one.
@@ -104,23 +103,26 @@ class PromptSpeeds:
         ``key`` says which model it is and what it is computed with.  What is more than prompts of
         ``n_prompt`` tokens need is not measured more exactly.  None where a decode failed.
         """
-        known = (key, min(n_prompt, target.n_ctx))
-        if known not in self._known:
-            try:
-                enough = fast_enough(known[1])
-                self._known[known] = measure_prompt_speed(target, clocks, enough)
-            except DecodeError as error:
-                self._log("warning", f"The prompt speed could not be measured: {error.message}")
-        return self._known.get(known)
+        n_prompt = min(n_prompt, target.n_ctx)
+        return self._once(
+            (key, n_prompt),
+            lambda: measure_prompt_speed(target, clocks, fast_enough(n_prompt)),
+            "The prompt speed",
+        )
 
     def single_s(self, key: Hashable, target: Target, clocks: Clocks) -> float | None:
         """Return the seconds that ``target`` takes for a single token, as :meth:`of` does."""
-        if key not in self._known_singles:
+        return self._once(
+            (key, "single"), lambda: measure_single(target, clocks), "A decode's time"
+        )
+
+    def _once(self, key: Hashable, measure: Callable[[], float], what: str) -> float | None:
+        if key not in self._known:
             try:
-                self._known_singles[key] = measure_single(target, clocks)
+                self._known[key] = measure()
             except DecodeError as error:
-                self._log("warning", f"A decode's time could not be measured: {error.message}")
-        return self._known_singles.get(key)
+                self._log("warning", f"{what} could not be measured: {error.message}")
+        return self._known.get(key)
 
 
 def measure_prompt_speed(target: Target, clocks: Clocks, enough: float) -> float:
