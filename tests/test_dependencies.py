@@ -8,7 +8,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
-from speclsp.postprocess.syntax import GRAMMARS
+from speclsp.text.syntax import GRAMMARS
 
 ROOT = Path(__file__).parent.parent
 

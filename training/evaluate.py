@@ -16,7 +16,7 @@ from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.engine.params import target_params
-from speclsp.fim.healing import HealingSampler, TokenPrefixes, held_back
+from speclsp.prompt.healing import HealingSampler, TokenPrefixes, held_back
 from speclsp.settings import Settings
 from training.corpus import SourceFile
 from training.probes import Probe

@@ -1,6 +1,6 @@
 """How a cut text becomes tokens: the plain and the anchored layout of a fill-in-the-middle prompt.
 
-Both are those of ``speclsp.fim``: with the anchored one the prefix ends at a line start at or
+Both are those of ``speclsp.prompt``: with the anchored one the prefix ends at a line start at or
 above the cursor, and what was typed since follows the middle token.  The weights say how much
 each token's prediction counts in the loss.
 """

@@ -20,10 +20,10 @@ import msgspec
 
 from speclsp.bench.cases import CaseLine, CasesError
 from speclsp.bench.edit_finding import Edit, find_edits
-from speclsp.postprocess.scope import cursor_scope
+from speclsp.project.ignore import IgnoreRules
+from speclsp.project.scan import ScanTally, scan
 from speclsp.settings import Settings
-from speclsp.workspace.ignore import IgnoreRules
-from speclsp.workspace.scan import ScanTally, scan
+from speclsp.text.scope import cursor_scope
 
 LANGUAGES: Final[Mapping[str, str]] = {
     ".c": "c", ".cc": "cpp", ".cpp": "cpp", ".cs": "csharp", ".dart": "dart", ".ex": "elixir",

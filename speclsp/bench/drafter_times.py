@@ -19,10 +19,10 @@ from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import DraftContext, TokenCorpus
-from speclsp.engine.models import Weights, Words
-from speclsp.fim.prompt import PromptBudget, build_prompt
-from speclsp.postprocess.repetition import repeated_characters, repeated_lines
+from speclsp.engine.models import Tokenizer, Weights
+from speclsp.prompt.prompt import PromptBudget, build_prompt
 from speclsp.settings import Settings
+from speclsp.text.repetition import repeated_characters, repeated_lines
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class TimedRun:
 def time_drafters(
     project: ReplayProject,
     settings: Settings,
-    words: Words,
+    tokenizer: Tokenizer,
     weights: Weights,
     *,
     n_cursors: int,
@@ -96,7 +96,7 @@ def time_drafters(
             project.name,
             (project.corpus_without(cursor),),
             settings,
-            words,
+            tokenizer,
             weights,
             n_prompt=n_prompt,
         )
@@ -109,13 +109,13 @@ def time_drafters(
             drafter.ms_by_round.append([])
         for place, context in enumerate(contexts):
             progress(f"round {round_idx + 1} of {n_rounds}, completion {place + 1}")
-            warm = _complete(None, context, weights, words, n_predict)
-            n_loops += _ends_in_loop(warm, words)
+            warm = _complete(None, context, weights, tokenizer, n_predict)
+            n_loops += _ends_in_loop(warm, tokenizer)
             s_single += warm.stats.ms_single_passes
             n_single += warm.stats.n_single_passes
             for idx in _rotated(len(choices), round_idx + place):
                 proposer = kept[idx] or choices[idx].proposer(weights.draft)
-                generation = _complete(proposer, context, weights, words, n_predict)
+                generation = _complete(proposer, context, weights, tokenizer, n_predict)
                 _count(times[idx], generation)
     return TimedRun(
         drafters=times,
@@ -129,15 +129,15 @@ def draft_context(
     repo_name: str,
     corpora: tuple[TokenCorpus, ...],
     settings: Settings,
-    words: Words,
+    tokenizer: Tokenizer,
     weights: Weights,
     *,
     n_prompt: int,
 ) -> DraftContext:
     """Return a place's prompt of at most ``n_prompt`` tokens, and what drafts may come from."""
     prompt = build_prompt(
-        words.family,
-        words.vocabulary,
+        tokenizer.family,
+        tokenizer.vocabulary,
         repo_name=repo_name,
         path=cursor.path,
         prefix=cursor.prefix,
@@ -151,8 +151,8 @@ def draft_context(
     cost = weights.verify_cost
     return DraftContext(
         prompt=prompt.tokens,
-        prefix=words.vocabulary.tokenize(cursor.prefix),
-        suffix=words.vocabulary.tokenize(cursor.suffix),
+        prefix=tokenizer.vocabulary.tokenize(cursor.prefix),
+        suffix=tokenizer.vocabulary.tokenize(cursor.suffix),
         corpora=corpora,
         verify_curve=cost.curve if cost is not None else None,
         tree_curve=cost.tree_curve if cost is not None else None,
@@ -164,7 +164,7 @@ def _complete(
     proposer: Proposer | None,
     context: DraftContext,
     weights: Weights,
-    words: Words,
+    tokenizer: Tokenizer,
     n_predict: int,
 ) -> Generation:
     return generate(
@@ -175,7 +175,7 @@ def _complete(
             SamplingParams(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, seed=0)
         ),
         n_predict=n_predict,
-        stop=lambda token: token in words.family.end_tokens,
+        stop=lambda token: token in tokenizer.family.end_tokens,
         interrupted=lambda: None,
         clock=perf_counter,
     )
@@ -192,8 +192,8 @@ def _count(times: DrafterTimes, generation: Generation) -> None:
     counts.n_draft_passes += stats.n_draft_passes
 
 
-def _ends_in_loop(generation: Generation, words: Words) -> bool:
-    pieces = b"".join(words.vocabulary.piece(token) for token in generation.tokens)
+def _ends_in_loop(generation: Generation, tokenizer: Tokenizer) -> bool:
+    pieces = b"".join(tokenizer.vocabulary.piece(token) for token in generation.tokens)
     lines = pieces.decode("utf-8", errors="replace").split("\n")
     return (
         any(repeated_lines(lines[:end]) is not None for end in range(1, len(lines) + 1))

@@ -23,10 +23,10 @@ from speclsp.decoding.protocol import Target
 from speclsp.decoding.sampling import GreedySampler, Sampler
 from speclsp.decoding.speculate import generate
 from speclsp.drafting.protocol import DraftContext
-from speclsp.engine.models import Words
-from speclsp.fim.healing import HealingSampler, held_back
-from speclsp.fim.prompt import PromptBudget, PromptWindow, build_prompt
-from speclsp.fim.protocol import Vocabulary
+from speclsp.engine.models import Tokenizer
+from speclsp.prompt.healing import HealingSampler, held_back
+from speclsp.prompt.prompt import PromptBudget, PromptWindow, build_prompt
+from speclsp.prompt.protocol import Vocabulary
 
 _WORD: Final = re.compile(r"[^\W\d]\w+")
 _BUDGET: Final = PromptBudget(n_prompt=512, n_prefix=0, n_suffix=0)
@@ -81,7 +81,7 @@ def word_splits(path: str, text: str) -> Iterator[Split]:
 
 def count_splits(
     splits: Iterable[Split],
-    words: Words,
+    tokenizer: Tokenizer,
     target: Target,
     clock: Callable[[], float],
     hold_back: Callable[[str], str],
@@ -95,8 +95,8 @@ def count_splits(
     for split in splits:
         typed = hold_back(split.line_before)
         prompt = build_prompt(
-            words.family,
-            words.vocabulary,
+            tokenizer.family,
+            tokenizer.vocabulary,
             repo_name="corpus",
             path=split.path,
             prefix=split.before.removesuffix(typed),
@@ -106,7 +106,7 @@ def count_splits(
             layout="anchored",
         )
         window = prompt.window
-        word = _CompletedWord(words, typed)
+        word = _CompletedWord(tokenizer, typed)
         generate(
             target,
             DraftContext(prompt=prompt.tokens),
@@ -117,13 +117,13 @@ def count_splits(
             interrupted=lambda: None,
             clock=clock,
         )
-        _count(counts, split, typed, word, words.vocabulary)
+        _count(counts, split, typed, word, tokenizer.vocabulary)
     return counts
 
 
-def healing(words: Words) -> Callable[[str], str]:
+def healing(tokenizer: Tokenizer) -> Callable[[str], str]:
     """How much of a line the server holds back."""
-    return lambda line_before: held_back(words.prefixes, line_before)
+    return lambda line_before: held_back(tokenizer.prefixes, line_before)
 
 
 def no_healing(_line_before: str) -> str:
@@ -134,13 +134,15 @@ def no_healing(_line_before: str) -> str:
 class _CompletedWord:
     """What the model says, up to the end of the word at the cursor."""
 
-    def __init__(self, words: Words, typed: str) -> None:
-        self._piece = words.vocabulary.piece
-        self._end_tokens = words.vocabulary.end_tokens | words.family.end_tokens
+    def __init__(self, tokenizer: Tokenizer, typed: str) -> None:
+        self._piece = tokenizer.vocabulary.piece
+        self._end_tokens = tokenizer.vocabulary.end_tokens | tokenizer.family.end_tokens
         self._n_typed = len(typed.encode())
         greedy = GreedySampler()
         self.sampler: Sampler = (
-            HealingSampler(greedy, words.prefixes, words.vocabulary, typed) if typed else greedy
+            HealingSampler(greedy, tokenizer.prefixes, tokenizer.vocabulary, typed)
+            if typed
+            else greedy
         )
         self.pieces: list[bytes] = []
 

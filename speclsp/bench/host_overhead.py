@@ -30,7 +30,7 @@ from speclsp.drafting.prompt_lookup import create as create_prompt_lookup
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import DraftContext, Drafter, ModelDrafter
 from speclsp.drafting.suffix import create as create_suffix
-from speclsp.engine.models import LlamaLoader, Words
+from speclsp.engine.models import LlamaLoader, Tokenizer
 from speclsp.errors import EngineError
 from speclsp.request import LogLevel
 from speclsp.settings import Settings
@@ -134,8 +134,8 @@ def host_benchmark(
     Raises :class:`~speclsp.errors.SpecLspError` where a model cannot be used.
     """
     loader = LlamaLoader(_silent)
-    words = loader.words(settings)
-    weights = loader.weights(settings, words, lambda _share: True, _silent)
+    tokenizer = loader.tokenizer(settings)
+    weights = loader.weights(settings, tokenizer, lambda _share: True, _silent)
     try:
         if weights.problems:
             raise weights.problems[0]
@@ -145,7 +145,7 @@ def host_benchmark(
                 "this model cannot take tokens back, so that nothing is drafted for it.",
                 remedy="Take a model without recurrent layers.",
             )
-        context, n_predict = _context(words, target, n_predict)
+        context, n_predict = _context(tokenizer, target, n_predict)
         return tuple(
             measure_host_overhead(
                 target,
@@ -187,9 +187,9 @@ def _scenarios(
     return scenarios
 
 
-def _context(words: Words, target: TreeTarget, n_predict: int) -> tuple[DraftContext, int]:
+def _context(tokenizer: Tokenizer, target: TreeTarget, n_predict: int) -> tuple[DraftContext, int]:
     """Return a prompt of source code that open buffers go on with, and how much may follow it."""
-    tokens = words.vocabulary.tokenize(Path(__file__).read_text(encoding="utf-8"))
+    tokens = tokenizer.vocabulary.tokenize(Path(__file__).read_text(encoding="utf-8"))
     n_prompt = min(len(tokens), target.n_ctx // 2, _N_PROMPT)
     context = DraftContext(
         prompt=tokens[:n_prompt].tolist(),

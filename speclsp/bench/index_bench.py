@@ -26,8 +26,8 @@ from speclsp.drafting.corpus_builder import CorpusBuilder, tokens_to_flush
 from speclsp.drafting.protocol import TokenArray
 from speclsp.drafting.segment import FileKey
 from speclsp.drafting.segment_building import build_segment
-from speclsp.index_store.index_contents import KeptFile, path_id
-from speclsp.index_store.segment_store import SegmentStore
+from speclsp.storage.index_contents import KeptFile, path_id
+from speclsp.storage.segment_store import SegmentStore
 
 Tell = Callable[[str], None]
 

@@ -21,7 +21,7 @@ from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
 from speclsp.engine.models import LlamaLoader
 from speclsp.engine.params import target_params
-from speclsp.fim.prompt import PromptBudget, build_prompt
+from speclsp.prompt.prompt import PromptBudget, build_prompt
 from speclsp.settings import Settings
 
 N_PREDICT: Final = 32
@@ -58,13 +58,13 @@ class ModelComparison:
 
 def real_prompts(settings: Settings, n_prompts: int) -> list[list[int]]:
     """Return fill-in-the-middle prompts in tokens of the settings' model."""
-    words = LlamaLoader(lambda _level, _line: None).words(settings)
-    project = ReplayProject(Path(speclsp.__file__).parent, settings, words.vocabulary.tokenize)
+    tokenizer = LlamaLoader(lambda _level, _line: None).tokenizer(settings)
+    project = ReplayProject(Path(speclsp.__file__).parent, settings, tokenizer.vocabulary.tokenize)
     return [
         list(
             build_prompt(
-                words.family,
-                words.vocabulary,
+                tokenizer.family,
+                tokenizer.vocabulary,
                 repo_name=project.name,
                 path=cursor.path,
                 prefix=cursor.prefix,

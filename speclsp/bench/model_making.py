@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from speclsp.atomic_write import AS_THE_USER_HAS_IT, written_whole
 from speclsp.bench.model_padding import ModelPadding, PaddedTensor
 from speclsp.bench.model_shapes import ModelShape, ShapeError
 from speclsp.engine.cost_true import COST_OF_KEY, TEXT_OF_KEY, cost_true_remark
 from speclsp.errors import ModelLoadError, SpecLspError
-from speclsp.whole_files import AS_THE_USER_HAS_IT, written_whole
 
 if TYPE_CHECKING:
     import gguf

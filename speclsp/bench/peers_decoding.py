@@ -26,7 +26,7 @@ from speclsp.decoding.speculate import generate
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import DraftContext
-from speclsp.engine.models import Weights, Words
+from speclsp.engine.models import Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.request import RequestStats
 from speclsp.settings import Settings
@@ -75,13 +75,13 @@ class DecodeRun:
 class OwnDecoders:
     """Our own sides, in this process, with the loaded models."""
 
-    def __init__(self, settings: Settings, words: Words, weights: Weights) -> None:
+    def __init__(self, settings: Settings, tokenizer: Tokenizer, weights: Weights) -> None:
         self._settings = settings
-        self._words = words
+        self._tokenizer = tokenizer
         self._weights = weights
         self._proposer, self._proposer_of_human = (
             # Each learns how often drafts are right of its own text.
-            Proposing(EventQueue(), persist=False).make(settings, words, weights)
+            Proposing(EventQueue(), persist=False).make(settings, tokenizer, weights)
             for _ in range(2)
         )
 
@@ -99,7 +99,7 @@ class OwnDecoders:
             place.repo_name,
             place.corpora,
             self._settings,
-            self._words,
+            self._tokenizer,
             self._weights,
             n_prompt=min(N_PROMPT, self._weights.target.n_ctx - n_predict),
         )
@@ -111,7 +111,7 @@ class OwnDecoders:
         return self._generate(context, n_predict, None, _greedy())
 
     def _human(self, place: DecodePlace, context: DraftContext, n_predict: int) -> Answer:
-        truth = self._words.vocabulary.tokenize(place.cursor.truth)[:n_predict].tolist()
+        truth = self._tokenizer.vocabulary.tokenize(place.cursor.truth)[:n_predict].tolist()
         sampler = _GivenTokens(truth, _greedy())
         return self._generate(context, len(truth), self._proposer_of_human, sampler)
 
@@ -125,15 +125,15 @@ class OwnDecoders:
             drafter=proposer,
             sampler=sampler,
             n_predict=n_predict,
-            stop=lambda token: token in self._words.family.end_tokens,
+            stop=lambda token: token in self._tokenizer.family.end_tokens,
             interrupted=lambda: None,
             clock=perf_counter,
             observer=self._weights.verify_cost,
             scores=TokenScores(),
         )
         ms = 1000 * (perf_counter() - started)
-        ends = self._words.family.end_tokens
-        pieces = (self._words.vocabulary.piece(t) for t in generation.tokens if t not in ends)
+        ends = self._tokenizer.family.end_tokens
+        pieces = (self._tokenizer.vocabulary.piece(t) for t in generation.tokens if t not in ends)
         said = b"".join(pieces)
         return Answer(text=said.decode("utf-8", "replace"), ms=ms, stats=generation.stats)
 

@@ -25,12 +25,12 @@ from speclsp.bench.peers_own import OURS, OURS_PLAIN, our_peers
 from speclsp.bench.peers_places import DecodePlace, PlaceFinder, Task, in_rounds
 from speclsp.engine.llama.library import route_log
 from speclsp.engine.llama.vocabulary import load_vocabulary
-from speclsp.engine.models import LlamaLoader, Weights, Words
+from speclsp.engine.models import LlamaLoader, Tokenizer, Weights
 from speclsp.engine.vocabulary_check import check_vocabularies
 from speclsp.errors import SpecLspError, StoreError
-from speclsp.fim.families import family_for
-from speclsp.ngram_store.files import open_statistics
-from speclsp.ngram_store.own_layout import is_own_layout
+from speclsp.ngrams.files import open_statistics
+from speclsp.ngrams.own_layout import is_own_layout
+from speclsp.prompt.families import family_for
 from speclsp.settings import Settings
 
 LEAST_ROUNDS: Final = 3
@@ -112,20 +112,20 @@ def check_files(comparison: Comparison) -> None:
 
 
 @contextmanager
-def loaded_models(settings: Settings) -> Iterator[tuple[Words, Weights]]:
+def loaded_models(settings: Settings) -> Iterator[tuple[Tokenizer, Weights]]:
     """Load our models into this process, and free them in the end."""
     loader = LlamaLoader(lambda _level, _line: None)
-    words = loader.words(settings)
-    weights = loader.weights(settings, words, lambda _share: True, lambda _level, _line: None)
+    tokenizer = loader.tokenizer(settings)
+    weights = loader.weights(settings, tokenizer, lambda _share: True, lambda _level, _line: None)
     try:
-        yield words, weights
+        yield tokenizer, weights
     finally:
         weights.close()
 
 
-def decode_places(comparison: Comparison, words: Words) -> dict[Task, list[DecodePlace]]:
+def decode_places(comparison: Comparison, tokenizer: Tokenizer) -> dict[Task, list[DecodePlace]]:
     """Return the places at which decoding is compared, of each kind as many as there are."""
-    finder = PlaceFinder(comparison.settings, words.vocabulary.tokenize)
+    finder = PlaceFinder(comparison.settings, tokenizer.vocabulary.tokenize)
     n_places = comparison.n_places * comparison.n_rounds
     return {
         "cases": finder.of_cases(comparison.cases, n_places, comparison.seed),
@@ -138,7 +138,7 @@ def decode_tasks(
     places: Mapping[Task, Sequence[DecodePlace]],
     comparison: Comparison,
     peers: Sequence[Peer],
-    words: Words,
+    tokenizer: Tokenizer,
     weights: Weights,
     progress: Callable[[str, int], None],
 ) -> None:
@@ -147,7 +147,7 @@ def decode_tasks(
     ``runs`` hold at any time what is whole; a kind that has no places is not among them.
     ``progress`` is told who is next, and how many turns there are in all.
     """
-    own = OwnDecoders(comparison.settings, words, weights)
+    own = OwnDecoders(comparison.settings, tokenizer, weights)
     with ExitStack() as stack:
         sides, missing = _sides(stack, comparison.options, peers)
         n_turns = sum(

@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 from speclsp.bench.asking import Answer, Asker
 from speclsp.bench.cases import EditCase
 from speclsp.bench.typist import Suggestion, keys
-from speclsp.postprocess.defects import DefectKind, find_defects
+from speclsp.text.defects import DefectKind, find_defects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from speclsp.bench.quality_scores import (
     score_sums,
     score_values,
 )
-from speclsp.postprocess.defects import DefectKind
+from speclsp.text.defects import DefectKind
 
 _NAMES: Final[Mapping[Score, str]] = {
     "exact": "first line exact, %",

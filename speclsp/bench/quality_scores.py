@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speclsp.bench.quality_replay import JudgedCase, JudgedPlace
-from speclsp.postprocess.defects import DefectKind
+from speclsp.text.defects import DefectKind
 
 Score = Literal["exact", "exact_at_start", "similarity", "saved", "defects", "shown"]
 """``exact``: share of the places, with something of the line to write, whose line comes out right.

@@ -18,10 +18,10 @@ from speclsp.drafting.corpus import SegmentedCorpus
 from speclsp.drafting.corpus_builder import CorpusBuilder
 from speclsp.drafting.protocol import TokenArray
 from speclsp.errors import SpecLspError
+from speclsp.project.ignore import IgnoreRules
+from speclsp.project.scan import ScanTally, scan
+from speclsp.project.source_text import SourceText, read_source
 from speclsp.settings import Settings
-from speclsp.workspace.ignore import IgnoreRules
-from speclsp.workspace.scan import ScanTally, scan
-from speclsp.workspace.source_text import SourceText, read_source
 
 Tokenize = Callable[[str], TokenArray]
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from speclsp.drafting.protocol import TokenArray
 from speclsp.drafting.segment import FileKey
-from speclsp.workspace.source_text import SourceText, read_source
+from speclsp.project.source_text import SourceText, read_source
 
 _MAX_FILE_BYTES: Final = 524_288
 _VARIED_SHARE: Final = 0.01

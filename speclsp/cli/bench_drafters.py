@@ -26,7 +26,7 @@ from speclsp.bench.replay_project import ReplayProject
 from speclsp.cli.cost_true_remarks import print_remarks, remarks
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.cli.output_file import OutputFile, write_text
-from speclsp.engine.models import LlamaLoader, Weights, Words
+from speclsp.engine.models import LlamaLoader, Tokenizer, Weights
 
 _PROJECT = click.argument(
     "project", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="PROJECT"
@@ -74,15 +74,15 @@ def drafters(
     run: TimedRun | None = None
     with console.status("Loading") as status:
         loader = LlamaLoader(lambda _level, _line: None)
-        words = loader.words(resolved)
+        tokenizer = loader.tokenizer(resolved)
         status.update(f"Indexing {project}")
-        replayed = ReplayProject(project, resolved, words.vocabulary.tokenize)
+        replayed = ReplayProject(project, resolved, tokenizer.vocabulary.tokenize)
         results = list(
             count_drafters(
                 replayed,
                 resolved,
-                words.vocabulary.tokenize,
-                n_vocab=words.vocabulary.n_tokens,
+                tokenizer.vocabulary.tokenize,
+                n_vocab=tokenizer.vocabulary.n_tokens,
                 n_cursors=n_cursors,
                 seed=replay_seed,
                 progress=status.update,
@@ -90,12 +90,12 @@ def drafters(
         )
         figures = summary(results)
         if n_rounds:
-            weights = _weights(loader, resolved, words)
+            weights = _weights(loader, resolved, tokenizer)
             try:
                 run = time_drafters(
                     replayed,
                     resolved,
-                    words,
+                    tokenizer,
                     weights,
                     n_cursors=n_completions,
                     n_rounds=n_rounds,
@@ -132,10 +132,10 @@ def drafters(
 def calibration(project: Path, n_cursors: int, replay_seed: int, **options: Any) -> None:
     """Measure how far the drafts' probabilities can be believed, on lines of PROJECT."""
     resolved = settings.resolve([given_options(options)]).settings
-    words = LlamaLoader(lambda _level, _line: None).words(resolved)
-    replayed = ReplayProject(project, resolved, words.vocabulary.tokenize)
+    tokenizer = LlamaLoader(lambda _level, _line: None).tokenizer(resolved)
+    replayed = ReplayProject(project, resolved, tokenizer.vocabulary.tokenize)
     error = measure_calibration(
-        replayed, resolved, words.vocabulary.tokenize, n_cursors=n_cursors, seed=replay_seed
+        replayed, resolved, tokenizer.vocabulary.tokenize, n_cursors=n_cursors, seed=replay_seed
     )
     console = Console()
     print_remarks(console, resolved)
@@ -147,8 +147,8 @@ def calibration(project: Path, n_cursors: int, replay_seed: int, **options: Any)
     )
 
 
-def _weights(loader: LlamaLoader, resolved: settings.Settings, words: Words) -> Weights:
-    return loader.weights(resolved, words, lambda _share: True, lambda _level, _line: None)
+def _weights(loader: LlamaLoader, resolved: settings.Settings, tokenizer: Tokenizer) -> Weights:
+    return loader.weights(resolved, tokenizer, lambda _share: True, lambda _level, _line: None)
 
 
 def _bins_table(error: CalibrationError) -> Table:

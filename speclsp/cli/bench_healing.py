@@ -37,14 +37,16 @@ def healing_command(files: tuple[Path, ...], **options: Any) -> None:
     console = Console()
     with console.status("Loading") as status:
         loader = LlamaLoader(lambda _level, _line: None)
-        words = loader.words(resolved)
-        weights = loader.weights(resolved, words, lambda _share: True, lambda _level, _line: None)
+        tokenizer = loader.tokenizer(resolved)
+        weights = loader.weights(
+            resolved, tokenizer, lambda _share: True, lambda _level, _line: None
+        )
         try:
             counts: dict[str, SplitCounts] = {}
-            for name, hold_back in (("without", no_healing), ("with", healing(words))):
+            for name, hold_back in (("without", no_healing), ("with", healing(tokenizer))):
                 status.update(f"{len(splits)} places {name} healing")
                 counts[name] = count_splits(
-                    splits, words, weights.target, time.perf_counter, hold_back
+                    splits, tokenizer, weights.target, time.perf_counter, hold_back
                 )
         finally:
             weights.close()

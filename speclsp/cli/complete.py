@@ -20,10 +20,10 @@ from speclsp.cli.standard_streams import Wire, read_stdin, take_stdout
 from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.report import report_lines
 from speclsp.lsp.wire_log import logging_by
+from speclsp.project.repository import repository_name
 from speclsp.request import WorkspaceFolder
 from speclsp.seam import Completer
 from speclsp.settings import Settings
-from speclsp.workspace.repository import repository_name
 
 EXIT_BROKEN_PIPE = 1
 

@@ -14,12 +14,12 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from speclsp.errors import StoreError
-from speclsp.index_store.acceptance_store import AcceptanceStore
-from speclsp.index_store.accepted_store import AcceptedStore, AcceptedUse
-from speclsp.index_store.calibration_store import CalibrationStore
-from speclsp.index_store.database import aside_files_of, files_of
-from speclsp.index_store.learned_store import LearnedStore, LearnedUse
-from speclsp.index_store.locations import (
+from speclsp.storage.acceptance_store import AcceptanceStore
+from speclsp.storage.accepted_store import AcceptedStore, AcceptedUse
+from speclsp.storage.calibration_store import CalibrationStore
+from speclsp.storage.database import aside_files_of, files_of
+from speclsp.storage.learned_store import LearnedStore, LearnedUse
+from speclsp.storage.locations import (
     acceptance_store_path,
     accepted_store_path,
     calibration_store_path,
@@ -28,8 +28,8 @@ from speclsp.index_store.locations import (
     token_store_path,
     workspace_id,
 )
-from speclsp.index_store.segment_store import IndexUse, SegmentStore
-from speclsp.index_store.token_store import TokenStore, TokenUse
+from speclsp.storage.segment_store import IndexUse, SegmentStore
+from speclsp.storage.token_store import TokenStore, TokenUse
 
 
 @dataclass(frozen=True, slots=True)

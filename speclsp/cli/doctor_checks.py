@@ -18,9 +18,9 @@ from speclsp.cli.waiting import complete_when_ready
 from speclsp.completer.local import LocalCompleter
 from speclsp.engine.models import LlamaLoader, model_files
 from speclsp.errors import SpecLspError
-from speclsp.index_store.locations import cache_dir, state_dir
 from speclsp.request import CompletionRequest, LogLine, Problem
 from speclsp.settings import Settings
+from speclsp.storage.locations import cache_dir, state_dir
 
 NEEDED_PYTHON = (3, 11)
 ENGINE_PACKAGE = "llama-cpp-python"
@@ -155,11 +155,11 @@ def models(settings: Settings) -> Iterator[Finding]:
     """Load the models as the server does, and complete something."""
     try:
         files = model_files(settings)
-        words = LlamaLoader(lambda _level, _line: None).words(settings)
+        tokenizer = LlamaLoader(lambda _level, _line: None).tokenizer(settings)
     except SpecLspError as error:
         yield Finding("model", error.message, error.remedy or "Name another model with --model.")
         return
-    yield Finding("model", f"{files.target}: fill-in-the-middle tokens of {words.family.name}")
+    yield Finding("model", f"{files.target}: fill-in-the-middle tokens of {tokenizer.family.name}")
     completer = LocalCompleter(settings)
     completer.start()
     try:

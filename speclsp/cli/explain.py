@@ -18,9 +18,9 @@ from speclsp.cli.event_log import EventLog
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.completer.explaining import PromptExplanation
 from speclsp.completer.local import LocalCompleter
+from speclsp.project.repository import find_repository, repository_name
 from speclsp.request import CompletionRequest, Document, WorkspaceFolder
 from speclsp.settings import Settings
-from speclsp.workspace.repository import find_repository, repository_name
 
 
 @click.command(cls=SettingsCommand)

@@ -20,10 +20,10 @@ from speclsp.engine.cpus import physical_cpu_count
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.engine.models import EMBEDDED, model_files
 from speclsp.errors import StoreError
-from speclsp.ngram_store import checking, counting, files
-from speclsp.ngram_store.files import Layout, StatisticsFile, VocabularyIdentity, open_statistics
-from speclsp.ngram_store.llama_cpp_layout import MAX_ORDER, STATIC_ORDER
-from speclsp.ngram_store.table import NgramTables
+from speclsp.ngrams import checking, counting, files
+from speclsp.ngrams.files import Layout, StatisticsFile, VocabularyIdentity, open_statistics
+from speclsp.ngrams.llama_cpp_layout import MAX_ORDER, STATIC_ORDER
+from speclsp.ngrams.table import NgramTables
 from speclsp.settings import Settings
 
 MAX_BUILT_ORDER = 32

@@ -13,12 +13,12 @@ from typing import Final
 from speclsp.drafting.protocol import TokenArray
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.errors import SpecLspError
-from speclsp.ngram_store.counting import Observations, count_tokens, rows_by_order, summed
-from speclsp.ngram_store.table import NgramTables
+from speclsp.ngrams.counting import Observations, count_tokens, rows_by_order, summed
+from speclsp.ngrams.table import NgramTables
+from speclsp.project.ignore import IgnoreRules
+from speclsp.project.scan import FoundFile, ScanTally, scan
+from speclsp.project.source_text import SourceText, read_source
 from speclsp.settings import Settings
-from speclsp.workspace.ignore import IgnoreRules
-from speclsp.workspace.scan import FoundFile, ScanTally, scan
-from speclsp.workspace.source_text import SourceText, read_source
 
 Progress = Callable[[int], None]
 """Is told how many bytes of files were done since it was told last."""

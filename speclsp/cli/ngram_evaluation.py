@@ -13,7 +13,7 @@ from speclsp.drafting.chain import DrafterChain
 from speclsp.drafting.ngram_cache import NgramCacheDrafter
 from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
 from speclsp.drafting.protocol import DraftContext, TokenArray
-from speclsp.ngram_store.files import StatisticsFile
+from speclsp.ngrams.files import StatisticsFile
 
 _STRETCH: Final = 512
 """Tokens that are gone through at once; what stands before them in the file is known."""

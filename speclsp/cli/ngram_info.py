@@ -7,8 +7,8 @@ from rich.box import SIMPLE_HEAD
 from rich.filesize import decimal
 from rich.table import Table
 
-from speclsp.ngram_store.counting import rows_of
-from speclsp.ngram_store.files import StatisticsFile
+from speclsp.ngrams.counting import rows_of
+from speclsp.ngrams.files import StatisticsFile
 
 
 def info_line(file: StatisticsFile) -> str:

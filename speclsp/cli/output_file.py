@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from speclsp.atomic_write import AS_THE_USER_HAS_IT, written_whole
 from speclsp.errors import SpecLspError
-from speclsp.whole_files import AS_THE_USER_HAS_IT, written_whole
 
 
 class OutputFile(click.Path):

@@ -13,11 +13,11 @@ from speclsp.completer.events import EventQueue
 from speclsp.completer.kept_store import KeptStore
 from speclsp.completer.private_text import may_be_learned
 from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
-from speclsp.engine.models import Words
-from speclsp.index_store.accepted_store import AcceptedStore
+from speclsp.engine.models import Tokenizer
 from speclsp.request import CompletionRequest
+from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
-from speclsp.workspace.secrets import is_secret_path
+from speclsp.storage.accepted_store import AcceptedStore
 
 MAX_REMEMBERED = 256
 """Completions whose later acceptances are known to be of the same text."""
@@ -59,7 +59,7 @@ class AcceptedTexts:
         self._store = KeptStore(
             AcceptedStore.open, events, what="accepted completions are", persist=settings.persist
         )
-        self._words: Words | None = None
+        self._tokenizer: Tokenizer | None = None
         self._texts: dict[str, list[str]] = {}
         self._tokens: dict[str, TokenArray] = {}
 
@@ -110,9 +110,9 @@ class AcceptedTexts:
 
     # The engine thread runs what follows.
 
-    def take_words(self, words: Words) -> None:
+    def take_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Tokenise with another vocabulary from now on."""
-        self._words = words
+        self._tokenizer = tokenizer
         self._tokens.clear()
 
     def tokens(self, request: CompletionRequest) -> tuple[TokenArray, ...]:
@@ -140,5 +140,5 @@ class AcceptedTexts:
         return self._store.use(lambda store: store.recent(root, MAX_TEXTS), otherwise=[])
 
     def _tokenize(self, text: str) -> TokenArray:
-        assert self._words is not None
-        return self._words.vocabulary.tokenize(text)
+        assert self._tokenizer is not None
+        return self._tokenizer.vocabulary.tokenize(text)

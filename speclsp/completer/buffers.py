@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from speclsp.drafting.buffer_tokens import BufferTokens, Tokenize
 from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
 from speclsp.request import Document
-from speclsp.workspace.secrets import is_secret_path
+from speclsp.secrets.paths import is_secret_path
 
 MAX_OTHER_BUFFERS = 16
 """Other open buffers that one request's drafters look at, the most recently used first."""

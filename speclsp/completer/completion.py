@@ -18,18 +18,18 @@ from speclsp.drafting.held_text import HeldText
 from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import DraftContext, TokenArray, TokenCorpus
-from speclsp.engine.models import Weights, Words
+from speclsp.engine.models import Tokenizer, Weights
 from speclsp.errors import SpecLspError
-from speclsp.fim.healing import held_back
-from speclsp.fim.jumps import n_waited_for
-from speclsp.fim.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
-from speclsp.postprocess.confidence import verdict
-from speclsp.postprocess.patience import n_before_line_end
-from speclsp.postprocess.rules import stop_rules
-from speclsp.postprocess.scope import cursor_scope
-from speclsp.postprocess.stopping import CompletionText
+from speclsp.prompt.healing import held_back
+from speclsp.prompt.jumps import n_waited_for
+from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 from speclsp.request import CompletionRequest, CompletionResult, FinishReason, RequestStats
 from speclsp.settings import Settings, resolve
+from speclsp.text.confidence import verdict
+from speclsp.text.patience import n_before_line_end
+from speclsp.text.rules import stop_rules
+from speclsp.text.scope import cursor_scope
+from speclsp.text.stopping import CompletionText
 
 _T = TypeVar("_T")
 
@@ -41,7 +41,7 @@ _CHUNK_SHARE: Final = 0.25
 class Workbench:
     """What a completion works with.  It belongs to the engine thread."""
 
-    words: Words
+    tokenizer: Tokenizer
     weights: Weights
     proposer: Proposer | None
     buffers: OpenBuffers
@@ -128,9 +128,9 @@ def may_complete_here(settings: Settings, request: CompletionRequest) -> bool:
     return settings.complete_strings or scope != "string"
 
 
-def said_again(settings: Settings, words: Words, line_before: str) -> str:
+def said_again(settings: Settings, tokenizer: Tokenizer, line_before: str) -> str:
     """Return the end of the text before the cursor that the model says again; see healing."""
-    return held_back(words.prefixes, line_before) if settings.healing else ""
+    return held_back(tokenizer.prefixes, line_before) if settings.healing else ""
 
 
 def run_completion(
@@ -159,20 +159,20 @@ def run_completion(
         )
     n_predict = _or(request.n_predict, settings.n_predict)
     rules = stop_rules(settings, request)
-    typed = said_again(settings, bench.words, rules.line_before)
+    typed = said_again(settings, bench.tokenizer, rules.line_before)
     prefix = request.prefix.removesuffix(typed)
     prompt = bench.prompts.prompt(
         _question(request, prefix, settings, bench, n_predict, sources.chunks)
     )
     context = _draft_context(request, typed, prompt, bench, sources)
     maker = TextMaker(
-        words=bench.words,
+        tokenizer=bench.tokenizer,
         params=sampling_params(settings, request),
         typed=typed,
         new_text=lambda: CompletionText(
-            bench.words.vocabulary,
+            bench.tokenizer.vocabulary,
             rules,
-            end_tokens=bench.words.family.end_tokens,
+            end_tokens=bench.tokenizer.family.end_tokens,
             typed=typed,
             n_before_line_end=_n_before_line_end(request, settings, bench.weights),
             is_patient=request.is_patient,
@@ -255,8 +255,8 @@ def _question(
     return PromptQuestion(
         uri=request.uri,
         layout=PromptLayout(
-            family=bench.words.family,
-            vocabulary=bench.words.vocabulary,
+            family=bench.tokenizer.family,
+            vocabulary=bench.tokenizer.vocabulary,
             layout=settings.fim_layout,
         ),
         text=FimText(
@@ -277,7 +277,7 @@ def _draft_context(
 ) -> DraftContext:
     if bench.proposer is None:
         return DraftContext(prompt=prompt.tokens)
-    tokenize = bench.words.vocabulary.tokenize
+    tokenize = bench.tokenizer.vocabulary.tokenize
     before, after = bench.buffers.around(
         request.uri, request.prefix, request.suffix, len(typed), tokenize
     )
@@ -286,7 +286,7 @@ def _draft_context(
         prompt=prompt.tokens,
         prefix=before,
         suffix=after,
-        held=HeldText(typed.encode("utf-8", "replace"), bench.words.vocabulary.piece),
+        held=HeldText(typed.encode("utf-8", "replace"), bench.tokenizer.vocabulary.piece),
         buffers=(*bench.buffers.others(request.uri, tokenize), *sources.accepted),
         corpora=sources.corpora,
         statistics=sources.statistics,

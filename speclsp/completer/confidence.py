@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from speclsp.completer.events import EventQueue
 from speclsp.completer.kept_store import KeptStore
-from speclsp.index_store.acceptance_store import AcceptanceCount, AcceptanceStore
-from speclsp.postprocess import acceptance
-from speclsp.postprocess.acceptance import AcceptanceModel, bucket_of, counted_chars
-from speclsp.recall.outcomes import Outcomes
 from speclsp.request import CompletionRequest, CompletionResult
 from speclsp.settings import Settings
+from speclsp.storage.acceptance_store import AcceptanceCount, AcceptanceStore
+from speclsp.suggestions.outcomes import Outcomes
+from speclsp.text import acceptance
+from speclsp.text.acceptance import AcceptanceModel, bucket_of, counted_chars
 
 SAVE_EVERY = 8
 """Suggestions decided between two times that what was learned is saved."""

@@ -14,8 +14,12 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from speclsp.completer.events import EventQueue
-from speclsp.context.candidate import Candidate
-from speclsp.context.choosing import (
+from speclsp.engine.models import MAX_PROMPT
+from speclsp.project.outline import ProjectOutline
+from speclsp.project.pace import Pace
+from speclsp.prompt.chunks import ContextChunk
+from speclsp.prompt.context.candidate import Candidate
+from speclsp.prompt.context.choosing import (
     CursorPlace,
     ViewedText,
     declared_candidates,
@@ -23,15 +27,11 @@ from speclsp.context.choosing import (
     similar_candidates,
     viewed_candidates,
 )
-from speclsp.context.edits import EditTrail
-from speclsp.context.ranking import as_chunk, ranked
-from speclsp.engine.models import MAX_PROMPT
-from speclsp.fim.chunks import ContextChunk
+from speclsp.prompt.context.edits import EditTrail
+from speclsp.prompt.context.ranking import as_chunk, ranked
 from speclsp.request import CompletionRequest, Document
+from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
-from speclsp.workspace.outline import ProjectOutline
-from speclsp.workspace.pace import Pace
-from speclsp.workspace.secrets import is_secret_path
 
 _QUIET_S: Final = 0.2
 """Seconds without a request or change after which chunks are chosen."""

@@ -53,7 +53,7 @@ class EngineThread:
         self._closing = threading.Event()
         # Only the engine thread reads and writes what follows.
         self._models = LoadedModels(
-            loader, buffers, events, reports.words, persist=settings.persist
+            loader, buffers, events, reports.tokenizer, persist=settings.persist
         )
         self._life = ModelLife(
             self._models,

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from speclsp.completer.completion import prompt_budget, said_again, settings_of
-from speclsp.context.candidate import Candidate
-from speclsp.context.ranking import as_chunk
 from speclsp.decoding.speculate import common_prefix_length
-from speclsp.engine.models import Weights, Words
-from speclsp.fim.chunks import NO_CHUNKS, ChunkWindow, renewed_chunks
-from speclsp.fim.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
-from speclsp.postprocess.rules import stop_rules
+from speclsp.engine.models import Tokenizer, Weights
+from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, renewed_chunks
+from speclsp.prompt.context.candidate import Candidate
+from speclsp.prompt.context.ranking import as_chunk
+from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 from speclsp.request import CompletionRequest
 from speclsp.settings import Settings
+from speclsp.text.rules import stop_rules
 
 Layout = Literal["continued", "laid out anew"]
 
@@ -85,14 +85,14 @@ class PromptExplanation:
 def explain_prompt(
     request: CompletionRequest,
     settings: Settings,
-    words: Words,
+    tokenizer: Tokenizer,
     weights: Weights,
     candidates: Sequence[Candidate],
 ) -> PromptExplanation:
     """Lay out the prompt for a request as after some typing at its cursor."""
     settings = settings_of(settings, request)
     layout = PromptLayout(
-        family=words.family, vocabulary=words.vocabulary, layout=settings.fim_layout
+        family=tokenizer.family, vocabulary=tokenizer.vocabulary, layout=settings.fim_layout
     )
     n_predict = settings.n_predict if request.n_predict is None else request.n_predict
     budget = prompt_budget(settings, weights, n_predict)
@@ -100,14 +100,14 @@ def explain_prompt(
     if budget.n_chunks > 0:
         ranked = [as_chunk(candidate) for candidate in candidates]
         chunks = renewed_chunks(NO_CHUNKS, ranked, budget.n_chunks, layout.encode_chunk)
-    typed, text = _fim_text(request, settings, words)
-    prompt, reuse = _after_a_keystroke(request, settings, words, layout, budget, chunks)
+    typed, text = _fim_text(request, settings, tokenizer)
+    prompt, reuse = _after_a_keystroke(request, settings, tokenizer, layout, budget, chunks)
     window = prompt.window
     in_prompt = {laid_out.chunk.key: len(laid_out.tokens) for laid_out in window.chunks.chunks}
     anchor_start = text.prefix.rfind("\n", 0, window.anchor) + 1
     n_parts = prompt.n_prefix + prompt.n_middle + prompt.n_suffix + window.chunks.n_tokens
     return PromptExplanation(
-        family=words.family.name,
+        family=tokenizer.family.name,
         layout=settings.fim_layout,
         n_tokens=len(prompt.tokens),
         n_tokens_max=budget.n_prompt,
@@ -119,12 +119,14 @@ def explain_prompt(
         windows=_windows(text, prompt),
         chunks=tuple(_explained(candidate, in_prompt) for candidate in candidates),
         reuse=reuse,
-        text=_as_text(prompt.tokens, words),
+        text=_as_text(prompt.tokens, tokenizer),
     )
 
 
-def _fim_text(request: CompletionRequest, settings: Settings, words: Words) -> tuple[str, FimText]:
-    typed = said_again(settings, words, stop_rules(settings, request).line_before)
+def _fim_text(
+    request: CompletionRequest, settings: Settings, tokenizer: Tokenizer
+) -> tuple[str, FimText]:
+    typed = said_again(settings, tokenizer, stop_rules(settings, request).line_before)
     return typed, FimText(
         repo_name=request.repo_name,
         path=request.path,
@@ -136,17 +138,17 @@ def _fim_text(request: CompletionRequest, settings: Settings, words: Words) -> t
 def _after_a_keystroke(
     request: CompletionRequest,
     settings: Settings,
-    words: Words,
+    tokenizer: Tokenizer,
     layout: PromptLayout,
     budget: PromptBudget,
     chunks: ChunkWindow,
 ) -> tuple[FimPrompt, ExplainedReuse | None]:
     """Return the prompt that follows the one of a keystroke earlier, and what it shares."""
-    _, text = _fim_text(request, settings, words)
+    _, text = _fim_text(request, settings, tokenizer)
     if not request.prefix:
         return layout.fresh(text, budget, near=None, chunks=chunks), None
     earlier = dataclasses.replace(request, prefix=request.prefix[:-1])
-    _, earlier_text = _fim_text(earlier, settings, words)
+    _, earlier_text = _fim_text(earlier, settings, tokenizer)
     former = layout.fresh(earlier_text, budget, near=None, chunks=chunks)
     prompt = layout.continued(text, budget, former.window)
     how: Layout = "continued"
@@ -208,17 +210,18 @@ def _line(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
-def _as_text(tokens: Sequence[int], words: Words) -> str:
-    named = words.family.tokens
+def _as_text(tokens: Sequence[int], tokenizer: Tokenizer) -> str:
+    named = tokenizer.family.tokens
     names = {
         named.prefix: "<fim_prefix>",
         named.suffix: "<fim_suffix>",
         named.middle: "<fim_middle>",
         named.repo: "<repo_name>",
         named.separator: "<file_sep>",
-        words.family.bos: "<bos>",
+        tokenizer.family.bos: "<bos>",
     }
     data = b"".join(
-        words.vocabulary.piece(token) or names.get(token, f"<{token}>").encode() for token in tokens
+        tokenizer.vocabulary.piece(token) or names.get(token, f"<{token}>").encode()
+        for token in tokens
     )
     return data.decode("utf-8", "replace")

@@ -22,12 +22,12 @@ from speclsp.decoding.sampling import (
     make_sampler,
 )
 from speclsp.decoding.token_scores import Rival, TokenScores
-from speclsp.engine.models import Words
+from speclsp.engine.models import Tokenizer
 from speclsp.errors import DecodeError
-from speclsp.fim.healing import HealingSampler
-from speclsp.postprocess.confidence import TextScores, text_scores
-from speclsp.postprocess.stopping import CompletedText, CompletionText
+from speclsp.prompt.healing import HealingSampler
 from speclsp.request import Alternative, CompletionRequest, FinishReason
+from speclsp.text.confidence import TextScores, text_scores
+from speclsp.text.stopping import CompletedText, CompletionText
 
 N_ROUNDS = 2
 """How often forks are grown where the first ones said the same as another text, or nothing."""
@@ -42,7 +42,7 @@ def n_rivals(request: CompletionRequest) -> int:
 class TextMaker:
     """Makes what each text of one request is grown with: a sampler, and stop rules."""
 
-    words: Words
+    tokenizer: Tokenizer
     params: SamplingParams
     typed: str
     """What the user typed and the prompt leaves out; each text says it again first."""
@@ -81,18 +81,20 @@ class TextMaker:
 
     def text_scores(self, tokens: Sequence[int], scores: TokenScores, text: str) -> TextScores:
         """Return the scores of those of ``tokens`` that a finished text is made of."""
-        pieces = [self.words.vocabulary.piece(token) for token in tokens]
+        pieces = [self.tokenizer.vocabulary.piece(token) for token in tokens]
         return text_scores(pieces, scores.logprobs, text, typed=self.typed)
 
     @property
     def end_tokens(self) -> frozenset[int]:
         """The tokens that end a text."""
-        return self.words.vocabulary.end_tokens | self.words.family.end_tokens
+        return self.tokenizer.vocabulary.end_tokens | self.tokenizer.family.end_tokens
 
     def _healing(self, sampler: RedrawingSampler) -> Sampler:
         if not self.typed:
             return sampler
-        return HealingSampler(sampler, self.words.prefixes, self.words.vocabulary, self.typed)
+        return HealingSampler(
+            sampler, self.tokenizer.prefixes, self.tokenizer.vocabulary, self.typed
+        )
 
 
 class FurtherTexts:

@@ -10,12 +10,12 @@ from speclsp.completer.completion import DraftSources, Workbench, run_completion
 from speclsp.completer.jobs import CompletionJob, ControlJob
 from speclsp.completer.model_life import Loaded
 from speclsp.completer.running import RunningGeneration
-from speclsp.engine.models import Words
+from speclsp.engine.models import Tokenizer
 from speclsp.engine.scheduler import FairQueue
 from speclsp.errors import EngineError, SpecLspError
-from speclsp.recall.answers import Rest, answers_of, rest_of
 from speclsp.request import CompletionRequest, CompletionResult, RequestStats
 from speclsp.settings import Settings
+from speclsp.suggestions.answers import Rest, answers_of, rest_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Reports:
     """A generation goes on for a newer request."""
     prefetched: Callable[[CompletionRequest, CompletionResult, Settings], None]
     """This was made while nobody had asked for it, to its end or not."""
-    words: Callable[[Words], None]
+    tokenizer: Callable[[Tokenizer], None]
     """A vocabulary was loaded."""
 
 

@@ -7,9 +7,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
-from speclsp.recall.answers import Rest
-from speclsp.recall.place import N_CHARS
 from speclsp.request import CompletionRequest, CompletionResult
+from speclsp.suggestions.answers import Rest
+from speclsp.suggestions.place import N_CHARS
 
 MAX_GIVEN: Final = 256
 """Suggestions whose acceptance can still be reported."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from speclsp.cancellation import CancellationToken
 from speclsp.errors import SpecLspError
-from speclsp.recall.answers import Rest
 from speclsp.request import CompletionRequest, CompletionResult, FinishReason, RequestStats
+from speclsp.suggestions.answers import Rest
 
 Finish = Callable[[CompletionResult, Rest | None], CompletionResult]
 """Takes a result, and what it is the rest of where it was made for an earlier request; returns

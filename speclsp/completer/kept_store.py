@@ -7,7 +7,7 @@ from typing import Generic, Protocol, TypeVar
 
 from speclsp.completer.events import EventQueue
 from speclsp.errors import StoreError
-from speclsp.index_store.database import BusyError, Report
+from speclsp.storage.database import BusyError, Report
 
 
 class Closable(Protocol):

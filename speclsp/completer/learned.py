@@ -6,9 +6,9 @@ import numpy as np
 
 from speclsp.completer.events import EventQueue
 from speclsp.completer.kept_store import KeptStore
-from speclsp.fim.protocol import Vocabulary
-from speclsp.index_store.learned_store import MAX_NGRAMS, LearnedStore, Sighting
-from speclsp.ngram_store.learned import LearnedCounts, count_accepted
+from speclsp.ngrams.learned import LearnedCounts, count_accepted
+from speclsp.prompt.protocol import Vocabulary
+from speclsp.storage.learned_store import MAX_NGRAMS, LearnedStore, Sighting
 
 MAX_UNSAVED = 64
 """Accepted texts whose counts wait while another process writes."""

@@ -11,7 +11,7 @@ from speclsp.completer.events import EventQueue
 from speclsp.completer.prompts import Prompts
 from speclsp.completer.proposing import Proposing
 from speclsp.drafting.proposer import Proposer
-from speclsp.engine.models import Loader, Weights, Words
+from speclsp.engine.models import Loader, Tokenizer, Weights
 from speclsp.settings import Settings
 
 PAUSE_S: Final = 0.25
@@ -42,15 +42,15 @@ class LoadedModels:
         loader: Loader,
         buffers: OpenBuffers,
         events: EventQueue,
-        on_words: Callable[[Words], None],
+        on_tokenizer: Callable[[Tokenizer], None],
         *,
         persist: bool,
     ) -> None:
         self._loader = loader
         self._buffers = buffers
         self._events = events
-        self._on_words = on_words
-        self._words: Words | None = None
+        self._on_tokenizer = on_tokenizer
+        self._tokenizer: Tokenizer | None = None
         self._weights: Weights | None = None
         self._proposer: Proposer | None = None
         self._proposing = Proposing(events, persist=persist)
@@ -81,9 +81,9 @@ class LoadedModels:
 
         From when on ``hurried`` is true, only what cannot be learned later is measured.
         """
-        words = self._loader.words(settings)
-        self._take_words(words)
-        weights = self._loader.weights(settings, words, progress, self._events.log, hurried)
+        tokenizer = self._loader.tokenizer(settings)
+        self._take_tokenizer(tokenizer)
+        weights = self._loader.weights(settings, tokenizer, progress, self._events.log, hurried)
         self._weights = weights
         self._prompts = Prompts(
             weights.target, settings.cache_ram * _MIB if weights.supports_rollback else 0
@@ -113,16 +113,16 @@ class LoadedModels:
     def make_proposer(self, settings: Settings) -> None:
         """Make what drafts anew from the settings; without weights there is nothing."""
         self._proposer = None
-        if self._weights is not None and self._words is not None:
-            self._proposer = self._proposing.make(settings, self._words, self._weights)
+        if self._weights is not None and self._tokenizer is not None:
+            self._proposer = self._proposing.make(settings, self._tokenizer, self._weights)
 
     def workbench(self) -> Workbench:
         """Return what a completion works with; there must be weights."""
-        assert self._words is not None
+        assert self._tokenizer is not None
         assert self._weights is not None
         assert self._prompts is not None
         return Workbench(
-            words=self._words,
+            tokenizer=self._tokenizer,
             weights=self._weights,
             proposer=self._proposer,
             buffers=self._buffers,
@@ -170,12 +170,12 @@ class LoadedModels:
             f"for at most {n_first} of {budget.n_prompt} tokens",
         )
 
-    def _take_words(self, words: Words) -> None:
-        old = self._words
-        self._words = words
-        if old is None or old.vocabulary.fingerprint != words.vocabulary.fingerprint:
+    def _take_tokenizer(self, tokenizer: Tokenizer) -> None:
+        old = self._tokenizer
+        self._tokenizer = tokenizer
+        if old is None or old.vocabulary.fingerprint != tokenizer.vocabulary.fingerprint:
             self._buffers.forget_tokens()
-            self._on_words(words)
+            self._on_tokenizer(tokenizer)
 
     def _report_once(self, message: str, remedy: str) -> None:
         if message not in self._reported:

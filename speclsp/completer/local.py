@@ -28,9 +28,7 @@ from speclsp.completer.prompts import ChunkSource
 from speclsp.completer.session_record import SessionRecord
 from speclsp.completer.statistics import StatisticsSource
 from speclsp.completer.without_model import WithoutModel
-from speclsp.engine.models import LlamaLoader, Loader, Words
-from speclsp.postprocess.warming import load_language
-from speclsp.recall.answers import Rest
+from speclsp.engine.models import LlamaLoader, Loader, Tokenizer
 from speclsp.request import (
     CompletionRequest,
     CompletionResult,
@@ -43,6 +41,8 @@ from speclsp.request import (
     WorkspaceFolder,
 )
 from speclsp.settings import Settings
+from speclsp.suggestions.answers import Rest
+from speclsp.text.warming import load_language
 
 CLOSE_TIMEOUT_S = 5.0
 
@@ -77,7 +77,7 @@ class LocalCompleter:
                 in_vain=self._record.spent_in_vain,
                 went_on=self._record.went_on,
                 prefetched=self._prefetched,
-                words=self._take_words,
+                tokenizer=self._take_tokenizer,
             ),
             sources=self._sources,
             threshold=self._threshold,
@@ -212,10 +212,10 @@ class LocalCompleter:
 
     def _warm(self, uri: str) -> None:
         """Tokenise a piece of a buffer on the engine thread before the first request needs it."""
-        words = self._project.words
-        if words is None or self._engine.closing:
+        tokenizer = self._project.tokenizer
+        if tokenizer is None or self._engine.closing:
             return
-        if not self._buffers.warm(uri, words.vocabulary.tokenize):
+        if not self._buffers.warm(uri, tokenizer.vocabulary.tokenize):
             self._engine.run_idle(uri, lambda: self._warm(uri))
 
     # --- completions ------------------------------------------------------------------------------
@@ -300,7 +300,7 @@ class LocalCompleter:
         self._context.asked(private)
         return self._engine.with_models(
             lambda bench, settings: explain_prompt(
-                private, settings, bench.words, bench.weights, self._context.candidates(private)
+                private, settings, bench.tokenizer, bench.weights, self._context.candidates(private)
             )
         )
 
@@ -379,10 +379,10 @@ class LocalCompleter:
 
     # --- told by the engine thread ----------------------------------------------------------------
 
-    def _take_words(self, words: Words) -> None:
-        self._project.take_words(words)
-        self._accepted.take_words(words)
-        self._statistics.take_words(words)
+    def _take_tokenizer(self, tokenizer: Tokenizer) -> None:
+        self._project.take_tokenizer(tokenizer)
+        self._accepted.take_tokenizer(tokenizer)
+        self._statistics.take_tokenizer(tokenizer)
 
     def _sources(self, request: CompletionRequest) -> DraftSources:
         return DraftSources(

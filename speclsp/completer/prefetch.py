@@ -14,8 +14,8 @@ import dataclasses
 from collections import OrderedDict, deque
 from typing import Final
 
-from speclsp.recall.place import Place, place_of
 from speclsp.request import CompletionRequest
+from speclsp.suggestions.place import Place, place_of
 
 N_LATEST: Final = 24
 """Latest prefetches that decide whether they are worth it."""

@@ -12,11 +12,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
-from speclsp.masking.masked_text import MaskedText, before_secret, holds_secret
-from speclsp.postprocess.confidence import Fit
 from speclsp.request import Alternative, CompletionRequest, CompletionResult, Document
+from speclsp.secrets.masked_text import MaskedText, before_secret, holds_secret
+from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
-from speclsp.workspace.secrets import is_secret_path
+from speclsp.text.confidence import Fit
 
 _MAX_TEXTS: Final = 64
 """Texts whose lines are known; the least recently used beyond that are looked at anew."""

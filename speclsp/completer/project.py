@@ -10,15 +10,15 @@ from pathlib import Path
 from speclsp.completer.events import EventQueue
 from speclsp.completer.late_work import LateWork
 from speclsp.drafting.protocol import TokenCorpus
-from speclsp.engine.models import Words
+from speclsp.engine.models import Tokenizer
 from speclsp.errors import StoreError
-from speclsp.index_store.segment_store import SegmentStore
-from speclsp.index_store.token_store import TokenStore
-from speclsp.masking.masked_text import RULES_VERSION
+from speclsp.project.ignored_files import IgnoredFiles
+from speclsp.project.project_index import ProjectIndex
 from speclsp.request import IndexStats, WorkspaceFolder
+from speclsp.secrets.masked_text import RULES_VERSION
 from speclsp.settings import Settings
-from speclsp.workspace.ignored_files import IgnoredFiles
-from speclsp.workspace.project_index import ProjectIndex
+from speclsp.storage.segment_store import SegmentStore
+from speclsp.storage.token_store import TokenStore
 
 _TOLD_S = 1.0
 """Most seconds that a request waits for links to be resolved."""
@@ -41,20 +41,20 @@ class Project:
         self._n_open: Counter[str] = Counter()
         """Open buffers by file: a notebook's cells share theirs."""
         self._late = LateWork(self._not_told)
-        self._words: Words | None = None
+        self._tokenizer: Tokenizer | None = None
         self._index: ProjectIndex | None = None
         self._store: TokenStore | None = None
 
     @property
-    def words(self) -> Words | None:
+    def tokenizer(self) -> Tokenizer | None:
         """The vocabulary that the index uses, once one is loaded."""
-        return self._words
+        return self._tokenizer
 
-    def take_words(self, words: Words) -> None:
+    def take_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Index all folders with another vocabulary."""
         with self._lock:
             self._close_index()
-            self._words = words
+            self._tokenizer = tokenizer
             self._open_index()
 
     def apply_settings(self, settings: Settings) -> None:
@@ -176,13 +176,13 @@ class Project:
             self._close_index()
 
     def _open_index(self) -> None:
-        words, settings = self._words, self._settings
-        if words is None or not settings.index_project:
+        tokenizer, settings = self._tokenizer, self._settings
+        if tokenizer is None or not settings.index_project:
             return
         self._store = self._open_store() if settings.persist else None
         index = ProjectIndex(
-            words.vocabulary.tokenize,
-            words.vocabulary.fingerprint + _masking_of(settings),
+            tokenizer.vocabulary.tokenize,
+            tokenizer.vocabulary.fingerprint + _masking_of(settings),
             settings=settings,
             emit=self._events.emit,
             token_store=self._store,

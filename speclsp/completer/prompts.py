@@ -12,9 +12,9 @@ from speclsp.decoding.protocol import Target
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.engine.kv_states import KvStates
 from speclsp.errors import DecodeInterruptedError
-from speclsp.fim.chunks import ChunkWindow, ContextChunk, renewed_chunks, without_chunks
-from speclsp.fim.places import Places
-from speclsp.fim.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
+from speclsp.prompt.chunks import ChunkWindow, ContextChunk, renewed_chunks, without_chunks
+from speclsp.prompt.places import Places
+from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 
 MAX_DOCUMENTS = 256
 """Documents whose places are remembered."""

@@ -11,9 +11,9 @@ from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
 from speclsp.drafting.ngram_cache import StatisticsDrafter
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.registry import DRAFT_MODEL, drafter_names, load_drafters
-from speclsp.engine.models import Weights, Words
-from speclsp.index_store.calibration_store import CalibrationStore
+from speclsp.engine.models import Tokenizer, Weights
 from speclsp.settings import Settings
+from speclsp.storage.calibration_store import CalibrationStore
 
 SAVE_EVERY = 32
 """Completions between two times that the calibration is saved."""
@@ -31,7 +31,7 @@ class Proposing:
         self._calibration = Calibration()
         self._n_unsaved = 0
 
-    def make(self, settings: Settings, words: Words, weights: Weights) -> Proposer | None:
+    def make(self, settings: Settings, tokenizer: Tokenizer, weights: Weights) -> Proposer | None:
         """Return what drafts by these settings; None for nothing.  Problems are reported."""
         if not settings.speculation:
             return None
@@ -52,7 +52,7 @@ class Proposing:
             return None
         if settings.mode == "first":
             return DrafterChain(drafters)
-        self._take_model(_model_name(words, weights))
+        self._take_model(_model_name(tokenizer, weights))
         joining: tuple[StatisticsDrafter, ...] = ()
         if all(drafter.name != NGRAM_CACHE for drafter in drafters):
             joining = (StatisticsDrafter(n_draft=settings.spec_ngram_cache_n_max),)
@@ -96,7 +96,7 @@ class Proposing:
         return True
 
 
-def _model_name(words: Words, weights: Weights) -> str:
+def _model_name(tokenizer: Tokenizer, weights: Weights) -> str:
     """Return what the calibration is kept under: a draft model is right for one target alone."""
-    names = (weights.description, words.vocabulary.fingerprint, weights.draft_description)
+    names = (weights.description, tokenizer.vocabulary.fingerprint, weights.draft_description)
     return " ".join(name for name in names if name)

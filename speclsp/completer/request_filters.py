@@ -5,9 +5,9 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 
+from speclsp.project.ignore import Patterns, compiled_patterns
 from speclsp.request import CompletionRequest
 from speclsp.settings import Settings
-from speclsp.workspace.ignore import Patterns, compiled_patterns
 
 
 class RequestFilters:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from speclsp.completer.jobs import CompletionJob
-from speclsp.recall.place import place_of, rules_of
-from speclsp.recall.typed_text import contradicts
 from speclsp.request import CompletionRequest, FinishReason
+from speclsp.suggestions.place import place_of, rules_of
+from speclsp.suggestions.typed_text import contradicts
 
 GRACE_S: Final = 0.15
 """Editors cancel a request before they send the newer one; so long a generation waits for that."""

@@ -6,7 +6,6 @@ import threading
 
 from speclsp.completer.given import Given, GivenSuggestions
 from speclsp.decoding.session import SessionRecorder
-from speclsp.recall.answers import Rest
 from speclsp.request import (
     CompletionRequest,
     CompletionResult,
@@ -15,6 +14,7 @@ from speclsp.request import (
     RequestStats,
     SessionStats,
 )
+from speclsp.suggestions.answers import Rest
 
 
 class SessionRecord:

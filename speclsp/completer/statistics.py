@@ -15,7 +15,7 @@ from speclsp.completer.learned import LearnedNgrams
 from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
 from speclsp.drafting.registry import uses_statistics
-from speclsp.engine.models import Words
+from speclsp.engine.models import Tokenizer
 from speclsp.errors import SpecLspError
 from speclsp.settings import Settings
 
@@ -33,18 +33,18 @@ class StatisticsSource:
         self._thread = threading.Thread(target=self._run, name="speclsp-statistics", daemon=True)
         self._files = StatisticsFiles(events, self._closing)
         self._learned = LearnedNgrams(events, persist=settings.persist)
-        self._words: Words | None = None
+        self._tokenizer: Tokenizer | None = None
         self._of_files = NO_STATISTICS
         self._asked: set[str] = set()
         self._is_reloading = False
 
     # --- the engine thread, and others -----------------------------------------------------------
 
-    def take_words(self, words: Words) -> None:
+    def take_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Take a vocabulary: files are loaded, and what is accepted is counted, with it."""
         if self._thread.ident is None:
             self._thread.start()
-        self._jobs.put(lambda: self._use(words))
+        self._jobs.put(lambda: self._use(tokenizer))
 
     def apply_settings(self, settings: Settings) -> None:
         """Take new settings."""
@@ -96,9 +96,9 @@ class StatisticsSource:
                 self._events.problem(f"the statistics had an internal error: {error!r}.")
         self._learned.close()
 
-    def _use(self, words: Words) -> None:
-        self._words = words
-        self._learned.take_vocabulary(words.vocabulary)
+    def _use(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._learned.take_vocabulary(tokenizer.vocabulary)
         self._asked.clear()
         self._load_files()
 
@@ -107,7 +107,7 @@ class StatisticsSource:
             self._asked.discard(root)
 
     def _load_files(self) -> None:
-        if self._words is None:
+        if self._tokenizer is None:
             return
         settings = self._settings
         if not uses_statistics(settings):
@@ -118,6 +118,6 @@ class StatisticsSource:
                     "warning", "statistics files are not used: `drafters` has no ngram-cache."
                 )
             return
-        self._of_files = self._files.load(settings, self._words.vocabulary)
+        self._of_files = self._files.load(settings, self._tokenizer.vocabulary)
         self._is_reloading = False
         self._of_files = self._files.verify()

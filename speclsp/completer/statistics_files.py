@@ -11,8 +11,8 @@ from typing import Final
 from speclsp.completer.events import EventQueue
 from speclsp.drafting.ngram_statistics import NgramCounts, Statistics
 from speclsp.errors import StoreError
-from speclsp.fim.protocol import Vocabulary
-from speclsp.ngram_store.files import Role, StatisticsFile, open_statistics
+from speclsp.ngrams.files import Role, StatisticsFile, open_statistics
+from speclsp.prompt.protocol import Vocabulary
 from speclsp.settings import Settings
 
 _SETTLED_S: Final = 0.2

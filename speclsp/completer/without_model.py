@@ -9,11 +9,11 @@ from collections.abc import Callable
 from speclsp.completer.completion import settings_of
 from speclsp.completer.prefetch import Prefetches
 from speclsp.completer.request_filters import RequestFilters
-from speclsp.recall.answers import Answers, Rest, answers_of
-from speclsp.recall.rejections import Rejections
-from speclsp.recall.waiting_time import WaitingTime
 from speclsp.request import CompletionRequest, CompletionResult, RequestStats
 from speclsp.settings import Settings
+from speclsp.suggestions.answers import Answers, Rest, answers_of
+from speclsp.suggestions.rejections import Rejections
+from speclsp.suggestions.waiting_time import WaitingTime
 
 
 class WithoutModel:

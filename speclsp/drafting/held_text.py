@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HeldText:
-    """The bytes that the sampler holds the target to (see :mod:`speclsp.fim.healing`)."""
+    """The bytes that the sampler holds the target to (see :mod:`speclsp.prompt.healing`)."""
 
     data: bytes
     piece: Callable[[int], bytes]

@@ -10,7 +10,7 @@ from speclsp.engine.draft_translation import TranslatingDrafter, replacement_pai
 from speclsp.engine.params import draft_params
 from speclsp.engine.vocabulary_check import SpelledVocabulary, check_vocabularies
 from speclsp.errors import ModelLoadError, SettingsError, VocabularyMismatchError
-from speclsp.fim.protocol import Vocabulary
+from speclsp.prompt.protocol import Vocabulary
 from speclsp.settings import Settings
 
 

@@ -23,9 +23,9 @@ from speclsp.engine.params import ModelParams, draft_params, target_params
 from speclsp.engine.prompt_speed import PromptSpeeds, clocks
 from speclsp.engine.verify_costs import VerifyCosts
 from speclsp.errors import ModelError, SettingsError, SpecLspError
-from speclsp.fim.families import FimFamily, family_for
-from speclsp.fim.healing import TokenPrefixes
-from speclsp.fim.protocol import Vocabulary
+from speclsp.prompt.families import FimFamily, family_for
+from speclsp.prompt.healing import TokenPrefixes
+from speclsp.prompt.protocol import Vocabulary
 from speclsp.request import LogLevel
 from speclsp.settings import Settings
 
@@ -76,7 +76,7 @@ class ModelFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class Tokenizer:
     """The target's vocabulary and how its fill-in-the-middle prompts look."""
 
     vocabulary: Vocabulary
@@ -122,13 +122,13 @@ class Weights:
 class Loader(Protocol):
     """Loads what the settings name; both calls run on the engine thread."""
 
-    def words(self, settings: Settings) -> Words:
+    def tokenizer(self, settings: Settings) -> Tokenizer:
         """Load the target's vocabulary.  Raises a :class:`ModelError` or ``TemplateError``."""
 
     def weights(
         self,
         settings: Settings,
-        words: Words,
+        tokenizer: Tokenizer,
         progress: Progress,
         log: Log,
         hurried: Hurried = nobody_waits,
@@ -155,11 +155,11 @@ class LlamaLoader:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._known: tuple[object, Words] | None = None
+        self._known: tuple[object, Tokenizer] | None = None
         self._prompt_speeds = PromptSpeeds(log)
         self._verify_costs = VerifyCosts(log)
 
-    def words(self, settings: Settings) -> Words:
+    def tokenizer(self, settings: Settings) -> Tokenizer:
         """Load the target's vocabulary alone; again only where the file or the template changed."""
         # Imported here, so that a missing llama.cpp build is an error of this call, with a
         # remedy, and not of every import of the completer.
@@ -171,18 +171,18 @@ class LlamaLoader:
         key = (path, _version(path), settings.fim_template)
         if self._known is None or self._known[0] != key:
             vocabulary = load_vocabulary(path)
-            words = Words(
+            tokenizer = Tokenizer(
                 vocabulary=vocabulary,
                 family=family_for(vocabulary, settings.fim_template),
                 prefixes=TokenPrefixes(vocabulary),
             )
-            self._known = (key, words)
+            self._known = (key, tokenizer)
         return self._known[1]
 
     def weights(
         self,
         settings: Settings,
-        words: Words,
+        tokenizer: Tokenizer,
         progress: Progress,
         log: Log,
         hurried: Hurried = nobody_waits,
@@ -230,7 +230,7 @@ class LlamaLoader:
         draft: ClosableDrafter | None = None
         if draft_path is not None:
             try:
-                draft = _load_draft(draft_path, settings, words.vocabulary, target.n_ctx, log)
+                draft = _load_draft(draft_path, settings, tokenizer.vocabulary, target.n_ctx, log)
             except ModelError as error:
                 problems.append(error)
         return Weights(

@@ -20,7 +20,7 @@ from typing import Final
 from speclsp.decoding.protocol import Target
 from speclsp.engine.cpus import physical_cpu_count
 from speclsp.errors import DecodeError
-from speclsp.fim.jumps import fast_enough, tells_steps_apart
+from speclsp.prompt.jumps import fast_enough, tells_steps_apart
 from speclsp.request import LogLevel
 
 _SIZES: Final = (8, 32, 128, 512)
@@ -130,8 +130,8 @@ def measure_prompt_speed(target: Target, clocks: Clocks, enough: float) -> float
 
     Ends at once where ``enough`` is reached, and else after about a second, at most a second and
     two decodes of a single token.  Of a model that would be the slowest that
-    :mod:`~speclsp.fim.jumps` tells apart even where eight tokens took no longer than one, no more
-    is measured, unless eight tokens do not take long: such a one may decode slowly alone.
+    :mod:`~speclsp.prompt.jumps` tells apart even where eight tokens took no longer than one, no
+    more is measured, unless eight tokens do not take long: such a one may decode slowly alone.
     Raises :class:`~speclsp.errors.DecodeError`.
     """
     watch = _Watch(target, clocks)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from speclsp.errors import VocabularyMismatchError
-from speclsp.fim.protocol import Vocabulary
+from speclsp.prompt.protocol import Vocabulary
 
 _MAX_SIZE_DIFFERENCE = 128
 _FIRST_TOKEN_COMPARED = 5

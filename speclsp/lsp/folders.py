@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from speclsp.lsp.locations import Folder, document_key, folder_at
+from speclsp.project.repository import repository_name
 from speclsp.request import WorkspaceFolder
-from speclsp.workspace.repository import repository_name
 
 logger = logging.getLogger(__name__)
 

@@ -14,16 +14,16 @@ from speclsp.bench.healing_splits import (
     no_healing,
     word_splits,
 )
-from speclsp.engine.models import Words
-from speclsp.fim.families import family_for
-from speclsp.fim.healing import TokenPrefixes
+from speclsp.engine.models import Tokenizer
+from speclsp.prompt.families import family_for
+from speclsp.prompt.healing import TokenPrefixes
 
 CORPUS = Path(__file__).parents[2] / "fixtures" / "healing_corpus"
 
 
 @pytest.fixture(scope="module")
-def words(vocabulary) -> Words:
-    return Words(
+def tokenizer(vocabulary) -> Tokenizer:
+    return Tokenizer(
         vocabulary=vocabulary,
         family=family_for(vocabulary, ""),
         prefixes=TokenPrefixes(vocabulary),
@@ -44,18 +44,18 @@ def test_places_inside_words():
 
 
 @pytest.mark.real
-def test_no_word_of_the_corpus_is_broken_at_any_place(words, splits, target_f16):
-    healed = count_splits(splits, words, target_f16, time.perf_counter, healing(words))
+def test_no_word_of_the_corpus_is_broken_at_any_place(tokenizer, splits, target_f16):
+    healed = count_splits(splits, tokenizer, target_f16, time.perf_counter, healing(tokenizer))
     assert healed.n_splits == len(splits) > 1500
     assert healed.n_continued > healed.n_splits * 0.9
     assert (healed.n_disagreeing, healed.n_moved, healed.n_broken) == (0, 0, 0), healed.examples
 
 
 @pytest.mark.real
-def test_words_are_broken_without_healing(words, splits, target_f16):
+def test_words_are_broken_without_healing(tokenizer, splits, target_f16):
     some = splits[::4]
-    plain = count_splits(some, words, target_f16, time.perf_counter, no_healing)
-    healed = count_splits(some, words, target_f16, time.perf_counter, healing(words))
+    plain = count_splits(some, tokenizer, target_f16, time.perf_counter, no_healing)
+    healed = count_splits(some, tokenizer, target_f16, time.perf_counter, healing(tokenizer))
     assert plain.n_moved > 0
     assert plain.n_broken > 0
     assert len(plain.examples) == plain.n_broken

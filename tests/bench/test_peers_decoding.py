@@ -25,7 +25,7 @@ from speclsp.bench.peers_run import loaded_models
 from speclsp.bench.replay_project import ReplayCursor
 from speclsp.drafting.protocol import DraftContext
 from speclsp.embedded import sample_project
-from speclsp.engine.models import Weights, Words
+from speclsp.engine.models import Tokenizer, Weights
 from speclsp.errors import EngineError
 from speclsp.settings import Settings
 
@@ -111,16 +111,16 @@ def test_a_character_that_was_left_unfinished_makes_no_other_text() -> None:
 
 
 @pytest.fixture(scope="module")
-def models() -> Iterator[tuple[Words, Weights]]:
+def models() -> Iterator[tuple[Tokenizer, Weights]]:
     with loaded_models(SETTINGS) as found:
         yield found
 
 
 @pytest.mark.real
 def test_our_sides_say_the_same_and_the_humans_text_is_the_humans(
-    models: tuple[Words, Weights],
+    models: tuple[Tokenizer, Weights],
 ) -> None:
-    words, weights = models
+    tokenizer, weights = models
     project = sample_project()
     file = next(path for path in sorted(project.rglob("*.py")) if path.stat().st_size > 1500)
     text = file.read_text(encoding="utf-8")
@@ -132,10 +132,10 @@ def test_our_sides_say_the_same_and_the_humans_text_is_the_humans(
         path=file.relative_to(project).as_posix(),
         project=project,
     )
-    finder = PlaceFinder(SETTINGS, words.vocabulary.tokenize)
+    finder = PlaceFinder(SETTINGS, tokenizer.vocabulary.tokenize)
     (at,) = finder.of_cases([one], 3, 0)
     assert (at.task, at.cursor.truth, at.repo_name) == ("cases", one.typed, project.name)
-    own = OwnDecoders(SETTINGS, words, weights)
+    own = OwnDecoders(SETTINGS, tokenizer, weights)
     context = own.context(at, 24)
     answers = {decoder.name: decoder.decode(at, context, 24) for decoder in own.sides("edits")}
     assert list(answers) == [OURS, OURS_PLAIN, OURS_HUMAN]
@@ -144,15 +144,15 @@ def test_our_sides_say_the_same_and_the_humans_text_is_the_humans(
     assert ours.text == plain.text
     assert plain.stats.n_target_passes == plain.stats.n_predicted
     assert one.typed.startswith(human.text.rstrip("\ufffd"))
-    assert human.stats.n_predicted == min(24, len(words.vocabulary.tokenize(one.typed)))
+    assert human.stats.n_predicted == min(24, len(tokenizer.vocabulary.tokenize(one.typed)))
     again = own.sides("cases")[1].decode(at, context, 24)
     assert (again.text, again.stats.n_prompt_evaluated) == (plain.text, 1)
 
 
 @pytest.mark.real
-def test_edits_are_begun_copies_of_the_projects_blocks(models: tuple[Words, Weights]) -> None:
-    words, _ = models
-    finder = PlaceFinder(SETTINGS, words.vocabulary.tokenize)
+def test_edits_are_begun_copies_of_the_projects_blocks(models: tuple[Tokenizer, Weights]) -> None:
+    tokenizer, _ = models
+    finder = PlaceFinder(SETTINGS, tokenizer.vocabulary.tokenize)
     one = case("x", project=sample_project())
     found = finder.of_edits([one, case("y", id="two")], 4, 0)
     assert len(found) == 4

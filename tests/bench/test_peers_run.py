@@ -109,14 +109,14 @@ def test_what_is_opened_to_be_checked_is_closed(
 def test_cases_without_a_project_leave_the_copies_out_with_a_word(
     comparison: Comparison, tmp_path: Path
 ) -> None:
-    words = LlamaLoader(lambda _level, _line: None).words(comparison.settings)
-    found = decode_places(comparison, words)
+    tokenizer = LlamaLoader(lambda _level, _line: None).tokenizer(comparison.settings)
+    found = decode_places(comparison, tokenizer)
     assert [len(places) for places in found.values()] == [1, 0]
     fewer = "Decoding where an edit begins is at 1 places instead of 6: there are no others."
     none = "Nothing is decoded in a changed copy of a block: no case has a project with a block of"
     assert place_lines(found, 6) == [fewer, f"{none} code that can be copied."]
     (tmp_path / "sums.py").write_text(CODE)
     with_project = replace(comparison.cases[0], project=tmp_path)
-    found = decode_places(replace(comparison, cases=[with_project]), words)
+    found = decode_places(replace(comparison, cases=[with_project]), tokenizer)
     assert len(found["edits"]) == 6
     assert place_lines(found, 6) == [fewer]

@@ -71,7 +71,7 @@ def test_a_server_names_the_model_for_what_it_is(tmp_path: Path) -> None:
     loader = LlamaLoader(lambda _level, _line: None)
     settings = Settings(model=str(path), threads=1, ctx_size=256)
     weights = loader.weights(
-        settings, loader.words(settings), lambda _share: True, lambda _level, _line: None
+        settings, loader.tokenizer(settings), lambda _share: True, lambda _level, _line: None
     )
     weights.close()
     assert "; cost-true: the times of" in weights.description

@@ -23,7 +23,7 @@ from speclsp.cli import comparison_record
 from speclsp.cli.bench import bench
 from speclsp.embedded import embedded_draft
 from speclsp.errors import SpecLspError, StoreError, VocabularyMismatchError
-from speclsp.ngram_store.own_layout import MAGIC
+from speclsp.ngrams.own_layout import MAGIC
 from speclsp.request import RequestStats, SessionStats
 
 PREFIX = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n\n\n"

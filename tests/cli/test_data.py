@@ -8,18 +8,18 @@ from click.testing import CliRunner, Result
 
 from speclsp.cli.data import data
 from speclsp.drafting.segment_building import build_segment
-from speclsp.index_store.accepted_store import AcceptedStore
-from speclsp.index_store.calibration_store import CalibrationStore
-from speclsp.index_store.learned_store import LearnedStore, Sighting
-from speclsp.index_store.locations import (
+from speclsp.storage.accepted_store import AcceptedStore
+from speclsp.storage.calibration_store import CalibrationStore
+from speclsp.storage.learned_store import LearnedStore, Sighting
+from speclsp.storage.locations import (
     accepted_store_path,
     calibration_store_path,
     segment_store_path,
     token_store_path,
     workspace_id,
 )
-from speclsp.index_store.segment_store import SegmentStore
-from speclsp.index_store.token_store import TokenStore
+from speclsp.storage.segment_store import SegmentStore
+from speclsp.storage.token_store import TokenStore
 
 
 @pytest.fixture(autouse=True)

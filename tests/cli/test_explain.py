@@ -15,9 +15,9 @@ from speclsp.cli.main import cli
 from speclsp.cli.waiting import complete_when_ready
 from speclsp.completer.explaining import PromptExplanation
 from speclsp.completer.local import LocalCompleter
+from speclsp.project.repository import repository_name
 from speclsp.request import CompletionRequest, Document, WorkspaceFolder
 from speclsp.settings import Settings
-from speclsp.workspace.repository import repository_name
 
 pytestmark = pytest.mark.real
 

@@ -14,7 +14,7 @@ from speclsp.cli import ngram_build
 from speclsp.cli.main import cli
 from speclsp.engine.llama.vocabulary import LlamaVocabulary
 from speclsp.errors import SpecLspError
-from speclsp.ngram_store.files import open_statistics
+from speclsp.ngrams.files import open_statistics
 
 WORDS = ("def", "return", "self", "value", "index", "for", "in", "range", "(", ")", ":", "=", "+")
 

@@ -13,10 +13,10 @@ from scripted_models import END, N_TOKENS, GatedTarget, ScriptedLoader
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
 from speclsp.engine.models import Weights
-from speclsp.index_store.acceptance_store import AcceptanceCount, AcceptanceStore
-from speclsp.index_store.locations import acceptance_store_path
 from speclsp.request import CompletionRequest, CompletionResult
 from speclsp.settings import Settings
+from speclsp.storage.acceptance_store import AcceptanceCount, AcceptanceStore
+from speclsp.storage.locations import acceptance_store_path
 
 WAIT_S = 60
 MODEL = "scripted model"

@@ -10,7 +10,7 @@ from indexed_project import write
 
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.events import EventQueue
-from speclsp.context.candidate import Candidate
+from speclsp.prompt.context.candidate import Candidate
 from speclsp.request import CompletionRequest, Document
 from speclsp.settings import Settings
 

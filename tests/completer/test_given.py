@@ -5,9 +5,9 @@ import dataclasses
 from typed_requests import request_at, result_of
 
 from speclsp.completer.given import MAX_GIVEN, MAX_WHOLE, GivenSuggestions
-from speclsp.recall.answers import answers_of, rest_of
-from speclsp.recall.place import N_CHARS
 from speclsp.request import Alternative
+from speclsp.suggestions.answers import answers_of, rest_of
+from speclsp.suggestions.place import N_CHARS
 
 
 def test_a_rest_is_learned_as_what_it_is_the_rest_of() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from speclsp.completer.events import EventQueue
 from speclsp.completer.kept_store import KeptStore
 from speclsp.errors import StoreError
-from speclsp.index_store.database import BusyError, Report
 from speclsp.request import LogLine
+from speclsp.storage.database import BusyError, Report
 
 
 class Store:

@@ -14,8 +14,8 @@ from speclsp.cancellation import CancellationToken
 from speclsp.completer.late_work import LateWork
 from speclsp.completer.looked_through import LookedThrough
 from speclsp.completer.private_text import PrivateText, Refusal
-from speclsp.masking.masked_text import PLACEHOLDER
 from speclsp.request import CompletionRequest, CompletionResult, Document, RequestStats
+from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 
 URI = "file:///p/a.py"

@@ -7,11 +7,6 @@ import dataclasses
 import pytest
 
 from speclsp.completer.private_text import PrivateText, cut_before_secrets, may_be_learned
-from speclsp.masking.masked_text import PLACEHOLDER
-from speclsp.postprocess.balance import balanced
-from speclsp.postprocess.confidence import Fit
-from speclsp.postprocess.nesting import TextNesting
-from speclsp.postprocess.rules import stop_rules
 from speclsp.request import (
     Alternative,
     CompletionRequest,
@@ -19,7 +14,12 @@ from speclsp.request import (
     Document,
     RequestStats,
 )
+from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
+from speclsp.text.balance import balanced
+from speclsp.text.confidence import Fit
+from speclsp.text.nesting import TextNesting
+from speclsp.text.rules import stop_rules
 
 SECRET = 'password = "hunter22"\n'
 MASKED = f'password = "{PLACEHOLDER}"\n'

@@ -14,11 +14,11 @@ from scripted_models import ScriptedLoader
 from speclsp.completer.events import EventQueue
 from speclsp.completer.project import Project
 from speclsp.drafting.corpus import SegmentedCorpus
-from speclsp.index_store.locations import segment_store_path, token_store_path
-from speclsp.index_store.segment_store import SegmentStore
+from speclsp.project.ignored_files import IgnoredFiles
 from speclsp.request import WorkspaceFolder
 from speclsp.settings import Settings
-from speclsp.workspace.ignored_files import IgnoredFiles
+from speclsp.storage.locations import segment_store_path, token_store_path
+from speclsp.storage.segment_store import SegmentStore
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def index_once(root: Path, *, persist: bool) -> None:
     settings = Settings(persist=persist)
     project = Project(settings, EventQueue(), busy=lambda: False)
     project.open_folder(WorkspaceFolder(root=str(root), name="p"))
-    project.take_words(ScriptedLoader().words(settings))
+    project.take_tokenizer(ScriptedLoader().tokenizer(settings))
     wait_until(lambda: not project.stats().building)
     assert project.stats().n_files == 2
     project.close()
@@ -67,7 +67,7 @@ def indexed(tmp_path: Path) -> Iterator[Project]:
     settings = Settings(persist=False)
     project = Project(settings, EventQueue(), busy=lambda: False)
     project.open_folder(WorkspaceFolder(root=str(tmp_path / "p"), name="p"))
-    project.take_words(ScriptedLoader().words(settings))
+    project.take_tokenizer(ScriptedLoader().tokenizer(settings))
     wait_until(lambda: not project.stats().building)
     yield project
     project.close()
@@ -128,7 +128,7 @@ def test_links_of_open_files_are_resolved_beside_the_caller_and_not_for_each_ane
         assert may_go_on.wait(60)
         return path
 
-    monkeypatch.setattr("speclsp.workspace.published_corpus.os.path.realpath", counted)
+    monkeypatch.setattr("speclsp.project.published_corpus.os.path.realpath", counted)
     files = [str(tmp_path / "p" / f"{n}.py") for n in range(200)]
     indexed.opened(files[0])
     wait_until(lambda: bool(resolved))

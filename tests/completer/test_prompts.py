@@ -16,8 +16,8 @@ from speclsp.completer.local import LocalCompleter
 from speclsp.completer.prompts import NO_CHUNK_SOURCE, PromptQuestion, Prompts
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.engine.scripted import ScriptedTarget, hashing
-from speclsp.fim.families import family_for
-from speclsp.fim.prompt import FimText, PromptBudget, PromptLayout
+from speclsp.prompt.families import family_for
+from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
 from speclsp.request import CompletionRequest, CompletionResult, Document, WorkspaceFolder
 from speclsp.settings import Settings
 

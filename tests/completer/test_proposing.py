@@ -15,11 +15,11 @@ from speclsp.drafting.chain import DrafterChain
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.ngram_statistics import NO_FOLLOWERS, Followers, Statistics
 from speclsp.drafting.protocol import NO_TREE, DraftContext
-from speclsp.engine.models import Weights, Words
-from speclsp.index_store.calibration_store import CalibrationStore
-from speclsp.index_store.locations import calibration_store_path, state_dir
+from speclsp.engine.models import Tokenizer, Weights
 from speclsp.request import LogLine, Problem
 from speclsp.settings import Settings
+from speclsp.storage.calibration_store import CalibrationStore
+from speclsp.storage.locations import calibration_store_path, state_dir
 
 
 @pytest.fixture(autouse=True)
@@ -32,10 +32,12 @@ def events() -> EventQueue:
     return EventQueue()
 
 
-def loaded(fingerprint: str = "bytes") -> tuple[Words, Weights]:
+def loaded(fingerprint: str = "bytes") -> tuple[Tokenizer, Weights]:
     loader = ScriptedLoader(fingerprint=fingerprint)
-    words = loader.words(Settings())
-    return words, loader.weights(Settings(), words, lambda _: True, lambda _level, _line: None)
+    tokenizer = loader.tokenizer(Settings())
+    return tokenizer, loader.weights(
+        Settings(), tokenizer, lambda _: True, lambda _level, _line: None
+    )
 
 
 def heard(events: EventQueue) -> list[str]:
@@ -50,8 +52,8 @@ def draft_once(proposing: Proposing, fingerprint: str = "bytes") -> None:
     """Make a proposer, and let one draft of it be wrong."""
     proposer = proposing.make(Settings(), *loaded(fingerprint))
     assert isinstance(proposer, DraftMerger)
-    words = loaded()[0]
-    prefix = words.vocabulary.tokenize("abcdef abc")
+    tokenizer = loaded()[0]
+    prefix = tokenizer.vocabulary.tokenize("abcdef abc")
     proposer.begin(DraftContext(prompt=(0,), prefix=prefix))
     for n_emitted in range(20):
         proposer.propose([1] * n_emitted, 4)
@@ -113,14 +115,14 @@ def test_or_the_first_one_wins(events: EventQueue) -> None:
 
 def test_nothing_drafts(events: EventQueue) -> None:
     proposing = Proposing(events, persist=False)
-    words, weights = loaded()
-    assert proposing.make(Settings(speculation=False), words, weights) is None
-    assert proposing.make(Settings(drafters="none"), words, weights) is None
+    tokenizer, weights = loaded()
+    assert proposing.make(Settings(speculation=False), tokenizer, weights) is None
+    assert proposing.make(Settings(drafters="none"), tokenizer, weights) is None
     assert heard(events) == []
     recurrent = dataclasses.replace(weights, supports_rollback=False)
-    assert proposing.make(Settings(), words, recurrent) is None
+    assert proposing.make(Settings(), tokenizer, recurrent) is None
     assert "cannot be rolled back" in heard(events)[0]
-    assert proposing.make(Settings(drafters="no-such"), words, weights) is None
+    assert proposing.make(Settings(drafters="no-such"), tokenizer, weights) is None
     assert "unknown drafter 'no-such'" in heard(events)[0]
 
 

@@ -14,8 +14,8 @@ from scripted_models import ByteVocabulary, ScriptedLoader
 
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
-from speclsp.masking.masked_text import PLACEHOLDER
 from speclsp.request import CompletionRequest, CompletionResult, Document, LogLine, WorkspaceFolder
+from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 
 WAIT_S = 60

@@ -19,11 +19,11 @@ from speclsp.completer.local import LocalCompleter
 from speclsp.completer.statistics import StatisticsSource
 from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.drafting.ngram_statistics import Statistics, sum_of
-from speclsp.index_store.learned_store import LearnedStore
-from speclsp.ngram_store.counting import count_tokens
-from speclsp.ngram_store.files import write
+from speclsp.ngrams.counting import count_tokens
+from speclsp.ngrams.files import write
 from speclsp.request import CompletionRequest, Event, LogLine, Problem
 from speclsp.settings import Settings
+from speclsp.storage.learned_store import LearnedStore
 
 WAIT_S = 60
 
@@ -49,7 +49,7 @@ def make(events: EventQueue) -> Iterator[Make]:
     def make_source(fingerprint: str = "bytes", **options: object) -> StatisticsSource:
         settings = Settings(**{"drafters": "ngram-cache", **options})  # type: ignore[arg-type]
         source = StatisticsSource(settings, events)
-        source.take_words(ScriptedLoader(fingerprint=fingerprint).words(settings))
+        source.take_tokenizer(ScriptedLoader(fingerprint=fingerprint).tokenizer(settings))
         made.append(source)
         return source
 
@@ -262,7 +262,7 @@ def test_another_vocabulary_counts_apart(make: Make) -> None:
     source = make()
     source.learn("/r", "", "abc")
     until(lambda: seen(source.current("/r"), b"ab") == ({99: 1}, {}))
-    source.take_words(ScriptedLoader(fingerprint="others").words(Settings()))
+    source.take_tokenizer(ScriptedLoader(fingerprint="others").tokenizer(Settings()))
     until(lambda: seen(source.current("/r"), b"ab") == ({}, {}))
     source.learn("/r", "", "abd")
     until(lambda: seen(source.current("/r"), b"ab") == ({100: 1}, {}))

@@ -18,14 +18,14 @@ def test_the_vocabulary_is_loaded_once_for_a_file(model_folder: Path, tmp_path: 
     path = tmp_path / "model.gguf"
     shutil.copy(model_folder / "embedded-draft-q8_0.gguf", path)
     loader = LlamaLoader(lambda _level, _line: None)
-    first = loader.words(Settings(model=str(path)))
-    assert loader.words(Settings(model=str(path), ctx_size=99)) is first
+    first = loader.tokenizer(Settings(model=str(path)))
+    assert loader.tokenizer(Settings(model=str(path), ctx_size=99)) is first
     template = Settings(
         model=str(path), fim_template="<|fim_prefix|>{prefix}<|fim_suffix|>{suffix}"
     )
-    assert loader.words(template) is not first
+    assert loader.tokenizer(template) is not first
     shutil.copy(model_folder / "embedded-target-q8_0.gguf", path)
-    assert loader.words(Settings(model=str(path))) is not first
+    assert loader.tokenizer(Settings(model=str(path))) is not first
     path.unlink()
     with pytest.raises(ModelNotFoundError):
-        loader.words(Settings(model=str(path)))
+        loader.tokenizer(Settings(model=str(path)))

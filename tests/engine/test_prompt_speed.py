@@ -21,9 +21,9 @@ from speclsp.engine.prompt_speed import (
 )
 from speclsp.engine.scripted import ScriptedTarget, hashing
 from speclsp.errors import DecodeError
-from speclsp.fim.jumps import LEAST, n_waited_for
-from speclsp.postprocess.patience import n_before_line_end
+from speclsp.prompt.jumps import LEAST, n_waited_for
 from speclsp.settings import Settings
+from speclsp.text.patience import n_before_line_end
 
 NEVER_ENOUGH = 1e9
 
@@ -240,7 +240,7 @@ def load() -> Iterator[Callable[..., Weights]]:
     def load_weights(loader: LlamaLoader, **settings) -> Weights:
         weights = loader.weights(
             Settings(**settings),
-            loader.words(Settings(**settings)),
+            loader.tokenizer(Settings(**settings)),
             lambda _share: True,
             lambda _level, _line: None,
         )

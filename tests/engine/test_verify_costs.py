@@ -59,11 +59,11 @@ def test_a_decode_that_fails_is_told_and_tried_again_at_the_next_load():
 @pytest.mark.real
 def test_a_real_model_keeps_its_figures_and_is_loaded_without_them(monkeypatch):
     loader = LlamaLoader(lambda _level, _line: None)
-    words = loader.words(Settings())
+    tokenizer = loader.tokenizer(Settings())
 
     def load(settings: Settings):
         weights = loader.weights(
-            settings, words, lambda _share: True, lambda _level, _line: None, lambda: True
+            settings, tokenizer, lambda _share: True, lambda _level, _line: None, lambda: True
         )
         assert list(weights.target.cached) == []
         weights.close()

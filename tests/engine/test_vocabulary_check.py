@@ -12,7 +12,7 @@ from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.engine.vocabulary_check import check_vocabularies
 from speclsp.errors import VocabularyMismatchError
-from speclsp.fim.protocol import FimTokenIds
+from speclsp.prompt.protocol import FimTokenIds
 
 TEXTS = tuple(f"t{token}" for token in range(300))
 

@@ -20,8 +20,8 @@ import pytest_asyncio
 from speclsp import embedded
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.lsp.client import InlineItem, ServerProcess
-from speclsp.ngram_store.counting import count_tokens
-from speclsp.ngram_store.files import write
+from speclsp.ngrams.counting import count_tokens
+from speclsp.ngrams.files import write
 from speclsp.request import LogLine, Progress, SessionStats, StateChanged
 
 pytestmark = pytest.mark.real
@@ -33,7 +33,7 @@ N_READ_AT_ONCE = 100
 SERVE_AND_INDEX_A_PART = """
 import runpy, sys, time
 from pathlib import Path
-from speclsp.workspace import file_indexer
+from speclsp.project import file_indexer
 
 go_on, n_at_once = Path(sys.argv.pop(1)), int(sys.argv.pop(1))
 read_source, read = file_indexer.read_source, []
@@ -53,7 +53,7 @@ index is built before the model is loaded."""
 
 SERVE_FROM_THE_FILES = """
 import runpy
-from speclsp.ngram_store import files
+from speclsp.ngrams import files
 
 files.IN_MEMORY_BYTES = 0
 runpy.run_module("speclsp", run_name="__main__", alter_sys=True)

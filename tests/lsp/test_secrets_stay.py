@@ -13,8 +13,8 @@ from planted_secrets import Planted, planted_secrets
 from speclsp.embedded import embedded_target
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.lsp.client import InlineItem, ServerProcess
-from speclsp.masking.masked_text import RULES_VERSION
 from speclsp.request import LogLine, Progress, StateChanged
+from speclsp.secrets.masked_text import RULES_VERSION
 
 pytestmark = pytest.mark.real
 

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from speclsp.drafting.protocol import TokenArray
-from speclsp.index_store.segment_store import SegmentStore
-from speclsp.index_store.token_store import TokenStore
+from speclsp.project.project_index import ProjectIndex
 from speclsp.request import Event, WorkspaceFolder
 from speclsp.settings import Settings
-from speclsp.workspace.project_index import ProjectIndex
+from speclsp.storage.segment_store import SegmentStore
+from speclsp.storage.token_store import TokenStore
 
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 
@@ -38,8 +38,8 @@ class WordTokenizer:
 
     @staticmethod
     def tokens(text: str) -> TokenArray:
-        words = [zlib.crc32(word.encode()) % 1_000_003 for word in _WORDS.findall(text)]
-        return np.array(words, dtype=np.int32)
+        tokenizer = [zlib.crc32(word.encode()) % 1_000_003 for word in _WORDS.findall(text)]
+        return np.array(tokenizer, dtype=np.int32)
 
 
 class IndexUnderTest:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from speclsp.fim.protocol import Vocabulary
-from speclsp.index_store.segment_file import SegmentFileError, read_segment
+from speclsp.prompt.protocol import Vocabulary
+from speclsp.storage.segment_file import SegmentFileError, read_segment
 
 
 def kept_texts(folder: Path, vocabulary: Vocabulary, fingerprints: Iterable[str]) -> Iterator[str]:

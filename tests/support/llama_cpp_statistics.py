@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from speclsp.ngram_store.table import NgramTables
+from speclsp.ngrams.table import NgramTables
 
 Counts = Mapping[tuple[int, ...], Mapping[int, int]]
 """N-gram → token → how often it followed."""

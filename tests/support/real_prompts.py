@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from speclsp.drafting.protocol import TokenArray
-from speclsp.fim.protocol import Vocabulary
+from speclsp.prompt.protocol import Vocabulary
 
 MODULES = (
     "argparse",

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from speclsp.drafting.protocol import TokenArray
-from speclsp.engine.models import Hurried, Log, Progress, Weights, Words, nobody_waits
+from speclsp.engine.models import Hurried, Log, Progress, Tokenizer, Weights, nobody_waits
 from speclsp.engine.scripted import ScriptedTarget
 from speclsp.errors import SpecLspError
-from speclsp.fim.families import family_for
-from speclsp.fim.healing import TokenPrefixes
-from speclsp.fim.protocol import FimTokenIds
+from speclsp.prompt.families import family_for
+from speclsp.prompt.healing import TokenPrefixes
+from speclsp.prompt.protocol import FimTokenIds
 from speclsp.settings import Settings
 
 SPECIALS = {
@@ -111,9 +111,9 @@ class ScriptedLoader:
     def target(self) -> GatedTarget:
         return self.targets[-1]
 
-    def words(self, settings: Settings) -> Words:
+    def tokenizer(self, settings: Settings) -> Tokenizer:
         vocabulary = ByteVocabulary(self.fingerprint)
-        return Words(
+        return Tokenizer(
             vocabulary=vocabulary,
             family=family_for(vocabulary, settings.fim_template),
             prefixes=TokenPrefixes(vocabulary),
@@ -122,7 +122,7 @@ class ScriptedLoader:
     def weights(
         self,
         settings: Settings,
-        words: Words,
+        tokenizer: Tokenizer,
         progress: Progress,
         log: Log,
         hurried: Hurried = nobody_waits,

@@ -7,8 +7,8 @@ import pytest
 
 from speclsp import embedded
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
-from speclsp.fim.families import FimFamily, family_for
-from speclsp.fim.prompt import PromptBudget, build_prompt
+from speclsp.prompt.families import FimFamily, family_for
+from speclsp.prompt.prompt import PromptBudget, build_prompt
 from training.layouts import FimText, Sample, SpecialTokens, Weights, document_sample, fim_sample
 
 TEXT = FimText(

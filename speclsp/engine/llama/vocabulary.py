@@ -18,7 +18,7 @@ from speclsp.drafting.protocol import TokenArray
 from speclsp.engine.llama.library import collected_lines, start_backends
 from speclsp.engine.llama.model_file import check_model_file, load_error
 from speclsp.errors import EngineUnavailableError, ModelLoadError
-from speclsp.fim.protocol import FimTokenIds
+from speclsp.prompt.protocol import FimTokenIds
 
 _TYPE_NAMES = {0: "none", 1: "SPM", 2: "BPE", 3: "WPM", 4: "UGM", 5: "RWKV", 6: "PLAMO2", 7: "test"}
 _TYPES_WITH_BYTE_TOKENS = frozenset({"SPM", "UGM"})
@@ -42,7 +42,7 @@ class _NativeVocabulary:
 
 
 class LlamaVocabulary:
-    """Implements :class:`speclsp.fim.protocol.Vocabulary`; safe to use from any thread.
+    """Implements :class:`speclsp.prompt.protocol.Vocabulary`; safe to use from any thread.
 
     It owns a model of its own without weights, so it lives on when the weights are freed.
     """

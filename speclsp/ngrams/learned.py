@@ -1,0 +1,76 @@
+"""Counts of what the user accepts, while the server runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import numpy as np
+
+from speclsp.drafting.ngram_statistics import NO_FOLLOWERS, Followers
+from speclsp.drafting.protocol import TokenArray
+from speclsp.ngrams.counting import observed
+
+MAX_ORDER: Final = 4
+"""Tokens of the longest n-grams that are learned."""
+
+Counted = Mapping[tuple[tuple[int, ...], int], int]
+"""(n-gram, follower) → how often."""
+
+
+def count_accepted(tokens: TokenArray, n_known: int) -> Counted:
+    """Count the n-grams whose follower is not among the first ``n_known`` tokens.
+
+    Those are the text before what was accepted, which is there for its n-grams only.
+    """
+    counts: Counter[tuple[tuple[int, ...], int]] = Counter()
+    for order in range(1, MAX_ORDER + 1):
+        seen = observed(tokens, order, n_known)
+        grams = map(tuple, seen.grams.tolist())
+        counts.update(zip(grams, seen.tokens.tolist(), strict=True))
+    return counts
+
+
+class LearnedCounts:
+    """What was accepted in one workspace; an ``NgramCounts`` of the drafters.
+
+    One thread may add while others look up.  Above ``max_ngrams`` all counts are halved.
+    """
+
+    max_order = MAX_ORDER
+
+    def __init__(self, max_ngrams: int) -> None:
+        self._max_ngrams = max_ngrams
+        self._n_ngrams = 0
+        # The inner mappings are never changed, only replaced, so that a look-up needs no lock.
+        self._counts: dict[tuple[int, ...], Mapping[int, int]] = {}
+
+    def followers(self, ngram: tuple[int, ...]) -> Followers:
+        """Return what followed an n-gram; nothing where it was never seen."""
+        found = self._counts.get(ngram)
+        if found is None:
+            return NO_FOLLOWERS
+        n_found = len(found)
+        return Followers(
+            np.fromiter(found, dtype=np.int32, count=n_found),
+            np.fromiter(found.values(), dtype=np.int64, count=n_found),
+        )
+
+    def add(self, counted: Iterable[tuple[tuple[tuple[int, ...], int], int]]) -> None:
+        """Add counts: ((n-gram, follower), how often)."""
+        for (ngram, follower), count in counted:
+            known = self._counts.get(ngram, {})
+            self._n_ngrams += follower not in known
+            self._counts[ngram] = {**known, follower: known.get(follower, 0) + count}
+        while self._n_ngrams > self._max_ngrams:
+            self._halve()
+
+    def _halve(self) -> None:
+        halved: dict[tuple[int, ...], Mapping[int, int]] = {}
+        for ngram, followers in self._counts.items():
+            left = {token: count // 2 for token, count in followers.items() if count > 1}
+            if left:
+                halved[ngram] = left
+        self._counts = halved
+        self._n_ngrams = sum(map(len, halved.values()))

@@ -1,0 +1,201 @@
+"""Which files of a folder are left out: .gitignore files, the user's patterns, built-in names.
+
+The first that has an opinion decides: the user's ``exclude`` patterns, the nearest .gitignore up
+to the repository's root, the repository's ``info/exclude``, and the built-in names.  So
+``!node_modules/`` in ``exclude`` brings node_modules back.  As in git nothing below an ignored
+folder is looked at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from pathspec import GitIgnoreSpec
+
+from speclsp.project.repository import find_repository
+
+Patterns: TypeAlias = GitIgnoreSpec
+
+IGNORE_FILE: Final = ".gitignore"
+_MAX_IGNORE_FILE: Final = 1 << 20
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SKIPPED_FOLDERS: Final = _words(
+    """
+    .bzr .cache .dart_tool .direnv .eggs .git .gradle .hg .hypothesis .idea .ipynb_checkpoints .jj
+    .mypy_cache .next .nox .nuxt .parcel-cache .pnpm-store .pytest_cache .ruff_cache .stack-work
+    .svelte-kit .svn .terraform .tox .turbo .venv .vs .yarn CVS DerivedData Pods __pycache__
+    bower_components htmlcov jspm_packages node_modules site-packages venv
+    """
+)
+_SKIPPED_FOLDER_ENDS: Final = (".egg-info", ".dist-info", ".xcodeproj")
+
+_SKIPPED_NAMES: Final = _words(
+    """
+    Cargo.lock Gemfile.lock Pipfile.lock bun.lock composer.lock flake.lock go.sum
+    npm-shrinkwrap.json package-lock.json packages.lock.json pdm.lock pnpm-lock.yaml poetry.lock
+    uv.lock yarn.lock
+    """
+)
+"""Machine-written locks: long, and nobody types them."""
+
+_SKIPPED_ENDS: Final = tuple(
+    _words(
+        """
+    .min.js .min.css .min.mjs .bundle.js .chunk.js .map .snap
+    .7z .a .aac .apk .avi .avif .bin .bmp .bz2 .cab .class .ckpt .crx .dat .db .deb .dll .dmg .doc
+    .docx .dylib .eot .exe .fbx .flac .gguf .gif .glb .gz .h5 .icns .ico .iso .jar .jpeg .jpg .lib
+    .lz4 .m4a .mkv .mov .mp3 .mp4 .mpeg .msi .npy .npz .o .obj .odt .ogg .onnx .otf .parquet .pb
+    .pdb .pdf .pickle .pkl .png .ppt .pptx .psd .pt .pth .pyc .pyd .pyo .rar .rlib .rpm .safetensors
+    .so .sqlite .sqlite3 .stl .swf .tar .tgz .tif .tiff .ttf .war .wasm .wav .webm .webp .whl .wmv
+    .woff .woff2 .xls .xlsx .xz .zip .zst
+    .csv .tsv .jsonl .ndjson .log .svg .ipynb .pot .po
+    """
+    )
+)
+"""Minified, binary, and data files."""
+
+
+class IgnoreRules:
+    """The rules of one workspace folder, read as they are needed and then kept.
+
+    Paths are relative to the folder, with slashes; a folder's path ends with one.
+    """
+
+    def __init__(self, root: Path, exclude: Iterable[str]) -> None:
+        self._root = root
+        self._exclude, self.bad_patterns = compiled_patterns(exclude)
+        self._by_folder: dict[str, GitIgnoreSpec | None] = {}
+        self._above: list[tuple[str, GitIgnoreSpec]] = _specs_above(root)
+        if _is_ignored_by(self._above):
+            # The user opened an ignored folder on purpose: the rules outside do not count.
+            self._above = []
+
+    def ignored(self, path: str) -> bool:
+        """Whether a file or folder is left out whose own folder is not."""
+        verdict = self._verdict(path)
+        return _is_skipped_by_name(path) if verdict is None else verdict
+
+    def ignored_or_within(self, path: str) -> bool:
+        """Whether a file or folder, or any folder that it is in, is left out."""
+        end = path.find("/")
+        while 0 <= end < len(path) - 1:
+            if self.ignored(path[: end + 1]):
+                return True
+            end = path.find("/", end + 1)
+        return self.ignored(path)
+
+    def ignored_by_patterns(self, path: str) -> bool:
+        """Whether the user's patterns leave out a file, or any folder that it is in.
+
+        Names that are merely not worth indexing do not count.
+        """
+        end = path.find("/")
+        while 0 <= end < len(path) - 1:
+            if self._verdict(path[: end + 1]):
+                return True
+            end = path.find("/", end + 1)
+        return bool(self._verdict(path))
+
+    def _verdict(self, path: str) -> bool | None:
+        """What the first pattern says that has an opinion on a file or folder."""
+        for spec, spec_path in self._specs(path):
+            verdict = spec.check_file(spec_path).include
+            if verdict is not None:
+                return verdict
+        return None
+
+    def _specs(self, path: str) -> Iterator[tuple[GitIgnoreSpec, str]]:
+        """Specs in order of precedence, each with the path as the spec sees it."""
+        yield self._exclude, path
+        folder = path.rstrip("/").rpartition("/")[0]
+        while True:
+            spec = self._spec_in(folder)
+            if spec is not None:
+                yield spec, path[len(folder) + 1 if folder else 0 :]
+            if not folder:
+                break
+            folder = folder.rpartition("/")[0]
+        for prefix, spec in self._above:
+            yield spec, prefix + path
+
+    def _spec_in(self, folder: str) -> GitIgnoreSpec | None:
+        if folder not in self._by_folder:
+            self._by_folder[folder] = _read_spec(self._root / folder / IGNORE_FILE)
+        return self._by_folder[folder]
+
+
+def _is_skipped_by_name(path: str) -> bool:
+    name = path.rstrip("/").rpartition("/")[2]
+    if path.endswith("/"):
+        return name in _SKIPPED_FOLDERS or name.endswith(_SKIPPED_FOLDER_ENDS)
+    return name in _SKIPPED_NAMES or name.lower().endswith(_SKIPPED_ENDS)
+
+
+def _specs_above(root: Path) -> list[tuple[str, GitIgnoreSpec]]:
+    """Specs from outside the folder, the nearest first, each with the folder's path within it."""
+    repository = find_repository(root)
+    if repository is None:
+        return []
+    places: list[tuple[Path, Path]] = []
+    if repository.work_tree != root:
+        inner = (parent for parent in root.parents if parent.is_relative_to(repository.work_tree))
+        places += [(parent, parent / IGNORE_FILE) for parent in inner]
+    places.append((repository.work_tree, repository.common_dir / "info" / "exclude"))
+    specs: list[tuple[str, GitIgnoreSpec]] = []
+    for base, file in places:
+        spec = _read_spec(file)
+        if spec is not None:
+            inside = root.relative_to(base).as_posix()
+            specs.append(("" if inside == "." else inside + "/", spec))
+    return specs
+
+
+def _is_ignored_by(specs: list[tuple[str, GitIgnoreSpec]]) -> bool:
+    """Whether the folder that the prefixes lead to is itself ignored."""
+    for prefix, spec in specs:
+        if prefix:
+            verdict = spec.check_file(prefix).include
+            if verdict is not None:
+                return verdict
+    return False
+
+
+def _read_spec(file: Path) -> GitIgnoreSpec | None:
+    """Read a file of patterns; None where there is none, or where it cannot be read."""
+    try:
+        # git does not follow a .gitignore that is a link, and a pipe would block.
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        with os.fdopen(descriptor, "rb") as stream:
+            text = stream.read(_MAX_IGNORE_FILE)
+    except OSError:
+        return None
+    lines = text.decode("utf-8", errors="replace").removeprefix("\ufeff").splitlines()
+    spec, _ = compiled_patterns(lines)
+    return spec if len(spec) else None
+
+
+def compiled_patterns(lines: Iterable[str]) -> tuple[Patterns, tuple[str, ...]]:
+    """Compile patterns; those that are not well-formed are left out and returned."""
+    good: list[str] = []
+    bad: list[str] = []
+    for line in lines:
+        if not line.strip() or line.startswith("#"):
+            continue
+        try:
+            GitIgnoreSpec.from_lines([line])
+        except ValueError:
+            bad.append(line)
+        else:
+            good.append(line)
+    return GitIgnoreSpec.from_lines(good), tuple(bad)

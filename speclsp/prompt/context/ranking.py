@@ -1,0 +1,56 @@
+"""One order over candidates of all kinds, without what the prompt shows anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from speclsp.prompt.chunks import ContextChunk
+from speclsp.prompt.context.candidate import Candidate
+
+MAX_CHUNKS: Final = 24
+_KNOWN_SHARE: Final = 0.6
+"""Share of a candidate's lines that may stand elsewhere in the prompt."""
+_LEAST_LINE: Final = 4
+"""Characters of a line that tells texts apart."""
+
+_STABILITY: Final = {"declaration": 3, "similar": 2, "viewed": 1, "edit": 0, "diff": 0}
+"""What changes least goes first: the KV cache lasts up to the first change."""
+
+
+def ranked(candidates: Iterable[Candidate], visible: str) -> list[Candidate]:
+    """Return the candidates, the best first; ``visible`` is what the prompt's windows may show.
+
+    One whose lines are mostly known already, from there or from better ones, is left out.
+    """
+    known = set(_telling_lines(visible))
+    keys: set[str] = set()
+    chosen: list[Candidate] = []
+    for candidate in sorted(
+        candidates, key=lambda c: (-c.score, c.reason, c.path, c.first_line, c.text)
+    ):
+        lines = _telling_lines(candidate.text)
+        n_known = sum(line in known for line in lines)
+        if not lines or n_known >= _KNOWN_SHARE * len(lines) or candidate.key in keys:
+            continue
+        known.update(lines)
+        keys.add(candidate.key)
+        chosen.append(candidate)
+        if len(chosen) == MAX_CHUNKS:
+            break
+    return chosen
+
+
+def as_chunk(candidate: Candidate) -> ContextChunk:
+    """Return a candidate as the prompt takes it."""
+    return ContextChunk(
+        path=candidate.path,
+        text=candidate.text.rstrip("\n"),
+        key=candidate.key,
+        stability=_STABILITY[candidate.reason],
+    )
+
+
+def _telling_lines(text: str) -> list[str]:
+    stripped = (line.strip() for line in text.split("\n"))
+    return [line for line in stripped if len(line) >= _LEAST_LINE]

@@ -1,0 +1,78 @@
+"""The parts of a fill-in-the-middle prompt, and how plain text between special tokens is tokenised.
+
+A layout is a sequence of parts: a special token's id, fixed text, or a field that the request fills
+in.  Families (:mod:`speclsp.prompt.families`) and user templates
+(:mod:`speclsp.prompt.template`) both come down to a layout, and :mod:`speclsp.prompt.prompt` fills
+it in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from speclsp.prompt.protocol import Vocabulary
+
+FieldName = Literal["repo", "path", "text", "chunks", "prefix", "suffix", "middle"]
+"""``chunks`` stands for all context from other files, ``text`` for the text of one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPart:
+    """A special token."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Text that stands in every prompt."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPart:
+    """A place that the request fills in.
+
+    ``spaced``: SentencePiece's implicit leading space was there in training.
+    """
+
+    field: FieldName
+    spaced: bool = False
+
+
+Part = TokenPart | TextPart | FieldPart
+
+
+def has_implicit_space(vocabulary: Vocabulary) -> bool:
+    """Whether training put a space before each text (SentencePiece's dummy prefix)."""
+    metadata = vocabulary.metadata
+    if metadata.get("tokenizer.ggml.model") != "llama":
+        return False
+    return metadata.get("tokenizer.ggml.add_space_prefix", "true") != "false"
+
+
+def encode_text(vocabulary: Vocabulary, text: str, *, spaced: bool) -> tuple[int, ...]:
+    """Token ids of ``text`` between special tokens, without any implicit space of its own.
+
+    Where the vocabulary's training put a space before each text, ``spaced`` puts it there again:
+    Code Llama and Mistral had it before the prefix, but not before suffix and middle.
+    """
+    text = encodable(text)
+    if not text:
+        return ()
+    if spaced and has_implicit_space(vocabulary):
+        text = " " + text
+    return tuple(vocabulary.tokenize(text).tolist())
+
+
+def encodable(text: str) -> str:
+    """The text with LF line ends and without lone surrogates, which UTF-8 cannot express."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode("utf-8")
+    return text

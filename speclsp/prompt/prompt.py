@@ -1,0 +1,329 @@
+"""The prompt of one request: the family's layout filled in under a token budget.
+
+A prompt is laid out anew, or continues a former one: then only what was typed behind the anchor
+differs, and a KV cache is reused up to there.  In the anchored layout that is possible as long as
+what stands before the anchor and behind the cursor is what the former prompt shows: the model
+never sees a text that is not in the buffer.  Closing brackets and quotes which alone follow on
+the cursor's line are left out, since editors write them with every bracket; the model writes them
+itself, and what is inserted replaces those that are there.  So are they where Enter has just moved
+them to a line of their own, until idle time lays out the prompt anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from speclsp.prompt.anchor import new_anchor
+from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, ContextChunk
+from speclsp.prompt.families import FimFamily
+from speclsp.prompt.filling import (
+    N_NAME_CHARS,
+    Values,
+    filled,
+    fitting_names,
+    name_values,
+    one_line,
+)
+from speclsp.prompt.layout import FieldName, FieldPart, encode_text
+from speclsp.prompt.protocol import Vocabulary
+from speclsp.prompt.windows import (
+    CHARS_PER_TOKEN,
+    EMPTY_WINDOW,
+    TextWindow,
+    n_hidden_closers,
+    n_hidden_with_next_line,
+    prefix_window,
+    same_window,
+    suffix_window,
+)
+from speclsp.settings import FimLayout
+
+_NO_TOKENS: tuple[int, ...] = ()
+
+_N_MIDDLE_TOKENS: Final = 200
+"""Most tokens between anchor and cursor; a quarter of those before it where that is less."""
+
+_RESERVED: Final = 0.6
+"""Share of them that a new layout leaves free for what is typed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptBudget:
+    """Most tokens of a prompt, of its part before the cursor and of its part after it.
+
+    ``n_suffix`` 0 stands for a quarter of what the special tokens, names and chunks leave,
+    ``n_prefix`` 0 for what the suffix then leaves: three quarters, more near the buffer's end.
+    ``n_chunks`` are those of context from other files, 0 for none.
+    """
+
+    n_prompt: int
+    n_prefix: int
+    n_suffix: int
+    n_chunks: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FimText:
+    """What a prompt is of: the whole texts before and after the cursor, and where they are."""
+
+    repo_name: str
+    path: str
+    prefix: str
+    suffix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptWindow:
+    """What one prompt hands to the next of the same document: all but the middle."""
+
+    key: tuple[str, str]
+    """Vocabulary and family that the tokens belong to."""
+    n_limit: int
+    """Most tokens that the prompt could have when it was laid out."""
+    prefix: TextWindow
+    """Ends at the anchor."""
+    suffix: TextWindow
+    chunks: ChunkWindow
+
+    @property
+    def anchor(self) -> int:
+        """Index in the document of the first character that follows the middle token."""
+        return self.prefix.end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FimPrompt:
+    """A prompt and what the next one of the same document needs to resemble it."""
+
+    tokens: tuple[int, ...]
+    window: PromptWindow
+    n_prefix: int
+    """Tokens of the text before the anchor."""
+    n_middle: int
+    """Tokens of the text between the anchor and the cursor."""
+    n_middle_max: int
+    """Most tokens of the middle."""
+    n_room: int
+    """Tokens that can be typed before the anchor has to move."""
+    n_suffix: int
+    n_prefix_chars: int
+    """Characters before the cursor that the prompt shows, the middle's among them."""
+    n_suffix_chars: int
+    """Characters after the cursor that the prompt shows, and closers that it leaves out."""
+    hides_line: bool
+    """Whether it leaves out a line of closers below the cursor's, until it is laid out anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptLayout:
+    """How a model's prompts are laid out."""
+
+    family: FimFamily
+    vocabulary: Vocabulary
+    layout: FimLayout
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tokens of prompts belong to."""
+        return (self.vocabulary.fingerprint, f"{self.family.name} {self.layout}")
+
+    def encode_chunk(self, chunk: ContextChunk) -> tuple[int, ...]:
+        """Return a chunk's tokens as they stand in a prompt."""
+        values: Values = {"path": one_line(chunk.path), "text": chunk.text}
+        return filled(self.vocabulary, self.family.chunk, values)
+
+    def continued(
+        self, text: FimText, budget: PromptBudget, window: PromptWindow
+    ) -> FimPrompt | None:
+        """Return the prompt that differs from ``window``'s behind the anchor only.
+
+        None where the text before the anchor or behind the cursor has changed, where too much
+        stands between them, and in the plain layout.
+        """
+        if self.layout == "plain" or window.key != self.key:
+            return None
+        prefix = same_window(text.prefix, window.prefix)
+        n_hidden = _n_hidden_before(window.suffix.text, text.suffix)
+        if prefix is None or n_hidden is None:
+            return None
+        frame, room = self._frame(text, budget, window.chunks)
+        room -= len(window.suffix.tokens)
+        n_before = min(budget.n_prefix or room, room)
+        n_middle_max = _n_middle_max(n_before)
+        if prefix.end > len(text.prefix) or (
+            len(text.prefix) - prefix.end > n_middle_max * CHARS_PER_TOKEN * 2
+        ):
+            return None
+        if budget.n_suffix and len(window.suffix.tokens) > budget.n_suffix:
+            return None
+        middle = self._encoded_middle(text.prefix, prefix.end)
+        if len(middle) > min(n_middle_max, n_before - len(prefix.tokens)):
+            return None
+        window = PromptWindow(
+            key=window.key,
+            n_limit=window.n_limit,
+            prefix=prefix,
+            suffix=window.suffix,
+            chunks=window.chunks,
+        )
+        return self._prompt(text, frame, window, middle, n_hidden, n_before)
+
+    def fresh(
+        self,
+        text: FimText,
+        budget: PromptBudget,
+        *,
+        near: PromptWindow | None,
+        chunks: ChunkWindow,
+    ) -> FimPrompt:
+        """Lay out a prompt with an anchor near the cursor.
+
+        Text windows keep the bounds of ``near``, a former prompt's, where that is possible; of
+        ``chunks`` the first ones are taken that fit.  Never longer than ``budget.n_prompt``;
+        raises :class:`~speclsp.errors.SettingsError` where not even the special tokens fit.
+        """
+        if near is not None and near.key != self.key:
+            near = None
+        is_plain = self.layout == "plain"
+        n_hidden = 0 if is_plain else n_hidden_closers(text.suffix)
+        chunks = self._fitting_chunks(text, budget, chunks)
+        frame, room = self._frame(text, budget, chunks)
+        suffix = suffix_window(
+            text.suffix[n_hidden:],
+            near.suffix if near is not None else EMPTY_WINDOW,
+            min(budget.n_suffix or room // 4, room),
+            lambda part: encode_text(self.vocabulary, part, spaced=self._is_spaced("suffix")),
+        )
+        room -= len(suffix.tokens)
+        n_before = min(budget.n_prefix or room, room)
+        n_middle_max = _n_middle_max(n_before)
+        if is_plain:
+            anchor, middle = len(text.prefix), _NO_TOKENS
+        else:
+            anchor, middle = new_anchor(
+                text.prefix,
+                n_middle_max,
+                int(n_middle_max * (1 - _RESERVED / 2)),
+                lambda place: self._encoded_middle(text.prefix, place),
+            )
+        prefix = prefix_window(
+            text.prefix,
+            anchor,
+            near.prefix if near is not None else EMPTY_WINDOW,
+            n_before - len(middle) - (0 if is_plain else int(n_middle_max * _RESERVED)),
+            lambda part: encode_text(self.vocabulary, part, spaced=self._is_spaced("prefix")),
+        )
+        window = PromptWindow(
+            key=self.key, n_limit=budget.n_prompt, prefix=prefix, suffix=suffix, chunks=chunks
+        )
+        return self._prompt(text, frame, window, middle, n_hidden, n_before)
+
+    def _prompt(
+        self,
+        text: FimText,
+        frame: Values,
+        window: PromptWindow,
+        middle: tuple[int, ...],
+        n_hidden: int,
+        n_before: int,
+    ) -> FimPrompt:
+        values: Values = {
+            **frame,
+            "prefix": window.prefix.tokens,
+            "suffix": window.suffix.tokens,
+            "middle": middle,
+        }
+        bos = () if self.family.bos is None else (self.family.bos,)
+        n_middle_max = _n_middle_max(n_before)
+        n_free = n_before - len(window.prefix.tokens)
+        return FimPrompt(
+            tokens=(*bos, *filled(self.vocabulary, self.family.body, values)),
+            window=window,
+            n_prefix=len(window.prefix.tokens),
+            n_middle=len(middle),
+            n_middle_max=n_middle_max,
+            n_room=min(n_middle_max, n_free) - len(middle),
+            n_suffix=len(window.suffix.tokens),
+            n_prefix_chars=len(text.prefix) - window.prefix.start,
+            n_suffix_chars=n_hidden + len(window.suffix.text),
+            hides_line=n_hidden > n_hidden_closers(text.suffix),
+        )
+
+    def _encoded_middle(self, prefix: str, anchor: int) -> tuple[int, ...]:
+        # Where no token stands between prefix and middle, the first of them to have text takes
+        # the implicit space.
+        spaced = anchor == 0 and self.family.tokens.middle is None and self._is_spaced("prefix")
+        return encode_text(self.vocabulary, prefix[anchor:], spaced=spaced)
+
+    def _frame(
+        self, text: FimText, budget: PromptBudget, chunks: ChunkWindow
+    ) -> tuple[Values, int]:
+        """Names and chunks, and how many tokens the text may have beside them."""
+        frame, n_fixed = fitting_names(
+            self.family, self.vocabulary, text.repo_name, text.path, budget.n_prompt
+        )
+        if chunks.chunks:
+            after = filled(self.vocabulary, self.family.after_chunks, frame)
+            frame = {**frame, "chunks": (*chunks.tokens, *after)}
+            n_fixed += chunks.n_tokens + len(after)
+        return frame, max(0, budget.n_prompt - n_fixed)
+
+    def _fitting_chunks(
+        self, text: FimText, budget: PromptBudget, chunks: ChunkWindow
+    ) -> ChunkWindow:
+        """The first chunks that leave half of the prompt to the file itself."""
+        if not chunks.chunks:
+            return NO_CHUNKS
+        _, room = self._frame(text, budget, NO_CHUNKS)
+        names = name_values(text.repo_name, text.path, N_NAME_CHARS)
+        n_after = len(filled(self.vocabulary, self.family.after_chunks, names))
+        n_left = min(budget.n_chunks, room - budget.n_prompt // 2) - n_after
+        fitting = []
+        for laid_out in chunks.chunks:
+            n_left -= len(laid_out.tokens)
+            if n_left < 0:
+                break
+            fitting.append(laid_out)
+        return chunks if len(fitting) == len(chunks.chunks) else ChunkWindow(tuple(fitting))
+
+    def _is_spaced(self, field: FieldName) -> bool:
+        return FieldPart(field, spaced=True) in self.family.body
+
+
+def build_prompt(
+    family: FimFamily,
+    vocabulary: Vocabulary,
+    *,
+    repo_name: str,
+    path: str,
+    prefix: str,
+    suffix: str,
+    budget: PromptBudget,
+    window: PromptWindow | None,
+    layout: FimLayout,
+    chunks: ChunkWindow = NO_CHUNKS,
+) -> FimPrompt:
+    """Lay out the prompt for a cursor between ``prefix`` and ``suffix``, the whole texts.
+
+    ``window`` is that of the document's previous prompt, or None; it is continued where possible.
+    """
+    prompts = PromptLayout(family=family, vocabulary=vocabulary, layout=layout)
+    text = FimText(repo_name=repo_name, path=path, prefix=prefix, suffix=suffix)
+    if window is not None:
+        continued = prompts.continued(text, budget, window)
+        if continued is not None:
+            return continued
+    return prompts.fresh(text, budget, near=window, chunks=chunks)
+
+
+def _n_hidden_before(window: str, suffix: str) -> int | None:
+    """How many closers stand between the cursor and a suffix window; None where other text does."""
+    for n_hidden in (n_hidden_closers(suffix), n_hidden_with_next_line(suffix)):
+        if suffix.startswith(window, n_hidden) and (window or len(suffix) == n_hidden):
+            return n_hidden
+    return None
+
+
+def _n_middle_max(n_before: int) -> int:
+    return min(_N_MIDDLE_TOKENS, n_before // 4)

@@ -1,0 +1,161 @@
+"""Literals that are given to telling names.
+
+Quoted literals count in every text.  Values without quotes count in configuration files, in lines
+of the form ``NAME=value``, as environment files and shells have them, and where they look random.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, Literal
+
+from speclsp.secrets.literal_values import is_key, is_password
+from speclsp.secrets.spans import Span
+from speclsp.secrets.telling_names import NameKind, TellingName
+
+TextKind = Literal["code", "configuration"]
+
+# Blanks are never given back: two runs of them side by side would be tried in n² ways.
+# Behind the name: its own closing quote or index, and maybe a type.
+_CLOSED: Final = r"[\"'`\])\[0-9]{0,8}[ \t]*+"
+_TYPE: Final = r"(?::[ \t]*+[A-Za-z_&][\w.\[\]| <>?&*']{0,40}?[ \t]*+(?==))?"
+_ASSIGN: Final = r"(?:=>|:=|\+=|\?{1,2}=|\|\|=|[=!]={1,2}|[=:]|->|<-)[ \t]*+[({\[]?[ \t]*+"
+_QUOTED: Final = (
+    r"(?:[A-Za-z@$]{0,2})(?P<quote>\"\"\"|'''|\\?\"|\\?'|`)(?P<value>(?:(?!(?P=quote))[^\n])*)"
+)
+
+_ASSIGNED: Final = re.compile(
+    rf"{_CLOSED}{_TYPE}(?:{_ASSIGN}|[({{][ \t]*+|(?<=[ \t])(?=[\"'])){_QUOTED}"
+)
+_LISTED: Final = re.compile(rf"[\"'`][ \t]*+,[ \t]*+(?:\"(?=\\\"))?{_QUOTED}")
+"""``("api_key", "…")``: the next string may as well be another name, so it has to look random."""
+_SETTER: Final = re.compile(
+    r"\b(?:put|set(?:Property|Parameter|Env|Header|Config)?|with\w{0,30}|property|buildConfigField)"
+    r"[ \t]{0,4}\([ \t]{0,4}[\"'`][\w.\-]{0,40}\Z"
+)
+"""What shows that a listed string is what its name is given: ``put("password", "…")``."""
+_LONGEST_SETTER: Final = 90
+_MESSAGE: Final = re.compile(r"[ |(]")
+"""What a message, a rule or a type has, and what a name is given seldom."""
+_NAMED: Final = re.compile(
+    r"(?:-[ \t]+)?(?:name|key)[ \t]*:[ \t]*[\"']?[\w.\-]{0,60}\Z", re.IGNORECASE
+)
+_VALUE_BELOW: Final = re.compile(
+    r"[\"']?[ \t\r]*+\n[ \t]*+value[ \t]*+:[ \t]*+(?P<quote>[\"']?)(?P<value>[^\s\"'#][^\n\"']*+)"
+)
+"""``name: DB_PASSWORD`` and ``value: …`` on the next line."""
+
+_OPEN: Final = re.compile(
+    rf"[\"'`\]]{{0,3}}[ \t]*+{_TYPE}(?:=>|:=|[=:])[ \t]*+(?:\(|[|>][+\-0-9]{{0,2}})?"
+    r"[ \t]*+\\?[ \t\r]*+\n"
+)
+"""An assignment whose value begins on the next line."""
+_ALONE: Final = re.compile(rf"[ \t]*+{_QUOTED}(?P=quote)[ \t]*+[,;)}}\]]*+[ \t\r]*+(?=\n|\Z)")
+_BARE_ALONE: Final = re.compile(r"[ \t]++(?:-[ \t]++)?(?P<value>[^\s\"'`]++)[ \t\r]*+(?=\n|\Z)")
+
+_BEFORE_SETTING: Final = re.compile(
+    r"[ \t]*(?:[#;/*\-]+[ \t]*)?(?:(?:export|set|env|declare -x|readonly|local|arg)[ \t]+)?\w*",
+    re.IGNORECASE,
+)
+_BEFORE_CONFIGURED: Final = re.compile(
+    r"[ \t]*(?:[\-#;/]+[ \t]*)?(?:(?:export|set|env|arg)[ \t]+)?[\w.\-:/\[\]]*", re.IGNORECASE
+)
+_ENVIRONMENT_VALUE: Final = re.compile(r"=(?P<value>[^\s\"'`=][^\n]*+)")
+_CONFIGURED_VALUE: Final = re.compile(
+    r"[ \t]*+[=:][ \t]*+(?P<value>[^\s\"'`|>\[{&*!=:](?:[^ \t\n]|[ \t](?![#;]))*+)"
+)
+_SPACED_VALUE: Final = re.compile(
+    r"[ \t]++(?P<value>(?>[^\s\"'`=:]*[0-9!@#$%^&*])[^\s\"'`]*+)[ \t\r]*+(?=\n|\Z)"
+)
+"""Without a sign between name and value only one word, and none of a sentence, is a value."""
+_BARE: Final = re.compile(
+    rf"{_CLOSED}(?:=>|:=|[=:])[ \t]*+(?P<value>[A-Za-z0-9+/_\-]{{16,}}={{0,2}})(?![\w.(\[])"
+)
+_IDENTIFIER: Final = re.compile(r"[A-Za-z]+[0-9]{0,4}(?:[_\-][A-Za-z0-9]{1,12})*")
+_CODE: Final = re.compile(r"[()\[\]{}<>]|[,;]$|\.\w+\.")
+_CALL: Final = re.compile(r"^[A-Za-z_][\w.:]*(?:\(.*\)|\[.*\]);?$")
+_SETTINGS: Final = {
+    "code": ((_BEFORE_SETTING, _ENVIRONMENT_VALUE, _CODE),),
+    "configuration": (
+        (_BEFORE_SETTING, _ENVIRONMENT_VALUE, _CALL),
+        (_BEFORE_CONFIGURED, _CONFIGURED_VALUE, _CALL),
+        (_BEFORE_CONFIGURED, _SPACED_VALUE, _CALL),
+    ),
+}
+"""What stands before a name, its value, and what shows that the value is code instead."""
+
+_LONGEST_BEFORE: Final = 80
+
+_LONGEST_COUNTED: Final = 500
+"""Quotes that far before a name tell whether it stands in a string."""
+
+
+def named_secrets(text: str, name: TellingName, kind: TextKind) -> list[Span]:
+    """Return the literals that are given to a name: on its line, or alone on the next one."""
+    for pattern in (_ASSIGNED, _LISTED):
+        found = pattern.match(text, name.end)
+        if found is not None and not _closes(text, name, found):
+            may_be_name = pattern is _LISTED and not _is_set(text, name)
+            is_secret = is_key if may_be_name else _test(name.kind)
+            if pattern is _LISTED and _MESSAGE.search(found["value"]):
+                return []
+            return [Span(*found.span("value"))] if is_secret(found["value"]) else []
+    below = _VALUE_BELOW.match(text, name.end)
+    if below is not None and _NAMED.search(text, max(0, name.start - _LONGEST_SETTER), name.start):
+        return [Span(*below.span("value"))] if _test(name.kind)(below["value"].rstrip()) else []
+    opened = _OPEN.match(text, name.end)
+    if opened is not None:
+        return _on_next_line(text, opened, name.kind)
+    return _bare(text, name, kind)
+
+
+def _closes(text: str, name: TellingName, found: re.Match[str]) -> bool:
+    """Whether the quote behind a name ends the string that the name stands in."""
+    quote = found["quote"]
+    if quote in text[name.end : found.start("quote")]:
+        return False
+    # From somewhere within a long line nobody can tell, and then the literal counts.
+    earliest = max(0, name.start - _LONGEST_COUNTED)
+    line_start = text.rfind("\n", earliest, name.start) + 1
+    if not line_start and earliest:
+        return False
+    return text.count(quote, line_start, name.start) % 2 == 1
+
+
+def _is_set(text: str, name: TellingName) -> bool:
+    return _SETTER.search(text, max(0, name.start - _LONGEST_SETTER), name.start) is not None
+
+
+def _on_next_line(text: str, opened: re.Match[str], kind: NameKind) -> list[Span]:
+    start = opened.end()
+    quoted = _ALONE.match(text, start)
+    if quoted is not None:
+        return [Span(*quoted.span("value"))] if _test(kind)(quoted["value"]) else []
+    bare = _BARE_ALONE.match(text, start)
+    is_block = opened[0].rstrip()[-1:] not in ":=(\\"  # YAML's, whose lines are texts
+    is_secret = _test(kind) if is_block else is_key
+    if bare is not None and is_secret(bare["value"]) and not _CODE.search(bare["value"]):
+        return [Span(*bare.span("value"))]
+    return []
+
+
+def _bare(text: str, name: TellingName, kind: TextKind) -> list[Span]:
+    line_start = text.rfind("\n", max(0, name.start - _LONGEST_BEFORE), name.start) + 1
+    if line_start or name.start < _LONGEST_BEFORE:
+        for before, value, code in _SETTINGS[kind]:
+            if before.fullmatch(text, line_start, name.start):
+                found = value.match(text, name.end)
+                literal = found["value"].rstrip() if found is not None else ""
+                if found is not None and not code.search(literal):
+                    start = found.start("value")
+                    is_secret = _test(name.kind)(literal)
+                    return [Span(start, start + len(literal))] if is_secret else []
+    found = _BARE.match(text, name.end)
+    if found is not None and is_key(found["value"]) and not _IDENTIFIER.fullmatch(found["value"]):
+        return [Span(*found.span("value"))]
+    return []
+
+
+def _test(kind: NameKind) -> Callable[[str], bool]:
+    return is_password if kind == "password" else is_key

@@ -1,0 +1,303 @@
+"""Private keys of which the beginning, the end or both are missing, or that never had a marker.
+
+A key is told by how one begins, by the marker that ends it, by its structure, or by what the line
+above says of it.  Base64 of which nothing tells that it is a key stays: images, certificates,
+checksums.
+"""
+
+from __future__ import annotations
+
+import re
+from binascii import a2b_base64
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from speclsp.secrets.key_blocks import ENDING
+from speclsp.secrets.key_runs import (
+    LONGEST,
+    LONGEST_LINE,
+    SOLID,
+    Line,
+    base64_of,
+    is_word,
+    letters_at,
+    line_at,
+    line_before,
+    lines_behind,
+    looks_drawn,
+    start_before,
+)
+from speclsp.secrets.key_structure import is_private_key
+from speclsp.secrets.spans import Span
+
+
+class _Beginning(NamedTuple):
+    """How the base64 of one kind of key begins, and what stands in it wherever it matches."""
+
+    needle: str
+    expression: re.Pattern[str]
+
+
+def _begins(needle: str, expression: str) -> _Beginning:
+    return _Beginning(needle, re.compile(rf"(?:(?<![A-Za-z0-9_])|(?<=\\n)){expression}"))
+
+
+_BEGINNINGS: Final = (
+    _begins("IBAA", r"MI[IG][A-Za-z0-9+/]{1,3}IBAA[JK][A-D]"),  # RSA and DSA, PKCS 1
+    _begins("IBAD", r"MII[A-Za-z0-9+/]{3}IBAD(?:A|CC)"),  # PKCS 8
+    _begins("AgEAM", r"MI[GH][A-Za-z0-9+/]AgEAM"),  # PKCS 8 of elliptic curves
+    _begins("BQYDK2V", r"M[A-Za-z0-9+/]{2}CAQ[AE]wBQYDK2V[n-x]B[CD]"),  # Ed25519 and its like
+    _begins("CAQEE", r"M[A-Z][A-Za-z0-9+/]CAQEE[GHI]"),  # elliptic curves, RFC 5915
+    _begins("AgEBB", r"MI[GH][A-Za-z0-9+/]AgEBB[DE]"),
+    _begins("BgkqhkiG9w0BBQ", r"MII[A-Za-z0-9+/]{2,6}BgkqhkiG9w0BBQ"),  # PKCS 8, encrypted
+    _begins("CSqGSIb3DQEF", r"M[A-Za-z0-9+/]{2,6}GCSqGSIb3DQEFDT"),
+    _begins("CiqGSIb3DQEMAQ", r"M[A-Za-z0-9+/]{2,6}GCiqGSIb3DQEMAQ"),
+    _begins("IBAzCC", r"MII[A-Za-z0-9+/]{3}IBAzCC"),  # PKCS 12
+    _begins("b3BlbnNzaC1rZXktdj", r"b3BlbnNzaC1rZXktdj"),  # OpenSSH
+    _begins("P2/56wAA", r"P2/56wAA"),  # ssh.com
+    _begins("/u3+7QAAAA", r"/u3\+7QAAAA"),  # Java's keystores
+    _begins("LS0tLS1CRUdJTi", r"LS0tLS1CRUdJTi"),  # what was armoured, encoded once more
+)
+_MOST_BEFORE: Final = 9
+"""Characters from a beginning to its needle, and one that has to stand before it."""
+_LEAST_LETTERS: Final = 20
+
+_CANDIDATE: Final = re.compile(r"\n[ \t#*>|;\"'`%,.(){\[\\$/+\-]*+[A-Za-z0-9+/]{40}")
+_END: Final = "-----END"
+
+_SECRET_PACKET: Final = re.compile(
+    r"l[QR][A-Za-z0-9+/]{2}B[C-H]|l[A-P][A-Za-z0-9+/]E[M-Za-f]"
+    r"|x[cd][A-Za-z0-9+/]{2}B[C-H]|x[Q-Zab][A-Za-z0-9+/][EG][M-Za-f]"
+)
+"""OpenPGP, RFC 9580: tag 5, a length, the version and the year."""
+_KNOWN_OTHERS: Final = re.compile(
+    r"iVBOR|/9j/|R0lG|UklGR|JVBER|UEsDB|H4sI|AGFzb|d09G|f0VM|TVqQ|AAEAAA|T1RUT|T2dn|SUkq|SUQz"
+    r"|AAAAB3Nza|AAAAC3Nza|AAAAE2Vj|PD94|PHN2|PCFE|eyJ|m[QI][A-Za-z0-9+/]{2}B|m(?:DME|FIE|HEE)"
+    r"|M(?:FkwEw|HYwEA|IGbMB|FYwEA|CowBQ|CwwBw)|MI.{0,80}(?:AwIBAgI|oAMCAQIC|KADAgEC|AQEFAAO|EBBQADg|BAQUAA4)"
+)
+"""How the base64 of images, archives, fonts, documents, certificates and public keys begins."""
+
+_OTHER_MARKER: Final = re.compile(r"-----(?:BEGIN|END) (?![A-Z0-9 ]*PRIVATE)")
+_PUBLIC: Final = re.compile(
+    r"public|pub[_\- ]?key|cert|x509|csr|signature|sha-?\d|md5|hash|digest|checksum|fingerprint"
+    r"|image|icon|font|keyword|keyboard|keyframe",
+    re.IGNORECASE,
+)
+_SECRET: Final = re.compile(r"private[\w\- ]{0,20}key|secret|proc-type:|dek-info:", re.IGNORECASE)
+_KEY: Final = re.compile(
+    r"(?<![A-Za-z])[Kk]ey(?:s|store)?(?![a-z])|[a-z0-9]Key(?:s|[Ss]tore)?(?![a-z])"
+    r"|KEY(?:S|STORE)?(?![A-Za-z])"
+)
+_LONGEST_BESIDE: Final = 300
+"""Characters of the lines above and below that are looked at."""
+_LEAST_STRUCTURED: Final = 80
+_QUANTUM: Final = 4
+
+_BESIDE: Final = 256
+"""What stands further away within a long line, beyond letters, has no say in them."""
+_IN_LETTERS: Final = re.compile(r"[A-Za-z0-9+/=\\%&#; ]*+")
+_MOST_OTHER_LINES: Final = 3
+"""Lines that may stand between a change and what it can matter to: a name and a blank line above
+a key; its last line, a checksum and a marker below."""
+
+
+def bare_keys(text: str, start: int, end: int) -> Iterator[Span]:
+    """Yield the keys of a text that something between two places tells of.
+
+    They are the same for each two places that lie around what tells of them.
+    """
+    yield from _begun(text, start, end)
+    yield from _ended(text, start, end)
+    yield from _runs(text, start, end)
+
+
+def keys_near(
+    text: str, start: int, end: int, *, n_most: int
+) -> tuple[int, int, list[Span]] | None:
+    """Return the part of a text that a change between two places can matter to, and its keys.
+
+    Keys that lie within it in part only are what they were before.  None where the part has more
+    than ``n_most`` characters.
+    """
+    first = line_start = _start_near(text, start)
+    last = line_end = _end_near(text, end)
+    for _ in range(_MOST_OTHER_LINES):
+        first = text.rfind("\n", 0, max(0, first - 1)) + 1
+        found = text.find("\n", last + 1)
+        last = found if found >= 0 else len(text)
+    if last - first < LONGEST_LINE and SOLID.search(text, first, last) is None:
+        return first, last, []
+    first, last = _reach_before(text, line_start, start), _reach_behind(text, line_end, end)
+    if last - first > n_most:
+        return None
+    return first, last, list(bare_keys(text, first, last))
+
+
+def _reach_before(text: str, first: int, position: int) -> int:
+    n_left, earliest = _MOST_OTHER_LINES, position - 2 * LONGEST
+    while n_left and first > max(0, earliest) and text[first - 1] == "\n":
+        line = line_before(text, first)
+        n_left = _MOST_OTHER_LINES if line is not None and line.is_solid else n_left - 1
+        first = _start_near(text, first - 1)
+    return first
+
+
+def _reach_behind(text: str, last: int, position: int) -> int:
+    n_left, latest = _MOST_OTHER_LINES, position + 2 * LONGEST
+    while n_left and last < min(latest, len(text)) and text[last] == "\n":
+        line = line_at(text, last + 1)
+        n_left = _MOST_OTHER_LINES if line is not None and line.is_solid else n_left - 1
+        last = _end_near(text, last + 1)
+    return last
+
+
+def _begun(text: str, start: int, end: int) -> Iterator[Span]:
+    for needle, expression in _BEGINNINGS:
+        position = text.find(needle, start, end)
+        while position >= 0:
+            found = expression.search(
+                text, max(0, position - _MOST_BEFORE), position + 2 * len(needle) + _MOST_BEFORE
+            )
+            stop = position + len(needle)
+            if found is not None:
+                letters = letters_at(text, found.start())
+                behind = lines_behind(text, letters, is_beginning=True)
+                stop = behind[-1].end if behind else letters.end
+                if SOLID.search(text, letters.start, stop) is not None:
+                    yield Span(letters.start, stop)
+            position = text.find(needle, stop, end)
+
+
+def _ended(text: str, start: int, end: int) -> Iterator[Span]:
+    earliest = 0
+    position = text.find(_END, start, end)
+    while position >= 0:
+        if ENDING.match(text, position):
+            key = Span(start_before(text, earliest, position), position)
+            if SOLID.search(text, *key) is not None:
+                yield key
+        earliest = position + len(_END)
+        position = text.find(_END, earliest, end)
+
+
+def _runs(text: str, start: int, end: int) -> Iterator[Span]:
+    position = max(0, start - 1)
+    if not start and (parts := _run_at_top(text)):
+        if _is_key(text, 0, parts):
+            yield Span(parts[0].start, parts[-1].end)
+        position = parts[-1].end
+    while (candidate := _CANDIDATE.search(text, position, end)) is not None:
+        line_start = candidate.start() + 1
+        position = candidate.end()
+        line = line_at(text, line_start)
+        if line is None or not looks_drawn(text[line.letters.start : line.letters.end]):
+            continue
+        top = _top(text, line)
+        parts = _run(text, top or line)
+        # Where the run ends above the line that led to it, the search still goes on behind that.
+        position = max(position, parts[-1].end)
+        is_short_enough = top is not None and parts[-1].end - parts[0].start < LONGEST
+        if top is not None and is_short_enough and _is_key(text, top.start, parts):
+            yield Span(parts[0].start, parts[-1].end)
+
+
+def _run_at_top(text: str) -> list[Span]:
+    """Return the lines of base64 that a text begins with; the first may be the rest of one."""
+    first = line_at(text, 0)
+    if first is None:
+        return []
+    parts = _run(text, first)
+    is_first, *is_other = (looks_drawn(text[start:end]) for start, end in parts)
+    is_rest = not first.letters.start and any(is_other) and not is_word(text, first.letters)
+    return parts if is_first or is_rest else []
+
+
+def _run(text: str, first: Line) -> list[Span]:
+    return [first.letters, *lines_behind(text, first.letters, is_beginning=False)]
+
+
+def _top(text: str, line: Line) -> Line | None:
+    """Return the first of the lines that are as wide as this one; None where it is too far."""
+    top = line
+    while (above := line_before(text, top.start)) is not None:
+        if not above.is_solid or above.width != line.width:
+            break
+        top = above
+        if line.start - top.start > LONGEST:
+            return None
+    return top
+
+
+def _is_key(text: str, start: int, parts: list[Span]) -> bool:
+    """Whether lines of base64 are a key; ``start`` is where the first of them begins."""
+    above, below = _line_above(text, start), _line_below(text, parts[-1].end)
+    if _OTHER_MARKER.search(above) is not None:
+        return False
+    letters = base64_of(text, parts)
+    if _SECRET_PACKET.match(letters) is not None or _is_structured(letters):
+        return True
+    if _KNOWN_OTHERS.match(letters) or _OTHER_MARKER.search(below) or _PUBLIC.search(above):
+        return False
+    if _SECRET.search(above) is not None:
+        return True
+    # What begins with the text may have lost its beginning.
+    return len(parts) > 1 and (start == 0 or _KEY.search(above) is not None)
+
+
+def _is_structured(letters: str) -> bool:
+    """Whether base64 is a key's by its structure, wherever its groups of letters begin."""
+    if len(letters) < _LEAST_STRUCTURED:
+        return False
+    letters = letters.replace("=", "A")
+    for n_skipped in range(_QUANTUM):
+        n_whole = (len(letters) - n_skipped) // _QUANTUM * _QUANTUM
+        if is_private_key(a2b_base64(letters[n_skipped : n_skipped + n_whole])):
+            return True
+    return False
+
+
+def _line_above(text: str, start: int) -> str:
+    """Return the end of the line above, or of the one above that where it is blank."""
+    for _ in range(2):
+        end = start - 1
+        if end < 0:
+            return ""
+        earliest = max(0, end - _LONGEST_BESIDE)
+        start = text.rfind("\n", earliest, end) + 1 or earliest
+        if text[start:end].strip():
+            return text[start:end]
+    return ""
+
+
+def _line_below(text: str, end: int) -> str:
+    """Return the beginning of the line below the one that a position lies on."""
+    start = text.find("\n", end, end + LONGEST_LINE) + 1
+    if not start:
+        return ""
+    below = text[start : start + _LONGEST_BESIDE]
+    return below.partition("\n")[0]
+
+
+def _start_near(text: str, position: int) -> int:
+    """Return where the line of a position begins, or of a long one what may matter to it."""
+    earliest = position - LONGEST_LINE
+    line_start = text.rfind("\n", max(0, earliest), position) + 1
+    if line_start or earliest <= 0:
+        return line_start
+    earliest = position
+    for _ in range(2):  # a marker may stand between letters and the position
+        before = text[max(0, earliest - LONGEST) : earliest][::-1]
+        earliest = max(0, earliest - _BESIDE - _IN_LETTERS.match(before).end())  # type: ignore[union-attr]  # it may be empty
+    return text.rfind("\n", earliest, position) + 1 or earliest
+
+
+def _end_near(text: str, position: int) -> int:
+    """Return where the line of a position ends, or of a long one what may matter to it."""
+    latest = position + LONGEST_LINE
+    line_end = text.find("\n", position, latest)
+    if line_end >= 0 or latest >= len(text):
+        return line_end if line_end >= 0 else len(text)
+    found = _IN_LETTERS.match(text, position, position + LONGEST)
+    latest = min(len(text), found.end() + _BESIDE)  # type: ignore[union-attr]  # it may be empty
+    line_end = text.find("\n", position, latest)
+    return line_end if line_end >= 0 else latest

@@ -1,0 +1,282 @@
+"""A text with a placeholder for each secret, kept up to date at the cost of what changed."""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_left
+from copy import copy
+from itertools import islice
+from typing import Final, NamedTuple
+
+from speclsp.secrets.assignments import TextKind
+from speclsp.secrets.bare_keys import bare_keys, keys_near
+from speclsp.secrets.key_blocks import MOST_MARKERS, KeyMarker, key_blocks, key_markers
+from speclsp.secrets.line_scan import kind_of, secrets_in_lines
+from speclsp.secrets.spans import Span, merged
+
+PLACEHOLDER: Final = "__MASKED_SECRET__"
+"""What stands in place of a secret: a name, so that syntax around it stays what it was."""
+
+RULES_VERSION: Final = 4
+"""Changes with what is found or put in its place: texts kept under another one are made again."""
+
+_LONG: Final = 16_384
+"""Characters of changed lines that are looked at whole; of longer ones it is what is near."""
+_REACH: Final = 2_048
+"""What stands further away within a line has no say in whether something is a secret."""
+
+MOST_SECRETS: Final = 1_000
+"""A text with more is a secret as a whole: what a key press costs grows with their number."""
+_MOST_FOUND: Final = 4 * MOST_SECRETS
+"""Of one secret several rules may find a part."""
+
+_STEP: Final = 65_536
+_LEAST_CUT: Final = 5
+"""Characters of a placeholder's beginning that tell it from a name such as ``__main__``."""
+
+
+def masked(text: str, path: str) -> str:
+    """Return a file's text with its secrets masked; its name decides what may be one."""
+    spans = _all_secrets(text, kind_of(path))
+    return _with_placeholders(text, spans) if spans else text
+
+
+def holds_secret(text: str, path: str) -> bool:
+    """Whether a text holds a secret or what stands in place of one."""
+    return PLACEHOLDER in text or bool(_all_secrets(text, kind_of(path)))
+
+
+def before_secret(text: str, before: str, path: str) -> str:
+    """Return a completion up to its first secret or placeholder.
+
+    ``before`` is the cursor's line up to the cursor.  What was cut short at a placeholder's
+    beginning loses that, too.
+    """
+    end = text.find(PLACEHOLDER)
+    if end < 0:
+        end = len(text)
+        for n_chars in range(len(PLACEHOLDER) - 1, _LEAST_CUT - 1, -1):
+            if text.endswith(PLACEHOLDER[:n_chars]):
+                end = len(text) - n_chars
+                break
+    before = before[-_REACH:]
+    spans = _all_secrets(before + text, kind_of(path))
+    starts = [max(0, span.start - len(before)) for span in spans if span.end > len(before)]
+    return text[: min([end, *starts])]
+
+
+class MaskedText:
+    """The newest version of one text.  Not thread-safe."""
+
+    def __init__(self, path: str) -> None:
+        self._kind: TextKind = kind_of(path)
+        self._in_lines: list[Span] = []
+        self._markers: list[KeyMarker] = []
+        self._bare: list[Span] = []
+        self._spans: list[Span] = []
+        self.raw = ""
+        """The text as it is."""
+        self.text = ""
+        """The text with placeholders; empty where it is secret as a whole."""
+        self.is_secret = False
+        """Whether it holds more than ``MOST_SECRETS``, as long as half of that is still there."""
+        self._n_secret_chars = 0
+
+    def copy(self) -> MaskedText:
+        """Return a copy that can be kept up to date elsewhere."""
+        return copy(self)  # no version's lists are ever changed
+
+    def update(self, raw: str, *, n_most: int = sys.maxsize) -> bool:
+        """Take a new version; only lines that changed are looked at, and those beside them.
+
+        False where more than ``n_most`` characters would have to be looked at: then nothing is
+        taken.
+        """
+        if raw == self.raw:
+            return True
+        if self.is_secret and 2 * len(raw) > self._n_secret_chars:
+            self.raw = raw  # nobody is shown it, so nobody needs to look
+            return True
+        known = "" if self.is_secret else self.raw
+        scope, shift = _changed_lines(known, raw), len(raw) - len(known)
+        if scope.end - scope.context > _LONG:
+            scope = self._narrowed(scope, shift)
+        markers = key_markers(
+            raw,
+            self._markers,
+            n_head=scope.changed_start,
+            n_tail=len(raw) - scope.changed_end,
+            shift=shift,
+            n_most=n_most,
+        )
+        looked_at = self._looked_at(raw, scope, n_most)
+        near = keys_near(raw, scope.changed_start, scope.changed_end, n_most=n_most)
+        if markers is None or looked_at is None or near is None:
+            return False
+        start, end, keys = near
+        found, scope = looked_at
+        in_lines = merged(
+            [
+                *(span for span in self._in_lines if span.end <= scope.start),
+                *(s for s in found if s.end > scope.start and s.start < scope.end),
+                *(Span(s + shift, e + shift) for s, e in self._in_lines if s + shift >= scope.end),
+            ]
+        )
+        if len(found) == _MOST_FOUND:
+            in_lines = found  # these are too many, and there may be more
+        if self._bare:
+            keys += (span for span in self._bare if span.start < start)
+            keys += (Span(s + shift, e + shift) for s, e in self._bare if e + shift > end)
+        self._take(raw, in_lines, markers, merged(keys))
+        return True
+
+    def _looked_at(self, raw: str, scope: _Scope, n_most: int) -> tuple[list[Span], _Scope] | None:
+        """Return what is found in the lines of a scope, or in more of them where it ends there.
+
+        None where that is more than ``n_most`` characters.
+        """
+        while scope.n_seen <= n_most:
+            found = self._found(raw, scope)
+            if not (found and found[-1].end == scope.seen_end < scope.line_end):
+                return found, scope
+            # Its end is not in sight yet.
+            scope = scope.extended_to(2 * scope.seen_end - scope.context)
+        return None
+
+    def _take(
+        self, raw: str, in_lines: list[Span], markers: list[KeyMarker], bare: list[Span]
+    ) -> None:
+        self.raw = raw
+        self.is_secret = len(in_lines) + len(bare) > MOST_SECRETS or len(markers) > MOST_MARKERS
+        if self.is_secret:
+            self._in_lines, self._markers, self._bare, self._spans = [], [], [], []
+            self.text = ""
+            self._n_secret_chars = len(raw)
+            return
+        self._in_lines, self._markers, self._bare = in_lines, markers, bare
+        blocks = (marker.span for marker in markers if marker.span is not None)
+        self._spans = merged([*in_lines, *blocks, *bare])
+        self.text = _with_placeholders(raw, self._spans) if self._spans else raw
+
+    def split(self, cursor: int) -> tuple[str, str] | None:
+        """Return the masked text before and after a cursor in the raw text.
+
+        None where the cursor's line holds a secret, or part of one.
+        """
+        if self.is_secret:
+            return None
+        line_start = self.raw.rfind("\n", 0, cursor) + 1
+        line_end = self.raw.find("\n", cursor)
+        line_end = len(self.raw) if line_end < 0 else line_end
+        n_before = bisect_left(self._spans, Span(line_start, line_start))
+        if n_before and self._spans[n_before - 1].end > line_start:
+            return None
+        if n_before < len(self._spans) and self._spans[n_before].start < line_end:
+            return None
+        n_removed = sum(end - start for start, end in self._spans[:n_before])
+        at = cursor - n_removed + n_before * len(PLACEHOLDER)
+        return self.text[:at], self.text[at:]
+
+    def _found(self, raw: str, scope: _Scope) -> list[Span]:
+        context = scope.context
+        found = islice(secrets_in_lines(raw[context : scope.seen_end], self._kind), _MOST_FOUND)
+        return sorted((Span(context + s, context + e) for s, e in found), key=lambda s: s.end)
+
+    def _narrowed(self, scope: _Scope, shift: int) -> _Scope:
+        """Return the part of long lines that a change can matter to."""
+        start = max(scope.start, scope.changed_start - _REACH)
+        end = min(scope.end, scope.changed_end + _REACH)
+        # What was a secret in part is looked at whole.
+        start = min([start, *(s for s, e in self._in_lines if s < start < e)])
+        end = max([end, *(e + shift for s, e in self._in_lines if s + shift < end < e + shift)])
+        return scope._replace(
+            context=max(scope.context, start - _REACH),
+            start=start,
+            end=end,
+            seen_end=min(scope.line_end, end + _REACH),
+        )
+
+
+class _Scope(NamedTuple):
+    """Where in a new version of a text the secrets are looked for again, in its characters."""
+
+    context: int
+    """From here on the text is looked at: what stands before ``start`` may name what is there."""
+    start: int
+    end: int
+    """Secrets that lie between the two, or in part, are taken anew."""
+    seen_end: int
+    """Up to here the text is looked at."""
+    line_end: int
+    """Where the last of the lines ends that are concerned."""
+    changed_start: int
+    changed_end: int
+
+    @property
+    def n_seen(self) -> int:
+        """How many characters are looked at."""
+        return self.seen_end - self.context
+
+    def extended_to(self, end: int) -> _Scope:
+        """Return the scope that takes more of its lines into account."""
+        end = min(end, self.line_end)
+        return self._replace(end=end, seen_end=end)
+
+
+def _changed_lines(old: str, new: str) -> _Scope:
+    """Return which lines have to be looked at again: those that changed, and those beside them.
+
+    The line before the first that changed may hold the name of what that holds, and the line
+    behind the last what that names.
+    """
+    n_head = _common_head(old, new)
+    n_tail = _common_tail(old, new, min(len(old), len(new)) - n_head)
+    changed_end = len(new) - n_tail
+    start = new.rfind("\n", 0, n_head) + 1
+    end = new.find("\n", changed_end)
+    if end >= 0:
+        end = new.find("\n", end + 1)
+    end = len(new) if end < 0 else end
+    context = new.rfind("\n", 0, max(0, start - 1)) + 1
+    return _Scope(context, start, end, end, end, n_head, changed_end)
+
+
+def _all_secrets(text: str, kind: TextKind) -> list[Span]:
+    in_lines = secrets_in_lines(text, kind)
+    return merged([*in_lines, *key_blocks(text), *bare_keys(text, 0, len(text))])
+
+
+def _with_placeholders(text: str, spans: list[Span]) -> str:
+    parts: list[str] = []
+    position = 0
+    for start, end in spans:
+        parts += (text[position:start], PLACEHOLDER)
+        position = end
+    return "".join((*parts, text[position:]))
+
+
+def _common_head(old: str, new: str) -> int:
+    """Return how many characters two texts begin with alike."""
+    n_max = min(len(old), len(new))
+    n_alike = 0
+    step = _STEP
+    while step and n_alike < n_max:
+        if old[n_alike : n_alike + step] == new[n_alike : n_alike + step]:
+            n_alike += step
+            continue
+        step //= 2
+    return min(n_alike, n_max)
+
+
+def _common_tail(old: str, new: str, n_max: int) -> int:
+    """Return how many characters two texts end with alike, ``n_max`` at most."""
+    n_alike = 0
+    step = _STEP
+    while step and n_alike < n_max:
+        n_more = min(step, n_max - n_alike)
+        old_end, new_end = len(old) - n_alike, len(new) - n_alike
+        if old[old_end - n_more : old_end] == new[new_end - n_more : new_end]:
+            n_alike += n_more
+            continue
+        step //= 2
+    return n_alike

@@ -1,0 +1,111 @@
+"""Where the block ends that a completion belongs to: by brackets, keywords and indentation."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from speclsp.text.brackets import has_open_bracket
+from speclsp.text.languages import (
+    begins_definition,
+    closes_block,
+    continues_block,
+    leads_to_definition,
+    may_close,
+    may_continue,
+    opens_block,
+)
+from speclsp.text.nesting import AT_CURSOR, TextNesting
+from speclsp.text.rules import N_NEXT_LINES, StopRules
+from speclsp.text.whitespace import indent_width
+
+_FIRST_WORD: Final = re.compile(r"\s*(\w*)(?!\w)")
+
+
+class CursorBlock:
+    """The block that the cursor stands in, or that its line opens, as a text grows line by line."""
+
+    def __init__(self, rules: StopRules, text_nesting: TextNesting) -> None:
+        self._rules = rules
+        self._text_nesting = text_nesting
+        self._nesting = AT_CURSOR
+        """Of the end of the last completed line."""
+        self._is_reopened = False
+        """Whether the line that closed the cursor's block opened another: ``} else {``."""
+        self._base: int | None = None
+        """The depth of the first line that is not blank, the cursor's if it is that."""
+        self._n_lines = 0
+        self._has_only_leads = True
+        """Whether the lines do but lead to a definition."""
+
+    def take_line(self, line: str) -> None:
+        """Take the next completed line; the first with the cursor's line before it."""
+        self._n_lines += 1
+        if self._base is None and line.strip():
+            self._base = indent_width(line)
+        self._has_only_leads = self._has_only_leads and leads_to_definition(line)
+
+    def may_be_special(self, line: str) -> bool:
+        """Whether ``line`` so far is a word that may yet close or go on with the block."""
+        code = line.lstrip()
+        if not code.isidentifier():
+            return False
+        is_beside = self._base is not None and indent_width(line) >= self._base
+        return may_close(code) or (is_beside and may_continue(code))
+
+    def is_left_by(self, line: str) -> bool:
+        """Whether ``line`` stands outside of the block, and closes nothing that is open."""
+        indent = indent_width(line)
+        if self._base is None or indent > self._base or self._nesting.is_open:
+            return False
+        is_closer = line.lstrip()[0] in ")]}" or closes_block(line)
+        if indent < self._base:
+            # A closing bracket that nothing after the cursor provides is worth having.
+            return not is_closer or self._is_provided(line)
+        word = _FIRST_WORD.match(line)
+        continues = word is not None and continues_block(word.group(1))
+        return self._rules.extent == "block" and not (is_closer or continues)
+
+    def _is_provided(self, line: str) -> bool:
+        """Whether the block that ``line`` closes is closed after the cursor."""
+        indent = indent_width(line)
+        next_lines = self._rules.next_lines
+        for next_line in next_lines:
+            if indent_width(next_line) <= indent:
+                is_closer = next_line.lstrip()[0] in ")]}" or closes_block(next_line)
+                return is_closer and indent_width(next_line) == indent
+        return len(next_lines) == N_NEXT_LINES
+
+    def has_sibling_begin_at(self, line: str) -> bool:
+        """Whether ``line`` begins a definition beside what the text already has."""
+        if self._rules.extent != "lines" or self._nesting.is_open:
+            return False
+        is_beside = indent_width(line) == self._base
+        is_definition = begins_definition(self._rules.language_id, line)
+        return is_beside and is_definition and not self._has_only_leads
+
+    def is_ended_by(self, line: str, text: str) -> bool:
+        """Whether the block ends with ``line``, the last that was taken of ``text``."""
+        before = self._nesting
+        self._nesting = nesting = self._text_nesting.at_end_of(text)
+        if nesting.n_closed > before.n_closed:
+            opens_another = opens_block(self._rules.language_id, line)
+            self._is_reopened = nesting.is_open
+            if not nesting.is_open and not opens_another:
+                return True
+        elif self._is_reopened and not nesting.is_open:
+            return True
+        if self._rules.extent == "block":
+            return self._is_closed_by(line, text)
+        # Beside others of its kind one definition is enough.
+        is_beside = indent_width(line) == self._base
+        return is_beside and not nesting.is_open and nesting.n_definitions > before.n_definitions
+
+    def _is_closed_by(self, line: str, text: str) -> bool:
+        """Whether the block that the cursor's line opened ends with ``line``, by indentation."""
+        if self._n_lines == 1:
+            # Text on the cursor's line itself: the block may have become a part of that line.
+            is_open = has_open_bracket(line) or opens_block(self._rules.language_id, line)
+            return bool(text.strip()) and not is_open
+        is_inside = self._base is None or indent_width(line) > self._base or self._nesting.is_open
+        return not is_inside and closes_block(line)

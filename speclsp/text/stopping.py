@@ -1,0 +1,305 @@
+"""The text of a completion while it is decoded: grow it token by token, and know when to stop."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from speclsp.prompt.protocol import Vocabulary
+from speclsp.text.balance import balanced
+from speclsp.text.brackets import (
+    has_open_bracket,
+    n_before_foreign_closer,
+    n_before_open_bracket,
+)
+from speclsp.text.cursor_block import CursorBlock
+from speclsp.text.detokenizer import Utf8Detokenizer
+from speclsp.text.known_words import departs_from_known_word
+from speclsp.text.languages import leads_to_definition
+from speclsp.text.nesting import TextNesting
+from speclsp.text.repetition import first_loop, repeated_lines
+from speclsp.text.rules import StopRules
+from speclsp.text.trim import Trimmed, has_only_closers, is_same_line
+
+StopReason = Literal[
+    "end",
+    "bytes",
+    "lines",
+    "tokens",
+    "blank",
+    "dedent",
+    "block",
+    "sibling",
+    "suffix",
+    "string",
+    "loop",
+]
+"""What ended a text: an end token, bytes that are no text, ``max_lines``, a line's end behind as
+many tokens as somebody waits for, blank lines, a line less deep than the cursor's, the end of the
+block, the next definition, text that already follows, a string that its line leaves open, or a
+loop."""
+
+_N_BLANK_LINES: Final = 2
+"""As many blank lines one after another end a completion."""
+
+_N_SUBSTANTIAL: Final = 8
+"""Letters and digits of a line that hardly stands twice by chance."""
+
+_CONNECTORS: Final = " \t,;.([{\"'`+-*/=&|"
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedText:
+    """What to insert at the cursor, and how much behind it to take out first."""
+
+    text: str
+    n_replaced: int
+    """Characters (code points) after the cursor, on its line, that ``text`` replaces."""
+    stopped_by: StopReason | None
+    """The rule that ended the text; None where decoding ended for another reason."""
+
+
+class CompletionText:
+    """One completion's text.  :meth:`feed` is the decoding loop's stop predicate."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        rules: StopRules,
+        *,
+        end_tokens: frozenset[int] = frozenset(),
+        typed: str = "",
+        n_before_line_end: float = math.inf,
+        is_patient: bool = False,
+    ) -> None:
+        """``end_tokens`` end the text beside the vocabulary's own: those of the FIM family.
+
+        ``typed`` is what stands before the cursor already and comes again first, byte by byte.
+        With ``n_before_line_end`` tokens or more, a line's end is the text's, unless it
+        ``is_patient`` and nobody hurries it.
+        """
+        self._piece = vocabulary.piece
+        self._end_tokens = vocabulary.end_tokens | end_tokens
+        self._rules = rules
+        self._n_before_line_end = n_before_line_end
+        self._n_left = math.inf if is_patient else n_before_line_end
+        self._detokenizer = Utf8Detokenizer()
+        self._is_healed = bool(typed)
+        self._n_typed_bytes = len(typed.encode("utf-8", "replace"))
+        self._text = ""
+        self._line_start = 0
+        self._lines: list[str] = []
+        """Completed lines; the first with the cursor's line before it."""
+        self._text_nesting = TextNesting(rules)
+        self._block = CursorBlock(rules, self._text_nesting)
+        self._stopped_by: StopReason | None = None
+
+    def feed(self, token: int) -> bool:
+        """Take the next token; True to stop."""
+        if self._is_stopped():
+            return True
+        if token in self._end_tokens:
+            self._stopped_by = "end"
+            return True
+        self._n_left -= 1
+        piece = self._piece(token)
+        n_typed = min(self._n_typed_bytes, len(piece))
+        self._n_typed_bytes -= n_typed
+        characters = self._detokenizer.feed(piece[n_typed:]).replace("\r", "")
+        self._grow(characters)
+        if self._detokenizer.is_broken and not self._is_stopped():
+            self._stopped_by = "bytes"
+        return self._is_stopped()
+
+    def hurry(self) -> None:
+        """Count the tokens before a line's end from now on: somebody waits.  Any thread may."""
+        self._n_left = min(self._n_left, self._n_before_line_end)
+
+    def finish(self) -> CompletedText:
+        """The text to insert, from what was fed so far; more may be fed afterwards."""
+        raw = self._text
+        if self._stopped_by is None or self._stopped_by == "end":
+            raw = self._without_unwanted_last_line()
+        elif "\n" in raw[len(raw.rstrip()) :]:
+            # The blank lines led over to what the rule has cut.
+            raw = raw.rstrip()
+        trim = balanced(self._without_foreign_closers(raw), self._rules, self._text_nesting)
+        if self._is_healed and departs_from_known_word(trim.text, self._rules):
+            trim = Trimmed("")
+        return CompletedText(trim.text, trim.n_replaced, self._stopped_by)
+
+    def fitted(self, beginning: str) -> Trimmed:
+        """Fit a beginning of a finished text anew: what was cut off may have closed something."""
+        return balanced(
+            beginning.replace(self._rules.newline, "\n"), self._rules, self._text_nesting
+        )
+
+    @property
+    def so_far(self) -> str:
+        """The text as it was fed, not yet fitted to what stands around the cursor."""
+        return self._text
+
+    @property
+    def text(self) -> str:
+        """The text to insert, from what was fed so far."""
+        return self.finish().text
+
+    def _is_stopped(self) -> bool:
+        return self._stopped_by is not None
+
+    def _grow(self, characters: str) -> None:
+        """Take text up to where a rule stops it."""
+        *whole, rest = characters.split("\n")
+        for line in whole:
+            self._append(line)
+            if not self._is_stopped():
+                self._end_line()
+            if self._is_stopped():
+                return
+        if rest:
+            self._append(rest)
+            if not self._is_stopped():
+                self._is_stopped_at(self._current_line(), is_whole=False)
+
+    def _append(self, characters: str) -> None:
+        """Take a part of a line, up to where it becomes a loop."""
+        n_known = len(self._text) - self._line_start
+        self._text += characters
+        n_kept = first_loop(self._text[self._line_start :], n_known)
+        if n_kept is not None:
+            # One round, without what only led over to the next, nor a bracket whose end is lost.
+            kept = self._text[self._line_start :][:n_kept].rstrip(_CONNECTORS)
+            before, rest = self._around_current_line()
+            kept = kept[: n_before_open_bracket(kept, before, rest)].rstrip(_CONNECTORS)
+            self._text = self._text[: self._line_start] + kept
+            self._stopped_by = "loop"
+
+    def _end_line(self) -> None:
+        line = self._current_line()
+        if self._is_stopped_at(line, is_whole=True):
+            return
+        if self._leaves_string_open():
+            self._cut_line("string")
+            return
+        self._lines.append(line)
+        self._block.take_line(line)
+        # What stood on the cursor's line before is no round of a loop.
+        n_own = 1 if self._rules.line_before.strip() else 0
+        n_kept = repeated_lines(self._lines[n_own:])
+        if n_kept is not None:
+            self._keep_lines(n_own + n_kept, "loop")
+        elif self._n_lines() >= self._rules.max_lines:
+            self._stopped_by = "lines"
+        elif self._n_left <= 0 and self._text.strip():
+            self._stopped_by = "tokens"
+        elif len(self._lines) > _N_BLANK_LINES and not any(
+            line.strip() for line in self._lines[-_N_BLANK_LINES:]
+        ):
+            self._stopped_by = "blank"
+        elif self._rules.extent != "line" and self._block.is_ended_by(line, self._text):
+            self._stopped_by = "block"
+        else:
+            self._text += "\n"
+            self._line_start = len(self._text)
+
+    def _is_stopped_at(self, line: str, *, is_whole: bool) -> bool:
+        """Whether the text ends before ``line``; cuts it there."""
+        if not line.strip():
+            return False
+        if is_whole and self._repeats_suffix(line):
+            return self._cut_line("suffix")
+        return self._has_depth() and self._is_beyond_the_block(line, is_whole=is_whole)
+
+    def _is_beyond_the_block(self, line: str, *, is_whole: bool) -> bool:
+        """Whether ``line`` stands beside what the text is to be; cuts it there."""
+        if self._block.has_sibling_begin_at(line):
+            return self._cut_sibling()
+        is_open = not is_whole and self._block.may_be_special(line)
+        if not is_open and self._block.is_left_by(line):
+            return self._cut_line("dedent")
+        return False
+
+    def _repeats_suffix(self, line: str) -> bool:
+        """Whether ``line`` stands after the cursor already, white space inside it aside."""
+        n_substantial = sum(character.isalnum() for character in line)
+        is_first = not self._lines and bool(self._rules.line_before.strip())
+        if is_first and (n_substantial < _N_SUBSTANTIAL or not self._text.strip()):
+            return False
+        next_lines = self._rules.next_lines
+        if is_same_line(line, next_lines[:1]):
+            return True
+        return (
+            not is_first
+            and n_substantial >= _N_SUBSTANTIAL
+            and (is_same_line(line, next_lines[1:3]))
+        )
+
+    def _without_unwanted_last_line(self) -> str:
+        """The text; without its open last line where a rule would have cut the whole line."""
+        line = self._current_line()
+        if not line.strip():
+            return self._text
+        leaves = self._has_depth() and self._block.is_left_by(line)
+        # Cut off in a call or a string, it is worth less than the whole lines before it.
+        is_cut_off = self._stopped_by is None and self._has_depth() and has_open_bracket(line)
+        is_open = self._stopped_by == "end" and self._leaves_string_open()
+        if leaves or is_cut_off or is_open or self._repeats_suffix(line):
+            return self._text[: max(0, self._line_start - 1)]
+        return self._text
+
+    def _leaves_string_open(self) -> bool:
+        """Whether a string was begun on the last line that no line's end may part."""
+        line = self._text[self._line_start :]
+        may_be_open = any(line.count(quote) % 2 for quote in "\"'")
+        if not may_be_open or set(self._rules.line_after) & set("\"'"):
+            return False
+        return self._text_nesting.at_end_of(self._text).is_in_line_string
+
+    def _without_foreign_closers(self, raw: str) -> str:
+        """The text before a bracket that closes nothing, or what the rest of the line closes."""
+        rest = self._rules.line_after
+        if has_only_closers(rest):
+            return raw  # The text may bring these itself: see trimmed.
+        n_kept = n_before_foreign_closer(raw, self._rules.code_before, rest)
+        # Looks deceive in strings and comments: the grammar has to see a bracket there, too.
+        if n_kept == len(raw) or not self._text_nesting.at_end_of(raw).n_closed:
+            return raw
+        return raw[:n_kept].rstrip()
+
+    def _has_depth(self) -> bool:
+        """Whether indentation counts: not on the cursor's line, nor where that is all."""
+        return bool(self._lines) and self._rules.extent != "line"
+
+    def _current_line(self) -> str:
+        line = self._text[self._line_start :]
+        return line if self._lines else self._rules.line_before + line
+
+    def _around_current_line(self) -> tuple[str, str]:
+        """What of the file stands on the text's last line, before it and behind it.
+
+        What follows a text of several lines closes what was opened before its last one.
+        """
+        return ("", "") if self._lines else (self._rules.line_before, self._rules.line_after)
+
+    def _n_lines(self) -> int:
+        """Lines of text; the empty rest of the cursor's line is none in a longer completion."""
+        is_first_empty = self._rules.extent != "line" and not self._text.partition("\n")[0].strip()
+        return len(self._lines) - is_first_empty
+
+    def _cut_line(self, reason: StopReason) -> bool:
+        # The line end before it goes too: it belongs to the line that is cut.
+        self._text = self._text[: max(0, self._line_start - 1)]
+        self._stopped_by = reason
+        return True
+
+    def _cut_sibling(self) -> bool:
+        # What leads to the definition, comments and decorators, goes with it.
+        self._cut_line("sibling")
+        while "\n" in self._text and leads_to_definition(self._text.rpartition("\n")[2]):
+            self._text = self._text.rpartition("\n")[0]
+        return True
+
+    def _keep_lines(self, n_lines: int, reason: StopReason) -> None:
+        self._text = "\n".join(self._text.split("\n")[:n_lines])
+        self._stopped_by = reason

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llama_cpp_statistics import as_counts, counted, loaded, record, saved
+
+from speclsp.errors import StoreError
+from speclsp.ngrams.counting import count_tokens, merge
+from speclsp.ngrams.llama_cpp_layout import read, write
+from speclsp.ngrams.record_starts import record_starts
+
+N_VOCAB = 1000
+
+counts_of_files = st.dictionaries(
+    st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=4).map(tuple),
+    st.dictionaries(st.integers(0, N_VOCAB - 1), st.integers(1, 2**31 - 1), min_size=1, max_size=5),
+    min_size=1,
+    max_size=40,
+)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("statistics") / "f.bin"
+
+
+@given(counts=counts_of_files)
+def test_what_llama_cpp_saves_is_loaded_and_the_other_way_round(
+    path: Path, counts: Mapping[tuple[int, ...], Mapping[int, int]]
+) -> None:
+    path.write_bytes(saved(counts))
+    tables = read(path, N_VOCAB)
+    assert as_counts(tables) == counts
+    written = io.BytesIO()
+    write(merge([tables]), written)
+    assert loaded(written.getvalue()) == counts
+
+
+def test_a_static_file_of_a_text(path: Path) -> None:
+    text = np.random.default_rng(0).integers(0, 50, 3000).astype(np.int32)
+    written = io.BytesIO()
+    write(count_tokens([text], [2]), written)
+    assert loaded(written.getvalue()) == counted(text.tolist(), [2])
+    path.write_bytes(written.getvalue())
+    assert as_counts(read(path, 50, [2])) == counted(text.tolist(), [2])
+
+
+@pytest.mark.parametrize("orders", [[1, 2, 3, 4], [4], [2]], ids=str)
+def test_records_are_found_one_by_one_and_many_at_once(orders: list[int]) -> None:
+    rng = np.random.default_rng(1)
+    data, starts = [], []
+    n_words = 0
+    for _ in range(4000):
+        tokens = rng.integers(0, 9, rng.choice(orders)).tolist()
+        followers = dict.fromkeys(range(int(rng.geometric(0.6))), 1)
+        starts.append(n_words)
+        data.append(record(tokens, followers))
+        n_words += len(data[-1]) // 4
+    words = np.frombuffer(b"".join(data), dtype=np.int32)
+    found, end = record_starts(words)
+    assert found.tolist() == starts
+    assert end == n_words
+
+
+GOOD = record([1, 2], {3: 4}) + record([5, 6], {7: 8, 9: 10})
+SWAPPED = np.frombuffer(GOOD, dtype=np.int32).byteswap().tobytes()
+DAMAGED = {
+    "empty": (b"", 0, "it is empty"),
+    "cut in a header": (GOOD[:40], 28, "truncated: 12 bytes of a record are left"),
+    "cut in a pair": (GOOD[:-4], 28, "truncated: of a record's 36 bytes 32 are left"),
+    "cut within a number": (GOOD[:-1], 28, "truncated: of a record's 36 bytes 35 are left"),
+    "a byte too many": (GOOD + b"\0", 64, "truncated: 1 bytes of a record are left"),
+    "no followers": (GOOD + record([1, 3], {}), 64, "claims 0 followers"),
+    "followers below zero": (
+        GOOD + struct.pack("=5i", 1, 3, -1, -1, -2), 64, "claims -2 followers"
+    ),
+    "absurdly many followers": (
+        GOOD + struct.pack("=5i", 1, 3, -1, -1, 70_000), 64, "claims 70,000 followers"
+    ),
+    "a count of zero": (record([1, 2], {3: 0}) + GOOD, 24, "a count is 0"),
+    "a negative count": (GOOD + record([1, 3], {3: 4, 5: -6}), 64 + 32, "a count is -6"),
+    "a foreign n-gram": (GOOD + record([1, N_VOCAB], {3: 4}), 68, "token 1000 is not in a voc"),
+    "a foreign follower": (record([1, 3], {N_VOCAB + 5: 4}) + GOOD, 20, "token 1005 is not in"),
+    "a negative token": (record([-7, 3], {1: 4}) + GOOD, 0, "token -7 is not in"),
+    "a gap": (struct.pack("=7i", 1, -1, 2, -1, 1, 3, 4) + GOOD, 0, "do not stand at its end"),
+    "an empty n-gram": (record([], {1: 1}) + GOOD, 0, "has 0 tokens, and 1 to 4 are"),
+    "the other byte order": (SWAPPED, 0, "the other byte order"),
+    "text": (b"No statistics at all, but a line of text.\n", 0, "followers, more than there are"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damage_is_named_with_file_and_offset(path: Path, name: str) -> None:
+    data, offset, reason = DAMAGED[name]
+    path.write_bytes(data)
+    with pytest.raises(StoreError) as caught:
+        read(path, N_VOCAB)
+    assert str(caught.value).startswith(f"{path}, byte {offset:,}: ")
+    assert reason in caught.value.message
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("at", [0, 1, 17, 900, 1999])
+@pytest.mark.parametrize("damage", ["count", "token", "length"])
+def test_damage_in_a_long_file_is_found_where_it_is(path: Path, at: int, damage: str) -> None:
+    records = [record([idx % 7, idx % 11], {idx % 13: 1, 20: 2}) for idx in range(2000)]
+    place = {"token": 4, "length": 16, "count": 24}[damage]
+    bad = {"token": 5000, "length": 0, "count": -1}[damage]
+    data = bytearray(records[at])
+    data[place : place + 4] = struct.pack("=i", bad)
+    path.write_bytes(b"".join(records[:at]) + data + b"".join(records[at + 1 :]))
+    offset = at * len(records[0]) + (0 if damage == "length" else place)
+    with pytest.raises(StoreError, match=f"byte {offset:,}: "):
+        read(path, N_VOCAB)
+
+
+@given(data=st.binary(max_size=400))
+def test_any_bytes_are_read_or_refused(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    try:
+        counts = as_counts(read(path, N_VOCAB))
+    except StoreError as error:
+        counts = {}
+        refusal = str(error)
+    else:
+        refusal = ""
+    assert bool(counts) is not refusal.startswith(str(path))
+
+
+def test_a_static_file_has_order_two_only(path: Path) -> None:
+    path.write_bytes(GOOD + record([1, 2, 3], {4: 5}))
+    assert as_counts(read(path, N_VOCAB))
+    with pytest.raises(StoreError, match="byte 64: an n-gram has 3 tokens, and 2 are expected"):
+        read(path, N_VOCAB, [2])
+
+
+def test_longer_ngrams_have_no_room() -> None:
+    with pytest.raises(StoreError, match="not for n-grams of 5"):
+        write(count_tokens([np.arange(9, dtype=np.int32)], [5]), io.BytesIO())
+
+
+@pytest.mark.parametrize("name", ["missing", "folder"])
+def test_no_file(path: Path, name: str) -> None:
+    place = path.parent if name == "folder" else path.parent / "none.bin"
+    with pytest.raises(StoreError, match=str(place)):
+        read(place, None)

@@ -1,0 +1,55 @@
+from pathlib import Path
+
+import pytest
+from indexed_project import write
+
+from speclsp.project.ignore import IgnoreRules
+from speclsp.project.ignored_files import IgnoredFiles
+
+
+def test_patterns_decide_and_names_that_are_merely_not_indexed_do_not(tmp_path: Path) -> None:
+    write(tmp_path / ".gitignore", "private/\n*.local.py\n!open.local.py\n")
+    ignored = IgnoredFiles(["drafts/"])
+
+    def is_ignored(path: str) -> bool:
+        return ignored.is_ignored(str(tmp_path), str(tmp_path / path))
+
+    assert is_ignored("private/a.py")
+    assert is_ignored("private/deep/er/a.py")
+    assert is_ignored("pkg/settings.local.py")
+    assert is_ignored("drafts/a.py")
+    for path in ("a.py", "open.local.py", "node_modules/a.js", "notes.ipynb", "table.csv"):
+        assert not is_ignored(path)
+    assert not ignored.is_ignored(str(tmp_path), str(tmp_path.parent / "private" / "a.py"))
+
+
+def test_patterns_are_read_again_when_told(tmp_path: Path) -> None:
+    file = str(tmp_path / "a.py")
+    ignored = IgnoredFiles([])
+    assert not ignored.is_ignored(str(tmp_path), file)
+    write(tmp_path / ".gitignore", "a.py\n")
+    assert not ignored.is_ignored(str(tmp_path), file)
+    ignored.renew([])
+    assert ignored.is_ignored(str(tmp_path), file)
+    ignored.renew(["!a.py"])
+    assert not ignored.is_ignored(str(tmp_path), file)
+
+
+def test_a_verdict_is_kept_until_the_patterns_are_renewed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    matched = IgnoreRules.ignored_by_patterns
+
+    def counting(rules: IgnoreRules, path: str) -> bool:
+        asked.append(path)
+        return matched(rules, path)
+
+    monkeypatch.setattr(IgnoreRules, "ignored_by_patterns", counting)
+    ignored = IgnoredFiles(["a.py"])
+    for _ in range(3):
+        assert ignored.is_ignored(str(tmp_path), str(tmp_path / "a.py"))
+    assert asked == ["a.py"]
+    ignored.renew([])
+    assert not ignored.is_ignored(str(tmp_path), str(tmp_path / "a.py"))
+    assert asked == ["a.py", "a.py"]

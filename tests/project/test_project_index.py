@@ -1,0 +1,531 @@
+from __future__ import annotations
+
+import errno
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from indexed_project import IndexUnderTest, WordTokenizer, git, line, wait_until, write
+from watchdog.observers.api import BaseObserver
+
+from speclsp.errors import EngineError, StoreError
+from speclsp.project import project_index
+from speclsp.request import LogLine, Problem, Progress
+from speclsp.settings import Settings
+from speclsp.storage.token_store import TokenStore
+
+MakeIndex = Callable[..., IndexUnderTest]
+
+
+def lines(*numbers: int) -> str:
+    return "".join(map(line, numbers))
+
+
+class TestScan:
+    def test_files_are_drafted_from(self, project: Path, make_index: MakeIndex) -> None:
+        write(project / "a.py", lines(1, 2))
+        write(project / "sub" / "b.py", lines(3))
+        index = make_index().open().built()
+        assert [index.follows(f"key {n} : ") for n in (1, 2, 3)] == ["word1", "word2", "word3"]
+        stats = index.index.stats()
+        assert (stats.n_files, stats.n_skipped, stats.building) == (2, 0, False)
+        assert stats.n_tokens == sum(
+            len(WordTokenizer.tokens(text)) for text in (lines(1, 2), lines(3))
+        )
+
+    def test_nothing_without_folders(self, make_index: MakeIndex) -> None:
+        assert make_index().index.corpora() == ()
+
+    def test_left_out_files(self, project: Path, make_index: MakeIndex) -> None:
+        write(project / ".gitignore", "ignored.py\n")
+        write(project / "ignored.py", lines(1))
+        write(project / ".env", lines(2))
+        write(project / "binary.py", b"\0" + lines(3).encode())
+        write(project / "huge.py", lines(4) * 100)
+        write(project / "node_modules" / "m.js", lines(5))
+        write(project / "excluded" / "e.py", lines(6))
+        write(project / "a.py", lines(7))
+        index = make_index(max_file_size=1000, exclude=["excluded/"]).open().built()
+        found = [index.follows(f"key {n} : ") for n in range(1, 8)]
+        assert found == ["", "", "", "", "", "", "word7"]
+        stats = index.index.stats()
+        assert (stats.n_files, stats.n_skipped) == (2, 3)  # .gitignore is a text file, too
+
+    def test_progress_begins_reports_and_ends(self, project: Path, make_index: MakeIndex) -> None:
+        write(project / "a.py", lines(1))
+        index = make_index().open().built()
+        progress = index.of_type(Progress)
+        assert [event.stage for event in progress] == ["begin", "report", "end"]
+        assert len({event.token for event in progress}) == 1
+        assert progress[0].title == "Indexing project"
+        assert (progress[1].message, progress[1].percentage) == ("1/1 files", 100)
+
+    def test_usable_while_building(self, project: Path, make_index: MakeIndex) -> None:
+        for number in range(2000):
+            write(project / f"d{number % 20}" / f"f{number}.py", lines(number) * 3)
+        tokenize = WordTokenizer()
+        index = make_index(tokenize=tokenize)
+        real_tokens = tokenize.tokens
+
+        def stop_midway(text: str) -> Any:
+            if tokenize.n_calls == 1500:
+                tokenize.gate.clear()
+            return real_tokens(text)
+
+        tokenize.tokens = stop_midway  # type: ignore[method-assign]
+        index.open()
+        wait_until(lambda: not tokenize.gate.is_set())
+        stats = index.index.stats()
+        assert stats.building
+        assert stats.n_tokens > 0
+        found = {index.follows(f"key {n} : ") for n in range(2000)}
+        assert len(found - {""}) > 300
+        tokenize.gate.set()
+        index.built()
+        assert index.index.stats().n_files == 2000
+        assert all(index.follows(f"key {n} : ") == f"word{n}" for n in range(0, 2000, 13))
+        assert index.index.corpora()[0].n_segments <= 8  # type: ignore[attr-defined]
+
+    def test_files_beside_open_ones_come_first(self, project: Path, make_index: MakeIndex) -> None:
+        for name in ("a/1.py", "b/2.py", "z/3.py", "z/4.py"):
+            write(project / name, f"# {name}\n")
+        seen: list[str] = []
+        tokenize = WordTokenizer()
+        tokenize.tokens = lambda text: seen.append(text.split()[1]) or np.zeros(1, np.int32)  # type: ignore[func-returns-value, method-assign, assignment]
+        index = make_index(tokenize=tokenize)
+        index.index.set_open(frozenset({str(project / "z" / "4.py")}))
+        index.open().built()
+        assert seen == ["z/3.py", "z/4.py", "a/1.py", "b/2.py"]
+
+    def test_max_files(self, project: Path, make_index: MakeIndex) -> None:
+        for number in range(5):
+            write(project / f"{number}.py", lines(number))
+        index = make_index(max_files=3).open().built()
+        assert index.index.stats().n_files == 3
+        assert "max_files" in index.of_type(LogLine)[0].message
+
+    def test_switched_off(self, project: Path, make_index: MakeIndex) -> None:
+        write(project / "a.py", lines(1))
+        index = make_index(index_project=False).open().built()
+        assert index.index.corpora() == ()
+        assert index.tokenize.n_calls == 0
+        index.index.apply_settings(Settings(index_project=True))
+        wait_until(lambda: index.follows("key 1 : ") == "word1")
+        index.index.apply_settings(Settings(index_project=False))
+        wait_until(lambda: index.index.corpora() == ())
+
+    def test_changed_settings_take_effect(self, project: Path, make_index: MakeIndex) -> None:
+        write(project / "a.py", lines(1))
+        write(project / "b.py", lines(2))
+        index = make_index().open().built()
+        index.index.apply_settings(Settings(exclude=["a.py", "!"]))
+        wait_until(lambda: index.follows("key 1 : ") == "")
+        assert index.follows("key 2 : ") == "word2"
+        wait_until(lambda: any("'!'" in event.message for event in index.of_type(LogLine)))
+        index.index.apply_settings(Settings())
+        wait_until(lambda: index.follows("key 1 : ") == "word1")
+        assert index.tokenize.n_calls == 2  # what was removed a moment ago is taken back
+
+    def test_settings_may_change_while_building(self, project: Path, make_index: MakeIndex) -> None:
+        for number in range(50):
+            write(project / f"{number}.py", lines(number))
+        tokenize = WordTokenizer()
+        tokenize.gate.clear()
+        index = make_index(tokenize=tokenize).open()
+        index.index.apply_settings(Settings(exclude=["1*.py"], top_k=7))
+        tokenize.gate.set()
+        index.built()
+        assert index.follows("key 17 : ") == ""
+        assert index.follows("key 27 : ") == "word27"
+        stages = [event.stage for event in index.of_type(Progress)]
+        assert stages.count("begin") == stages.count("end")
+
+    def test_text_that_cannot_be_tokenised(self, project: Path, make_index: MakeIndex) -> None:
+        write(project / "bad.py", "bad")
+        write(project / "good.py", lines(1))
+        write(project / "large.py", "large")
+        tokenize = WordTokenizer()
+
+        def tokens(text: str) -> Any:
+            if text == "bad":
+                raise EngineError("no such text")
+            return np.array([2**30], np.int32) if text == "large" else WordTokenizer.tokens(text)
+
+        tokenize.tokens = tokens  # type: ignore[method-assign]
+        index = make_index(tokenize=tokenize).open().built()
+        assert index.follows("key 1 : ") == "word1"
+        assert sum("py" in event.message for event in index.of_type(LogLine)) == 2
+        assert index.index.stats().n_skipped == 2
+
+    def test_unforeseen_failure_is_told_and_survived(
+        self, project: Path, make_index: MakeIndex, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write(project / "a.py", lines(1))
+        index = make_index()
+        real_scan = project_index.scan_folder
+        failures = iter([RuntimeError("boo")])
+
+        def scan_folder(*arguments: Any) -> bool:
+            for failure in failures:
+                raise failure
+            return real_scan(*arguments)
+
+        monkeypatch.setattr(project_index, "scan_folder", scan_folder)
+        index.open()
+        wait_until(lambda: bool(index.of_type(Problem)))
+        assert "boo" in index.of_type(Problem)[0].message
+        index.index.reindex()
+        wait_until(lambda: index.follows("key 1 : ") == "word1")
+        stages = [event.stage for event in index.of_type(Progress)]
+        assert stages.count("begin") == stages.count("end") == 2
+
+    def test_closing_while_building(self, project: Path, make_index: MakeIndex) -> None:
+        for number in range(200):
+            write(project / f"{number}.py", lines(number))
+        tokenize = WordTokenizer()
+        tokenize.gate.clear()
+        index = make_index(tokenize=tokenize).open()
+        threading.Timer(0.05, tokenize.gate.set).start()
+        index.index.close()
+        assert not index.index._thread.is_alive()
+        assert tokenize.n_calls <= 2
+        assert [event.stage for event in index.of_type(Progress)][-1:] in ([], ["end"])
+
+    def test_makes_way_for_completions_but_gets_on(
+        self, project: Path, make_index: MakeIndex
+    ) -> None:
+        write(project / "a.py", lines(1))
+        asked: list[bool] = []
+
+        def busy() -> bool:
+            asked.append(True)
+            return True
+
+        index = make_index(busy=busy).open().built()
+        assert index.follows("key 1 : ") == "word1"
+        assert len(asked) > 5
+
+
+class TestFolders:
+    def test_several_folders(self, tmp_path: Path, make_index: MakeIndex) -> None:
+        first, second = tmp_path / "first", tmp_path / "second"
+        write(first / "a.py", lines(1))
+        write(second / "b.py", lines(2))
+        index = make_index(first).open(first).open(second).open(first).built()
+        assert (index.follows("key 1 : "), index.follows("key 2 : ")) == ("word1", "word2")
+        index.index.close_folder(str(first))
+        wait_until(lambda: index.follows("key 1 : ") == "")
+        assert index.follows("key 2 : ") == "word2"
+        index.open(first)
+        wait_until(lambda: index.follows("key 1 : ") == "word1")
+        index.index.close_folder(str(tmp_path / "never opened"))
+
+    def test_nested_folders(self, project: Path, make_index: MakeIndex) -> None:
+        write(project / ".gitignore", "hidden.py\n")
+        write(project / "outer.py", lines(1))
+        write(project / "sub" / "inner.py", lines(2))
+        index = make_index().open().open(project / "sub").built()
+        assert index.index.stats().n_files == 3
+        assert index.tokenize.n_calls == 3
+        index.index.close_folder(str(project))
+        wait_until(lambda: index.follows("key 1 : ") == "")
+        assert index.follows("key 2 : ") == "word2"
+
+    def test_folder_by_a_link(self, project: Path, tmp_path: Path, make_index: MakeIndex) -> None:
+        write(project / "a.py", lines(1))
+        (tmp_path / "link").symlink_to(project)
+        index = make_index().open(tmp_path / "link").built()
+        index.index.set_open(frozenset({str(tmp_path / "link" / "a.py")}))
+        assert index.follows("key 1 : ") == ""
+        index.index.set_open(frozenset())
+        write(project / "b.py", lines(2))
+        index.index.changed(str(tmp_path / "link" / "b.py"))
+        wait_until(lambda: index.follows("key 2 : ") == "word2")
+
+    def test_missing_folder_is_told(self, tmp_path: Path, make_index: MakeIndex) -> None:
+        index = make_index(tmp_path / "gone").open().built()
+        assert index.index.corpora() == ()
+        assert "cannot be read" in index.of_type(LogLine)[0].message
+
+
+class TestOpenFiles:
+    def test_open_file_is_not_drafted_from(self, project: Path, make_index: MakeIndex) -> None:
+        path = write(project / "a.py", lines(1))
+        write(project / "b.py", lines(2))
+        index = make_index()
+        index.index.set_open(frozenset({str(path), "/elsewhere.py"}))
+        index.open().built()
+        assert (index.follows("key 1 : "), index.follows("key 2 : ")) == ("", "word2")
+        index.index.set_open(frozenset())
+        assert index.follows("key 1 : ") == "word1"
+
+    def test_saved_while_open(self, project: Path, make_index: MakeIndex) -> None:
+        path = write(project / "a.py", lines(1))
+        index = make_index().open().built()
+        index.index.set_open(frozenset({str(path)}))
+        write(path, lines(2, 3))
+        index.index.changed(str(path))
+        wait_until(lambda: index.tokenize.n_calls == 2)
+        wait_until(
+            lambda: (
+                index.index._published.everything.n_tokens == len(WordTokenizer.tokens(lines(2, 3)))
+            )
+        )
+        assert (index.follows("key 1 : "), index.follows("key 2 : ")) == ("", "")
+        index.index.set_open(frozenset())
+        assert (index.follows("key 1 : "), index.follows("key 2 : ")) == ("", "word2")
+
+    def test_copy_of_an_open_file_counts(self, project: Path, make_index: MakeIndex) -> None:
+        for name in ("a.py", "b.py"):
+            write(project / name, lines(1))
+        index = make_index().open().built()
+        index.index.set_open(frozenset({str(project / "a.py")}))
+        assert index.follows("key 1 : ") == "word1"
+        assert index.tokenize.n_calls == 1
+
+
+class TestChanges:
+    def test_write_rename_and_delete(self, project: Path, make_index: MakeIndex) -> None:
+        write(project / "a.py", lines(1))
+        index = make_index().open().built()
+        write(project / "b.py", lines(2))
+        wait_until(lambda: index.follows("key 2 : ") == "word2")
+        write(project / "a.py", lines(3))
+        wait_until(lambda: index.follows("key 3 : ") == "word3")
+        assert index.follows("key 1 : ") == ""
+        n_calls = index.tokenize.n_calls
+        (project / "b.py").rename(project / "c.py")
+        paths = index.index._indexer.table.paths
+        wait_until(lambda: {Path(p).name for p in paths(str(project))} == {"a.py", "c.py"})
+        assert index.follows("key 2 : ") == "word2"
+        assert index.tokenize.n_calls == n_calls
+        (project / "c.py").unlink()
+        wait_until(lambda: index.follows("key 2 : ") == "")
+        assert index.follows("key 3 : ") == "word3"
+
+    def test_replaced_by_rename_as_editors_do(self, project: Path, make_index: MakeIndex) -> None:
+        write(project / "a.py", lines(1))
+        index = make_index().open().built()
+        write(project / "a.py~tmp", lines(2)).replace(project / "a.py")
+        wait_until(lambda: index.follows("key 2 : ") == "word2")
+        wait_until(lambda: index.follows("key 1 : ") == "")
+
+    def test_folders_made_moved_and_deleted(
+        self, project: Path, tmp_path: Path, make_index: MakeIndex
+    ) -> None:
+        write(tmp_path / "away" / "deep" / "x.py", lines(1))
+        write(project / "a.py", lines(9))
+        index = make_index().open().built()
+        shutil.move(tmp_path / "away", project / "pkg")
+        wait_until(lambda: index.follows("key 1 : ") == "word1")
+        (project / "pkg").rename(project / "lib")
+        write(project / "lib" / "deep" / "y.py", lines(2))
+        wait_until(lambda: index.follows("key 2 : ") == "word2")
+        assert index.follows("key 1 : ") == "word1"
+        shutil.move(project / "lib", tmp_path / "gone")
+        wait_until(lambda: index.follows("key 1 : ") == "" == index.follows("key 2 : "))
+        write(project / "new" / "er" / "z.py", lines(3))
+        wait_until(lambda: index.follows("key 3 : ") == "word3")
+        shutil.rmtree(project / "new")
+        wait_until(lambda: index.follows("key 3 : ") == "")
+        assert index.follows("key 9 : ") == "word9"
+
+    def test_folder_beside_an_ignored_one(self, project: Path, make_index: MakeIndex) -> None:
+        write(project / "node_modules" / "m.js", lines(1))
+        write(project / "src" / "a.py", lines(2))
+        index = make_index().open().built()
+        write(project / "fresh" / "deep" / "b.py", lines(3))
+        wait_until(lambda: index.follows("key 3 : ") == "word3")
+        write(project / "fresh" / "deep" / "c.py", lines(4))
+        wait_until(lambda: index.follows("key 4 : ") == "word4")
+        write(project / "node_modules" / "n.js", lines(5))
+        write(project / "src" / "d.py", lines(6))
+        wait_until(lambda: index.follows("key 6 : ") == "word6")
+        assert index.follows("key 5 : ") == ""
+
+    def test_secret_ignored_and_linked_files_stay_out(
+        self, project: Path, tmp_path: Path, make_index: MakeIndex
+    ) -> None:
+        write(project / ".gitignore", "out/\n*.gen\n")
+        index = make_index().open().built()
+        write(tmp_path / "outside.py", lines(1))
+        (project / "link.py").symlink_to(tmp_path / "outside.py")
+        (project / "linked").symlink_to(tmp_path)
+        write(project / ".env", lines(2))
+        write(project / "out" / "a.py", lines(3))
+        write(project / "b.gen", lines(4))
+        write(project / "c.py", lines(5))
+        wait_until(lambda: index.follows("key 5 : ") == "word5")
+        assert [index.follows(f"key {n} : ") for n in range(1, 5)] == [""] * 4
+
+    def test_file_that_becomes_binary(self, project: Path, make_index: MakeIndex) -> None:
+        write(project / "a.py", lines(1))
+        index = make_index().open().built()
+        write(project / "a.py", b"\0\0")
+        wait_until(lambda: index.follows("key 1 : ") == "")
+        write(project / "a.py", lines(2))
+        wait_until(lambda: index.follows("key 2 : ") == "word2")
+
+    def test_changed_gitignore(self, project: Path, make_index: MakeIndex) -> None:
+        write(project / "a.py", lines(1))
+        write(project / "sub" / "b.py", lines(2))
+        index = make_index().open().built()
+        write(project / "sub" / ".gitignore", "b.py\n")
+        wait_until(lambda: index.follows("key 2 : ") == "")
+        assert index.follows("key 1 : ") == "word1"
+        (project / "sub" / ".gitignore").unlink()
+        wait_until(lambda: index.follows("key 2 : ") == "word2")
+
+    def test_branch_switch(self, project: Path, make_index: MakeIndex) -> None:
+        git(project, "init", "-b", "main")
+        for number in range(400):
+            write(project / f"d{number % 7}" / f"{number}.py", lines(number))
+        git(project, "add", ".")
+        git(project, "commit", "-m", "one")
+        git(project, "checkout", "-b", "other")
+        for number in range(400):
+            path = project / f"d{number % 7}" / f"{number}.py"
+            if number % 4 == 0:
+                path.unlink()
+            else:
+                write(path, lines(1000 + number))
+        write(project / "only here" / "x.py", lines(2000))
+        git(project, "add", ".")
+        git(project, "commit", "-m", "two")
+        index = make_index().open().built()
+        assert index.follows("key 1001 : ") == "word1001"
+        n_calls = index.tokenize.n_calls
+        git(project, "checkout", "main")
+        wait_until(lambda: index.index.stats().n_files == 400)
+        wait_until(lambda: all(index.follows(f"key {n} : ") == f"word{n}" for n in range(400)))
+        assert index.follows("key 1001 : ") == index.follows("key 2000 : ") == ""
+        assert index.tokenize.n_calls == n_calls + 400
+        git(project, "checkout", "other")
+        wait_until(lambda: index.follows("key 2000 : ") == "word2000")
+        wait_until(lambda: index.follows("key 1399 : ") == "word1399")
+        wait_until(lambda: index.follows("key 1 : ") == "")
+        assert not index.of_type(Problem)
+
+    def test_root_vanishes_and_comes_back(
+        self, project: Path, tmp_path: Path, make_index: MakeIndex
+    ) -> None:
+        write(project / "a.py", lines(1))
+        index = make_index().open().built()
+        project.rename(tmp_path / "away")
+        index.index.changed(str(project))
+        wait_until(lambda: index.index.corpora() == ())
+        (tmp_path / "away").rename(project)
+        index.index.reindex()
+        wait_until(lambda: index.follows("key 1 : ") == "word1")
+
+    def test_changes_elsewhere_are_nothing(self, project: Path, make_index: MakeIndex) -> None:
+        write(project / "a.py", lines(1))
+        index = make_index().open().built()
+        for path in ("/", "", "/nowhere/x.py", str(project) + "suffix/a.py", "relative"):
+            index.index.changed(path)
+        write(project / "b.py", lines(2))
+        index.index.changed(str(project / "b.py"))
+        wait_until(lambda: index.follows("key 2 : ") == "word2")
+        assert not index.of_type(Problem)
+
+    def test_without_watching_it_scans_now_and_then(
+        self, project: Path, make_index: MakeIndex, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*args: Any, **kwargs: Any) -> None:
+            raise OSError(errno.ENOSPC, "inotify watch limit reached")
+
+        monkeypatch.setattr(BaseObserver, "schedule", refuse)
+        monkeypatch.setattr(project_index, "_POLL_S", 0.05)
+        write(project / "a.py", lines(1))
+        index = make_index().open().built()
+        assert index.follows("key 1 : ") == "word1"
+        write(project / "b.py", lines(2))
+        wait_until(lambda: index.follows("key 2 : ") == "word2")
+        (problem,) = index.of_type(Problem)
+        assert "max_user_watches" in problem.remedy
+
+    def test_sweeps_find_what_watching_missed(
+        self, project: Path, make_index: MakeIndex, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(BaseObserver, "schedule", lambda *args, **kwargs: object())
+        monkeypatch.setattr(BaseObserver, "unschedule", lambda *args: None)
+        monkeypatch.setattr(project_index, "_SWEEP_S", 0.05)
+        index = make_index().open().built()
+        write(project / "b.py", lines(2))
+        wait_until(lambda: index.follows("key 2 : ") == "word2")
+        assert sum(event.stage == "begin" for event in index.of_type(Progress)) == 1
+
+
+class TestPersistence:
+    def test_restart_tokenises_nothing(
+        self, project: Path, tmp_path: Path, make_index: MakeIndex
+    ) -> None:
+        for number in range(30):
+            write(project / f"{number}.py", lines(number))
+        for expected_calls in (30, 0):
+            store = TokenStore(tmp_path / "store" / "t.sqlite3")
+            index = make_index(token_store=store).open().built()
+            assert index.follows("key 17 : ") == "word17"
+            index.index.close()
+            store.close()
+            assert index.tokenize.n_calls == expected_calls
+        assert b"key 17" not in (tmp_path / "store" / "t.sqlite3").read_bytes()
+        assert b"17.py" not in (tmp_path / "store" / "t.sqlite3").read_bytes()
+
+    def test_failing_store_is_told_once_and_done_without(
+        self, project: Path, tmp_path: Path, make_index: MakeIndex, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*arguments: Any) -> None:
+            raise StoreError("disk full", remedy="Delete something.")
+
+        store = TokenStore(tmp_path / "t.sqlite3")
+        monkeypatch.setattr(store, "flush", fail)
+        for number in range(3):
+            write(project / f"{number}.py", lines(number))
+        index = make_index(token_store=store).open().built()
+        write(project / "x.py", lines(7))
+        wait_until(lambda: index.follows("key 7 : ") == "word7")
+        assert index.follows("key 1 : ") == "word1"
+        (message,) = [event.message for event in index.of_type(LogLine)]
+        assert "disk full" in message
+        assert "Delete something." in message
+
+    def test_two_indexes_share_a_store(
+        self, project: Path, tmp_path: Path, make_index: MakeIndex
+    ) -> None:
+        for number in range(40):
+            write(project / f"{number}.py", lines(number))
+        stores = [TokenStore(tmp_path / "t.sqlite3") for _ in range(2)]
+        indexes = [make_index(token_store=store).open() for store in stores]
+        for index in indexes:
+            index.built()
+            assert index.follows("key 39 : ") == "word39"
+            assert not index.of_type(LogLine)
+            index.index.close()
+        assert stores[0].uses() == stores[1].uses()
+        for store in stores:
+            store.close()
+
+
+@pytest.mark.real
+def test_with_a_real_vocabulary(project: Path, make_index: MakeIndex, model_folder: Path) -> None:
+    from speclsp.engine.llama.vocabulary import load_vocabulary
+
+    vocabulary = load_vocabulary(model_folder / "embedded-target-q8_0.gguf")
+    text = "def area(width, height):\n    return width * height\n"
+    write(project / "shapes.py", text)
+    index = make_index(tokenize=vocabulary.tokenize).open()
+    # The fixture lets a held-up tokenizer go, which a real one never is.
+    index.tokenize = WordTokenizer()
+    index.built()
+    tokens = vocabulary.tokenize(text)
+    (corpus,) = index.index.corpora()
+    found, n_matched = corpus.continuation(tokens[:8], 3, 16, 5)
+    assert found.tolist() == tokens[8:13].tolist()
+    assert n_matched == 8
+    index.index.close()
+    vocabulary.close()

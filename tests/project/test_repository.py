@@ -1,0 +1,83 @@
+from pathlib import Path
+
+import pytest
+from indexed_project import git, write
+
+from speclsp.project.repository import find_repository, repository_name
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("https://example.org/group/tool.git", "tool"),
+        ("https://user:pass@example.org/group/tool/", "tool"),
+        ("git@example.org:group/tool.git", "tool"),
+        ("example.org:tool", "tool"),
+        ("ssh://git@example.org:2222/group/my.tool.git", "my.tool"),
+        ("/srv/git/tool.git", "tool"),
+        ("../tool", "tool"),
+        (r"C:\src\tool", "tool"),
+        ("file:///srv/tool.git/", "tool"),
+    ],
+)
+def test_name_from_the_origin(project: Path, address: str, name: str) -> None:
+    git(project, "init")
+    git(project, "remote", "add", "backup", "https://example.org/other.git")
+    git(project, "remote", "add", "origin", address)
+    assert repository_name(project) == name
+
+
+def test_any_remote_where_there_is_no_origin(project: Path) -> None:
+    git(project, "init")
+    git(project, "remote", "add", "upstream", "https://example.org/tool.git")
+    assert repository_name(project) == "tool"
+
+
+def test_folder_name_without_a_remote_or_a_repository(project: Path) -> None:
+    assert repository_name(project) == "project"
+    git(project, "init")
+    (project / "deep" / "er").mkdir(parents=True)
+    assert repository_name(project / "deep" / "er") == "project"
+
+
+def test_linked_work_tree(project: Path, tmp_path: Path) -> None:
+    git(project, "init")
+    git(project, "remote", "add", "origin", "https://example.org/tool.git")
+    git(project, "commit", "--allow-empty", "-m", "x")
+    git(project, "worktree", "add", str(tmp_path / "linked"))
+    assert (tmp_path / "linked" / ".git").is_file()
+    assert repository_name(tmp_path / "linked") == "tool"
+    repository = find_repository(tmp_path / "linked")
+    assert repository is not None
+    assert repository.work_tree == tmp_path / "linked"
+    assert (repository.common_dir / "info").is_dir()
+
+
+@pytest.mark.parametrize("content", ["", "nonsense", "gitdir:", "gitdir: /nowhere\n", "\0"])
+def test_broken_git_file(project: Path, content: str) -> None:
+    write(project / ".git", content)
+    assert repository_name(project) == "project"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [b"\xff\xfe", b'[remote "origin"]\n', b'[remote "origin"]\nurl =\n', b"[core\nurl = a/b\n"],
+)
+def test_broken_config(project: Path, config: bytes) -> None:
+    git(project, "init")
+    write(project / ".git" / "config", config)
+    assert repository_name(project) == "project"
+
+
+def test_config_in_any_dress(project: Path) -> None:
+    git(project, "init")
+    write(project / ".git" / "config", '[Remote "origin"]  \n  URL = "x/tool.git" ; why\n')
+    assert repository_name(project) == "tool"
+
+
+def test_root_folder_has_a_name() -> None:
+    assert repository_name(Path("/"))
+
+
+def test_missing_folder(tmp_path: Path) -> None:
+    assert repository_name(tmp_path / "gone") == "gone"

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from indexed_project import write
+
+from speclsp.project.ignore import IgnoreRules
+from speclsp.project.scan import ScanTally, examine, scan
+
+
+def found(root: Path, tally: ScanTally | None = None, **arguments: Any) -> list[str]:
+    arguments = {"max_file_size": 1000, "max_files": 100, **arguments}
+    tally = ScanTally() if tally is None else tally
+    files = list(scan(root, IgnoreRules(root, ()), tally, **arguments))
+    for file in files:
+        assert file.path == str(root / file.relative)
+        assert file.signature.n_bytes == Path(file.path).stat().st_size
+    return [file.relative for file in files]
+
+
+def test_nearer_files_come_first(project: Path) -> None:
+    for name in ("b/c/deep.py", "a/x.py", "top.py", "b/y.py"):
+        write(project / name, "x")
+    assert found(project) == ["top.py", "a/x.py", "b/y.py", "b/c/deep.py"]
+
+
+def test_links_are_not_followed(project: Path, tmp_path: Path) -> None:
+    write(tmp_path / "outside" / "o.py", "x")
+    write(project / "real" / "r.py", "x")
+    (project / "loop").symlink_to(project)
+    (project / "real" / "up").symlink_to("..")
+    (project / "self").symlink_to("self")
+    (project / "out").symlink_to(tmp_path / "outside")
+    (project / "o.py").symlink_to(tmp_path / "outside" / "o.py")
+    (project / "dangling.py").symlink_to("nowhere")
+    assert found(project) == ["real/r.py"]
+
+
+def test_pipes_and_sockets_are_passed_over(project: Path) -> None:
+    os.mkfifo(project / "pipe.py")
+    write(project / "a.py", "x")
+    assert found(project) == ["a.py"]
+
+
+def test_what_is_huge_secret_or_empty_is_left_out(project: Path) -> None:
+    write(project / "huge.py", "x" * 1001)
+    write(project / ".env", "TOKEN=1")
+    write(project / "empty.py", "")
+    write(project / "fits.py", "x" * 1000)
+    tally = ScanTally()
+    assert found(project, tally) == ["fits.py"]
+    assert (tally.n_files, tally.n_skipped) == (1, 2)
+
+
+def test_max_files(project: Path) -> None:
+    for number in range(5):
+        write(project / f"{number}.py", "x")
+    tally = ScanTally()
+    assert found(project, tally, max_files=3) == ["0.py", "1.py", "2.py"]
+    assert tally.truncated
+    tally = ScanTally()
+    assert len(found(project, tally, max_files=5)) == 5
+    assert not tally.truncated
+
+
+@pytest.mark.parametrize("marker", ["pyvenv.cfg", "CACHEDIR.TAG"])
+def test_folders_that_programs_made_are_passed_over(project: Path, marker: str) -> None:
+    write(project / "made" / marker, "x")
+    write(project / "made" / "a.py", "x")
+    write(project / "a.py", "x")
+    tally = ScanTally()
+    assert found(project, tally) == ["a.py"]
+    assert tally.folders == {"": True}
+
+
+def test_opened_folder_counts_whatever_it_is(project: Path) -> None:
+    write(project / "pyvenv.cfg", "x")
+    write(project / "a.py", "x")
+    assert found(project) == ["a.py", "pyvenv.cfg"]
+
+
+def test_unreadable_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(project / "locked" / "a.py", "x")
+    write(project / "b.py", "x")
+    real_scandir = os.scandir
+
+    def scandir(path: Any) -> Any:
+        if Path(path).name == "locked":
+            raise PermissionError(13, "Permission denied")
+        return real_scandir(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    tally = ScanTally()
+    assert found(project, tally) == ["b.py"]
+    assert tally.n_unreadable == 1
+
+
+def test_what_vanishes_meanwhile_is_passed_over(project: Path) -> None:
+    write(project / "a.py", "x")
+    write(project / "sub" / "b.py", "x")
+    write(project / "sub2" / "c.py", "x")
+    files = scan(project, IgnoreRules(project, ()), ScanTally(), max_file_size=1000, max_files=100)
+    assert next(files).relative == "a.py"
+    (project / "sub" / "b.py").unlink()
+    (project / "sub").rmdir()
+    assert [file.relative for file in files] == ["sub2/c.py"]
+
+
+def test_missing_root_yields_nothing(tmp_path: Path) -> None:
+    tally = ScanTally()
+    assert found(tmp_path / "nowhere", tally) == []
+    assert tally.n_unreadable == 1
+
+
+def test_interrupted_between_folders(project: Path) -> None:
+    for name in ("a/1.py", "b/2.py", "c/3.py"):
+        write(project / name, "x")
+    answers = iter([False, False, True])
+    assert found(project, interrupted=lambda: next(answers)) == ["a/1.py"]
+
+
+def test_part_of_a_folder(project: Path) -> None:
+    write(project / "a" / "b" / "x.py", "x")
+    write(project / "c.py", "x")
+    assert found(project, start="a") == ["a/b/x.py"]
+
+
+def test_folders_are_told_with_what_they_hold(project: Path) -> None:
+    write(project / "src" / "deep" / "a.py", "x")
+    write(project / "src" / "node_modules" / "b.js", "x")
+    write(project / "docs" / "c.md", "x")
+    tally = ScanTally()
+    found(project, tally)
+    assert tally.folders == {"": False, "docs": False, "src": True, "src/deep": False}
+
+
+def test_odd_names(project: Path) -> None:
+    write(project / "ä ö\n.py", "x")
+    write(Path(os.fsdecode(os.fsencode(project) + b"/\xff.py")), "x")
+    assert len(found(project)) == 2
+
+
+def test_examine(project: Path) -> None:
+    write(project / "a.py", "x")
+    write(project / "huge.py", "x" * 1001)
+    write(project / ".env", "x")
+    write(project / "empty.py", "")
+    (project / "link.py").symlink_to("a.py")
+    file = examine(project, "a.py", max_file_size=1000)
+    assert file is not None
+    assert file.path == str(project / "a.py")
+    for name in ("huge.py", ".env", "empty.py", "link.py", "gone.py", "", "nul\0.py"):
+        assert examine(project, name, max_file_size=1000) is None

@@ -1,0 +1,49 @@
+import os
+from pathlib import Path
+
+import pytest
+from indexed_project import write
+
+from speclsp.project.source_text import SourceText, read_source
+
+
+def test_text_and_content_hash(tmp_path: Path) -> None:
+    first = read_source(str(write(tmp_path / "a.py", "räksmörgås\r\n")), 1000)
+    copy = read_source(str(write(tmp_path / "b.py", "räksmörgås\r\n")), 1000)
+    other = read_source(str(write(tmp_path / "c.py", "räksmörgås\n")), 1000)
+    assert isinstance(first, SourceText)
+    assert isinstance(other, SourceText)
+    assert first == copy
+    assert first.text == "räksmörgås\n"  # as in buffers and prompts; the hash is of the bytes
+    assert first.content != other.content
+
+
+def test_byte_order_mark_is_dropped(tmp_path: Path) -> None:
+    source = read_source(str(write(tmp_path / "a.py", b"\xef\xbb\xbfx = 1\n")), 1000)
+    assert isinstance(source, SourceText)
+    assert source.text == "x = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"x\0y", "binary"),
+        (b"a" * 20 + b"\n" + b"b\n" * 5000 + b"\0", "binary"),
+        (b"\xff\xfeh\0i\0", "binary"),
+        (b"caf\xe9", "binary"),
+        (b"x" * 100_001, "huge"),
+        (b"a=1;" * 200, "minified"),
+        (b"x\n" * 2000 + b"y" * 20_001, "minified"),
+    ],
+)
+def test_what_is_no_source(tmp_path: Path, data: bytes, reason: str) -> None:
+    assert read_source(str(write(tmp_path / "a.py", data)), 100_000) == reason
+
+
+def test_unreadable(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    write(tmp_path / "real.py", "x")
+    (tmp_path / "link.py").symlink_to("real.py")
+    for name in ("gone.py", "pipe", "link.py", ""):
+        assert read_source(str(tmp_path / name), 1000) == "unreadable"
+    assert read_source("nul\0", 1000) == "unreadable"

@@ -1,0 +1,51 @@
+from speclsp.prompt.context.edits import MAX_REGIONS, EditTrail
+
+OLD = [f"line {n}" for n in range(60)]
+
+
+def edited(*changes: tuple[int, int, list[str]]) -> tuple[EditTrail, list[str]]:
+    """Apply changes (start, end, lines), noting each."""
+    trail, lines = EditTrail(), list(OLD)
+    for start, end, new in changes:
+        after = [*lines[:start], *new, *lines[end:]]
+        trail.take("u", "a.py", lines, after)
+        lines = after
+    return trail, lines
+
+
+def test_keystrokes_near_each_other_are_one_region_that_knows_what_was_before() -> None:
+    trail, lines = edited((10, 11, ["n"]), (10, 11, ["ne"]), (10, 11, ["new"]), (12, 12, ["more"]))
+    (region,) = trail.newest_first()
+    assert (region.first_line, region.end_line) == (10, 13)
+    assert region.diff(lines) == "-line 10\n+new\n line 11\n+more\n"
+    assert region.text(lines) == (8, "line 8\nline 9\nnew\nline 11\nmore\nline 12\nline 13\n")
+    assert region.replaces
+
+
+def test_regions_follow_edits_above_them_and_the_newest_comes_first() -> None:
+    trail, lines = edited((40, 41, ["forty"]), (5, 5, ["a", "b", "c"]))
+    newest, oldest = trail.newest_first()
+    assert newest.first_line == 5
+    assert not newest.replaces
+    assert lines[oldest.first_line : oldest.end_line] == ["forty"]
+    assert oldest.diff(lines) == "-line 40\n+forty\n"
+
+
+def test_a_replaced_file_is_no_edit() -> None:
+    trail, _ = edited((5, 6, ["x"]), (0, 60, [f"other {n}" for n in range(60)]))
+    assert not list(trail.newest_first())
+
+
+def test_as_many_regions_are_kept_as_are_useful() -> None:
+    trail = EditTrail()
+    for n in range(MAX_REGIONS + 5):
+        trail.take(f"u{n}", "a.py", ["a"], ["b"])
+    assert len(list(trail.newest_first())) == MAX_REGIONS
+    trail.forget(f"u{MAX_REGIONS}")
+    assert len(list(trail.newest_first())) == MAX_REGIONS - 1
+
+
+def test_a_region_keeps_its_number_as_it_grows_and_moves() -> None:
+    trail, _ = edited((40, 41, ["forty"]), (5, 5, ["a", "b"]), (42, 43, ["forty-one"]))
+    newest, other = trail.newest_first()
+    assert (newest.first_line, newest.number, other.number) == (42, 1, 2)

@@ -1,0 +1,292 @@
+"""Which prompt a cursor gets: counted against a cache that holds some former prompts."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from speclsp.decoding.speculate import common_prefix_length
+from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk, renewed_chunks
+from speclsp.prompt.families import family_for
+from speclsp.prompt.places import N_PLACES, Places
+from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
+
+SOURCE = Path(ast.__file__).read_text(encoding="utf-8")
+BUDGET = PromptBudget(n_prompt=640, n_prefix=0, n_suffix=0, n_chunks=160)
+N_FIRST = 240
+CHUNK = ContextChunk(path="other.py", text="value = compute(1, 2, 3)\n" * 8, key="other")
+
+
+class Cache:
+    """Prompts that were evaluated, and how much of another one they hold."""
+
+    def __init__(self) -> None:
+        self.prompts: list[tuple[int, ...]] = []
+
+    def n_reusable(self, tokens: tuple[int, ...]) -> int:
+        return max((common_prefix_length(prompt, tokens) for prompt in self.prompts), default=0)
+
+    def evaluate(self, tokens: tuple[int, ...]) -> int:
+        n_new = len(tokens) - self.n_reusable(tokens)
+        self.prompts = [*self.prompts[-20:], tokens]
+        return n_new
+
+
+class Session:
+    """One document's prompts, as the completer asks for them."""
+
+    def __init__(self, vocabulary, layout="anchored", chunks=()) -> None:
+        self.layout = PromptLayout(
+            family=family_for(vocabulary, ""), vocabulary=vocabulary, layout=layout
+        )
+        self.places = Places()
+        self.cache = Cache()
+        self.chunks = chunks
+        self.n_renewed = 0
+        self.prompt = None
+        self.text = None
+
+    def ask(self, prefix: str, suffix: str, n_first: int = N_FIRST) -> int:
+        """Lay a prompt out and evaluate it; returns how many tokens that took."""
+        self.text = FimText(repo_name="demo", path="m.py", prefix=prefix, suffix=suffix)
+        self.prompt = self.places.prompt(
+            self.layout, self.text, BUDGET, n_first, self.cache.n_reusable, self.renew
+        )
+        return self.cache.evaluate(self.prompt.tokens)
+
+    def at(self, place: int, **more) -> int:
+        return self.ask(SOURCE[:place], SOURCE[place:], **more)
+
+    def renew(self, previous):
+        self.n_renewed += 1
+        return renewed_chunks(previous, self.chunks, BUDGET.n_chunks, self.layout.encode_chunk)
+
+    def plan(self):
+        return self.places.plan(self.layout, self.text, BUDGET, self.renew)
+
+    def settle(self) -> int:
+        """Evaluate what is planned, if anything; returns how many tokens that took."""
+        planned = self.plan()
+        if planned is None:
+            return 0
+        n_evaluated = self.cache.evaluate(planned.tokens)
+        self.places.adopt(planned.window)
+        assert self.plan() is None
+        return n_evaluated
+
+
+def line_end(place: int) -> int:
+    return SOURCE.index("\n", place)
+
+
+@pytest.fixture
+def session(embedded):
+    return Session(embedded)
+
+
+HERE, THERE = line_end(20_000), line_end(40_000)
+
+
+def test_a_jump_waits_for_a_short_prompt_and_idle_time_lays_out_the_rest(session):
+    assert 100 < session.at(HERE) <= N_FIRST
+    short = session.prompt
+    assert short.n_suffix > 20
+    assert session.settle() > 350
+    assert session.at(HERE) == 0
+    assert session.prompt.n_prefix > 2 * short.n_prefix
+    assert session.prompt.n_suffix > 2 * short.n_suffix
+    assert session.settle() == 0
+
+
+def test_who_asks_for_more_than_a_jump_gets_the_whole_at_once(session):
+    assert session.at(HERE, n_first=640) > 450
+    assert session.plan() is None
+    # And does not get a short prompt that was laid out for somebody who types.
+    other = line_end(30_000)
+    session.at(other)
+    assert session.at(other, n_first=640) > 450
+
+
+def test_going_back_to_a_place_evaluates_nothing(session):
+    for place in (HERE, THERE):
+        session.at(place)
+        session.settle()
+    assert session.at(HERE) == 0
+    assert session.at(THERE) == 0
+
+
+def test_a_jump_nearby_shares_the_beginning(session):
+    session.at(HERE)
+    session.settle()
+    near = line_end(HERE + 200)
+    assert session.at(near) <= 200
+    # Not a short prompt: the windows are as large as before.
+    assert session.prompt.window.n_limit == BUDGET.n_prompt
+    assert session.prompt.window.prefix.text.startswith(session.places.windows[1].prefix.text[:100])
+
+
+def test_places_are_bounded(session):
+    for n in range(2 * N_PLACES):
+        session.at(line_end(2_000 * (n + 1)))
+    assert len(session.places.windows) == N_PLACES
+
+
+def test_an_edit_above_the_window_costs_nothing(session):
+    session.at(HERE)
+    session.settle()
+    assert session.ask("# a line more\n" + SOURCE[:HERE], SOURCE[HERE:]) == 0
+
+
+def test_brackets_that_an_editor_closes_cost_nothing(session):
+    session.at(HERE)
+    session.settle()
+    typed = SOURCE[:HERE] + "\n    call"
+    assert session.ask(typed, SOURCE[HERE:]) <= 8
+    assert session.ask(typed + "(", ")" + SOURCE[HERE:]) <= 3
+    assert session.ask(typed + '(["', '"])' + SOURCE[HERE:]) <= 4
+    assert session.ask(typed + '(["a"])', SOURCE[HERE:]) <= 5
+
+
+def test_enter_between_brackets_costs_nothing_and_the_bracket_is_shown_soon(session, embedded):
+    session.at(HERE)
+    session.settle()
+    session.ask(SOURCE[:HERE] + "\n    {", "}" + SOURCE[HERE:])
+    below = "\n    }" + SOURCE[HERE:]
+    assert session.ask(SOURCE[:HERE] + "\n    {\n        ", below) <= 4
+    assert session.prompt.hides_line
+    assert session.settle() > 50
+    assert session.ask(SOURCE[:HERE] + "\n    {\n        a", below) <= 4
+    assert not session.prompt.hides_line
+    assert session.prompt.window.suffix.text.startswith("\n    }\n")
+
+
+@pytest.mark.parametrize("rest", ["", ")", '"])', "}  "])
+def test_no_text_is_shown_that_is_not_there(session, embedded, rest):
+    session.at(HERE)
+    session.settle()
+    typed = SOURCE[:HERE] + "\n    call("
+    session.ask(typed, rest + SOURCE[HERE:])
+    shown = b"".join(embedded.piece(token) for token in session.prompt.tokens).decode()
+    before = typed[len(typed) - session.prompt.n_prefix_chars : session.prompt.window.anchor]
+    after = (rest + SOURCE[HERE:])[len(rest) : session.prompt.n_suffix_chars]
+    assert shown == "demo\nm.py\n" + before + after + typed[session.prompt.window.anchor :]
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        # Before the anchor, behind the cursor, on the rest of the cursor's line.
+        (SOURCE[: HERE - 400] + "x" + SOURCE[HERE - 400 : HERE], SOURCE[HERE:]),
+        (SOURCE[:HERE], "\nnew line" + SOURCE[HERE:]),
+        (SOURCE[:HERE], " + 1" + SOURCE[HERE:]),
+    ],
+)
+def test_text_that_was_changed_is_shown_as_it_is(session, embedded, edited):
+    session.at(HERE)
+    session.settle()
+    assert session.ask(*edited) > 50
+    shown = b"".join(embedded.piece(token) for token in session.prompt.tokens).decode()
+    anchor = session.prompt.window.anchor
+    prefix, suffix = edited
+    before = prefix[len(prefix) - session.prompt.n_prefix_chars : anchor]
+    after = suffix[: session.prompt.n_suffix_chars]
+    assert shown == "demo\nm.py\n" + before + after + prefix[anchor:]
+
+
+def test_the_anchor_moves_in_idle_time_before_it_has_to(session):
+    place = line_end(20_000)
+    after = SOURCE[line_end(24_000) :]
+    session.ask(SOURCE[:place], after)
+    session.settle()
+    anchors, waited, idle = set(), [], []
+    for end in range(place, place + 1_000):
+        waited.append(session.ask(SOURCE[:end], after))
+        anchors.add(session.prompt.window.anchor)
+        assert session.prompt.n_room >= 0
+        idle.append(session.settle())
+    assert len(anchors) > 2
+    assert max(waited) <= 8
+    assert sum(1 for n in idle if n) == len(anchors) - 1
+
+
+def test_without_idle_time_the_bound_moves_the_anchor(session):
+    place = line_end(20_000)
+    after = SOURCE[line_end(24_000) :]
+    session.ask(SOURCE[:place], after)
+    waited = [session.ask(SOURCE[:end], after) for end in range(place, place + 1_000)]
+    assert sum(n > 8 for n in waited) <= 5
+    assert max(waited) <= N_FIRST
+
+
+def test_a_plan_stays_the_same_while_it_covers_the_cursor(session):
+    after = SOURCE[line_end(24_000) :]
+    session.ask(SOURCE[:HERE], after)
+    first = session.plan()
+    session.ask(SOURCE[:HERE] + "\n    typed = on", after)
+    second = session.plan()
+    assert second.window == first.window
+    session.at(THERE)
+    assert session.plan().window != first.window
+
+
+def test_the_plain_layout_plans_nothing_and_keeps_one_place(embedded):
+    session = Session(embedded, layout="plain")
+    session.at(HERE)
+    assert session.prompt.n_middle == 0
+    assert session.prompt.window.anchor == HERE
+    assert session.plan() is None
+    session.at(THERE)
+    assert len(session.places.windows) == 1
+
+
+def test_chunks_come_in_idle_time_and_stay_over_keystrokes_and_jumps(embedded):
+    session = Session(embedded, chunks=(CHUNK,))
+    session.at(HERE)
+    assert session.prompt.window.chunks == NO_CHUNKS
+    assert session.n_renewed == 0
+    session.settle()
+    assert session.ask(SOURCE[:HERE] + "\n", SOURCE[HERE:]) <= 2
+    assert [c.chunk for c in session.prompt.window.chunks.chunks] == [CHUNK]
+    # Another ranking changes nothing until the prompt is laid out anew anyway.
+    session.chunks = (ContextChunk(path="new.py", text="x = 1\n" * 5, key="new"), CHUNK)
+    assert session.ask(SOURCE[:HERE] + "\n    x", SOURCE[HERE:]) <= 4
+    assert session.settle() == 0
+    # The chunks that the cache holds stand before a short prompt, too.
+    assert session.at(THERE) <= N_FIRST
+    assert [c.chunk for c in session.prompt.window.chunks.chunks] == [CHUNK]
+    session.settle()
+    session.at(THERE)
+    assert [c.chunk.key for c in session.prompt.window.chunks.chunks] == ["other", "new"]
+
+
+def test_chunks_that_are_found_later_are_laid_out_in_idle_time_once(embedded):
+    session = Session(embedded)
+    session.at(HERE)
+    session.settle()
+    session.chunks = (CHUNK,)
+    assert session.at(HERE) == 0
+    assert session.settle() > 400
+    assert session.at(HERE) == 0
+    assert [c.chunk for c in session.prompt.window.chunks.chunks] == [CHUNK]
+    assert session.settle() == 0
+
+
+def test_places_that_show_what_must_not_be_shown_are_forgotten(embedded):
+    session = Session(embedded, chunks=(CHUNK,))
+    session.at(HERE, n_first=640)
+    assert session.prompt.window.chunks.chunks
+    session.places.without(lambda chunks: NO_CHUNKS)
+    session.chunks = ()
+    session.at(HERE)
+    assert session.prompt.window.chunks == NO_CHUNKS
+
+
+def test_a_copy_is_used_without_a_change_to_the_places(session):
+    session.at(HERE)
+    windows = session.places.windows
+    own, session.places = session.places, session.places.apart()
+    session.at(THERE)
+    assert session.places.windows != windows
+    assert own.windows == windows

@@ -1,0 +1,253 @@
+"""Keys without their markers are masked wherever they were cut; other base64 stays."""
+
+from __future__ import annotations
+
+import base64
+import random
+
+import pytest
+from made_keys import MadeKey, made_keys, made_public
+
+from speclsp.secrets import bare_keys
+from speclsp.secrets.masked_text import PLACEHOLDER, MaskedText, masked
+
+KEYS = made_keys()
+PUBLIC = made_public()
+STRUCTURED = [key for key in KEYS if key.has_structure]
+BEFORE = "x = 1\n\n# ours, from the old machine\n"
+AFTER = "\n\ndef f(x):\n    return x\n"
+
+
+def kind(key: MadeKey) -> str:
+    return f"{key.kind}-{len(key.lines)}"
+
+
+def assert_masked(text: str, lines: list[str] | tuple[str, ...]) -> None:
+    left = masked(text, "a.py")
+    assert PLACEHOLDER in left
+    for line in lines:
+        pieces = [line[at : at + 12] for at in range(0, max(1, len(line) - 12), 12)]
+        assert not [piece for piece in pieces if len(piece) > 6 and piece in left]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=kind)
+def test_a_body_alone_is_masked_and_nothing_beside_it(key: MadeKey) -> None:
+    text = BEFORE + "\n".join(key.lines) + AFTER
+    assert masked(text, "a.py") == BEFORE + PLACEHOLDER + AFTER
+
+
+@pytest.mark.parametrize("key", KEYS, ids=kind)
+@pytest.mark.parametrize(
+    ("before", "between", "after"),
+    [
+        ("a:\n  key: |\n    ", "\n    ", "\n  b: 1\n"),
+        ("# ", "\n# ", "\nx = 1\n"),
+        ("// ", "\n// ", "\n"),
+        ('String[] k = {\n    "', '\\n",\n    "', '"};\n'),
+        ('k =\n    "', '\\n" +\n    "', '";\n'),
+        ("x\r\n\r\n", "\r\n", "\r\nx = 1\r\n"),
+        ("const k = `\n", "\n", "`;\n"),
+    ],
+)
+def test_a_body_is_masked_however_its_lines_are_written(
+    key: MadeKey, before: str, between: str, after: str
+) -> None:
+    assert_masked(before + between.join(key.lines) + after, key.lines)
+
+
+@pytest.mark.parametrize("key", KEYS[:-1], ids=kind)
+@pytest.mark.parametrize("between", ["\\n", "\\\\n", "\\r\\n", "", "%0A"])
+def test_a_body_on_one_line_is_masked(key: MadeKey, between: str) -> None:
+    line = between.join(key.lines)
+    assert masked(f'{{"k": "{line}{between}"}}\n', "a.json") == f'{{"k": "{PLACEHOLDER}"}}\n'
+
+
+@pytest.mark.parametrize("key", KEYS, ids=kind)
+def test_what_a_window_left_of_a_key_is_masked(key: MadeKey) -> None:
+    for n_gone in range(1, len(key.lines)):
+        rest = key.lines[n_gone:]
+        if len("".join(rest)) > 20:
+            assert_masked("\n".join((*rest, key.ending)) + AFTER, rest)
+            assert_masked(BEFORE + "\n".join((*rest, key.ending)) + AFTER, rest)
+    body = "\n".join((*key.lines, key.ending))
+    for n_gone in (3, 70, 101):
+        if n_gone + 30 < len("\n".join(key.lines)):
+            left = body[n_gone:]
+            assert_masked(left + AFTER, left.split("\n")[:-1])
+            assert_masked(left.replace("\n", "\\n"), left.split("\n")[:-1])
+    for n_left in range(100, len(body) - len(key.ending), 301):
+        assert_masked(BEFORE + body[:n_left], body[:n_left].split("\n"))
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if len(key.lines) > 6], ids=kind)
+def test_the_middle_of_a_key_is_masked_where_something_tells_of_it(key: MadeKey) -> None:
+    middle = key.lines[2:-2]
+    assert_masked("\n".join(middle)[30:-30], middle[1:-1])
+    for name in (
+        "key: |",
+        "PRIVATE_KEY = (",
+        '"deployKey": [',
+        "# the server's key",
+        "privateKey:",
+    ):
+        assert_masked("x = 1\n" + name + "\n    " + "\n    ".join(middle) + "\n", middle)
+
+
+@pytest.mark.parametrize("key", STRUCTURED, ids=kind)
+def test_the_middle_of_a_key_is_told_by_its_numbers(key: MadeKey) -> None:
+    for n_gone in (1, 2, 3, len(key.lines) // 2):
+        middle = key.lines[n_gone:-1]
+        assert_masked(BEFORE + "\n".join(middle) + AFTER, middle)
+
+
+@pytest.mark.parametrize("key", PUBLIC, ids=kind)
+@pytest.mark.parametrize(
+    "before", ["", BEFORE, "public_key: |\n", "certificate: |\n", "-----BEGIN X-----\n"]
+)
+def test_public_keys_and_certificates_stay(key: MadeKey, before: str) -> None:
+    text = before + "\n".join(key.lines) + AFTER
+    assert masked(text, "a.yml") == text
+    text = f"{before}{key.opening}\n" + "\n".join(key.lines) + f"\n{key.ending}{AFTER}"
+    assert masked(text, "a.yml") == text
+
+
+def test_images_checksums_and_test_data_stay() -> None:
+    rng = random.Random(3)
+    data = base64.b64encode(rng.randbytes(900)).decode()
+    wrapped = "\n".join(data[at : at + 76] for at in range(0, len(data), 76))
+    sums = "\n".join(rng.randbytes(32).hex() for _ in range(9))
+    image = base64.b64encode(b"\x89PNG\r\n\x1a\n" + rng.randbytes(900)).decode()
+    picture = "\n".join(image[at : at + 64] for at in range(0, len(image), 64))
+    for text in (
+        f"{BEFORE}{wrapped}\n",
+        f'DATA = """\n{wrapped}\n"""\n',
+        f"keys:\n{sums}\n",
+        f"key: |\n{picture}\n",
+        picture,
+        f"checksum of the key:\n{wrapped}\n",
+        "\n".join(f'    "sha512-{data[at : at + 86]}==",' for at in range(0, 1_000, 90)),
+        "names = [\n" + "\n".join(["VeryLongNameOfAConstantThatStandsAlone2X"] * 9),
+    ):
+        assert masked(text, "a.txt") == text
+
+
+@pytest.mark.parametrize("above", ["private static final String LOGO_DATA =", "# private modules"])
+def test_what_is_private_and_no_key_stays(above: str) -> None:
+    data = base64.b64encode(random.Random(3).randbytes(900)).decode()
+    wrapped = "\n".join(data[at : at + 76] for at in range(0, len(data), 76))
+    assert masked(f"{above}\n{wrapped}\n", "A.java") == f"{above}\n{wrapped}\n"
+
+
+def test_paths_are_no_key() -> None:
+    path = "src/Main/java2/org/Example/service/Impl/Handler/Base"
+    text = f"{path}\n{path[::-1]}\n{path}\n"
+    assert masked(text, "a.txt") == text
+    assert masked(f"PRIVATE_KEY_HEADERS = \\\n{text}", "Makefile").endswith(text)
+
+
+_LINE = "Ab3" * 21 + "x"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (_LINE, "=" * 64, _LINE),
+        ("=" * 44, "=" * 44, _LINE[:44]),
+        ("=" * 44, _LINE[:44], "=" * 44),
+        (_LINE, ("Ab3cdefghij=" * 6)[:64], _LINE),
+        *[(f"    '{(_LINE * 40)[:n]}' +",) * 3 for n in range(1_984, 2_000)],
+    ],
+    ids=lambda lines: f"{len(lines[0])}-{lines[1][:9]}",
+)
+def test_the_search_goes_on_behind_rulers_between_lines_and_behind_the_longest(
+    lines: tuple[str, ...],
+) -> None:
+    whole = "x = (\n" + "\n".join(lines) + "\n)\n"
+    text = MaskedText("a.py")
+    for n_chars in (*range(0, len(whole), 97), len(whole)):
+        text.update(whole[:n_chars])
+        assert text.text == masked(whole[:n_chars], "a.py")
+    assert text.text == whole
+
+
+def pieces() -> list[str]:
+    parts = ["def f(x):", "key: |", "private_key: |", "", "", "pass", "=abcd", "A" * 64, '"', "\\n"]
+    for key in (*KEYS, *PUBLIC):
+        lines = key.lines
+        parts += ["\n".join(lines), "\n".join(lines[1:]), "\n".join(lines[2:5]), "\\n".join(lines)]
+        parts += [key.opening, key.ending, lines[0], lines[-1], '"' + '" +\n"'.join(lines) + '"']
+        parts.append("\n".join("    " + line for line in (*lines[3:], key.ending)))
+    return parts
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_edits_give_what_masking_the_whole_text_gives(seed: int) -> None:
+    rng, parts = random.Random(seed), pieces()
+    text = MaskedText("a.py")
+    raw, n_masked = "", 0
+    for _ in range(70):
+        start = rng.randrange(len(raw) + 1)
+        if rng.random() < 0.5:
+            start = raw.rfind("\n", 0, start) + 1
+        end = min(len(raw), start + rng.choice([0, 0, 1, 5, 65, 300]))
+        inserted = rng.choice([rng.choice(parts), rng.choice(parts) + "\n", "\n", "x", "", '"'])
+        raw = (raw[:start] + inserted + raw[end:])[:30_000]
+        if seed == 5:  # a single line
+            raw = raw.replace("\n", ";")
+        text.update(raw)
+        assert text.text == masked(raw, "a.py")
+        n_masked += text.text.count(PLACEHOLDER)
+    assert n_masked > 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A" * 200_000,
+        "A \\n" * 50_000,
+        " " * 200_000,
+        "\\" * 200_000,
+        ("A" * 16 + " ") * 12_000,
+        ("-----END RSA PRIVATE KEY-----") * 7_000,
+        ("A" * 64 + "\n-----END RSA PRIVATE KEY-----\n") * 900,
+        "MIIEpAIBAAKCAQEA\n" * 12_000,
+        ("A" * 63 + "b\n") * 3_000,
+        ("key: |\n" + ("Ab3" * 20 + "\n") * 2) * 900,
+    ],
+    ids=lambda text: repr(text[:20]),
+)
+def test_a_text_is_looked_at_a_bounded_number_of_times(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from speclsp.secrets import key_runs
+
+    seen = 0
+
+    class Counting:
+        def __init__(self, expression) -> None:
+            self.expression = expression
+
+        def match(self, text: str, *places: int):
+            nonlocal seen
+            found = self.expression.match(text, *places)
+            seen += 1 if found is None else found.end() - found.start() + 1
+            return found
+
+    for name in ("_LINE", "_NEXT", "_LETTERS", "_BACKWARDS"):
+        monkeypatch.setattr(key_runs, name, Counting(getattr(key_runs, name)))
+    masked(text, "a.py")
+    assert seen < 12 * len(text)
+
+
+def test_what_is_more_than_may_be_seen_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(text: str, start: int, end: int):
+        raise AssertionError(f"{end - start} characters were looked at")
+
+    rng = random.Random(3)
+    wall = "\n".join(base64.b64encode(rng.randbytes(48)).decode() for _ in range(2_000))
+    text = MaskedText("a.py")
+    text.update(wall)
+    monkeypatch.setattr(bare_keys, "bare_keys", fail)
+    middle = len(wall) // 2
+    assert not text.update(wall[:middle] + "x" + wall[middle:], n_most=10_000)

@@ -1,0 +1,406 @@
+"""What is no secret stays; what is kept up to date equals what is made anew."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from planted_secrets import planted_secrets
+
+from speclsp.secrets.masked_text import (
+    MOST_SECRETS,
+    PLACEHOLDER,
+    MaskedText,
+    before_secret,
+    masked,
+)
+
+HARMLESS = """
+token = lexer.next_token()
+token = "comma"
+TOKEN_RE = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")
+password = getpass.getpass("Password: ")
+password: str = ""
+def login(user: str, password: str, token: Token | None = None) -> None:
+parser.add_argument("--password", help="The password of the database.")
+"password": "Password",
+"enter_password": "Enter your password",
+password = os.environ["DB_PASSWORD"]
+password = f"{password}"
+print(f"password={password!r}")
+Passwords are stored hashed and salted.
+# password for the first login
+Wait for the "password:" prompt, and then "send" it.
+DATABASE_URL = "postgresql://localhost:5432/app"
+url = f"https://{user}:{password}@{host}/"
+api_key = settings.api_key
+var pwd=process.cwd();
+password=load();
+};password=load();g()
+API_KEY: ${{ secrets.API_KEY }}
+secret: ${SECRET}
+"integrity": "sha512-oB9p6hTqQ5yKkAbTLvAuWcSCoJkOfUUVXr0KZuzJqR9NQjWDn5Bv8Tqk3NtRzLQ6vNsuDTmcb==",
+hash = "9e107d9d372bb6826bd81d3542a419d6"
+"commit": "2fd4e1c67a2d28fced849ee1bb76e7391b93eb12"
+sha256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+key = sorted(keys, key=lambda key: key.lower())
+public_key = "ssh-ed25519"
+for token in tokens: print(token)
+tokenizer.ggml.eos_token_id = 151643
+max_tokens = 4096
+access_token_url = "https://example.org/oauth2/token"
+token_file = "/run/secrets/token"
+token_path: ./config/token.json
+data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAUAAAAFCAYAAACNbyblAAAAHElEQVQI12P4
+-----BEGIN CERTIFICATE-----
+MIIBszCCAVmgAwIBAgIUQ0jZ
+-----END CERTIFICATE-----
+""".strip("\n")
+
+
+@pytest.mark.parametrize("line", HARMLESS.split("\n"))
+@pytest.mark.parametrize("name", ["a.py", "a.yml"])
+def test_a_harmless_line_stays(line: str, name: str) -> None:
+    assert masked(line + "\n", name) == line + "\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [("password hunter22", "a.conf"), ("  tls.key: LS0tLS1CRUdJTiBSU0EgUFJJVkFURQ==", "a.yml")],
+)
+def test_settings_of_other_forms_are_masked(line: str, name: str) -> None:
+    assert masked(line, name) == line[: line.index(" ", 4) + 1] + PLACEHOLDER
+
+
+@pytest.mark.parametrize(
+    ("line", "secret"),
+    [
+        ("requests.get(u, auth=('admin', 'toor123x'))", "toor123x"),
+        ('session.auth = HTTPBasicAuth("admin", "toor123x")', "toor123x"),
+        ('box = Fernet(b"XAAboO+c4eLISIC5rkTdKklakr5lsy8nzluovqdZmQs=")', "XAAboO"),
+        ("# the admin password is Winter2024!", "Winter2024!"),
+        ("Password: Winter2024!", "Winter2024!"),
+        ("The passphrase was 'correct7horse'.", "correct7horse"),
+        ("mysql -uroot -pUQbyBoZLiNcilMsoBVuI db", "UQbyBoZLiNcilMsoBVuI"),
+        ("sshpass -p hunter22x ssh a@b", "hunter22x"),
+        ("key = 'MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEA'", "SCBKcwggSjAgEA"),
+        ("key = 'MIIEpAIBAAKCAQEA3Tz2mr7SZiAMfQyuvBjM9OiZ1Bj'", "3Tz2mr7SZiAMfQ"),
+        ("machine github.com login me password correcthorse", "correcthorse"),
+        ("login me password horse7battery", "horse7battery"),
+        ("_auth = dXNlcjpwYXNzd29yZDEyMw==", "dXNlcjpwYXNzd29yZDEyMw"),
+        ("_auth=dXNlcjpwYXNzd29yZDEyM", "dXNlcjpwYXNzd29yZDEyM"),
+        ('"auth": "dXNlcjpwYXNzd29yZDEyM', "dXNlcjpwYXNzd29yZDEyM"),
+        ("password = ${db.password:hunter22}", "hunter22"),
+        ("<P>AAAABBBBCCCCDDDDEEEEFFFF1</P>", "AAAABBBB"),
+        ('config.put("password", "hunter22")', "hunter22"),
+    ],
+)
+def test_secrets_of_rarer_kinds_are_masked(line: str, secret: str) -> None:
+    assert secret in line
+    assert secret not in masked(line + "\n", "a.py")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "password: Optional[str32] = None",
+        "password: Vec<u8>,",
+        "The password is base64-encoded.",
+        "The password is hashed with sha256 and stored.",
+        "mysql -u root -p < dump.sql",
+        "auth=('user', name)",
+        "MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA",
+        'setError("password", "Must be 8 characters")',
+        'errors.add("password", "is too short (minimum 8)")',
+        'table.addColumn("password", "varchar(255)")',
+        'form.addValidator("password", "min:8|required")',
+        'field.setAttribute("password", "data-x1")',
+        'rules.put("password", "min:8|required")',
+        "echo ${password:0:8} ${password:-default1} ${password:?missing}",
+        '"auth": "oauth2ClientCredentials",',
+        '"auth": "firebase10",',
+        "self._auth = requestsAuth2Handler",
+        "login with password authentication",
+        "# login with password first.",
+        "the user name and password are wrong",
+        '<input name="token" value="<?php echo $t2; ?>">',
+        '<input name="password" value="@Model.Password2">',
+        "authorization = token authentication2",
+        "<P>AAAABBBBCCCCDDDDEEEEFFFF1",
+    ],
+)
+def test_what_only_looks_like_one_of_these_stays(line: str) -> None:
+    assert masked(line + "\n", "a.py") == line + "\n"
+
+
+def test_a_parameter_and_the_docstring_below_it_are_no_assignment() -> None:
+    text = 'def store(self, username, password):\n    """Creates a file."""\n'
+    assert masked(text, "a.py") == text
+
+
+def test_letters_whose_lower_case_is_longer_shift_nothing() -> None:
+    assert masked('İİİ\npassword = "hunter22"\n', "a.py") == f'İİİ\npassword = "{PLACEHOLDER}"\n'
+
+
+def test_a_block_without_its_end_is_masked_as_far_as_it_goes() -> None:
+    begin = "-----BEGIN RSA PRIVATE KEY-----"
+    text = f"{begin}\nMIIBOgIBAAJBAKj34GkxFhD9\nvN1sw7Lk4G2r0sQ1u2w\n\ndef f(x):\n    return x\n"
+    assert masked(text, "a.py") == f"{begin}{PLACEHOLDER}\n\ndef f(x):\n    return x\n"
+
+
+def test_any_edits_give_what_masking_the_whole_text_gives() -> None:
+    rng = random.Random(7)
+    pieces = (
+        [p.lines for p in planted_secrets()] + HARMLESS.split("\n") + ["", "x = (", "secret = ("]
+    )
+    lines = [rng.choice(pieces) for _ in range(60)]
+    text = MaskedText("a.py")
+    for _ in range(400):
+        at = rng.randrange(len(lines))
+        lines[at : at + rng.randrange(3)] = [rng.choice(pieces) for _ in range(rng.randrange(3))]
+        lines = lines or [""]
+        whole = "\n".join(lines)
+        if rng.random() < 0.5:  # an edit inside of a line
+            start = rng.randrange(len(whole) + 1)
+            whole = (
+                whole[:start] + rng.choice(["", '"', "\n", "k"]) + whole[start + rng.randrange(4) :]
+            )
+            lines = whole.split("\n")
+        text.update(whole)
+        assert text.text == masked(whole, "a.py")
+
+
+def test_any_edits_of_a_long_line_give_what_masking_the_whole_text_gives() -> None:
+    rng = random.Random(11)
+    pieces = [p.lines.replace("\n", " ") + ";" for p in planted_secrets()]
+    pieces += [line + ";" for line in HARMLESS.split("\n")] + ["a=1;" * 300] * 30
+    parts = [rng.choice(pieces) for _ in range(100)]
+    text = MaskedText("a.js")
+    n_masked = 0
+    for _ in range(60):
+        at = rng.randrange(len(parts))
+        parts[at : at + rng.randrange(3)] = [rng.choice(pieces) for _ in range(rng.randrange(3))]
+        whole = "".join(parts)
+        assert len(whole) > 20_000
+        text.update(whole)
+        assert text.text == masked(whole, "a.js")
+        n_masked += text.text.count(PLACEHOLDER)
+    assert n_masked > 60
+
+
+@pytest.mark.parametrize(
+    "beginning", ["client-key: LS0tLS1CRUdJTiBSU0Eg", "curl -H eyJhbGciOiJSUzI1NiJ9."]
+)
+def test_a_token_is_masked_to_its_end_however_long(beginning: str) -> None:
+    rng = random.Random(5)
+    token = "".join(rng.choices("abcdefghijklmnopqrstuvwxyzABCDEFGH0123456789", k=5_000))
+    begun = beginning.rpartition(" ")[0]
+    assert masked(f"{beginning}{token} x\n", "a.py") == f"{begun} {PLACEHOLDER} x\n"
+
+
+def test_a_secret_that_grows_in_a_long_line_is_masked_to_its_end() -> None:
+    filler = "f=function(a,b){return a+b};" * 2_000
+    value = "hunter22 " * 2_000
+    text = MaskedText("a.js")
+    text.update(f"{filler}password= {value}'{filler}")
+    text.update(f"{filler}password= '{value}'{filler}")
+    assert text.text == f"{filler}password= '{PLACEHOLDER}'{filler}"
+    text.update(f"{filler}password= '{value[:9_000]}x{value[9_000:]}'{filler}")
+    assert text.text == f"{filler}password= '{PLACEHOLDER}'{filler}"
+    text.update(f"{filler}pasword= '{value[:9_000]}x{value[9_000:]}'{filler}")
+    assert PLACEHOLDER not in text.text
+
+
+def test_a_completion_in_a_long_line_is_searched_with_what_is_near(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from speclsp.secrets import masked_text
+
+    seen: list[int] = []
+    real = masked_text.secrets_in_lines
+
+    def counting(text: str, kind: str):
+        seen.append(len(text))
+        return real(text, kind)
+
+    monkeypatch.setattr(masked_text, "secrets_in_lines", counting)
+    before = "f=function(a,b){return a+b};" * 20_000 + "password="
+    assert before_secret("'hunter22';g()", before, "a.js") == "'"
+    assert before_secret("load();g()", before, "a.js") == "load();g()"
+    assert max(seen) < 10_000
+
+
+def test_a_keystroke_in_a_long_line_looks_at_what_is_near(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from speclsp.secrets import masked_text
+
+    seen: list[int] = []
+    real = masked_text.secrets_in_lines
+
+    def counting(text: str, kind: str):
+        seen.append(len(text))
+        return real(text, kind)
+
+    monkeypatch.setattr(masked_text, "secrets_in_lines", counting)
+    half = "f=function(a,b){return a+b};" * 20_000
+    text = MaskedText("a.js")
+    text.update(half + half)
+    for n_typed in range(1, 9):
+        text.update(half + "password"[:n_typed] + half)
+    assert seen[0] == 2 * len(half)
+    assert max(seen[1:]) < 10_000
+
+
+def test_a_keystroke_looks_at_the_lines_that_changed_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    from speclsp.secrets import masked_text
+
+    real = masked_text.secrets_in_lines
+
+    def counting(text: str, kind: str):
+        seen.append(len(text))
+        return real(text, kind)
+
+    monkeypatch.setattr(masked_text, "secrets_in_lines", counting)
+    line = "value = function(argument, other_argument)\n"
+    text = MaskedText("a.py")
+    text.update(line * 10_000)
+    for n_typed in range(1, 9):
+        text.update(line * 5_000 + "password"[:n_typed] + "\n" + line * 5_000)
+    assert seen[0] == 10_000 * len(line)
+    assert max(seen[1:]) <= 4 * len(line)
+
+
+@pytest.mark.parametrize("name", ["a.py", ".env.toml"])
+@pytest.mark.parametrize("before", ["password", "password =", "password = a", "api_key: str ="])
+def test_many_blanks_behind_a_name_are_looked_at_once(before: str, name: str) -> None:
+    blanks = " " * 50_000
+    assert masked(f"{before}{blanks}(\n", name).startswith(before[:8])
+    assert masked(f"{before}{blanks}1 x1(\nx = 1\n", name).endswith("\nx = 1\n")
+
+
+def test_nothing_is_taken_where_too_much_would_have_to_be_looked_at() -> None:
+    text = MaskedText("a.py")
+    small = 'password = "hunter22"\n'
+    assert text.update(small, n_most=1_000)
+    assert not text.update(small + "x = 1\n" * 1_000, n_most=1_000)
+    assert (text.raw, text.text) == (small, masked(small, "a.py"))
+    assert not text.update(small + "-----BEGIN PRIVATE KEY-----" + "\n" * 2_000, n_most=1_000)
+    assert text.update(small + "x = 1\n" * 1_000)
+    assert text.text == masked(small, "a.py") + "x = 1\n" * 1_000
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    text = MaskedText("a.py")
+    text.update('password = "hunter22"\n')
+    other = text.copy()
+    other.update('x = 1\npassword = "hunter22"\n')
+    assert text.text == f'password = "{PLACEHOLDER}"\n'
+    assert other.text == f'x = 1\npassword = "{PLACEHOLDER}"\n'
+
+
+@pytest.mark.parametrize(
+    "line", ['password = "hunter22"\n', "-----BEGIN PRIVATE KEY-----\n", "ghp_abcdef1234567890\n"]
+)
+def test_a_text_of_more_secrets_than_are_kept_is_secret_as_a_whole(line: str) -> None:
+    text = MaskedText("a.py")
+    few = "x = 1\n" + line * (MOST_SECRETS // 2)
+    text.update(few)
+    assert not text.is_secret
+    text.update(few + line * MOST_SECRETS)
+    assert (text.is_secret, text.text, text.split(0)) == (True, "", None)
+    text.update(few + "y = 2\n")
+    assert text.text == masked(few + "y = 2\n", "a.py")
+    assert text.split(0) is not None
+
+
+def test_a_text_that_is_secret_as_a_whole_is_looked_at_again_when_half_of_it_is_gone() -> None:
+    text = MaskedText("a.py")
+    dump = 'password = "hunter22"\n' * (2 * MOST_SECRETS)
+    text.update(dump)
+    assert text.update(dump + "x", n_most=0)
+    assert (text.is_secret, text.text) == (True, "")
+    less = dump[: len(dump) // 3]
+    assert not text.update(less, n_most=1_000)
+    assert text.update(less)
+    assert text.text == masked(less, "a.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "secret", "name"),
+    [
+        ("machine a.org login bob password Tr0ub4dor!\n", "Tr0ub4dor!", "a.md"),
+        (
+            '{"auths": {"https://a/": {"auth": "Ym9iOnRyMHViNGRvcg=="}}}\n',
+            "Ym9iOnRyMHViNGRv",
+            "a.json",
+        ),
+        ("_auth=Ym9iOnRyMHViNGRvcg==\n", "Ym9iOnRyMHViNGRv", "a.md"),
+        ("bob:$apr1$Zr8x1k2m$E3pyIgKpaUnArl63XykWZ7\n", "E3pyIgKpaUnArl63", "users.txt"),
+        ("H = '$2b$12$Tvetw0tESulEETldq8b8Vw2zbJYAxyL1aCcTl'\n", "Tvetw0tESulEETld", "a.py"),
+        (
+            "H = '$argon2id$v=19$m=65536,t=3,p=4$c29tZQ$2AsjD7N2kHD9FSUuErsEz5jh'\n",
+            "2AsjD7N2",
+            "a.py",
+        ),
+        (
+            '{"kty": "EC", "d": "a_WRj-Lco9TzRWsL_loL0Ri3gC1EIjsIm93xXFl5Tq7"}\n',
+            "WRj-Lco9Tz",
+            "a.json",
+        ),
+        ("<D>Kd7haw0wzjB1CFpFWTSmIxg9R3imswhdB6BYSb1wn</D>\n", "haw0wzjB1CFp", "a.xml"),
+        ("curl -H 'Authorization: token EYjVhqq1bOqykOYpSqL4' x\n", "EYjVhqq1bOqy", "a.sh"),
+        ("az storage --account-key VqIDqWkwE2Hpy9qptluEoyWpUdyVbwO9\n", "VqIDqWkwE2Hp", "a.sh"),
+        ("redis-cli -a Tr0ub4dor ping\n", "Tr0ub4dor", "a.sh"),
+        ("openssl rsa -passin pass:Tr0ub4dor -in x\n", "Tr0ub4dor", "a.sh"),
+        ("h1 ansible_host=a ansible_ssh_pass=Tr0ub4dor\n", "Tr0ub4dor", "a.ini"),
+        ('@Value("${db.password:Tr0ub4dor}")\n', "Tr0ub4dor", "a.java"),
+        ('$p = ConvertTo-SecureString "Tr0ub4dor!" -AsPlainText\n', "Tr0ub4dor!", "a.ps1"),
+        ('<add key="Password" value="Tr0ub4dor!"/>\n', "Tr0ub4dor!", "a.xml"),
+        ('{"name": "API_KEY", "value": "9LJsTBcQ4D7dQldo"}\n', "9LJsTBcQ4D7d", "a.json"),
+        ('new NetworkCredential("u", "Tr0ub4dor!")\n', "Tr0ub4dor!", "a.cs"),
+        ("ENV['PASSWORD'] ||= 'Tr0ub4dor!'\n", "Tr0ub4dor!", "a.rb"),
+        ('map.put("password", "Tr0ub4dor!");\n', "Tr0ub4dor!", "a.java"),
+        (
+            'buildConfigField("String", "API_KEY", "\\"Gx3YYXwSL8cWtxJT7\\"")\n',
+            "Gx3YYXwSL8cW",
+            "a.kts",
+        ),
+        ("password: |\n  Tr0ub4dor!\n", "Tr0ub4dor!", "a.yml"),
+        ("api_key: >-\n  Hm4RREHHxm2TbbhNzAa9\n", "Hm4RREHHxm2T", "a.yml"),
+        ("- name: DB_PASSWORD\n  value: Tr0ub4dor!\n", "Tr0ub4dor!", "a.yml"),
+        (
+            '{"privateKey": "PfwPOZ9yDXKgJ7xbBFF5\\nkdTXcfwcoPKWG7cpBfGQ"}\n',
+            "kdTXcfwcoPKW",
+            "a.json",
+        ),
+        ("token = \\\n    '5UE8IdX9zNMcmGXQqvGR'\n", "5UE8IdX9zNMc", "a.py"),
+    ],
+    ids=lambda value: value[:24] if isinstance(value, str) else "",
+)
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_shapes_of_tools_and_languages_are_masked(
+    text: str, secret: str, name: str, line_end: str
+) -> None:
+    assert secret in text
+    assert secret not in masked(text.replace("\n", line_end), name)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'put("password", "password")',
+        '"auth": "required",',
+        'cost = "$2 and $6"',
+        '{"d": "a long text of words that is no key at all"}',
+        "<P>Paragraphs of old pages</P>",
+        '<input name="token" value="${token}"/>',
+        "- name: password\n  value: ${PASSWORD}",
+        "_auth=settings_of_the_registry",
+        "Authorization: token <your token>",
+        "redis-cli -a $PASSWORD ping",
+    ],
+)
+def test_what_only_looks_like_a_shape_of_these_stays(line: str) -> None:
+    assert masked(line + "\n", "a.py") == line + "\n"

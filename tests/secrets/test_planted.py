@@ -1,0 +1,55 @@
+"""Every kind of secret is masked in a whole text, in one that is typed, and after every edit."""
+
+from __future__ import annotations
+
+import pytest
+from planted_secrets import Planted, planted_secrets
+
+from speclsp.secrets.masked_text import PLACEHOLDER, MaskedText, before_secret, masked
+
+PLANTED = planted_secrets()
+BEFORE = "import os\n\n\ndef area(width):\n    return width\n\n"
+AFTER = "\n\ndef volume(depth):\n    return depth\n"
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda p: f"{p.kind}-{p.name}")
+def test_a_secret_is_masked_and_the_rest_is_kept(planted: Planted) -> None:
+    text = masked(BEFORE + planted.lines + AFTER, planted.name)
+    for secret in planted.secrets:
+        assert secret not in text
+        assert secret[2:-2] not in text
+    assert PLACEHOLDER in text
+    assert text.startswith(BEFORE)
+    assert text.endswith(AFTER)
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda p: f"{p.kind}-{p.name}")
+def test_no_suggestion_on_the_line_of_a_secret(planted: Planted) -> None:
+    text = MaskedText(planted.name)
+    text.update(BEFORE + planted.lines + AFTER)
+    at = text.raw.index(planted.secrets[0])
+    assert text.split(at) is None
+    assert text.split(at + len(planted.secrets[0])) is None
+    assert text.split(len(BEFORE) - 1) is not None
+    prefix, suffix = text.split(len(text.raw) - 3) or ("", "")
+    assert prefix + suffix == text.text
+    assert suffix == AFTER[-3:]
+
+
+@pytest.mark.parametrize("planted", PLANTED[::3], ids=lambda p: f"{p.kind}-{p.name}")
+def test_typing_a_text_masks_what_masking_it_whole_does(planted: Planted) -> None:
+    whole = BEFORE + planted.lines + AFTER
+    text = MaskedText(planted.name)
+    for n_chars in range(len(BEFORE), len(whole) + 1):
+        text.update(whole[:n_chars])
+        assert text.text == masked(whole[:n_chars], planted.name)
+    text.update(whole[: len(BEFORE)])
+    assert text.text == BEFORE
+
+
+def test_a_completion_is_cut_before_a_secret_and_before_a_placeholder() -> None:
+    assert before_secret(f"x = {PLACEHOLDER}\n", "", "a.py") == "x = "
+    assert before_secret(f"x = {PLACEHOLDER[:9]}", "", "a.py") == "x = "
+    assert before_secret("if __name__ == '__main__", "", "a.py") == "if __name__ == '__main__"
+    assert before_secret('"hunter22"\n', "password = ", "a.py") == '"'
+    assert before_secret("harmless", "password = get_", "a.py") == "harmless"

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speclsp.errors import StoreError
+from speclsp.storage.accepted_store import MAX_AGE_S, MAX_TEXT_BYTES, AcceptedStore
+from speclsp.storage.locations import workspace_id
+
+MakeStore = Callable[..., AcceptedStore]
+
+
+@pytest.fixture
+def make_store(tmp_path: Path) -> Iterator[MakeStore]:
+    made: list[AcceptedStore] = []
+
+    def make(**arguments: Any) -> AcceptedStore:
+        made.append(AcceptedStore(tmp_path / "s" / "a.sqlite3", **arguments))
+        return made[-1]
+
+    yield make
+    for store in made:
+        store.close()
+
+
+def test_newest_texts_come_back_oldest_first(make_store: MakeStore) -> None:
+    store = make_store()
+    for text in ("one", "two", "три\n\t🦀"):
+        store.append("/a", "m.py", text)
+    store.append("/b", "m.py", "other")
+    assert store.recent("/a", 10) == ["one", "two", "три\n\t🦀"]
+    assert store.recent("/a", 2) == ["two", "три\n\t🦀"]
+    assert store.recent("/a", 0) == []
+    assert store.recent("/c", 10) == []
+    assert make_store().recent("/b", 10) == ["other"]
+
+
+def test_number_of_texts_is_bounded_per_workspace(make_store: MakeStore) -> None:
+    store = make_store(max_texts=3)
+    for number in range(10):
+        store.append("/a", "m.py", str(number))
+    store.append("/b", "m.py", "x")
+    assert store.recent("/a", 100) == ["7", "8", "9"]
+    assert store.recent("/b", 100) == ["x"]
+
+
+def test_texts_age(make_store: MakeStore) -> None:
+    now = [1_000_000_000.0]
+    store = make_store(clock=lambda: now[0])
+    store.append("/a", "m.py", "old")
+    now[0] += MAX_AGE_S - 10
+    store.append("/a", "m.py", "young")
+    assert store.recent("/a", 10) == ["old", "young"]
+    now[0] += 20
+    assert store.recent("/a", 10) == ["young"]
+    store.append("/b", "m.py", "x")
+    assert sum(use.n_texts for use in store.uses()) == 2
+
+
+def test_odd_texts(make_store: MakeStore) -> None:
+    store = make_store()
+    store.append("/a", "m\udcff.py", "lone \ud800 surrogate")
+    store.append("/a", "m.py", "nul \0 in it")
+    store.append("/a", "m.py", "x" * (MAX_TEXT_BYTES + 1))
+    assert store.recent("/a", 10) == ["lone ? surrogate", "nul \0 in it"]
+
+
+def test_file_is_private(make_store: MakeStore, tmp_path: Path) -> None:
+    make_store().append("/a", "m.py", "x")
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "s").iterdir()}
+    assert modes == {0o600}
+    assert stat.S_IMODE((tmp_path / "s").stat().st_mode) == 0o700
+
+
+def test_uses_and_forget(make_store: MakeStore) -> None:
+    store = make_store(clock=lambda: 1_000_000_000.0)
+    store.append("/a", "m.py", "é")
+    store.append("/b", "m.py", "12345")
+    store.append("/b", "m.py", "6")
+    uses = {use.workspace: use for use in store.uses()}
+    assert (uses[workspace_id("/a")].n_texts, uses[workspace_id("/a")].n_bytes) == (1, 2)
+    assert (uses[workspace_id("/b")].n_texts, uses[workspace_id("/b")].n_bytes) == (2, 6)
+    assert uses[workspace_id("/b")].last_s == 1_000_000_000
+    assert store.forget(workspace_id("/b")) == 2
+    assert store.recent("/b", 10) == []
+    assert store.recent("/a", 10) == ["é"]
+    assert store.forget_all() == 1
+    assert store.uses() == []
+
+
+def test_forgotten_text_is_gone_from_the_disk(make_store: MakeStore, tmp_path: Path) -> None:
+    store = make_store()
+    store.append("/a", "m.py", "hunter2 " * 50)
+    store.forget_all()
+    data = b"".join(path.read_bytes() for path in (tmp_path / "s").iterdir())
+    assert b"hunter2" not in data
+
+
+def test_what_was_appended_survives_a_kill(make_store: MakeStore, tmp_path: Path) -> None:
+    code = """
+import os, signal, sys
+from pathlib import Path
+from speclsp.storage.accepted_store import AcceptedStore
+store = AcceptedStore(Path(sys.argv[1]))
+store.append("/a", "m.py", "committed")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    path = tmp_path / "s" / "a.sqlite3"
+    result = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    assert result.returncode == -signal.SIGKILL
+    assert make_store().recent("/a", 10) == ["committed"]
+
+
+def test_impossible_place(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreError):
+        AcceptedStore(tmp_path / "file" / "a.sqlite3")
+
+
+def test_user_store_lies_in_the_state_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    AcceptedStore.open().close()
+    assert [path.name for path in (tmp_path / "speclsp").iterdir()] == ["accepted.sqlite3"]

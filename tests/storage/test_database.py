@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+import sqlite3
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from speclsp.errors import StoreError
+from speclsp.storage.database import BusyError, Database, aside_files_of, files_of
+from speclsp.storage.file_lock import file_lock
+
+SCHEMA = "CREATE TABLE t (x INTEGER); CREATE INDEX t_x ON t (x)"
+
+
+@pytest.fixture
+def reports() -> list[StoreError]:
+    return []
+
+
+@pytest.fixture
+def open_database(tmp_path: Path, reports: list[StoreError]) -> Iterator[Callable[..., Database]]:
+    opened: list[Database] = []
+
+    def make(version: int = 1) -> Database:
+        opened.append(Database(tmp_path / "d" / "x.sqlite3", SCHEMA, version, reports.append))
+        return opened[-1]
+
+    yield make
+    for database in opened:
+        database.close()
+
+
+def insert(database: Database, *values: int) -> None:
+    database.run(lambda c: c.executemany("INSERT INTO t VALUES (?)", [(v,) for v in values]))
+
+
+def values(database: Database) -> list[int]:
+    rows = database.run(lambda c: c.execute("SELECT x FROM t ORDER BY x").fetchall())
+    return [x for (x,) in rows]
+
+
+def fill_and_close(open_database: Callable[..., Database], n_values: int = 5000) -> Path:
+    database = open_database()
+    insert(database, *range(n_values))
+    database.close()
+    return database.path
+
+
+def test_values_stay(open_database: Callable[..., Database]) -> None:
+    fill_and_close(open_database, 3)
+    assert values(open_database()) == [0, 1, 2]
+
+
+def test_all_files_are_private(open_database: Callable[..., Database]) -> None:
+    database = open_database()
+    insert(database, 1)
+    files = files_of(database.path)
+    assert {file.name for file in files} == {"x.sqlite3", "x.sqlite3-wal", "x.sqlite3-shm"}
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
+def test_failed_work_leaves_nothing(open_database: Callable[..., Database]) -> None:
+    database = open_database()
+
+    def work(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO t VALUES (1)")
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        database.run(work)
+    assert values(database) == []
+
+
+def damage_header(path: Path) -> None:
+    path.write_bytes(b"not a database at all" * 100)
+
+
+def truncate(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+
+
+def scramble(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[:100] + b"\xa5" * (len(data) - 100))
+
+
+@pytest.mark.parametrize("damage", [damage_header, truncate, scramble])
+def test_damaged_file_is_set_aside(
+    open_database: Callable[..., Database],
+    reports: list[StoreError],
+    damage: Callable[[Path], None],
+) -> None:
+    path = fill_and_close(open_database)
+    damage(path)
+    damaged = path.read_bytes()
+    database = open_database()
+    # A truncated file shows only when its missing part is read.
+    assert values(database) == []
+    insert(database, 7)
+    assert values(database) == [7]
+    (report,) = reports
+    assert "damaged" in str(report)
+    assert "set aside" in report.remedy
+    aside = aside_files_of(path)[0]
+    assert aside.read_bytes()[:1000] == damaged[:1000]
+
+
+def test_damage_while_open(open_database: Callable[..., Database], reports: list) -> None:
+    path = fill_and_close(open_database)
+    database = open_database()
+    scramble(path)
+    insert(database, 7)
+    assert values(database) == [7]
+    assert len(reports) == 1
+
+
+def test_two_servers_find_the_same_damage(
+    open_database: Callable[..., Database], reports: list
+) -> None:
+    path = fill_and_close(open_database)
+    first, second = open_database(), open_database()
+    scramble(path)
+    insert(first, 7)
+    insert(second, 8)
+    # What the first one learned since is not set aside with the damage that the second one has.
+    insert(first, 9)
+    assert values(second) == [7, 8, 9]
+    assert len(reports) == 1
+
+
+def test_missing_table(open_database: Callable[..., Database], reports: list) -> None:
+    path = fill_and_close(open_database)
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE t")
+    connection.close()
+    database = open_database()
+    insert(database, 7)
+    assert values(database) == [7]
+    assert len(reports) == 1
+
+
+def test_two_that_find_the_damage_at_once_set_it_aside_once(
+    open_database: Callable[..., Database],
+    reports: list[StoreError],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("speclsp.storage.database._BUSY_S", 60.0)
+    path = fill_and_close(open_database)
+    first, second = open_database(), open_database()
+    path.write_bytes(path.read_bytes()[:100] + bytes(range(256)) * 40)
+    looked, go_on = threading.Event(), threading.Event()
+    file_now = Database._file_now
+
+    def look_and_wait(self: Database) -> tuple[int, int] | None:
+        found = file_now(self)
+        if self is first and not looked.is_set():
+            looked.set()
+            assert go_on.wait(60)
+        return found
+
+    monkeypatch.setattr(Database, "_file_now", look_and_wait)
+    slow = threading.Thread(target=insert, args=(first, 1))
+    slow.start()
+    assert looked.wait(60)
+    quick = threading.Thread(target=insert, args=(second, 2))
+    quick.start()
+    quick.join(0.2)  # would be done by now if it did not wait for its turn
+    go_on.set()
+    slow.join(60)
+    quick.join(60)
+    assert values(first) == values(second) == values(open_database()) == [1, 2]
+    assert len(reports) == 1
+
+
+def test_whoever_sets_damage_aside_is_not_waited_for_long(
+    open_database: Callable[..., Database],
+    reports: list[StoreError],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("speclsp.storage.database._BUSY_S", 0.01)
+    path = fill_and_close(open_database)
+    database = open_database()
+    path.write_bytes(path.read_bytes()[:100] + bytes(range(256)) * 40)
+    with file_lock(path.parent, 0.0), pytest.raises(BusyError, match="another server"):
+        insert(database, 1)
+    insert(database, 2)  # later it goes well
+    assert values(database) == [2]
+    assert len(reports) == 1
+
+
+def test_other_version_is_set_aside(open_database: Callable[..., Database], reports: list) -> None:
+    fill_and_close(open_database)
+    assert values(open_database(version=2)) == []
+    assert "version" in str(reports[0])
+
+
+def test_empty_file_is_a_new_database(tmp_path: Path, open_database, reports: list) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "x.sqlite3").touch()
+    insert(open_database(), 1)
+    assert reports == []
+
+
+def test_folder_in_the_place_of_the_file(tmp_path: Path, open_database) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "d" / "x.sqlite3").mkdir(parents=True)
+    with pytest.raises(StoreError, match=r"x\.sqlite3"):
+        open_database()
+
+
+def test_read_only_database(open_database: Callable[..., Database], reports: list) -> None:
+    database = open_database()
+    database.run(lambda c: c.execute("PRAGMA query_only = ON"))
+    with pytest.raises(StoreError, match="readonly") as caught:
+        insert(database, 1)
+    assert not isinstance(caught.value, BusyError)
+    assert "persist" in caught.value.remedy
+    assert reports == []
+
+
+def test_full_disk(open_database: Callable[..., Database], reports: list) -> None:
+    database = open_database()
+    database.run(lambda c: c.execute("PRAGMA max_page_count = 5").fetchall())
+    with pytest.raises(StoreError, match="full"):
+        insert(database, *range(100_000))
+    assert values(database) == []
+    assert reports == []
+
+
+def test_writer_elsewhere(
+    open_database: Callable[..., Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speclsp.storage.database._BUSY_S", 0.01)
+    database = open_database()
+    other = sqlite3.connect(database.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(BusyError):
+        insert(database, 1)
+    assert values(database) == []
+    other.execute("COMMIT")
+    other.close()
+    insert(database, 1)
+    assert values(database) == [1]
+
+
+def journal_mode(database: Database) -> str:
+    mode: str = database.run(lambda c: c.execute("PRAGMA journal_mode").fetchone())[0]
+    return mode
+
+
+def test_file_that_another_process_is_just_making(
+    tmp_path: Path,
+    open_database: Callable[..., Database],
+    monkeypatch: pytest.MonkeyPatch,
+    reports: list,
+) -> None:
+    monkeypatch.setattr("speclsp.storage.database._BUSY_S", 30.0)
+    (tmp_path / "d").mkdir()
+    other = sqlite3.connect(
+        tmp_path / "d" / "x.sqlite3", isolation_level=None, check_same_thread=False
+    )
+    other.execute("BEGIN IMMEDIATE")
+    for statement in (*SCHEMA.split(";"), "PRAGMA user_version = 1", "INSERT INTO t VALUES (7)"):
+        other.execute(statement)
+    commit = threading.Timer(0.2, other.execute, ["COMMIT"])
+    commit.start()
+    database = open_database()
+    commit.join()
+    other.close()
+    assert values(database) == [7]
+    later = open_database()
+    assert journal_mode(later) == "wal"
+    insert(database, 8)
+    assert values(later) == [7, 8]
+    assert reports == []
+
+
+def test_closed(open_database: Callable[..., Database]) -> None:
+    database = open_database()
+    database.close()
+    database.close()
+    with pytest.raises(StoreError, match="closed"):
+        values(database)
+    with pytest.raises(StoreError, match="closed"):
+        database.compact()

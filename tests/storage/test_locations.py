@@ -1,0 +1,66 @@
+import stat
+from pathlib import Path
+
+import pytest
+
+from speclsp.errors import StoreError
+from speclsp.storage.locations import (
+    accepted_store_path,
+    cache_dir,
+    make_private,
+    state_dir,
+    token_store_path,
+    workspace_id,
+)
+
+
+def test_xdg_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "c"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "s"))
+    assert cache_dir() == tmp_path / "c" / "speclsp"
+    assert state_dir() == tmp_path / "s" / "speclsp"
+    assert token_store_path().parent == cache_dir()
+    assert accepted_store_path().parent == state_dir()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_default_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_dir() == tmp_path / ".cache" / "speclsp"
+    assert state_dir() == tmp_path / ".local" / "state" / "speclsp"
+
+
+def test_private_from_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "xdg" / "speclsp" / "a.sqlite3"
+    make_private(file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+def test_made_private_again(tmp_path: Path) -> None:
+    file = tmp_path / "speclsp" / "a.sqlite3"
+    file.parent.mkdir(mode=0o755)
+    file.write_bytes(b"kept")
+    file.chmod(0o644)
+    make_private(file)
+    assert file.read_bytes() == b"kept"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+def test_impossible_place(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "file" / "a.sqlite3", Path("/proc/nowhere/a.sqlite3")):
+        with pytest.raises(StoreError, match="cannot be written") as caught:
+            make_private(path)
+        assert "persist" in caught.value.remedy
+
+
+def test_workspace_id_sees_through_links(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert workspace_id(str(tmp_path / "link")) == workspace_id(str(tmp_path / "real"))
+    assert workspace_id(str(tmp_path / "real")) != workspace_id(str(tmp_path))
+    assert b"real" not in workspace_id(str(tmp_path / "real"))

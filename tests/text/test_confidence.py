@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from speclsp.text.confidence import Verdict, confident_part, text_scores, verdict
+from speclsp.text.trim import Trimmed
+
+# (pieces with their log-probabilities, typed, text, the log-probabilities that count, tokens used)
+CASES = {
+    "all of it": (("a", -1.0), ("b", -2.0), "", "ab", [-1.0, -2.0], 2),
+    "end token": (("a", -1.0), ("", -2.0), "", "a", [-1.0], 1),
+    "cut by a rule": (("a\n", -1.0), ("bad", -9.0), "", "a", [-1.0], 1),
+    "cut inside a token": (("a", -1.0), ("b)", -2.0), "", "ab", [-1.0, -2.0], 2),
+    "white space inside": (("a", -1.0), ("\n  ", -3.0), ("b", -2.0), "", "a\r\n\tb", None, 3),
+    "white space behind": (("a", -1.0), ("  \n", -9.0), "", "a", [-1.0], 1),
+    "typed already": (("re", -5.0), ("turn x", -1.0), "re", "turn x", [-1.0], 2),
+    "typed in part": (("return", -1.0), (" x", -2.0), "ret", "urn x", [-1.0, -2.0], 2),
+    "typed white space": (("    return", -1.0), (" x", -3.0), "  ", "  return x", None, 2),
+    "several bytes": (("é".encode()[:1], -1.0), ("é".encode()[1:], -2.0), "", "é", None, 2),
+    "nothing": (("", -1.0), "", "", [], 0),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tokens_of_the_text_count(name: str) -> None:
+    *tokens, typed, text, counting, n_used = CASES[name]
+    pieces = [p if isinstance(p, bytes) else p.encode() for p, _ in tokens]
+    logprobs = [logprob for _, logprob in tokens]
+    scores = text_scores(pieces, logprobs, text, typed=typed)
+    expected = logprobs if counting is None else counting
+    assert list(scores.logprobs) == expected
+    assert scores.end == n_used
+    assert scores.mean(text) == (sum(expected) / len(expected) if expected else None)
+
+
+def test_no_mean_of_broken_logits() -> None:
+    scores = text_scores([b"a"], [math.nan], "a")
+    assert scores.mean("a") is None
+    assert confident_part("a", scores, -100.0) == ""
+
+
+@pytest.mark.parametrize(
+    ("threshold", "expected"),
+    [
+        (-2.5, "a = 1\nb = 2\nc"),
+        (-1.5, "a = 1\nb = 2"),
+        (-0.5, "a = 1"),
+        (-0.05, ""),
+    ],
+)
+def test_cut_at_the_last_confident_line(threshold: float, expected: str) -> None:
+    pieces = [b"a =", b" 1", b"\n", b"b =", b" 2", b"\n", b"c"]
+    logprobs = [-0.1, -0.1, -0.1, -2.0, -2.0, -2.0, -8.0]
+    scores = text_scores(pieces, logprobs, "a = 1\nb = 2\nc")
+    assert confident_part("a = 1\nb = 2\nc", scores, threshold) == expected
+
+
+def test_a_later_line_may_lift_an_earlier_one() -> None:
+    scores = text_scores([b"a", b"\n", b"bcd"], [-3.0, -0.1, -0.1], "a\nbcd")
+    assert confident_part("a\nbcd", scores, -1.2) == "a\nbcd"
+
+
+PIECES = [b"a =", b" 1", b"\n", b"b", b")"]
+LOGPROBS = [-0.1, -0.1, -0.1, -4.0, -4.0]
+
+
+@pytest.mark.parametrize(
+    ("n_replaced", "threshold", "expected"),
+    [
+        (0, -9.0, Verdict("a = 1\nb)", 0, pytest.approx(-1.66))),
+        (1, -9.0, Verdict("a = 1\nb)", 1, pytest.approx(-1.66))),
+        (0, -1.0, Verdict("a = 1", 0, pytest.approx(-0.1))),
+        # What replaces a bracket is taken as it is or not at all.
+        (1, -1.0, Verdict("", 0, pytest.approx(-1.66), withheld=True)),
+        (0, -0.01, Verdict("", 0, pytest.approx(-1.66), withheld=True)),
+    ],
+)
+def test_verdict(n_replaced: int, threshold: float, expected: Verdict) -> None:
+    text = "a = 1\nb)"
+    scores = text_scores(PIECES, LOGPROBS, text)
+    assert verdict(text, n_replaced, scores, threshold, Trimmed) == expected
+
+
+def test_a_part_is_fitted_to_what_surrounds_it() -> None:
+    text = "a = 1\nb)"
+    scores = text_scores(PIECES, LOGPROBS, text)
+    fitted = verdict(text, 0, scores, -1.0, lambda part: Trimmed(part[:3], 1))
+    assert fitted == Verdict("a =", 1, pytest.approx(-0.1))
+    assert verdict(text, 0, scores, -1.0, lambda _: Trimmed("")).withheld
+
+
+def test_nothing_said_is_not_withheld() -> None:
+    assert verdict("", 0, text_scores([], [], ""), -1.0, Trimmed) == Verdict("", 0, None)

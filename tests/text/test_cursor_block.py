@@ -1,0 +1,60 @@
+"""The block alone, line by line; whole completions are in ``test_stopping.py``."""
+
+from __future__ import annotations
+
+import pytest
+
+from speclsp.request import CompletionRequest
+from speclsp.settings import Settings
+from speclsp.text.cursor_block import CursorBlock
+from speclsp.text.nesting import TextNesting
+from speclsp.text.rules import stop_rules
+
+
+def block_at(document: str, language_id: str) -> CursorBlock:
+    prefix, suffix = document.split("▮")
+    request = CompletionRequest(
+        uri="", path="a", repo_name="", prefix=prefix, suffix=suffix, language_id=language_id
+    )
+    rules = stop_rules(Settings(multiline="always"), request)
+    return CursorBlock(rules, TextNesting(rules))
+
+
+@pytest.mark.parametrize(
+    ("line", "is_left"),
+    [("        b()", False), ("    b()", False), ("b()", True), ("    else:", False)],
+)
+def test_a_less_deep_line_leaves_the_block(line: str, is_left: bool) -> None:
+    block = block_at("def f():\n    ▮\n", "python")
+    block.take_line("    a()")
+    assert block.is_left_by(line) is is_left
+
+
+def test_a_closer_is_worth_having_unless_the_file_has_it() -> None:
+    for after, is_left in (("", False), ("}\n", True)):
+        block = block_at("void f() {\n  ▮\n" + after, "c")
+        block.take_line("  a();")
+        assert block.is_left_by("}") is is_left
+
+
+def test_a_word_may_yet_become_one_that_goes_on_with_the_block() -> None:
+    block = block_at("if a:▮\n", "python")
+    block.take_line("if a:")
+    assert block.may_be_special("el")
+    assert not block.may_be_special("els + 1")
+
+
+def test_a_second_definition_is_a_sibling_and_a_decorated_first_is_none() -> None:
+    block = block_at("▮", "python")
+    block.take_line("@cached")
+    assert not block.has_sibling_begin_at("def f():")
+    block.take_line("def f():")
+    assert block.has_sibling_begin_at("def g():")
+
+
+def test_the_bracket_that_was_open_at_the_cursor_ends_the_block() -> None:
+    block = block_at("f(▮", "javascript")
+    block.take_line("f(function () {")
+    assert not block.is_ended_by("f(function () {", "function () {")
+    block.take_line("})")
+    assert block.is_ended_by("})", "function () {\n})")

@@ -1,0 +1,92 @@
+"""One line or several, from the settings and the text at the cursor."""
+
+from __future__ import annotations
+
+import pytest
+
+from speclsp.text.rules import StopRules
+from speclsp.text.whitespace import IndentStyle
+
+
+@pytest.mark.parametrize(
+    ("document", "language", "extent"),
+    [
+        ("▮", "python", "lines"),
+        ("x = 1\n▮", "python", "lines"),
+        ("def f():\n    ▮", "python", "lines"),
+        ("def f():\n    ▮\n    return x\n", "python", "lines"),
+        ("def f():▮\n", "python", "block"),
+        ("def f(▮)", "python", "block"),
+        ('x = [▮]";', "python", "block"),
+        ("def f(▮):", "python", "block"),
+        ("x = ▮", "python", "line"),
+        ("def f(▮x):", "python", "line"),
+        ("    ▮return", "python", "line"),
+        ("int f() {▮}", "c", "block"),
+        ("int f() {▮", "c", "block"),
+        ("int x = ▮;", "c", "line"),
+        ("Some text ▮", "markdown", "line"),
+        ("Some text\n▮", "markdown", "lines"),
+        ("def f():\r\n    ▮\r\n", "python", "lines"),
+    ],
+)
+def test_auto(rules_at, document, language, extent):
+    assert rules_at(document, language).extent == extent
+
+
+@pytest.mark.parametrize(
+    ("wanted", "extent", "max_lines"),
+    [
+        ({}, "block", 20),
+        ({"multiline": "never"}, "line", 1),
+        ({"multiline": "always"}, "block", 20),
+        ({"max_lines": 5}, "block", 5),
+        ({"request_max_lines": 3, "max_lines": 5}, "block", 3),
+        ({"request_max_lines": 0}, "block", 1),
+        ({"single_line": True}, "line", 1),
+        ({"single_line": False, "multiline": "never"}, "block", 20),
+        ({"single_line": True, "multiline": "always"}, "line", 1),
+    ],
+)
+def test_settings_and_request(rules_at, wanted, extent, max_lines):
+    rules = rules_at("def f():▮\n", **wanted)
+    assert (rules.extent, rules.max_lines) == (extent, max_lines)
+
+
+def test_always_takes_several_lines_in_the_middle_of_one(rules_at):
+    assert rules_at("x = ▮ + y\n", multiline="always").extent == "lines"
+
+
+def test_what_stands_around_the_cursor(rules_at):
+    rules = rules_at("a\r\n\tif x:\r\n\t\ty = ▮)  \r\n\r\n\t\tz  \r\n\tw\r\n")
+    assert rules == StopRules(
+        extent="line",
+        max_lines=1,
+        language_id="python",
+        line_before="\t\ty = ",
+        line_after=")  ",
+        next_lines=("\t\tz", "\tw"),
+        code_before="a\n\tif x:\n\t\ty = ",
+        code_after="\n\n\t\tz  \n\tw\n",
+        newline="\r\n",
+        indent=IndentStyle("tabs", 4),
+    )
+
+
+def test_huge_lines_are_looked_at_in_part(rules_at):
+    rules = rules_at("x" * 100_000 + "▮" + "y" * 100_000 + "\nnext\n")
+    assert len(rules.line_before) == 4000
+    assert len(rules.line_after) == 4000
+    assert rules.next_lines == ()
+
+
+def test_the_code_before_begins_outside_of_strings_where_it_is_cut(rules_at):
+    method = (
+        '    def f{0}(self) -> None:\n        """A.\n\n        More, and (again.\n        """\n\n'
+    )
+    methods = "".join(method.format(i) for i in range(200))
+    rules = rules_at(f"class A:\n{methods}    x = ▮\n")
+    assert rules.code_before.startswith("    def f")
+    assert 4000 < len(rules.code_before) <= 8000
+    # Nothing begins anywhere: the first whole line has to do.
+    assert rules_at("  x = 1\n" * 2000 + "▮").code_before.startswith("  x = 1\n")

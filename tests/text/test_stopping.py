@@ -1,0 +1,579 @@
+"""Completions at a cursor, byte by byte: where they end and what is inserted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from speclsp.engine.llama.vocabulary import load_vocabulary
+from speclsp.request import CompletionRequest
+from speclsp.settings import Settings
+from speclsp.text.rules import stop_rules
+from speclsp.text.stopping import CompletionText
+
+CASES = {
+    "one line in the middle of a line": (
+        "python",
+        "x = ▮\ny = 2\n",
+        "f(1)\ny = 3\n",
+        "x = f(1)\ny = 2\n",
+        "lines",
+    ),
+    "a body, up to the next function": (
+        "python",
+        "def f():▮\n",
+        "\n    return 1\n\ndef g():\n    pass\n",
+        "def f():\n    return 1\n",
+        "dedent",
+    ),
+    "a body with branches as deep as its opener": (
+        "python",
+        "if x:▮\n",
+        "\n    a()\nelif y:\n    b()\nelse:\n    c()\nd()\n",
+        "if x:\n    a()\nelif y:\n    b()\nelse:\n    c()\n",
+        "dedent",
+    ),
+    "two blank lines": (
+        "python",
+        "def f():▮\n",
+        "\n    return 1\n\n\n    x = 1\n",
+        "def f():\n    return 1\n",
+        "blank",
+    ),
+    "a blank line's dedent": (
+        "python",
+        "def f():\n    ▮\n\ndef g(): ...\n",
+        "x = 1\n    return x\ny = 2\n",
+        "def f():\n    x = 1\n    return x\n\ndef g(): ...\n",
+        "dedent",
+    ),
+    "indentation that the model writes itself": (
+        "python",
+        "def f():\n▮\n",
+        "    x = 1\n    return x\ny = 2\n",
+        "def f():\n    x = 1\n    return x\n",
+        "dedent",
+    ),
+    "the next line is there already": (
+        "python",
+        "def f():\n    ▮\n    return x\n",
+        "x = 1\n    return x\n",
+        "def f():\n    x = 1\n    return x\n",
+        "suffix",
+    ),
+    "nothing but the next line": (
+        "python",
+        "def f():\n    ▮\n    return x\n",
+        "return x\n",
+        "def f():\n    \n    return x\n",
+        "suffix",
+    ),
+    "a line after the next one": (
+        "python",
+        "▮\nx = 1\nresult = compute(x)\n",
+        "y = 0\nresult = compute(x)\n",
+        "y = 0\nx = 1\nresult = compute(x)\n",
+        "suffix",
+    ),
+    "the closing bracket is there already": (
+        "c",
+        "void f() {▮\n}\n",
+        "\n  g();\n}\n\nvoid h() {\n",
+        "void f() {\n  g();\n}\n",
+        "suffix",
+    ),
+    "the closing bracket is missing": (
+        "c",
+        "void f() {▮",
+        "\n  g();\n}\n\nvoid h() {\n",
+        "void f() {\n  g();\n}",
+        "block",
+    ),
+    "brackets that close and open": (
+        "javascript",
+        "if (x) {▮",
+        "\n  a();\n} else {\n  b();\n}\nc();\n",
+        "if (x) {\n  a();\n} else {\n  b();\n}",
+        "block",
+    ),
+    "a last line that closes what nothing after the cursor does": (
+        "c",
+        "void f() {\n  ▮",
+        "g();\n}\nvoid h() {\n",
+        "void f() {\n  g();\n}",
+        "block",
+    ),
+    "keywords that close": (
+        "lua",
+        "function f()▮",
+        "\n  g()\nend\nh()\n",
+        "function f()\n  g()\nend",
+        "block",
+    ),
+    "a block that stays on the line": (
+        "python",
+        "f(▮)\n",
+        "a, b)\ng(\n",
+        "f(a, b)\n",
+        "block",
+    ),
+    "a block that goes on behind text": (
+        "javascript",
+        "f(▮)",
+        "function () {\n  g();\n})\nh();\n",
+        "f(function () {\n  g();\n})",
+        "block",
+    ),
+    "arguments on lines of their own": (
+        "python",
+        "f(▮)\n",
+        "\n    a,\n    b,\n)\ng()\n",
+        "f(\n    a,\n    b,\n)\n",
+        "block",
+    ),
+    "the same line again and again": (
+        "python",
+        "def f():\n    ▮\n",
+        "x += 1\n    x += 1\n    x += 1\n    x += 1\n",
+        "def f():\n    x += 1\n",
+        "loop",
+    ),
+    "a loop of lines after some that differ": (
+        "python",
+        "▮",
+        "a\nb\nc\nb\nc\nb\nc\nb\n",
+        "a\nb\nc",
+        "loop",
+    ),
+    "a loop within a line": ("python", "x = [▮", "0, " * 99, "x = [0", "loop"),
+    "a loop in a bracket that nothing closes": (
+        "python",
+        "return fib▮\n",
+        "onacci(n" + ", n" * 99,
+        "return fibonacci\n",
+        "loop",
+    ),
+    "a loop in a bracket that is closed behind the cursor": (
+        "python",
+        "return fib(▮)\n",
+        "n" + ", n" * 99,
+        "return fib(n)\n",
+        "loop",
+    ),
+    "a loop in a bracket of a later line": (
+        "python",
+        "def f(▮)\n",
+        "a):\n    x = g(1) + h(1" + ", 1" * 99,
+        "def f(a):\n    x = g(1) + h\n",
+        "loop",
+    ),
+    "a loop within a string's closing quote": (
+        "python",
+        'x = {"a": 1, "▮"}\n',
+        'b": 1, "' * 20,
+        'x = {"a": 1, "b": 1}\n',
+        "loop",
+    ),
+    "blank lines before a cut, and a bracket that the text brings": (
+        "python",
+        "with open(▮)\n",
+        "path) as f:\n    return f.read()\n\ndef g",
+        "with open(path) as f:\n    return f.read()\n",
+        "dedent",
+    ),
+    "nothing but blank lines": ("python", "x = 1\n▮\n", "\n\n\n\n", "x = 1\n\n", "blank"),
+    "nothing at all": ("python", "x = 1▮\n", "\ny = 2", "x = 1\n", "lines"),
+    "brackets inside a string end no block": (
+        "python",
+        "def f():\n    ▮\n",
+        'x = """\nno ) dedent\n"""\n    return x\ny = 2\n',
+        'def f():\n    x = """\nno ) dedent\n"""\n    return x\n',
+        "dedent",
+    ),
+    "one definition beside others": (
+        "python",
+        "class A:\n    def a(self): ...\n\n    ▮\n",
+        "def b(self):\n        x = 1\n\n        return x\n\n    # Next.\n    def c(self):\n",
+        "class A:\n    def a(self): ...\n\n    def b(self):\n        x = 1\n\n        return x\n",
+        "sibling",
+    ),
+    "a decorated definition": (
+        "python",
+        "▮\n",
+        "@cache\n# Once.\ndef f():\n    return 1\n\n@cache\ndef g():\n",
+        "@cache\n# Once.\ndef f():\n    return 1\n",
+        "sibling",
+    ),
+    "one method, by its closing brace": (
+        "java",
+        "class A {\n    ▮\n}\n",
+        "int f() {\n        return 1;\n    }\n\n    int g() {\n",
+        "class A {\n    int f() {\n        return 1;\n    }\n}\n",
+        "block",
+    ),
+    "one function of C, which no word begins": (
+        "c",
+        "▮",
+        "int f(void)\n{\n    return 1;\n}\n\nint g(void)\n",
+        "int f(void)\n{\n    return 1;\n}",
+        "block",
+    ),
+    "labels and preprocessor lines are no dedent inside braces": (
+        "c",
+        "void f() {\n  if (x) {▮\n  }\n}\n",
+        "\n    for (;;) {\n#ifdef A\n      h();\n#endif\n    }\n  }\n",
+        "void f() {\n  if (x) {\n    for (;;) {\n#ifdef A\n      h();\n#endif\n    }\n  }\n}\n",
+        "suffix",
+    ),
+    "a block's closing brace that only the outer block has after the cursor": (
+        "c",
+        "void f() {\n    if (x) {\n        ▮\n}\n",
+        "g();\n    }\n    h();\n}\n",
+        "void f() {\n    if (x) {\n        g();\n    }\n}\n",
+        "block",
+    ),
+    "a regular expression is no bracket": (
+        "javascript",
+        "function f() {\n  ▮\n}\n",
+        "const r = /[)}]/;\n  return r;\n}\n",
+        "function f() {\n  const r = /[)}]/;\n  return r;\n}\n",
+        "dedent",
+    ),
+    "the rest of a call on lines of its own": (
+        "python",
+        "f(\n    a,\n    ▮\n\ng()\n",
+        "b,\n    c,\n)\nh()\n",
+        "f(\n    a,\n    b,\n    c,\n)\n\ng()\n",
+        "block",
+    ),
+    "the rest of a call that is closed already": (
+        "python",
+        "f(\n    a,\n    ▮\n)\n",
+        "b,\n)\nh()\n",
+        "f(\n    a,\n    b,\n)\n",
+        "dedent",
+    ),
+    "a call that the next line closes": (
+        "python",
+        "f(▮\n)\n",
+        "a, b)\n",
+        "f(a, b\n)\n",
+        "block",
+    ),
+    "ends by a keyword": (
+        "ruby",
+        "class A\n  def f(x)\n    ▮\nend\n",
+        "if x\n      1\n    end\n  end\n\n  def g\n",
+        "class A\n  def f(x)\n    if x\n      1\n    end\n  end\nend\n",
+        "block",
+    ),
+    "no grammar: brackets by their looks": (
+        "zig",
+        "fn f() void {\n    ▮",
+        "if (x) {\n        g();\n    }\n    h();\n}\n\nfn g() void {\n",
+        "fn f() void {\n    if (x) {\n        g();\n    }\n    h();\n}",
+        "block",
+    ),
+    "the line that follows, typed again": (
+        "python",
+        "def f():\n    retu▮\n    return total\n",
+        "rn total\n",
+        "def f():\n    retu\n    return total\n",
+        "suffix",
+    ),
+    "the next line with other white space": (
+        "c",
+        "▮\nresult = compute( x );\n",
+        "y = 1;\nresult = compute(x);\n",
+        "y = 1;\nresult = compute( x );\n",
+        "suffix",
+    ),
+    "only what closes what is closed": ("python", "f(a▮)\n", ")\n", "f(a)\n", "lines"),
+    "a string that its line left open": (
+        "python",
+        "def f():\n    ▮\n",
+        "x = 1  # it's\n    raise E('what\ny = 1\n",
+        "def f():\n    x = 1  # it's\n",
+        "string",
+    ),
+    "nothing but such a string": ("python", "x = f(▮\n", "'abc\n", "x = f(\n", "string"),
+    "CRLF is restored": (
+        "python",
+        "if x:▮\r\nelse:\r\n",
+        "\r\n    a()\r\n    b()\nelse:\n",
+        "if x:\r\n    a()\r\n    b()\r\nelse:\r\n",
+        "suffix",
+    ),
+    "tabs are restored": (
+        "go",
+        "func f() {\n\tg()\n\t▮\n}\n",
+        "if x {\n        h()\n    }\n}\n",
+        "func f() {\n\tg()\n\tif x {\n\t\th()\n\t}\n}\n",
+        "dedent",
+    ),
+    "characters beyond the basic plane": (
+        "python",
+        's = "▮"\n',
+        '𝒳 🙂"\nx\n',
+        's = "𝒳 🙂"\n',
+        "lines",
+    ),
+    "spaces before the rest of the line are kept": (
+        "python",
+        "x = ▮if y else 1\n",
+        "z \n",
+        "x = z if y else 1\n",
+        "lines",
+    ),
+    "spaces at the end of the line are not": (
+        "python",
+        "x = ▮\n",
+        "1  \n",
+        "x = 1\n",
+        "lines",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_completion(complete, name):
+    language, document, generated, expected, stopped_by = CASES[name]
+    completed = complete(document, generated, language)
+    assert completed.document == expected
+    assert completed.done.stopped_by == stopped_by
+
+
+@pytest.mark.parametrize(
+    ("n_tokens", "expected"),
+    [(1, "a = 1"), (6, "a = 1"), (7, "a = 1\nb = 2"), (99, "a = 1\nb = 2\n")],
+)
+def test_so_many_tokens_end_it_with_their_line(byte_vocabulary, rules_at, n_tokens, expected):
+    text = CompletionText(byte_vocabulary(), rules_at("▮"), n_before_line_end=n_tokens)
+    for token in b"a = 1\nb = 2\n":
+        if text.feed(token):
+            break
+    assert text.so_far == expected
+    assert text.finish().stopped_by == ("tokens" if n_tokens < 99 else None)
+
+
+def test_a_patient_text_goes_on_until_somebody_waits(byte_vocabulary, rules_at):
+    text = CompletionText(byte_vocabulary(), rules_at("▮"), n_before_line_end=2, is_patient=True)
+    assert not any(text.feed(token) for token in b"a = 1\nb = 2\n")
+    text.hurry()
+    text.hurry()
+    assert [text.feed(token) for token in b"c = 3\n"] == [False] * 5 + [True]
+    assert text.finish().text == "a = 1\nb = 2\nc = 3"
+
+
+@pytest.mark.parametrize("max_lines", [1, 2, 3, 7])
+def test_max_lines(complete, max_lines):
+    generated = "".join(f"x{i} = {i}\n" for i in range(20))
+    completed = complete("▮", generated, max_lines=max_lines)
+    assert completed.done.text.count("\n") == max_lines - 1
+    assert completed.done.stopped_by == "lines"
+    # The token that ends the last line is the last one taken.
+    assert completed.n_fed == sum(len(f"x{i} = {i}\n") for i in range(max_lines))
+
+
+def test_max_lines_of_a_block_count_its_own_lines(complete):
+    completed = complete("def f():▮\n", "\n    a()\n    b()\n    c()\n", max_lines=2)
+    assert completed.done.text == "\n    a()\n    b()"
+
+
+@pytest.mark.parametrize(
+    ("document", "generated", "text"),
+    [
+        # Cut off by n_predict or the deadline: what is finished so far.
+        ("def f():▮\n", "\n    return 1\n    x = so", "\n    return 1\n    x = so"),
+        ("def f():▮\n", "\n    x = 1\n    return g(x, y", "\n    x = 1"),
+        ("x = ▮\n", "g(x, y", "g"),
+        ("def f():\n    ▮\n", "return 1\nd", "return 1"),
+        ("def f():\n    ▮\n    return x\n", "x = 1\n    return x", "x = 1"),
+        ("def f():\n    ▮\n", "", ""),
+        ("x = ▮\n", "   ", ""),
+        ("s = '▮", "é"[:1], "é"),
+    ],
+)
+def test_text_cut_off(complete, document, generated, text):
+    completed = complete(document, generated)
+    assert completed.done.stopped_by is None
+    assert completed.done.text == text
+
+
+def test_half_a_character_at_the_end_is_left_out(byte_vocabulary, rules_at):
+    text = CompletionText(byte_vocabulary(), rules_at("x = '▮"))
+    assert [text.feed(byte) for byte in "ab🙂".encode()[:-1]] == [False] * 5
+    assert text.text == "ab"
+
+
+def test_bytes_that_are_no_text_end_it(byte_vocabulary, rules_at):
+    text = CompletionText(byte_vocabulary(), rules_at("x = ▮"))
+    assert [text.feed(token) for token in (*b"ab", 0xFF)] == [False, False, True]
+    assert text.finish().text == "ab"
+    assert text.finish().stopped_by == "bytes"
+
+
+def test_end_tokens_end_it_and_add_nothing(byte_vocabulary, rules_at):
+    vocabulary = byte_vocabulary(pieces=(b"<|file_sep|>",))
+    for token in (256, 257):
+        text = CompletionText(vocabulary, rules_at("x = ▮"), end_tokens=frozenset((257,)))
+        assert not text.feed(ord("1"))
+        assert text.feed(token)
+        assert text.feed(ord("2"))
+        assert text.finish().text == "1"
+        assert text.finish().stopped_by == "end"
+
+
+def test_a_token_is_cut_where_a_rule_ends_the_text(byte_vocabulary, rules_at):
+    vocabulary = byte_vocabulary(pieces=(b"):\n    return x\n",))
+    text = CompletionText(vocabulary, rules_at("x = f(a▮"))
+    assert text.feed(257)
+    assert text.text == "):"
+
+
+SOURCE_TEXT = st.text(st.sampled_from("ab_ ()[]{}:;,'\"\\.=+\n\t\r#é🙂"), max_size=80)
+
+
+@settings(max_examples=400, deadline=None)
+@given(prefix=SOURCE_TEXT, suffix=SOURCE_TEXT, generated=SOURCE_TEXT, data=st.data())
+def test_only_the_text_at_the_cursor_changes(byte_vocabulary, prefix, suffix, generated, data):
+    request = CompletionRequest(
+        uri="u",
+        path="p",
+        repo_name="r",
+        prefix=prefix,
+        suffix=suffix,
+        language_id=data.draw(st.sampled_from(["python", "c", "ruby", "markdown", ""])),
+        single_line=data.draw(st.sampled_from([None, True, False])),
+    )
+    rules = stop_rules(Settings(), request)
+    text = CompletionText(byte_vocabulary(), rules)
+    any(text.feed(token) for token in generated.encode())
+    done = text.finish()
+    # Never more than the rest of the line is replaced, and line ends never are.
+    assert 0 <= done.n_replaced <= len(rules.line_after)
+    assert not set(suffix[: done.n_replaced]) & set("\r\n")
+    # Empty rather than blank, and then nothing is taken out either.
+    assert bool(done.text) == bool(done.text.strip())
+    assert done.text or done.n_replaced == 0
+    if rules.extent == "line":
+        assert "\n" not in done.text
+    # Indentation and line ends aside, the text is the start of what was generated.
+    bare = "".join(done.text.split())
+    assert "".join(generated.split()).startswith(bare)
+    assert "\ufffd" not in done.text
+    if rules.newline == "\r\n":
+        assert done.text.count("\n") == done.text.count("\r\n")
+    else:
+        assert "\r" not in done.text
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_not_a_token_is_taken_after_the_decisive_one(complete, name):
+    """Whatever came instead of the last byte, the rule would not have stopped the text yet."""
+    language, document, generated, _, stopped_by = CASES[name]
+    n_fed = complete(document, generated, language).n_fed
+    text = generated.encode()[: n_fed - 1].decode(errors="ignore")
+    assert complete(document, text, language).done.stopped_by is None
+    others = [complete(document, text + other, language) for other in "oe(\n_af"]
+    assert any(other.done.stopped_by != stopped_by for other in others)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    prefix=SOURCE_TEXT,
+    suffix=SOURCE_TEXT,
+    generated=st.one_of(
+        SOURCE_TEXT,
+        st.lists(st.sampled_from(["def f():", "    x", "\n", "}", "{", "ab, ", "end"])).map(
+            "".join
+        ),
+    ),
+    cuts=st.lists(st.integers(1, 20), max_size=30),
+    language=st.sampled_from(["python", "c", "ruby", ""]),
+)
+def test_the_text_does_not_depend_on_how_it_is_cut_into_tokens(
+    byte_vocabulary, prefix, suffix, generated, cuts, language
+):
+    request = CompletionRequest(
+        uri="u", path="p", repo_name="r", prefix=prefix, suffix=suffix, language_id=language
+    )
+    rules = stop_rules(Settings(), request)
+    data = generated.encode()
+    pieces, start = [], 0
+    for n_bytes in cuts:
+        pieces.append(data[start : start + n_bytes])
+        start += n_bytes
+    pieces.append(data[start:])
+    whole = CompletionText(byte_vocabulary(pieces=tuple(pieces)), rules)
+    n_fed = 0
+    for token in range(257, 257 + len(pieces)):
+        n_fed += 1
+        if whole.feed(token):
+            break
+    single = CompletionText(byte_vocabulary(), rules)
+    for byte in b"".join(pieces[:n_fed]):
+        if single.feed(byte):
+            break
+    assert whole.finish() == single.finish()
+    # Once decided, nothing changes any more.
+    if whole.finish().stopped_by:
+        done = whole.finish()
+        assert whole.feed(ord("x"))
+        assert whole.finish() == done
+
+
+def test_the_embedded_vocabulary_gives_back_every_character(rules_at):
+    root = Path(__file__).parents[2]
+    vocabulary = load_vocabulary(root / "fixtures" / "models" / "embedded-target-q8_0.gguf")
+    source = "s = 'é🙂𝒳 日本語'  # ünïcode\tand tabs"
+    tokens = vocabulary.tokenize(source).tolist()
+    assert any(not _is_whole(vocabulary.piece(token)) for token in tokens)
+    text = CompletionText(vocabulary, rules_at("x = 1; ▮"))
+    assert not any(text.feed(token) for token in tokens)
+    assert text.text == source
+    vocabulary.close()
+
+
+def _is_whole(piece: bytes) -> bool:
+    try:
+        piece.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("document", "whole", "beginning", "kept"),
+    [
+        ("▮\n", 'x = 1\ns = """A.\nB."""', 'x = 1\ns = """A.', "x = 1"),
+        ("▮\n", "x = f(a\n)", "x = f(a", "x = f"),
+        ("▮\n", "x = f(\n    a,\n)", "x = f(\n    a,", "x = f(\n    a,"),
+        ("if x:\r\n\ty()\r\n\t▮\r\n", "z()\n\tg(a\n\t)", "z()\r\n\tg(a", "z()"),
+        ("f(▮)\n", "a)\ng(b)", "a)", "a)"),
+    ],
+)
+def test_a_beginning_of_a_text_is_balanced_anew(
+    rules_at, byte_vocabulary, document, whole, beginning, kept
+):
+    text = CompletionText(byte_vocabulary(), rules_at(document))
+    for token in whole.encode():
+        text.feed(token)
+    assert text.fitted(beginning).text == kept
+
+
+@pytest.mark.parametrize(
+    ("language", "document", "generated", "kept"),
+    [
+        ("python", 'x = f"Hel▮\n', "lo, {name}\n    return x", "lo, {name}"),
+        ("python", 'x = f"Hel▮\n', 'lo")\ny = 1\n', 'lo"'),
+        ("python", 'print("Hel▮")\n', "lo, world\n", "lo, world"),
+        ("typescript", "const s = `Hel▮\n", "lo ${a}\n more`", "lo ${a}"),
+        ("go", 's := "Hel▮\n', "lo\n", "lo"),
+    ],
+)
+def test_a_string_that_the_user_began_may_stay_open(complete, language, document, generated, kept):
+    assert complete(document, generated, language).done.text == kept
