@@ -31,7 +31,6 @@ DraftSamplingMode = Literal["argmax", "sampled"]
 SplitMode = Literal["none", "layer", "row", "tensor"]
 LoadMode = Literal["auto", "none", "mmap", "mlock", "mmap+mlock", "dio"]
 GpuLayers = int | Literal["auto", "all"]
-Confidence = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] | Literal["learned"]
 
 _NonNegative = Annotated[int, msgspec.Meta(ge=0)]
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
@@ -128,11 +127,11 @@ class Settings:
         "Suggestions to choose from where the user asks for them; while typing there is one.",
         per_language=True,
     )
-    min_confidence: Confidence = _setting(
-        "learned",
+    min_confidence: _Probability = _setting(
+        0.15,
         "completion",
-        "Least (geometric) mean probability of the tokens of what is suggested while typing, from "
-        "0, which shows all, to 1; `learned` follows what you accept.",
+        "Least (geometric) mean probability of a suggestion's tokens while you type, from 0, which "
+        "shows every suggestion, to 1.",
         per_language=True,
     )
     complete_comments: bool = _setting(
@@ -766,6 +765,12 @@ _CANONICAL: dict[str, str] = {
 }
 
 
+_FORMER_VALUES: dict[tuple[str, str], str] = {
+    ("min_confidence", "learned"): "the threshold is no longer learned; set a number from 0 to 1",
+}
+"""Values that former versions took, and what to set instead."""
+
+
 def canonical_name(name: str) -> str | None:
     """Return the setting that a spelling means, or None.
 
@@ -783,7 +788,7 @@ def convert(name: str, value: Any, *, from_text: bool = False) -> Any:
     try:
         return msgspec.convert(value, TYPES[name], strict=not from_text)
     except msgspec.ValidationError as error:
-        reason = str(error).split(" - at")[0]
+        reason = _FORMER_VALUES.get((name, str(value))) or str(error).split(" - at")[0]
         raise SettingsError(
             f"setting {name}: {reason}, got {value!r}.",
             remedy=f"The default is {default(name)!r}.",

@@ -107,3 +107,9 @@ def test_a_language_overrides_what_it_may():
 
 def test_changed_names_what_differs():
     assert settings.changed(Settings(), Settings(n_predict=5, seed=3)) == ("n_predict", "seed")
+
+
+def test_a_value_of_a_former_version_names_what_to_set_instead():
+    (problem,) = resolve([{"min_confidence": "learned"}]).problems
+    assert "a number from 0 to 1" in problem.message
+    assert "0.15" in problem.message

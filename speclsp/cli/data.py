@@ -14,7 +14,6 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from speclsp.errors import StoreError
-from speclsp.storage.acceptance_store import AcceptanceStore
 from speclsp.storage.accepted_store import AcceptedStore, AcceptedUse
 from speclsp.storage.calibration_store import CalibrationStore
 from speclsp.storage.database import aside_files_of, files_of
@@ -41,8 +40,6 @@ class Stores:
     learned: LearnedStore | None
     calibration: CalibrationStore | None
     """Belongs to models, not to workspaces."""
-    acceptance: AcceptanceStore | None
-    """Belongs to models, not to workspaces."""
     segments: SegmentStore
     """Needs no opening: nothing is made by looking."""
 
@@ -63,8 +60,7 @@ def data() -> None:
 
     Kept are the project files' tokens and their index, so that a restart builds neither again,
     the completions that you accepted and the n-grams counted in them, and for each model how often
-    drafts were right and suggestions were taken. Workspace folders are known by a hash of their
-    path.
+    drafts were right. Workspace folders are known by a hash of their path.
     """
 
 
@@ -123,14 +119,13 @@ def _forget_all() -> Removed:
         )
         if stores.calibration:
             stores.calibration.forget_all()
-        if stores.acceptance:
-            stores.acceptance.forget_all()
-    for _, path in _databases():
-        for file in aside_files_of(path):
-            try:
-                file.unlink(missing_ok=True)
-            except OSError as error:
-                raise StoreError(f"{file} cannot be removed: {error}.") from error
+    former = acceptance_store_path()  # written by the first version, read by none since
+    asides = [file for _, path in _databases() for file in aside_files_of(path)]
+    for file in (*asides, *files_of(former), *aside_files_of(former)):
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"{file} cannot be removed: {error}.") from error
     return removed
 
 
@@ -142,7 +137,7 @@ def _stores() -> Iterator[Stores]:
         click.echo(str(error), err=True)
 
     with ExitStack() as stack:
-        tokens = accepted = learned = calibration = acceptance = None
+        tokens = accepted = learned = calibration = None
         if token_store_path().exists():
             tokens = TokenStore.open(report)
             stack.callback(tokens.close)
@@ -155,11 +150,8 @@ def _stores() -> Iterator[Stores]:
         if calibration_store_path().exists():
             calibration = CalibrationStore.open(report)
             stack.callback(calibration.close)
-        if acceptance_store_path().exists():
-            acceptance = AcceptanceStore.open(report)
-            stack.callback(acceptance.close)
         segments = SegmentStore.open(report)
-        yield Stores(tokens, accepted, learned, calibration, acceptance, segments)
+        yield Stores(tokens, accepted, learned, calibration, segments)
 
 
 def _databases() -> tuple[tuple[str, Path], ...]:
@@ -169,7 +161,6 @@ def _databases() -> tuple[tuple[str, Path], ...]:
         ("accepted completions", accepted_store_path()),
         ("accepted n-grams", learned_store_path()),
         ("how often drafts were right", calibration_store_path()),
-        ("how often suggestions were taken", acceptance_store_path()),
     )
 
 

@@ -142,13 +142,10 @@ def run_completion(
     interrupted: Callable[[], FinishReason | None],
     clock: Callable[[], float],
     watch: Callable[[CompletionText], None],
-    threshold: Callable[[Settings], float],
 ) -> CompletionResult:
     """Complete one request on the engine thread.
 
-    An automatic request whose text's mean log-probability is below ``threshold``, which is given
-    the request's settings, gets less of it, or nothing.  ``clock`` is in seconds.  ``watch`` is
-    given the text before it begins to grow.
+    ``clock`` is in seconds.  ``watch`` is given the text before it begins to grow.
     Raises :class:`~speclsp.errors.DecodeError`.
     """
     started = clock()
@@ -215,7 +212,7 @@ def run_completion(
         done.text,
         done.n_replaced,
         maker.text_scores(generation.tokens, scores, done.text),
-        threshold(settings) if request.trigger == "automatic" else -math.inf,
+        _least_logprob(request, settings),
         text.fitted,
     )
     stats = dataclasses.replace(
@@ -266,6 +263,13 @@ def _question(
         n_first=n_first_of(settings, budget, bench.weights) if is_typing else budget.n_prompt,
         chunks=chunks,
     )
+
+
+def _least_logprob(request: CompletionRequest, settings: Settings) -> float:
+    """Return the mean log-probability below which an automatic request's text is withheld."""
+    if request.trigger != "automatic" or settings.min_confidence <= 0.0:
+        return -math.inf
+    return math.log(settings.min_confidence)
 
 
 def _draft_context(

@@ -43,13 +43,12 @@ class EngineThread:
         events: EventQueue,
         reports: Reports,
         sources: Callable[[CompletionRequest], DraftSources],
-        threshold: Callable[[Settings], float],
         clock: Callable[[], float],
     ) -> None:
         self._events = events
         self._clock = clock
         self._queue: FairQueue[CompletionJob, ControlJob] = FairQueue()
-        self._generations = Generations(self._queue, reports, sources, threshold, clock)
+        self._generations = Generations(self._queue, reports, sources, clock)
         self._closing = threading.Event()
         # Only the engine thread reads and writes what follows.
         self._models = LoadedModels(

@@ -41,8 +41,7 @@ class Reports:
 class Generations:
     """Runs generations on the engine thread; other threads may join or stop the one that runs.
 
-    ``sources`` tells what a request's drafts may come from, and ``threshold`` how sure the model
-    has to be by a request's settings.
+    ``sources`` tells what a request's drafts may come from.
     """
 
     def __init__(
@@ -50,13 +49,11 @@ class Generations:
         queue: FairQueue[CompletionJob, ControlJob],
         reports: Reports,
         sources: Callable[[CompletionRequest], DraftSources],
-        threshold: Callable[[Settings], float],
         clock: Callable[[], float],
     ) -> None:
         self._queue = queue
         self._reports = reports
         self._sources = sources
-        self._threshold = threshold
         self._clock = clock
         self._running: RunningGeneration | None = None
         self._placing = threading.Lock()
@@ -160,7 +157,6 @@ class Generations:
                 lambda: running.interrupted(self._clock()),
                 self._clock,
                 running.watch,
-                self._threshold,
             )
         except SpecLspError as error:
             return self._failed(running, error)

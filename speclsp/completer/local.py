@@ -14,7 +14,6 @@ from speclsp.cancellation import CancellationToken
 from speclsp.completer.accepted import AcceptedTexts
 from speclsp.completer.buffers import OpenBuffers
 from speclsp.completer.completion import DraftSources
-from speclsp.completer.confidence import Confidence
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.engine_thread import EngineThread
 from speclsp.completer.events import EventQueue
@@ -80,11 +79,7 @@ class LocalCompleter:
                 tokenizer=self._take_tokenizer,
             ),
             sources=self._sources,
-            threshold=self._threshold,
             clock=clock,
-        )
-        self._confidence = Confidence(
-            settings, self._events, later=self._engine.run_idle, clock=clock
         )
         self._project = Project(settings, self._events, busy=lambda: self._engine.busy)
         self._private = PrivateText(settings, self._project.is_ignored)
@@ -116,13 +111,11 @@ class LocalCompleter:
     def close(self) -> None:
         """Stop all threads and free the models."""
         self._accepted.flush()
-        self._confidence.flush()
         self._looked_through.close()
         self._context.close()
         self._engine.close(CLOSE_TIMEOUT_S)
         self._project.close()
         self._accepted.close()
-        self._confidence.close()
         self._statistics.close()
         self._events.close()
 
@@ -190,7 +183,6 @@ class LocalCompleter:
                 self._project.closed(document.file)
         self._context.forget(uri)
         self._without_model.forget(uri)
-        self._confidence.forget(uri)
         self._record.closed(uri)
         self._engine.run_idle(uri, lambda: self._warm(uri))  # which drops its tokens
 
@@ -228,7 +220,6 @@ class LocalCompleter:
         return self._refused(request) if private == "private" else self._known(private)
 
     def _known(self, request: CompletionRequest) -> CompletionResult | None:
-        self._confidence.asked(request)
         answered = self._without_model.answer(request, uuid.uuid4().hex)
         if request.supersede and not (answered is None and self._could_join(request)):
             self._engine.supersede(request.uri)
@@ -326,7 +317,6 @@ class LocalCompleter:
         """Note an answer, and return it as it is given."""
         result = self._without_model.held_back(request, result)
         uses_prefetch = self._without_model.given(result, rest)
-        self._confidence.given(request, result)
         self._record.answered(request, result, rest, uses_prefetch=uses_prefetch)
         return result
 
@@ -335,7 +325,6 @@ class LocalCompleter:
         given = self._record.shown(completion_id)
         if given is None:
             return
-        self._confidence.shown(completion_id)
         if given.is_whole:
             after = self._without_model.shown(
                 given.request,
@@ -354,7 +343,6 @@ class LocalCompleter:
             return
         given, text = taken
         self._without_model.accepted(given.request, given.text)
-        self._confidence.accepted(completion_id, n_chars)
         learn = self._accepted.take if text == given.text else self._accepted.take_part
         learn(given.learned_id, given.learned_request, given.said_before + text)
 
@@ -394,13 +382,9 @@ class LocalCompleter:
             ),
         )
 
-    def _threshold(self, settings: Settings) -> float:
-        return self._confidence.threshold(settings)
-
     def _loaded(self, *, model: str, draft_model: str, layers: dict[str, int], n_ctx: int) -> None:
         self._record.loaded(model=model, draft_model=draft_model, layers=layers, n_ctx=n_ctx)
         self._without_model.clear()
-        self._confidence.loaded(model)
 
     def _prefetched(
         self, request: CompletionRequest, result: CompletionResult, settings: Settings

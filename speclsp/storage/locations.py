@@ -53,7 +53,7 @@ def calibration_store_path() -> Path:
 
 
 def acceptance_store_path() -> Path:
-    """The database of how often suggestions were accepted."""
+    """A database that former versions kept: how often suggestions were accepted."""
     return state_dir() / "acceptance.sqlite3"
 
 

@@ -1,4 +1,4 @@
-"""Uncertain suggestions are withheld while typing, by a bar that is learned and kept."""
+"""Uncertain suggestions are withheld while typing."""
 
 from __future__ import annotations
 
@@ -15,11 +15,8 @@ from speclsp.completer.local import LocalCompleter
 from speclsp.engine.models import Weights
 from speclsp.request import CompletionRequest, CompletionResult
 from speclsp.settings import Settings
-from speclsp.storage.acceptance_store import AcceptanceCount, AcceptanceStore
-from speclsp.storage.locations import acceptance_store_path
 
 WAIT_S = 60
-MODEL = "scripted model"
 TEXT = "good line\nbad line"
 
 
@@ -61,12 +58,7 @@ Make = Callable[..., LocalCompleter]
 
 
 @pytest.fixture
-def now() -> list[float]:
-    return [0.0]
-
-
-@pytest.fixture
-def make(now: list[float]) -> Iterator[Make]:
+def make() -> Iterator[Make]:
     made: list[LocalCompleter] = []
 
     def start(text: str, probabilities: Sequence[float], **settings: object) -> LocalCompleter:
@@ -74,7 +66,6 @@ def make(now: list[float]) -> Iterator[Make]:
         completer = LocalCompleter(
             Settings(**{**values, **settings}),  # type: ignore[arg-type]  # settings by name
             loader=SayingLoader(text, probabilities),
-            clock=lambda: now[0],
         )
         completer.start()
         made.append(completer)
@@ -133,48 +124,3 @@ def test_cut_at_the_last_confident_line(make: Make) -> None:
     result = complete(completer, overrides={"multiline": "always"})
     assert (result.text, result.withheld) == ("good line", False)
     assert result.mean_logprob == pytest.approx(0.0, abs=1e-3)
-
-
-def test_rejections_are_learned_and_kept(make: Make, now: list[float]) -> None:
-    completer = make("unsure", [0.17] * 7)
-    for line in range(20):
-        result = complete(completer, prefix=f"x = {line}\n")
-        if not result.text:
-            break
-        completer.shown(result.completion_id)
-        now[0] += 2.0
-    assert line == 15
-    completer.close()
-    store = AcceptanceStore(acceptance_store_path())
-    assert store.load(MODEL) == {2: AcceptanceCount(15, 0)}
-    store.close()
-    again = make("unsure", [0.17] * 7)
-    assert complete(again, trigger="invoked").text  # loaded, and what was kept is read in idle time
-    assert again.wait_idle(WAIT_S)
-    assert complete(again).withheld
-
-
-def test_acceptances_lower_the_bar(make: Make) -> None:
-    store = AcceptanceStore(acceptance_store_path())
-    store.add(MODEL, {9: AcceptanceCount(100, 4000)})
-    store.close()
-    completer = make("uncertain", UNSURE)
-    assert complete(completer, trigger="invoked").text
-    assert completer.wait_idle(WAIT_S)
-    result = complete(completer)
-    assert result.text == "uncertain"
-    completer.shown(result.completion_id)
-    completer.accepted(result.completion_id)
-    completer.close()
-    store = AcceptanceStore(acceptance_store_path())
-    assert store.load(MODEL)[1] == AcceptanceCount(1, 9)
-    store.close()
-
-
-def test_nothing_is_kept_where_nothing_may_be(make: Make, now: list[float]) -> None:
-    completer = make("unsure", [0.17] * 7, persist=False)
-    result = complete(completer)
-    completer.shown(result.completion_id)
-    now[0] += 2.0
-    completer.close()
-    assert not acceptance_store_path().exists()
