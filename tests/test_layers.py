@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,18 @@ def test_imports_go_down_only(path: Path):
         parts = module.split(".")
         if parts[0] == "speclsp" and len(parts) > 1 and parts[1] in LAYERS:
             assert LAYERS[parts[1]] <= layer, f"{path} (L{layer}) imports {module}"
+
+
+def test_no_import_cycles():
+    """Imports for type checkers count, too."""
+    paths = {
+        ".".join(("speclsp", *p.relative_to(PACKAGE).with_suffix("").parts)): p for p in sources()
+    }
+    graph = {name: imported_modules(path) & paths.keys() for name, path in paths.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
 @pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(PACKAGE)))

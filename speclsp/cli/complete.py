@@ -19,7 +19,7 @@ from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.cli.standard_streams import Wire, read_stdin, take_stdout
 from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.report import report_lines
-from speclsp.lsp.wire_log import logging_by
+from speclsp.lsp.events import logging_by
 from speclsp.project.repository import repository_name
 from speclsp.request import WorkspaceFolder
 from speclsp.seam import Completer

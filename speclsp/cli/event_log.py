@@ -8,7 +8,7 @@ from typing import get_args
 
 import click
 
-from speclsp.lsp.wire_log import SourceFormatter, level_of
+from speclsp.lsp.events import SourceFormatter, level_of
 from speclsp.request import Event, LogLevel, LogLine, Problem, Progress, StateChanged
 from speclsp.seam import Completer
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
 from speclsp.lsp.execute_command import ACCEPTED
+from speclsp.lsp.session import Session
 from speclsp.lsp.suggestion import (
     Query,
     Suggestion,
@@ -16,9 +16,6 @@ from speclsp.lsp.suggestion import (
 )
 from speclsp.lsp.text_buffer import Cursor, TextBuffer
 from speclsp.request import CompletionRequest, Trigger
-
-if TYPE_CHECKING:
-    from speclsp.lsp.session import Session
 
 
 def buffer_and_cursor(

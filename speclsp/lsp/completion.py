@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lsprotocol import types
 
 from speclsp.lsp.ask import accept_command, ask, buffer_and_cursor, sent, wire_range
+from speclsp.lsp.session import Session
 from speclsp.lsp.suggestion import before_cursor, query_at, with_word_before
-
-if TYPE_CHECKING:
-    from speclsp.lsp.server import SpecLanguageServer
 
 OPTIONS = types.CompletionOptions(trigger_characters=list(".([{,=: "), resolve_provider=False)
 
 
-async def completion(
-    ls: SpecLanguageServer, params: types.CompletionParams
-) -> types.CompletionList:
+async def completion(session: Session, params: types.CompletionParams) -> types.CompletionList:
     """Return one item, or none; the client asks again as the user types on."""
-    session = ls.session
     nothing = types.CompletionList(is_incomplete=True, items=[])
     found = buffer_and_cursor(session, params.text_document.uri, params.position)
     if found is None:

@@ -6,13 +6,11 @@ Not in LSP; the names and params are those that Copilot's language server brough
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from speclsp.lsp.execute_command import ACCEPTED
-
-if TYPE_CHECKING:
-    from speclsp.lsp.server import SpecLanguageServer
-    from speclsp.lsp.suggestion import SuggestionMemory
+from speclsp.lsp.session import Session
+from speclsp.lsp.suggestion import SuggestionMemory
 
 logger = logging.getLogger(__name__)
 
@@ -20,9 +18,8 @@ DID_SHOW = "textDocument/didShowCompletion"
 DID_PARTIALLY_ACCEPT = "textDocument/didPartiallyAcceptCompletion"
 
 
-def did_show_completion(ls: SpecLanguageServer, params: Any) -> None:
+def did_show_completion(session: Session, params: Any) -> None:
     """Note that an item is on screen."""
-    session = ls.session
     session.client_reports_shown = True
     completion_id = _completion_id(params, session.suggestions)
     if completion_id is None:
@@ -31,9 +28,8 @@ def did_show_completion(ls: SpecLanguageServer, params: Any) -> None:
         session.tell("shown", session.completer.shown, completion_id)
 
 
-def did_partially_accept_completion(ls: SpecLanguageServer, params: Any) -> None:
+def did_partially_accept_completion(session: Session, params: Any) -> None:
     """Note how much of an item the user has taken so far."""
-    session = ls.session
     completion_id = _completion_id(params, session.suggestions)
     n_units = params.get("acceptedLength") if isinstance(params, dict) else None
     suggestion = session.suggestions.by_id(completion_id) if completion_id else None

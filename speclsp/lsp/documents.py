@@ -4,41 +4,36 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
 from speclsp.lsp.execute_command import accepted
+from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import PositionEncoding, TextBuffer
-
-if TYPE_CHECKING:
-    from speclsp.lsp.server import SpecLanguageServer
-    from speclsp.lsp.session import Session
 
 logger = logging.getLogger(__name__)
 
 
-def did_open(ls: SpecLanguageServer, params: types.DidOpenTextDocumentParams) -> None:
+def did_open(session: Session, params: types.DidOpenTextDocumentParams) -> None:
     """Take an opened document."""
-    open_buffer(ls.session, params.text_document)
+    open_buffer(session, params.text_document)
 
 
-def did_change(ls: SpecLanguageServer, params: types.DidChangeTextDocumentParams) -> None:
+def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> None:
     """Edit a document."""
-    change_buffer(ls.session, params.text_document, params.content_changes)
+    change_buffer(session, params.text_document, params.content_changes)
 
 
-def did_save(ls: SpecLanguageServer, params: types.DidSaveTextDocumentParams) -> None:
+def did_save(session: Session, params: types.DidSaveTextDocumentParams) -> None:
     """Note that a document's file was written."""
-    session = ls.session
     buffer = session.documents.get(params.text_document.uri)
     if buffer is not None and session.completer is not None:
         session.tell("save_document", session.completer.save_document, buffer.uri)
 
 
-def did_close(ls: SpecLanguageServer, params: types.DidCloseTextDocumentParams) -> None:
+def did_close(session: Session, params: types.DidCloseTextDocumentParams) -> None:
     """Forget a document."""
-    close_buffer(ls.session, params.text_document.uri)
+    close_buffer(session, params.text_document.uri)
 
 
 def open_buffer(session: Session, item: types.TextDocumentItem) -> None:

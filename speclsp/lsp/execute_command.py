@@ -1,18 +1,16 @@
-"""``workspace/executeCommand``: the commands of the server."""
+"""``workspace/executeCommand``: the server's commands; and the request for its statistics."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
-if TYPE_CHECKING:
-    from speclsp.lsp.server import SpecLanguageServer
-    from speclsp.lsp.session import Session
+from speclsp.lsp.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -21,13 +19,16 @@ SHOW_STATISTICS = "speclsp.showStatistics"
 REINDEX = "speclsp.reindex"
 TOGGLE = "speclsp.toggle"
 
+STATISTICS = "speclsp/statistics"
+"""A request for what ``speclsp.showStatistics`` returns, without writing it to the log."""
 
-def execute_command(ls: SpecLanguageServer, params: types.ExecuteCommandParams) -> Any:
+
+def execute_command(session: Session, params: types.ExecuteCommandParams) -> Any:
     """Run a command and return its answer, plain JSON data."""
     command = COMMANDS.get(params.command)
     if command is None:
         raise _wrong(f"unknown command {params.command!r}; known are {', '.join(COMMANDS)}")
-    return command(ls.session, params.arguments or ())
+    return command(session, params.arguments or ())
 
 
 def accepted(session: Session, arguments: Sequence[Any]) -> None:
@@ -62,6 +63,11 @@ def toggle(session: Session, arguments: Sequence[Any]) -> dict[str, bool]:
     session.settings.switch("enabled", enabled)
     session.apply_settings()
     return {"enabled": enabled}
+
+
+def live_statistics(session: Session, _: Any) -> Any:
+    """Return the SessionStats as JSON data, for an editor that draws them while it runs."""
+    return msgspec.to_builtins(session.live_statistics())
 
 
 COMMANDS: Mapping[str, Callable[[Session, Sequence[Any]], Any]] = {

@@ -1,20 +1,18 @@
-"""``initialize`` and ``initialized``."""
+"""``initialize``, ``initialized`` and ``shutdown``."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 from urllib.parse import quote
 
 from lsprotocol import types
 
-if TYPE_CHECKING:
-    from speclsp.lsp.server import SpecLanguageServer
-    from speclsp.lsp.text_buffer import PositionEncoding
+from speclsp.lsp.session import Session
+from speclsp.lsp.text_buffer import PositionEncoding
 
 
-def initialize(ls: SpecLanguageServer, params: types.InitializeParams, encoding: str) -> None:
+def initialize(session: Session, params: types.InitializeParams, encoding: str) -> None:
     """Take the client's folders, settings and position encoding."""
-    session = ls.session
     session.encoding = cast("PositionEncoding", encoding)
     session.editor.capabilities = params.capabilities
     session.settings.set_initialization(params.initialization_options)
@@ -23,9 +21,14 @@ def initialize(ls: SpecLanguageServer, params: types.InitializeParams, encoding:
         session.folders.add(uri)
 
 
-def initialized(ls: SpecLanguageServer, _: types.InitializedParams) -> None:
-    """Start to work."""
-    ls.session.begin()
+def initialized(session: Session, _: types.InitializedParams) -> None:
+    """Fetch the settings and start the completer, in the background."""
+    session.begin()
+
+
+async def shutdown(session: Session, _: None) -> None:
+    """Log the statistics and stop the completer; the answer is sent when both are done."""
+    await session.close()
 
 
 def folder_uris(params: types.InitializeParams) -> list[str]:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lsprotocol import types
 
 from speclsp.lsp.ask import accept_command, ask, buffer_and_cursor, sent, wire_range
+from speclsp.lsp.session import Session
 from speclsp.lsp.suggestion import Query, query_at, query_selected
 from speclsp.lsp.text_buffer import Cursor, TextBuffer
 
-if TYPE_CHECKING:
-    from speclsp.lsp.server import SpecLanguageServer
-    from speclsp.lsp.session import Session
-
 
 async def inline_completion(
-    ls: SpecLanguageServer, params: types.InlineCompletionParams
+    session: Session, params: types.InlineCompletionParams
 ) -> types.InlineCompletionList:
     """Return items, the best first, several where the user asked; never null, but an empty list.
 
     Null leaves old ghost text on screen.
     """
-    session = ls.session
     nothing = types.InlineCompletionList(items=[])
     found = buffer_and_cursor(session, params.text_document.uri, params.position)
     if found is None:

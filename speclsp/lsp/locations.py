@@ -1,16 +1,25 @@
-"""From a document's URI to the path and the repository name that stand in the prompt.
+"""Maps a document's URI to the path and repository name in the prompt; the workspace folders.
 
-Pure text: no file is looked at.  Paths with a drive letter or a host are compared without regard
-to case, and so are all paths on systems whose file names ignore it.
+URIs are compared as text; only :meth:`WorkspaceFolders.learn_name` reads the disk.  Paths with a
+drive letter or a host are compared without regard to case, and so are all paths on systems whose
+file names ignore it.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from speclsp.project.repository import repository_name
+from speclsp.request import WorkspaceFolder
+
+logger = logging.getLogger(__name__)
 
 _SUFFIX_OF_LANGUAGE = {
     "c": ".c",
@@ -188,3 +197,69 @@ def _holds(folder: Place, document: Place) -> bool:
 
 def _named_by_language(name: str, language_id: str) -> str:
     return name if "." in name else name + _SUFFIX_OF_LANGUAGE.get(language_id, "")
+
+
+class WorkspaceFolders:
+    """The client's workspace folders by URI, in the order in which the client added them.
+
+    Iterating yields the folders with files that can be indexed, as the completer takes them.
+    """
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, Folder] = {}
+
+    @property
+    def all_folders(self) -> tuple[Folder, ...]:
+        """All folders."""
+        return tuple(self._by_key.values())
+
+    def __iter__(self) -> Iterator[WorkspaceFolder]:
+        return (folder_on_disk(f) for f in self.all_folders if f.place.file_path)
+
+    def add(self, uri: str) -> Folder | None:
+        """Add a folder; return None if it is there already."""
+        key = _key(uri)
+        if key in self._by_key:
+            return None
+        folder = folder_at(uri)
+        self._by_key[key] = folder
+        return folder
+
+    async def learn_name(self, folder: Folder) -> Folder | None:
+        """Name a folder after its repository, read from disk.
+
+        Returns the folder with its new name, or None if it was removed meanwhile.
+        """
+        name = folder.name
+        if folder.place.file_path:
+            try:
+                name = await asyncio.to_thread(_name_on_disk, Path(folder.place.file_path))
+            except (OSError, ValueError) as error:
+                logger.debug("no repository name for %s: %s", folder.uri, error)
+        key = _key(folder.uri)
+        if self._by_key.get(key) is not folder:
+            return None
+        self._by_key[key] = Folder(folder.uri, folder.place, name or folder.name)
+        return self._by_key[key]
+
+    def remove(self, uri: str) -> Folder | None:
+        """Remove and return a folder, or return None if it is not there."""
+        return self._by_key.pop(_key(uri), None)
+
+
+def folder_on_disk(folder: Folder) -> WorkspaceFolder:
+    """Return a folder as the completer takes it."""
+    return WorkspaceFolder(root=folder.place.file_path, name=folder.name)
+
+
+def _name_on_disk(root: Path) -> str:
+    """Return the name of the repository in a folder, empty if there is no such folder.
+
+    The check matters for paths of another system, which would be read relative to the current
+    directory.
+    """
+    return repository_name(root) if root.is_dir() else ""
+
+
+def _key(uri: str) -> str:
+    return document_key(uri).rstrip("/")

@@ -6,57 +6,52 @@ Cells are documents like others; what a notebook adds is their order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
 from speclsp.lsp.document_store import Cell
 from speclsp.lsp.documents import change_buffer, close_buffer, open_buffer
-
-if TYPE_CHECKING:
-    from speclsp.lsp.server import SpecLanguageServer
-    from speclsp.lsp.session import Session
+from speclsp.lsp.session import Session
 
 NOTEBOOK_SYNC = types.NotebookDocumentSyncOptions(
     notebook_selector=[types.NotebookDocumentFilterWithNotebook(notebook="*")], save=True
 )
 
 
-def did_open(ls: SpecLanguageServer, params: types.DidOpenNotebookDocumentParams) -> None:
+def did_open(session: Session, params: types.DidOpenNotebookDocumentParams) -> None:
     """Take a notebook and its cells."""
     notebook = params.notebook_document
-    ls.session.documents.open_notebook(notebook.uri, _cells(notebook.cells))
+    session.documents.open_notebook(notebook.uri, _cells(notebook.cells))
     for item in params.cell_text_documents:
-        open_buffer(ls.session, item)
+        open_buffer(session, item)
 
 
-def did_change(ls: SpecLanguageServer, params: types.DidChangeNotebookDocumentParams) -> None:
+def did_change(session: Session, params: types.DidChangeNotebookDocumentParams) -> None:
     """Take new, moved, changed and removed cells."""
     change = params.change.cells
     if change is None:
         return
     uri = params.notebook_document.uri
     if change.structure is not None:
-        _change_structure(ls.session, uri, change.structure)
+        _change_structure(session, uri, change.structure)
     if change.data:
-        ls.session.documents.change_cell_kinds(uri, _cells(change.data))
+        session.documents.change_cell_kinds(uri, _cells(change.data))
     for content in change.text_content or ():
-        change_buffer(ls.session, content.document, content.changes)
+        change_buffer(session, content.document, content.changes)
 
 
-def did_save(ls: SpecLanguageServer, params: types.DidSaveNotebookDocumentParams) -> None:
+def did_save(session: Session, params: types.DidSaveNotebookDocumentParams) -> None:
     """Note that a notebook's file was written."""
-    session = ls.session
     if session.completer is not None:
         uri = params.notebook_document.uri
         session.tell("save_document", session.completer.save_document, uri)
 
 
-def did_close(ls: SpecLanguageServer, params: types.DidCloseNotebookDocumentParams) -> None:
+def did_close(session: Session, params: types.DidCloseNotebookDocumentParams) -> None:
     """Forget a notebook and its cells."""
     for cell in params.cell_text_documents:
-        close_buffer(ls.session, cell.uri)
-    ls.session.documents.close_notebook(params.notebook_document.uri)
+        close_buffer(session, cell.uri)
+    session.documents.close_notebook(params.notebook_document.uri)
 
 
 def _change_structure(

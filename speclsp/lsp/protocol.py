@@ -37,8 +37,7 @@ from speclsp.lsp.questions import OpenQuestions
 
 if TYPE_CHECKING:
     from cattrs import Converter
-
-    from speclsp.lsp.server import SpecLanguageServer
+    from pygls.lsp.server import LanguageServer
 
 logger = logging.getLogger(__name__)
 
@@ -67,9 +66,7 @@ class MessageWriter(Protocol):
 class SpecProtocol(LanguageServerProtocol):
     """One client's connection."""
 
-    _server: SpecLanguageServer
-
-    def __init__(self, server: SpecLanguageServer, converter: Converter) -> None:
+    def __init__(self, server: LanguageServer, converter: Converter) -> None:
         self._shutdown_announced = False
         self._initialized = False  # pygls reads every property while it looks for methods
         super().__init__(server, converter)
@@ -242,7 +239,6 @@ class SpecProtocol(LanguageServerProtocol):
         self, params: types.InitializeParams
     ) -> Generator[Any, Any, types.InitializeResult]:
         """Settle the position encoding and the capabilities."""
-        self._server.process_id = params.process_id
         self.client_capabilities = params.capabilities
         encoding = ServerCapabilitiesBuilder.choose_position_encoding(params.capabilities)
         yield self.fm.features[types.INITIALIZE], (params, str(_value(encoding))), None
@@ -265,12 +261,10 @@ class SpecProtocol(LanguageServerProtocol):
         )
 
     @lsp_method(types.SHUTDOWN)
-    async def lsp_shutdown(  # type: ignore[override]  # pygls dispatches coroutines as well
-        self, *_: Any
-    ) -> None:
-        """Cancel what is open, then let the session end; the answer says that it has ended."""
+    def lsp_shutdown(self, *args: Any) -> Generator[Any, Any, None]:
+        """Cancel the open requests, then run the server's own handler."""
         self.cancel_requests(but=self.msg_id)
-        await self._server.session.close()
+        yield self.fm.features[types.SHUTDOWN], args, None
 
     @lsp_method(types.EXIT)
     def lsp_exit(self, *_: Any) -> None:  # type: ignore[override]  # and plain functions

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from speclsp import __version__
-from speclsp.lsp import did_show, documents, live_statistics, notebooks
+from speclsp.lsp import did_show, documents, notebooks
 from speclsp.lsp.completion import OPTIONS, completion
-from speclsp.lsp.configuration import did_change_configuration
 from speclsp.lsp.converter import make_converter
-from speclsp.lsp.execute_command import execute_command
-from speclsp.lsp.initialize import initialize, initialized
+from speclsp.lsp.execute_command import STATISTICS, execute_command, live_statistics
+from speclsp.lsp.initialize import initialize, initialized, shutdown
 from speclsp.lsp.inline_completion import inline_completion
 from speclsp.lsp.protocol import SpecProtocol
 from speclsp.lsp.session import CompleterFactory, Session
-from speclsp.lsp.workspace_folders import did_change_workspace_folders
+from speclsp.lsp.workspace import did_change_configuration, did_change_workspace_folders
 
 logger = logging.getLogger(__name__)
 
 _METHODS: Mapping[str, tuple[Callable[..., Any], Any]] = {
     types.INITIALIZE: (initialize, None),
     types.INITIALIZED: (initialized, None),
+    types.SHUTDOWN: (shutdown, None),
     types.TEXT_DOCUMENT_DID_OPEN: (documents.did_open, None),
     types.TEXT_DOCUMENT_DID_CHANGE: (documents.did_change, None),
     types.TEXT_DOCUMENT_DID_SAVE: (documents.did_save, types.SaveOptions(include_text=False)),
@@ -42,7 +43,7 @@ _METHODS: Mapping[str, tuple[Callable[..., Any], Any]] = {
     types.TEXT_DOCUMENT_COMPLETION: (completion, OPTIONS),
     did_show.DID_SHOW: (did_show.did_show_completion, None),
     did_show.DID_PARTIALLY_ACCEPT: (did_show.did_partially_accept_completion, None),
-    live_statistics.STATISTICS: (live_statistics.live_statistics, None),
+    STATISTICS: (live_statistics, None),
 }
 
 
@@ -78,5 +79,5 @@ def create_server(
     """
     server = SpecLanguageServer(completer_factory, base_options)
     for method, (function, options) in _METHODS.items():
-        server.feature(method, options)(function)
+        server.feature(method, options)(partial(function, server.session))
     return server

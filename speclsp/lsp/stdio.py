@@ -16,10 +16,10 @@ import threading
 from collections.abc import Callable, Iterator
 
 from speclsp.lsp.conversation import Conversation
+from speclsp.lsp.events import PrintedLines, logging_to
 from speclsp.lsp.framing import frame
 from speclsp.lsp.one_client import on_stop_signal
 from speclsp.lsp.server import SpecLanguageServer
-from speclsp.lsp.wire_log import PrintedLines, logging_to
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 _READ_BYTES = 65536

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from speclsp.errors import SettingsError, SpecLspError
 from speclsp.lsp.conversation import Conversation
+from speclsp.lsp.events import logging_to
 from speclsp.lsp.framing import frame
 from speclsp.lsp.one_client import OneClient
 from speclsp.lsp.server import SpecLanguageServer
-from speclsp.lsp.wire_log import logging_to
 
 logger = logging.getLogger(__name__)
 

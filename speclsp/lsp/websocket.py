@@ -15,9 +15,9 @@ from websockets.http11 import Request, Response
 
 from speclsp.errors import SpecLspError
 from speclsp.lsp.conversation import Conversation
+from speclsp.lsp.events import logging_to
 from speclsp.lsp.one_client import OneClient
 from speclsp.lsp.server import SpecLanguageServer
-from speclsp.lsp.wire_log import logging_to
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from speclsp.cli.main import SUBCOMMANDS, LazyGroup, cli
 from speclsp.cli.options import SettingOption, long_option
 from speclsp.cli.settings_table import BEGIN, END, with_settings_table
 from speclsp.lsp import did_show, execute_command
-from speclsp.lsp.live_statistics import STATISTICS
+from speclsp.lsp.execute_command import STATISTICS
 from speclsp.request import EngineState
 
 ROOT = Path(__file__).parents[2]

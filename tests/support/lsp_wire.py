@@ -11,8 +11,8 @@ from typing import Any
 from scripted_completer import ScriptedCompleter
 
 from speclsp.lsp.conversation import Conversation
+from speclsp.lsp.events import logging_to
 from speclsp.lsp.server import create_server
-from speclsp.lsp.wire_log import logging_to
 from speclsp.seam import Completer
 from speclsp.settings import Settings
 

@@ -1,32 +1,33 @@
-"""``workspace/didChangeWorkspaceFolders``."""
+"""``workspace/didChangeConfiguration`` and ``workspace/didChangeWorkspaceFolders``."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lsprotocol import types
 
-from speclsp.lsp.folders import folder_on_disk
+from speclsp.lsp.locations import folder_on_disk
+from speclsp.lsp.session import Session
 
-if TYPE_CHECKING:
-    from speclsp.lsp.server import SpecLanguageServer
-    from speclsp.lsp.session import Session
+
+def did_change_configuration(session: Session, params: types.DidChangeConfigurationParams) -> None:
+    """Apply the settings that the client pushed, and pull the others again."""
+    session.settings.set_pushed(params.settings)
+    # Pulling applies both, at once where the client does not answer workspace/configuration.
+    session.spawn(session.pull_settings())
 
 
 def did_change_workspace_folders(
-    ls: SpecLanguageServer, params: types.DidChangeWorkspaceFoldersParams
+    session: Session, params: types.DidChangeWorkspaceFoldersParams
 ) -> None:
-    """Drop and take folders, then ask for the settings of those there are."""
-    session = ls.session
+    """Close the removed folders and open the added ones, then pull the settings again."""
     for removed in params.event.removed:
         folder = session.folders.remove(removed.uri)
         if folder is not None and folder.place.file_path and session.completer is not None:
             session.tell("close_folder", session.completer.close_folder, folder.place.file_path)
     added = [uri.uri for uri in params.event.added if session.folders.add(uri.uri) is not None]
-    session.spawn(_settle(session, added))
+    session.spawn(_open_folders(session, added))
 
 
-async def _settle(session: Session, added: list[str]) -> None:
+async def _open_folders(session: Session, added: list[str]) -> None:
     for folder in session.folders.all_folders:
         if folder.uri not in added:
             continue
