@@ -2,7 +2,7 @@
 # make test   lint, types and all tests
 # make test-neovim  the Neovim plugin's tests, in real Neovims
 # make test-vscode  the VS Code extension's lint and tests, in a real workbench
-# make peers  build llama-server, which `speclsp bench peers` compares with
+# make peers  build llama-server, which `python -m benchmarks peers` compares with
 # make lock   resolve the dependencies anew
 # make docs   write the settings tables of the README and the VS Code extension anew
 # make clean  remove .venv and everything built

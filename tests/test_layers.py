@@ -34,15 +34,13 @@ LAYERS = {
     "project": 2,
     "completer": 3,
     "lsp": 4,
-    "bench": 4,
     "cli": 5,
     "__main__": 5,
 }
 
 # Third-party packages that only one place may import.
 ONLY_IN = {
-    # What llama-cpp-python does by itself is measured in a process of its own.
-    "llama_cpp": ("engine/llama/", "bench/peers/lookup_worker.py"),
+    "llama_cpp": ("engine/llama/",),
     "pygls": ("lsp/",),
     "lsprotocol": ("lsp/",),
     "watchdog": ("project/watch.py",),
@@ -51,7 +49,7 @@ ONLY_IN = {
     "pathspec": ("project/",),
     "sqlite3": ("storage/",),
     "click": ("cli/",),
-    "rich": ("cli/", "bench/"),
+    "rich": ("cli/",),
 }
 
 # L1 computes: no threads, no processes, no network; only the stores touch files.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from speclsp.bench.cases import load_cases
+from benchmarks.cases import load_cases
 
 ROOT = Path(__file__).parents[1]
 MODELS = ROOT / "fixtures" / "models"

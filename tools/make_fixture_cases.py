@@ -19,8 +19,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from speclsp.bench.case_making import make_cases, write_cases
-from speclsp.bench.cases import EditCase, load_cases
+from benchmarks.case_making import make_cases, write_cases
+from benchmarks.cases import EditCase, load_cases
 
 N_CASES = 16
 N_FILE_CHARS = 40_000
@@ -112,8 +112,8 @@ def readme(cases: list[EditCase]) -> str:
         [
             "# Cases of real edits",
             "",
-            "Test data for `speclsp bench typing` and `speclsp bench quality`: what the authors of",
-            "these packages wrote between two of their releases.",
+            "Test data for `python -m benchmarks typing` and `python -m benchmarks quality`: what",
+            "the authors of these packages wrote between two of their releases.",
             "The folders hold files of the older release as they were published, and `cases.jsonl`",
             "says where text of the newer one went in; [docs/cases.md](../../docs/cases.md)",
             "describes the format.",

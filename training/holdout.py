@@ -1,7 +1,7 @@
 """Packages that no model of this project is trained on.
 
 The first two groups measure the models (bits per byte, first-line exact match); the third is what
-the cases of ``speclsp bench quality`` and ``speclsp bench typing`` are taken from.
+the cases of ``python -m benchmarks quality`` and ``python -m benchmarks typing`` are taken from.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ from typing import Final
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from speclsp.bench.teacher_forcing import ReplayCounts, replay
 from speclsp.drafting.chain import DrafterChain
 from speclsp.drafting.ngram_cache import NgramCacheDrafter
 from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
 from speclsp.drafting.protocol import DraftContext, TokenArray
+from speclsp.drafting.teacher_forcing import ReplayCounts, replay
 from speclsp.ngrams.files import StatisticsFile
 
 _STRETCH: Final = 512

@@ -1,4 +1,4 @@
-"""What a model made by ``speclsp bench make-model`` says of itself.
+"""What a model made by ``python -m benchmarks make-model`` says of itself.
 
 Such a model computes a small one's function at a large one's cost.  Its times are the large
 one's and its text is the small one's, which every figure measured with it has to say.

@@ -15,12 +15,6 @@ from speclsp.cli.output_file import OutputFile, write_text
 from speclsp.errors import SpecLspError
 
 COMMANDS = [
-    ["bench", "drafters", ".", "--json"],
-    ["bench", "drafters", ".", "--svg"],
-    ["bench", "typing", "--json"],
-    ["bench", "quality", "--json"],
-    ["bench", "quality", "--svg"],
-    ["bench", "make-model"],
     ["demo", "--svg"],
     ["ngram", "build", ".", "-o"],
 ]

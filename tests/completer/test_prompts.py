@@ -10,12 +10,12 @@ from statistics import mean, median
 
 import pytest
 from scripted_models import N_TOKENS, ByteVocabulary
+from scripted_target import ScriptedTarget, hashing
 
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
 from speclsp.completer.prompts import NO_CHUNK_SOURCE, PromptQuestion, Prompts
 from speclsp.decoding.speculate import common_prefix_length
-from speclsp.engine.scripted import ScriptedTarget, hashing
 from speclsp.prompt.families import family_for
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
 from speclsp.request import CompletionRequest, CompletionResult, Document, WorkspaceFolder

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 
 import pytest
+from scripted_target import ScriptedTarget, hashing
 
 from speclsp.decoding.forks import Fork, best_rivals, grow_forks
 from speclsp.decoding.sampling import GreedySampler, Sampler, SamplingParams, SeededSampler
 from speclsp.decoding.token_scores import Rival, TokenScores
-from speclsp.engine.scripted import ScriptedTarget, hashing
 from speclsp.errors import DecodeInterruptedError
 from speclsp.request import FinishReason
 

@@ -15,6 +15,7 @@ from scripted_drafters import (
     ScriptedDrafter,
 )
 from scripted_proposers import TreeProposer, adversarial_trees, oracle_trees, random_trees, tree_of
+from scripted_target import ScriptedTarget, following, hashing
 
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, common_prefix_length, generate
@@ -22,7 +23,6 @@ from speclsp.decoding.verify import draft_limit
 from speclsp.drafting.chain import DrafterChain
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import NO_TREE, Draft, DraftContext, Drafter, DraftTree
-from speclsp.engine.scripted import ScriptedTarget, following, hashing
 from speclsp.errors import DecodeError, DecodeInterruptedError, EngineError
 from speclsp.request import FinishReason
 

@@ -10,13 +10,13 @@ import pytest
 from numpy.typing import NDArray
 from scripted_drafters import AdversarialDrafter, EmptyDrafter, OracleDrafter
 from scripted_proposers import adversarial_trees, oracle_trees
+from scripted_target import ScriptedTarget, hashing
 
 from speclsp.decoding import token_scores
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.token_scores import TokenScores, log_sum_exp, log_sum_near, log_sums
 from speclsp.drafting.protocol import DraftContext
-from speclsp.engine.scripted import ScriptedTarget, hashing
 
 N_VOCAB = 40
 PROMPT = [3, 1, 4]

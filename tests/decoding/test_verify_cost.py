@@ -6,10 +6,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from scripted_target import ScriptedTarget, hashing
 
 from speclsp.decoding.verify_cost import VerifyCost
 from speclsp.decoding.verify_measuring import BUDGET_S, HURRIED_S, measure_verify_cost
-from speclsp.engine.scripted import ScriptedTarget, hashing
 from speclsp.errors import DecodeError
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scripted_target import ScriptedTarget, following
 
 from speclsp.decoding.protocol import Logits
 from speclsp.decoding.sampling import GreedySampler, SamplingParams, SeededSampler
@@ -21,7 +22,6 @@ from speclsp.engine.draft_loading import load_draft_model
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.vocabulary import LlamaVocabulary
-from speclsp.engine.scripted import ScriptedTarget, following
 from speclsp.errors import (
     DecodeError,
     DecodeInterruptedError,

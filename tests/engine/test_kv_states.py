@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from scripted_target import ScriptedTarget, hashing
 
 from speclsp.engine.kv_states import KvStates
-from speclsp.engine.scripted import ScriptedTarget, hashing
 
 N_VOCAB = 500
 

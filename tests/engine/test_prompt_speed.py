@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from scripted_target import ScriptedTarget, hashing
 
 from speclsp import embedded
 from speclsp.engine.models import LlamaLoader, Weights
@@ -19,7 +20,6 @@ from speclsp.engine.prompt_speed import (
     measure_prompt_speed,
     measure_single,
 )
-from speclsp.engine.scripted import ScriptedTarget, hashing
 from speclsp.errors import DecodeError
 from speclsp.prompt.jumps import LEAST, n_waited_for
 from speclsp.settings import Settings

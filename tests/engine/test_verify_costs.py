@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from scripted_target import ScriptedTarget, hashing
 
 from speclsp.engine.models import LlamaLoader, nobody_waits
-from speclsp.engine.scripted import ScriptedTarget, hashing
 from speclsp.engine.verify_costs import VerifyCosts
 from speclsp.errors import DecodeError
 from speclsp.settings import Settings

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scripted_proposers import TreeProposer, random_tree
+from scripted_target import ScriptedTarget
 
 from speclsp.decoding.sampling import DraftSampler, SamplingParams, SeededSampler
 from speclsp.decoding.speculate import generate
@@ -30,7 +31,6 @@ from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import is_chain, usable_tree
 from speclsp.drafting.protocol import Draft, DraftContext, DraftTree
 from speclsp.drafting.verify_curve import straight_curve
-from speclsp.engine.scripted import ScriptedTarget
 
 N_VOCAB = 4
 N_TRIPLES = N_VOCAB**3

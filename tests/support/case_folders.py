@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from speclsp.bench.cases import EditCase
+from benchmarks.cases import EditCase
 
 OLD = """import os
 

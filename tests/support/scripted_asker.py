@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from speclsp.bench.asking import Answer
-from speclsp.bench.cases import EditCase
+from benchmarks.asking import Answer
+from benchmarks.cases import EditCase
 from speclsp.request import SessionStats
 
 

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from scripted_target import ScriptedTarget
 
 from speclsp.drafting.protocol import TokenArray
 from speclsp.engine.models import Hurried, Log, Progress, Tokenizer, Weights, nobody_waits
-from speclsp.engine.scripted import ScriptedTarget
 from speclsp.errors import SpecLspError
 from speclsp.prompt.families import family_for
 from speclsp.prompt.healing import TokenPrefixes

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from scripted_asker import ScriptedAsker
 
-from speclsp.bench.asking import Answer, Asker
-from speclsp.bench.cases import EditCase
-from speclsp.bench.peers.contract import PeerOptions, PeerSession
+from benchmarks.asking import Answer, Asker
+from benchmarks.cases import EditCase
+from benchmarks.peers.contract import PeerOptions, PeerSession
 from speclsp.errors import EngineError
 from speclsp.request import RequestStats
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Build llama-server from the llama.cpp sources that llama-cpp-python's source distribution carries,
-# so that `speclsp bench peers` compares with the same llama.cpp that speclsp runs on.  Prints the
+# so that `python -m benchmarks peers` compares with the same llama.cpp that speclsp runs on.  Prints the
 # program's path.
 #
 #   tools/peers/build_llama_server.sh                  the version that requirements.lock names

@@ -1,4 +1,4 @@
-"""Type in a real Neovim with the real llama.vim, and compare with what ``bench/peers`` does.
+"""Type in a real Neovim with the real llama.vim, and compare with what ``benchmarks/peers`` does.
 
     python tools/peers/compare_llama_vim.py PLUGIN [--nvim nvim] [--keys 40] [CASE...]
 
@@ -29,10 +29,10 @@ from typing import Any
 
 import pynvim
 
-from speclsp.bench.cases import EditCase, load_cases
-from speclsp.bench.peers.infill import InfillAnswer
-from speclsp.bench.peers.llama_vim import LlamaVim
-from speclsp.bench.peers.vim_buffer import VimBuffer, vim_buffer
+from benchmarks.cases import EditCase, load_cases
+from benchmarks.peers.infill import InfillAnswer
+from benchmarks.peers.llama_vim import LlamaVim
+from benchmarks.peers.vim_buffer import VimBuffer, vim_buffer
 
 CASES = Path(__file__).parents[2] / "fixtures" / "cases" / "cases.jsonl"
 N_CASES = 6

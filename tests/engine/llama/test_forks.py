@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scripted_target import ScriptedTarget, hashing
 
 from speclsp.decoding.protocol import Logits, fork_target
 from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.scripted import ScriptedTarget, hashing
 from speclsp.errors import DecodeInterruptedError
 
 pytestmark = pytest.mark.real

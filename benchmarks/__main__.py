@@ -1,0 +1,15 @@
+"""``python -m benchmarks NAME``."""
+
+import sys
+
+import click
+
+from benchmarks.commands import cli
+from speclsp.errors import SpecLspError
+
+if __name__ == "__main__":
+    try:
+        cli(prog_name="python -m benchmarks")
+    except SpecLspError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(1)

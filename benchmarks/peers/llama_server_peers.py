@@ -1,0 +1,188 @@
+"""llama-server with each way of speculation that it has, behind llama.vim."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from benchmarks.asking import Answer, Asker
+from benchmarks.machine import has_gpu, server_devices
+from benchmarks.peers.continuing import continued
+from benchmarks.peers.contract import Peer, PeerOptions, PeerSession
+from benchmarks.peers.llama_server import LlamaServer, llama_server
+from benchmarks.peers.vim_asker import VimAsker
+
+NAME: Final = "llama-server"
+_SEED: Final = 1
+_BATCH: Final = 1024
+"""Of the flags that llama.vim recommends, ``--fim-qwen-1.5b-default`` and its like; they say how
+many tokens of a prompt are shown, too: three quarters of it before the cursor, one behind."""
+_CACHE_REUSE: Final = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlamaServerPeer:
+    """One configuration of llama-server."""
+
+    name: str
+    flags: Callable[[PeerOptions], list[str]]
+    """What is added to the command line."""
+    needs: Callable[[PeerOptions], str | None]
+    """What the options lack."""
+
+    def why_not(self, options: PeerOptions) -> str | None:
+        """Return what is missing."""
+        binary = options.llama_server
+        if binary is None:
+            return "there is no llama-server: tools/peers/build_llama_server.sh builds it."
+        if not binary.is_file() or not os.access(binary, os.X_OK):
+            return f"{binary} is no program."
+        if options.n_gpu_layers and has_gpu() and server_devices(binary) == ():
+            return (
+                f"{binary} is built for the CPU only, and ours has layers on a GPU; CMAKE_ARGS for "
+                "tools/peers/build_llama_server.sh say what it is built for."
+            )
+        return self.needs(options)
+
+    @contextmanager
+    def open(self, options: PeerOptions) -> Iterator[PeerSession]:
+        """Start the server.
+
+        Raises :class:`~speclsp.errors.EngineUnavailableError` where it does not get ready.
+        """
+        log = options.folder / f"{self.name.replace(' ', '-')}.log"
+        with llama_server(self.command(options), log) as server:
+            has_draft_model = "--spec-draft-model" in self.flags(options)
+            yield LlamaServerSession(server, options, has_draft_model=has_draft_model)
+
+    def command(self, options: PeerOptions) -> list[str]:
+        """Return the command line, the address left out."""
+        return [
+            str(options.llama_server),
+            *("--model", str(options.model)),
+            *("--ctx-size", str(options.n_context)),
+            *("--batch-size", str(_BATCH)),
+            *("--ubatch-size", str(_BATCH)),
+            *("--cache-reuse", str(_CACHE_REUSE)),
+            *("--threads", str(options.n_threads)),
+            *("--n-gpu-layers", _layers(options)),
+            *("--seed", str(_SEED)),
+            *("--slot-save-path", str(options.folder)),
+            *self.flags(options),
+        ]
+
+
+class LlamaServerSession:
+    """A server that runs."""
+
+    def __init__(self, server: LlamaServer, options: PeerOptions, *, has_draft_model: bool) -> None:
+        self._server = server
+        self._folder = options.folder
+        self._has_draft_model = has_draft_model
+        self._latest: tuple[int, ...] = ()
+        self._asker = VimAsker(
+            server.infill,
+            n_predict=options.n_predict,
+            remembers=options.with_cache,
+            one_line=options.one_line,
+        )
+
+    @property
+    def asker(self) -> Asker:
+        """llama.vim."""
+        return self._asker
+
+    def resident_mib(self) -> float:
+        """Return the server's resident memory."""
+        return self._server.resident_mib()
+
+    def host_ms_per_step(self) -> float | None:
+        """Return None: the server tells the time of its steps as a whole."""
+        return None
+
+    def complete(self, prompt: Sequence[int], n_predict: int) -> Answer:
+        """Continue a prompt of tokens; see :class:`~benchmarks.peers.contract`.
+
+        A prompt that another server has evaluated is not evaluated again: on a CPU that takes
+        several seconds.  A draft model has to see it, though.
+        """
+        known = tuple(prompt) == self._latest
+        self._latest = tuple(prompt)
+        if known or self._has_draft_model:
+            return continued(self._server.completion, prompt, n_predict)
+        name = f"{hashlib.sha256(msgspec.json.encode(self._latest)).hexdigest()}.prompt"
+        if (self._folder / name).is_file():
+            self._server.restore_prompt(name)
+            return continued(self._server.completion, prompt, n_predict)
+        answer = continued(self._server.completion, prompt, n_predict)
+        self._server.save_prompt(name)
+        return answer
+
+
+def llama_server_peers() -> tuple[Peer, ...]:
+    """Return llama-server without speculation, and with each kind of it, as it is set by default.
+
+    The ngram-cache takes the statistics file.
+    """
+    kinds = ("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod")
+    return (
+        LlamaServerPeer(name=NAME, flags=_speculating(), needs=_needs_nothing),
+        *(
+            LlamaServerPeer(name=f"{NAME} {kind}", flags=_speculating(kind), needs=_needs_nothing)
+            for kind in kinds
+        ),
+        LlamaServerPeer(
+            name=f"{NAME} ngram-cache",
+            flags=lambda options: [
+                *_speculating("ngram-cache")(options),
+                *("--lookup-cache-static", str(options.statistics_file)),
+            ],
+            needs=lambda options: _missing(options.statistics_file, "statistics file"),
+        ),
+        LlamaServerPeer(
+            name=f"{NAME} draft",
+            flags=lambda options: [*_speculating("draft-simple")(options), *_draft(options)],
+            needs=lambda options: _missing(options.draft_model, "draft model"),
+        ),
+        LlamaServerPeer(
+            name=f"{NAME} draft+ngram-mod",
+            flags=lambda options: [
+                *_speculating("draft-simple,ngram-mod")(options),
+                *_draft(options),
+            ],
+            needs=lambda options: _missing(options.draft_model, "draft model"),
+        ),
+    )
+
+
+def _speculating(kinds: str = "none") -> Callable[[PeerOptions], list[str]]:
+    return lambda _options: ["--spec-type", kinds]
+
+
+def _layers(options: PeerOptions) -> str:
+    return "all" if options.n_gpu_layers < 0 else str(options.n_gpu_layers)
+
+
+def _draft(options: PeerOptions) -> list[str]:
+    return [
+        *("--spec-draft-model", str(options.draft_model)),
+        *("--spec-draft-threads", str(options.n_threads)),
+        *("--spec-draft-ngl", _layers(options)),
+    ]
+
+
+def _needs_nothing(_options: PeerOptions) -> str | None:
+    return None
+
+
+def _missing(file: Path | None, what: str) -> str | None:
+    if file is None:
+        return f"no {what} is given."
+    return None if file.is_file() else f"there is no {what} {file}."

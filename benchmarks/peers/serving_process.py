@@ -1,0 +1,167 @@
+"""A program that serves: started with its words in a file, and ended for sure."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+from benchmarks.resident_memory import tree_resident_mib
+from speclsp.errors import EngineUnavailableError
+
+ANSWERS_WITHIN_S: Final = 300.0
+"""A program that takes longer for one answer hangs."""
+LOADS_WITHIN_S: Final = 300.0
+
+_ENDS_WITHIN_S: Final = 5.0
+_POLL_S: Final = 0.05
+_N_LAST_LINES: Final = 12
+
+
+class ServingProcess:
+    """A program that runs; ``log`` is the file of what it says."""
+
+    def __init__(self, process: subprocess.Popen[bytes], name: str, log: Path) -> None:
+        self._process = process
+        self._name = name
+        self.log = log
+
+    @property
+    def stdin(self) -> IO[bytes]:
+        """What the program reads."""
+        assert self._process.stdin is not None
+        return self._process.stdin
+
+    @property
+    def stdout(self) -> IO[bytes]:
+        """What it answers, apart from its log."""
+        assert self._process.stdout is not None
+        return self._process.stdout
+
+    def exchange(self, request: bytes, longest_s: float) -> bytes:
+        """Write ``request``, which may be empty, and return the next line that it answers.
+
+        Raises :class:`~speclsp.errors.EngineUnavailableError` where it has ended, and where it
+        takes longer: then it is killed, since it would answer this request to the next one.
+        """
+        end = time.monotonic() + longest_s
+        # Pipes have no time limit of their own; who is killed ends what waits for it.
+        guard = threading.Timer(longest_s, self._process.kill)
+        guard.start()
+        try:
+            self.stdin.write(request)
+            self.stdin.flush()
+            line = self.stdout.readline()
+        except OSError as error:
+            raise self._silence("takes no request", end, longest_s) from error
+        finally:
+            guard.cancel()
+        if not line:
+            raise self._silence("has ended", end, longest_s)
+        return line
+
+    def _silence(self, what: str, end: float, longest_s: float) -> EngineUnavailableError:
+        late = time.monotonic() >= end
+        return self.failure(f"did not answer within {longest_s:g} seconds" if late else what)
+
+    def check(self) -> None:
+        """Raise EngineUnavailableError with the program's last words where it has ended."""
+        status = self._process.poll()
+        if status is not None:
+            raise self.failure(f"ended with status {status}")
+
+    def failure(self, what: str) -> EngineUnavailableError:
+        """Return an error that says what became of the program, and what it said last."""
+        lines = self.words().splitlines()
+        last = lines[-_N_LAST_LINES:] or ["nothing"]
+        # The log goes with its folder; the first line has to do for those who show one.
+        return EngineUnavailableError(
+            "\n".join([f"{self._name} {what}: {last[-1].strip()}", "It said last:", *last])
+        )
+
+    def words(self) -> str:
+        """Return what it has said so far."""
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    def resident_mib(self) -> float:
+        """Return its resident memory and its children's in MiB, 0 where it has ended."""
+        return tree_resident_mib(self._process.pid)
+
+    def end(self) -> None:
+        """Ask it to end, and kill it where it does not."""
+        self._process.terminate()
+        try:
+            self._process.wait(_ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                # What was not written yet finds nobody who reads.
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+
+@contextmanager
+def serving(command: Sequence[str], log: Path) -> Iterator[ServingProcess]:
+    """Start a program that is asked over a socket, and end it in the end.
+
+    Where ``setpriv`` is there, the system ends it even if this process is killed.
+    Raises :class:`~speclsp.errors.EngineUnavailableError` where it cannot be started.
+    """
+    name, nothing = Path(command[0]).name, subprocess.DEVNULL
+    with log.open("wb") as words, _running(command, name, log, words, nothing, words) as found:
+        yield found
+
+
+@contextmanager
+def talking(command: Sequence[str], name: str, log: Path) -> Iterator[ServingProcess]:
+    """Start a program that is asked over its standard streams, and end it like ``serving``.
+
+    ``name`` is what errors call it, since the program may be an interpreter.
+    """
+    pipe = subprocess.PIPE
+    with log.open("wb") as words, _running(command, name, log, words, pipe, pipe) as found:
+        yield found
+
+
+def wait_until(is_ready: Callable[[], bool], process: ServingProcess, *, longest_s: float) -> None:
+    """Poll ``is_ready`` while the program runs.
+
+    Raises :class:`~speclsp.errors.EngineUnavailableError` where it ends or takes longer.
+    """
+    end = time.monotonic() + longest_s
+    while not is_ready():
+        process.check()
+        if time.monotonic() > end:
+            raise process.failure(f"is not ready after {longest_s:.0f} seconds")
+        time.sleep(_POLL_S)
+
+
+@contextmanager
+def _running(
+    command: Sequence[str],
+    name: str,
+    log: Path,
+    words: IO[bytes],
+    stdin: int,
+    stdout: int | IO[bytes],
+) -> Iterator[ServingProcess]:
+    guard = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
+    try:
+        process = subprocess.Popen(  # noqa: S603 - the user's own program, by a list
+            [*guard, *command], stdin=stdin, stdout=stdout, stderr=words
+        )
+    except OSError as error:
+        raise EngineUnavailableError(f"cannot start {name}: {error.strerror}.") from error
+    found = ServingProcess(process, name, log)
+    try:
+        yield found
+    finally:
+        found.end()

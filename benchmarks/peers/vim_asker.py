@@ -1,0 +1,127 @@
+"""llama.vim in a replay: the human's keys move its cursor, and pauses let it work ahead."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from benchmarks.asking import Answer
+from benchmarks.cases import EditCase
+from benchmarks.peers.infill import Infill
+from benchmarks.peers.llama_vim import LlamaVim
+from benchmarks.peers.session_sums import SessionSums
+from benchmarks.peers.vim_buffer import VimBuffer, vim_buffer
+from speclsp.request import RequestStats, SessionStats
+
+_SEED: Final = 1
+_JUMP_S: Final = 3
+"""Seconds that going to another file takes, in each of which a chunk gets into the ring."""
+
+
+class VimAsker:
+    """Asks as llama.vim does.
+
+    Going to another file writes the one that is left, as most users have it, and takes some
+    seconds, in which the ring advances; both is done before the key whose answer is waited for.
+    The plugin starts a process for each request, which is left out here.
+    ``remembers`` is that of :class:`LlamaVim`; ``one_line`` has texts end with their line.
+    """
+
+    def __init__(
+        self,
+        infill: Infill,
+        *,
+        n_predict: int,
+        remembers: bool,
+        one_line: bool,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._infill = infill
+        self._n_predict = n_predict
+        self._remembers = remembers
+        self._stop = ("\n",) if one_line else ()
+        self._clock = clock
+        self._sums = SessionSums()
+        self._vim = self._new_editor()
+        self._project: object = None
+        self._here: tuple[str, VimBuffer] | None = None
+        """The case's id and the buffer where the cursor was last."""
+
+    def enter(self, case: EditCase) -> None:
+        """Open a case's file; another project is opened in a new editor."""
+        if case.project != self._project:
+            self._add_background()
+            self._vim, self._here, self._project = self._new_editor(), None, case.project
+
+    def leave(self, case: EditCase) -> None:
+        """Write and close a case's file."""
+        if self._here is not None and self._here[0] == case.id:
+            self._leave_buffer(self._here[1])
+            self._here = None
+
+    def ask(self, case: EditCase, n_typed: int) -> Answer:
+        """Move the cursor behind what is typed, and return what is shown."""
+        text = case.prefix + case.typed[:n_typed]
+        if self._here is None or self._here[0] != case.id:
+            self._go_to(vim_buffer(case.path, text, case.suffix))
+        started = self._clock()
+        buffer = vim_buffer(case.path, text, case.suffix)
+        suggestion = self._vim.moved(buffer)
+        ms = 1000 * (self._clock() - started)
+        self._here = case.id, buffer
+        ends = "\r\n" if "\r\n" in text or "\r\n" in case.suffix else "\n"
+        answer = Answer(
+            text=suggestion.text.replace("\n", ends),
+            source=suggestion.source,
+            ms=ms,
+            stats=suggestion.answer.stats if suggestion.answer is not None else RequestStats(),
+        )
+        self._sums.add_answer(answer)
+        return answer
+
+    def shown(self, answer: Answer) -> None:
+        """Count it."""
+        self._sums.add_shown(answer)
+
+    def taken(self, answer: Answer, n_chars: int) -> None:
+        """Count it: the plugin has no more to do than at any other move."""
+        self._sums.add_taken(answer, n_chars)
+
+    def rest(self) -> None:
+        """Let requests in the background be answered."""
+        self._vim.work_in_background()
+
+    def statistics(self) -> SessionStats:
+        """Return the session's sums."""
+        self._add_background()
+        return self._sums.statistics()
+
+    def _new_editor(self) -> LlamaVim:
+        return LlamaVim(
+            self._infill,
+            n_predict=self._n_predict,
+            remembers=self._remembers,
+            stop=self._stop,
+            seed=_SEED,
+        )
+
+    def _go_to(self, buffer: VimBuffer) -> None:
+        if self._here is not None:
+            self._leave_buffer(self._here[1])
+        self._vim.ring.pick_around(buffer)
+        for _ in range(_JUMP_S):
+            self._vim.advance_ring()
+
+    def _leave_buffer(self, buffer: VimBuffer) -> None:
+        # Once for writing the file and once for leaving it: each draws other lines.
+        self._vim.ring.pick_around(buffer)
+        self._vim.ring.pick_around(buffer)
+
+    def _add_background(self) -> None:
+        for answer in self._vim.ahead:
+            self._sums.add_ahead(answer)
+        for answer in self._vim.warm_ups:
+            self._sums.add_warm_up(answer)
+        self._vim.ahead.clear()
+        self._vim.warm_ups.clear()

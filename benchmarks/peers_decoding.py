@@ -1,0 +1,221 @@
+"""Decoding alone: every side continues the same tokens greedily, with no rule that ends a text.
+
+The prompt is in every side's KV cache beforehand, so that the target has the same work to do, and
+the texts must be the same.  What differs is who drafts what, and what the host adds.
+A place is asked at once, since some servers remember what they generated and would draft that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Final
+
+from benchmarks.asking import Answer
+from benchmarks.drafter_times import draft_context
+from benchmarks.peers.contract import TokenPeerSession
+from benchmarks.peers.reasons import reason
+from benchmarks.peers_own import OURS, OURS_PLAIN
+from benchmarks.peers_places import N_PROMPT, DecodePlace, Task
+from benchmarks.peers_typing import rotated
+from speclsp.completer.events import EventQueue
+from speclsp.completer.proposing import Proposing
+from speclsp.decoding.sampling import LogitRow, Sampler, SamplingParams, make_sampler
+from speclsp.decoding.speculate import generate
+from speclsp.decoding.token_scores import TokenScores
+from speclsp.drafting.proposer import Proposer
+from speclsp.drafting.protocol import DraftContext
+from speclsp.engine.models import Tokenizer, Weights
+from speclsp.errors import SpecLspError
+from speclsp.request import RequestStats
+from speclsp.settings import Settings
+
+OURS_HUMAN: Final = "speclsp, the human's text"
+"""Ours with the tokens that the human wrote, as of a model that writes just them."""
+
+_N_WARM_UP: Final = 4
+"""Tokens that are decoded before, so that the models' KV caches hold the prompt: a draft model may
+see it with the first draft only."""
+
+Decode = Callable[[DecodePlace, DraftContext, int], Answer]
+"""Continues a place's prompt by so many tokens.  Raises SpecLspError."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeSide:
+    """One side of the comparison."""
+
+    name: str
+    decode: Decode
+    says_own_text: bool = True
+    """Whether the text is the model's, so that it must be the same as the others'."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """What one side made of a place."""
+
+    stats: RequestStats
+    is_same: bool
+    """Whether its text is that of ours without speculation."""
+
+
+@dataclass(slots=True)
+class DecodeRun:
+    """A side over all rounds: the answers at each round's places."""
+
+    name: str
+    says_own_text: bool = True
+    rounds: list[list[Decoded]] = field(default_factory=list)
+    """Those that all sides have ended."""
+    why_not: str = ""
+
+
+class OwnDecoders:
+    """Our own sides, in this process, with the loaded models."""
+
+    def __init__(self, settings: Settings, tokenizer: Tokenizer, weights: Weights) -> None:
+        self._settings = settings
+        self._tokenizer = tokenizer
+        self._weights = weights
+        self._proposer, self._proposer_of_human = (
+            # Each learns how often drafts are right of its own text.
+            Proposing(EventQueue(), persist=False).make(settings, tokenizer, weights)
+            for _ in range(2)
+        )
+
+    def sides(self, task: Task) -> list[DecodeSide]:
+        """Return ours, ours without speculation, and for edits ours with the human's text."""
+        sides = [DecodeSide(OURS, self._speculating), DecodeSide(OURS_PLAIN, self._plain)]
+        if task == "edits":
+            sides.append(DecodeSide(OURS_HUMAN, self._human, says_own_text=False))
+        return sides
+
+    def context(self, place: DecodePlace, n_predict: int) -> DraftContext:
+        """Return a place's prompt, and what our drafts may come from."""
+        return draft_context(
+            place.cursor,
+            place.repo_name,
+            place.corpora,
+            self._settings,
+            self._tokenizer,
+            self._weights,
+            n_prompt=min(N_PROMPT, self._weights.target.n_ctx - n_predict),
+        )
+
+    def _speculating(self, _place: DecodePlace, context: DraftContext, n_predict: int) -> Answer:
+        return self._generate(context, n_predict, self._proposer, _greedy())
+
+    def _plain(self, _place: DecodePlace, context: DraftContext, n_predict: int) -> Answer:
+        return self._generate(context, n_predict, None, _greedy())
+
+    def _human(self, place: DecodePlace, context: DraftContext, n_predict: int) -> Answer:
+        truth = self._tokenizer.vocabulary.tokenize(place.cursor.truth)[:n_predict].tolist()
+        sampler = _GivenTokens(truth, _greedy())
+        return self._generate(context, len(truth), self._proposer_of_human, sampler)
+
+    def _generate(
+        self, context: DraftContext, n_predict: int, proposer: Proposer | None, sampler: Sampler
+    ) -> Answer:
+        started = perf_counter()
+        generation = generate(
+            self._weights.target,
+            context,
+            drafter=proposer,
+            sampler=sampler,
+            n_predict=n_predict,
+            stop=lambda token: token in self._tokenizer.family.end_tokens,
+            interrupted=lambda: None,
+            clock=perf_counter,
+            observer=self._weights.verify_cost,
+            scores=TokenScores(),
+        )
+        ms = 1000 * (perf_counter() - started)
+        ends = self._tokenizer.family.end_tokens
+        pieces = (self._tokenizer.vocabulary.piece(t) for t in generation.tokens if t not in ends)
+        said = b"".join(pieces)
+        return Answer(text=said.decode("utf-8", "replace"), ms=ms, stats=generation.stats)
+
+
+@dataclass(slots=True)
+class _GivenTokens:
+    """A sampler that chooses what is given, one after the other, whatever the logits say.
+
+    It reads them all the same, since a sampler that need not would be faster than any real one.
+    """
+
+    tokens: Sequence[int]
+    greedy: Sampler
+    n_given: int = 0
+
+    def sample(self, row: LogitRow) -> int:
+        """Return the next token."""
+        self.greedy.sample(row)
+        self.n_given += 1
+        return self.tokens[self.n_given - 1]
+
+
+def token_side(name: str, session: TokenPeerSession) -> DecodeSide:
+    """Return a peer's server as a side."""
+    return DecodeSide(
+        name, lambda _place, context, n_predict: session.complete(context.prompt, n_predict)
+    )
+
+
+def runs_of(sides: Sequence[DecodeSide]) -> list[DecodeRun]:
+    """Return what :func:`decode_all` fills."""
+    return [DecodeRun(side.name, side.says_own_text) for side in sides]
+
+
+def decode_all(
+    runs: Sequence[DecodeRun],
+    sides: Sequence[DecodeSide],
+    rounds: Sequence[Sequence[DecodePlace]],
+    context_of: Callable[[DecodePlace, int], DraftContext],
+    *,
+    n_predict: int,
+    progress: Callable[[str], None],
+) -> None:
+    """Have all sides continue all places, in an order that changes; a side that fails says why.
+
+    ``runs`` are those of ``sides``, and get each round when it is whole, so that they hold what can
+    be compared whenever this is interrupted.  Ours without speculation must be among them.
+    ``progress`` is told at each place who is next.
+    """
+    n_done = 0
+    for places in rounds:
+        found: list[list[Decoded]] = [[] for _ in runs]
+        for place in places:
+            context = context_of(place, n_predict)
+            answers: dict[str, Answer] = {}
+            for idx in rotated(len(sides), n_done):
+                progress(f"{place.task}: {sides[idx].name}")
+                if runs[idx].why_not:
+                    continue
+                try:
+                    sides[idx].decode(place, context, _N_WARM_UP)
+                    answers[sides[idx].name] = sides[idx].decode(place, context, n_predict)
+                except SpecLspError as error:
+                    runs[idx].why_not = reason(error)
+            said = answers[OURS_PLAIN].text if OURS_PLAIN in answers else None
+            for run, decoded in zip(runs, found, strict=True):
+                if run.name in answers:
+                    decoded.append(_decoded(answers[run.name], said))
+            n_done += 1
+        for run, decoded in zip(runs, found, strict=True):
+            run.rounds.append(decoded)
+
+
+def _decoded(answer: Answer, said: str | None) -> Decoded:
+    is_same = said is not None and same_text(said, answer.text)
+    return Decoded(stats=answer.stats, is_same=is_same)
+
+
+def same_text(left: str, right: str) -> bool:
+    """Whether two texts are one, but for a character that their last token left unfinished."""
+    return left.rstrip("\ufffd") == right.rstrip("\ufffd")
+
+
+def _greedy() -> Sampler:
+    return make_sampler(SamplingParams(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, seed=0))

@@ -1,0 +1,33 @@
+"""What all commands of ``python -m benchmarks`` have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.commands import cli
+
+WRITING = [
+    ["drafters", ".", "--json"],
+    ["drafters", ".", "--svg"],
+    ["typing", "--json"],
+    ["quality", "--json"],
+    ["quality", "--svg"],
+    ["make-model"],
+]
+
+
+@pytest.mark.parametrize("command", WRITING, ids=" ".join)
+def test_a_folder_that_is_not_there(command: list[str], tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, [*command, str(tmp_path / "none" / "file")])
+    assert result.exit_code == 2
+    assert "does not exist" in result.output
+
+
+@pytest.mark.parametrize("name", cli.commands)
+def test_every_command_has_a_help_text(name: str) -> None:
+    result = CliRunner().invoke(cli, [name, "--help"], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "Usage:" in result.output
