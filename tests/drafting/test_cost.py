@@ -1,0 +1,99 @@
+"""T(k): the prior, what passes teach, and how soon a wrong curve is healed."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from speclsp.drafting.cost import SHAPES, PassCost, VerifyCurve, straight_curve
+
+CURVE = VerifyCurve((1, 2, 4, 8), (1.0, 1.5, 1.4, 3.0))
+
+
+def test_a_curve_is_linear_between_its_sizes_and_beyond():
+    assert [CURVE.ratio(size) for size in (1, 2, 3, 4, 6, 8)] == pytest.approx(
+        [1.0, 1.5, 1.45, 1.4, 2.2, 3.0]
+    )
+    assert CURVE.ratio(10) == pytest.approx(3.8)
+    assert VerifyCurve((1, 8, 16), (1.0, 2.0, 1.5)).ratio(32) == 1.5
+    assert VerifyCurve((1,), (1.0,)).ratio(9) == 1.0
+    assert straight_curve(0.25).ratio(5) == pytest.approx(2.0)
+    assert straight_curve(0.3).slope == pytest.approx(0.3)
+
+
+def test_it_begins_with_the_prior_and_knows_no_time():
+    cost = PassCost(0.4)
+    assert cost.single_s == 0.0
+    assert cost.milliseconds == ()
+    assert cost.curve.ratio(8) == cost.tree_curve.ratio(8) == pytest.approx(3.8)
+
+
+def passes(cost: PassCost, times: dict[int, float], n_rounds: int = 20) -> None:
+    for _ in range(n_rounds):
+        for n_tokens, seconds in times.items():
+            cost.observe(n_tokens, seconds, branched=False)
+
+
+def test_passes_overrule_the_prior_for_their_shape_and_scale_the_others():
+    cost = PassCost(0.4)
+    passes(cost, {1: 0.01, 4: 0.014})
+    assert cost.single_s == pytest.approx(0.01)
+    assert cost.curve.ratio(4) == pytest.approx(1.4, rel=0.05)
+    # T(4) rose by a third of what the prior says, so T(8) is taken to rise by less, too.
+    assert 1.9 < cost.curve.ratio(8) < 3.0
+    assert cost.milliseconds == (
+        (1, pytest.approx(10.0)),
+        (4, pytest.approx(14.0)),
+    )
+
+
+def test_no_batch_is_taken_to_cost_less_than_one_token():
+    cost = PassCost(0.4)
+    passes(cost, {1: 0.01, 2: 0.005, 4: 0.008})
+    assert min(cost.curve.ratios) == 1.0
+
+
+def test_trees_have_a_factor_of_their_own():
+    cost = PassCost(0.25)
+    passes(cost, {1: 0.01, 8: 0.0275})
+    for _ in range(9):
+        cost.observe(8, 0.033, branched=True)
+    assert cost.tree_curve.ratio(8) == pytest.approx(1.2 * cost.curve.ratio(8))
+    assert cost.tree_curve.ratio(1) == 1.0
+
+
+def test_disturbed_passes_change_little():
+    cost = PassCost(0.4)
+    passes(cost, {1: 0.01, 8: 0.03})
+    before = cost.curve.ratio(8)
+    for n_tokens, seconds in ((1, 10.0), (8, 5.0), (8, 3.0), (1, 0.0), (200, 1.0), (0, 1.0)):
+        cost.observe(n_tokens, seconds, branched=False)
+    assert cost.curve.ratio(8) == pytest.approx(before)
+    assert cost.single_s == pytest.approx(0.01)
+
+
+def test_a_machine_that_becomes_slow_leaves_the_ratios_as_they_are():
+    cost = PassCost(0.4)
+    passes(cost, {1: 0.01, 4: 0.02, 8: 0.03})
+    before = cost.curve.ratios
+    passes(cost, {1: 0.015, 4: 0.03, 8: 0.045})
+    assert cost.curve.ratios == pytest.approx(before)
+    assert cost.single_s == pytest.approx(0.015)
+
+
+@pytest.mark.parametrize("wrong", [0.4, 2.0, 10.0])
+@pytest.mark.parametrize("slope", [0.05, 0.3, 0.6])
+def test_a_wrong_curve_is_healed_within_fifty_passes(wrong, slope):
+    """After noise at load, passes over 1 to 16 tokens with 20 % of noise come to within 15 %."""
+    noise = random.Random(1)
+    cost = PassCost(0.4)
+    for n_tokens in (1, *SHAPES[1:8]):
+        for _ in range(3):
+            cost.observe(n_tokens, 0.01 * (wrong if n_tokens > 1 else 1.0), branched=False)
+    for idx in range(50):
+        n_tokens = (1, 4, 1, 8, 1, 4, 8, 16)[idx % 8]
+        seconds = 0.01 * (1 + slope * (n_tokens - 1)) * noise.uniform(1.0, 1.2)
+        cost.observe(n_tokens, seconds, branched=False)
+    for n_tokens in (4, 8):
+        assert cost.curve.ratio(n_tokens) == pytest.approx(1 + slope * (n_tokens - 1), rel=0.15)
