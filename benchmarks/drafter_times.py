@@ -148,15 +148,15 @@ def draft_context(
         window=None,
         layout=settings.fim_layout,
     )
-    cost = weights.verify_cost
+    cost = weights.pass_cost
     return DraftContext(
         prompt=prompt.tokens,
         prefix=tokenizer.vocabulary.tokenize(cursor.prefix),
         suffix=tokenizer.vocabulary.tokenize(cursor.suffix),
         corpora=corpora,
-        verify_curve=cost.curve if cost is not None else None,
-        tree_curve=cost.tree_curve if cost is not None else None,
-        single_s=cost.single_s if cost is not None else 0.0,
+        verify_curve=cost.curve,
+        tree_curve=cost.tree_curve,
+        single_s=cost.single_s,
     )
 
 

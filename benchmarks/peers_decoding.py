@@ -128,7 +128,7 @@ class OwnDecoders:
             stop=lambda token: token in self._tokenizer.family.end_tokens,
             interrupted=lambda: None,
             clock=perf_counter,
-            observer=self._weights.verify_cost,
+            observer=self._weights.pass_cost,
             scores=TokenScores(),
         )
         ms = 1000 * (perf_counter() - started)

@@ -161,7 +161,7 @@ def run_completion(
     prompt = bench.prompts.prompt(
         _question(request, prefix, settings, bench, n_predict, sources.chunks)
     )
-    context = _draft_context(request, typed, prompt, bench, sources)
+    context = _draft_context(request, typed, prompt, settings, bench, sources)
     maker = TextMaker(
         tokenizer=bench.tokenizer,
         params=sampling_params(settings, request),
@@ -190,7 +190,7 @@ def run_completion(
             stop=text.feed,
             interrupted=interrupted,
             clock=clock,
-            observer=bench.weights.verify_cost,
+            observer=bench.weights.pass_cost,
             scores=scores,
         )
         done = text.finish()
@@ -276,6 +276,7 @@ def _draft_context(
     request: CompletionRequest,
     typed: str,
     prompt: FimPrompt,
+    settings: Settings,
     bench: Workbench,
     sources: DraftSources,
 ) -> DraftContext:
@@ -285,7 +286,8 @@ def _draft_context(
     before, after = bench.buffers.around(
         request.uri, request.prefix, request.suffix, len(typed), tokenize
     )
-    cost = bench.weights.verify_cost
+    # Who asks for drafts by another mode gets the same ones at every speed of the machine.
+    cost = bench.weights.pass_cost if settings.mode == "auto" else None
     return DraftContext(
         prompt=prompt.tokens,
         prefix=before,

@@ -86,9 +86,7 @@ class EngineThread:
     def verify_ms(self) -> tuple[tuple[int, float], ...]:
         """(k, T(k) in milliseconds) of the target, as measured; empty without a model."""
         weights = self._models.weights
-        if weights is None or weights.verify_cost is None:
-            return ()
-        return weights.verify_cost.milliseconds
+        return () if weights is None else weights.pass_cost.milliseconds
 
     @property
     def busy(self) -> bool:
@@ -106,7 +104,6 @@ class EngineThread:
 
     def submit(self, job: CompletionJob) -> None:
         """Queue a completion, or fail it at once where the engine cannot serve it."""
-        self._life.note_request()
         state, reason = self._life.availability()
         if self._closing.is_set():
             state, reason = "off", EngineUnavailableError("the server is shutting down.")

@@ -74,16 +74,11 @@ class LoadedModels:
         prompts = self._prompts
         return self._n_idle_evaluated + (prompts.n_idle_evaluated if prompts is not None else 0)
 
-    def load(
-        self, settings: Settings, progress: Callable[[float], bool], hurried: Callable[[], bool]
-    ) -> Weights:
-        """Load what the settings name.  Raises a ``ModelError`` where the target cannot be used.
-
-        From when on ``hurried`` is true, only what cannot be learned later is measured.
-        """
+    def load(self, settings: Settings, progress: Callable[[float], bool]) -> Weights:
+        """Load what the settings name.  Raises a ``ModelError`` where the target cannot be used."""
         tokenizer = self._loader.tokenizer(settings)
         self._take_tokenizer(tokenizer)
-        weights = self._loader.weights(settings, tokenizer, progress, self._events.log, hurried)
+        weights = self._loader.weights(settings, tokenizer, progress, self._events.log)
         self._weights = weights
         self._prompts = Prompts(
             weights.target, settings.cache_ram * _MIB if weights.supports_rollback else 0

@@ -43,7 +43,6 @@ class ModelLife:
         self._loaded = loaded
         self._abandon = abandon
         self._closing = closing
-        self._asked = threading.Event()
         self._lock = threading.Lock()
         self._state: EngineState = "loading"
         self._reason: SpecLspError = EngineUnavailableError("the model is still loading.")
@@ -59,15 +58,6 @@ class ModelLife:
         """Return the state, and what to tell a request that it cannot serve."""
         with self._lock:
             return self._state, self._reason
-
-    def note_request(self) -> None:
-        """Note that a completion was asked for: a load that runs then measures only what it must.
-
-        Most requests are answered empty meanwhile, and the next keystroke should not be.
-        """
-        with self._lock:
-            if self._state in ("loading", "unloaded"):
-                self._asked.set()
 
     def wake(self) -> bool:
         """Note that freed weights are wanted; True for the first who wants them."""
@@ -109,7 +99,6 @@ class ModelLife:
         except Exception as error:  # noqa: BLE001 - the server must outlive any model
             self._load_failed(error)
         finally:
-            self._asked.clear()
             report.end()
 
     def free(self, state: EngineState, why: str) -> None:
@@ -130,10 +119,7 @@ class ModelLife:
             report.report(fraction)
             return not self._closing()
 
-        def hurried() -> bool:
-            return self._asked.is_set() or self._closing()
-
-        weights = self._models.load(self.settings, progress, hurried)
+        weights = self._models.load(self.settings, progress)
         self._loaded(
             model=weights.description,
             draft_model=weights.draft_description,

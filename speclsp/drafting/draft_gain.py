@@ -28,8 +28,8 @@ from itertools import accumulate
 from operator import mul
 from typing import Final
 
+from speclsp.drafting.cost import VerifyCurve
 from speclsp.drafting.protocol import Draft, Drafter, ModelDrafter
-from speclsp.drafting.verify_curve import VerifyCurve
 
 _CHEAP: Final = 0.1
 """Share of T(1) up to which the time of a drafter without a model does not count."""

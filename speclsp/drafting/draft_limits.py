@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from speclsp.drafting.calibration import Calibration
+from speclsp.drafting.cost import VerifyCurve
 from speclsp.drafting.draft_size import least_path, least_useful_match
-from speclsp.drafting.verify_curve import VerifyCurve
 
 _VALID: Final = 16
 """Requests after which the limits are computed anew: what is learned of matches changes, too."""

@@ -12,8 +12,8 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from speclsp.drafting.calibration import Calibration
+from speclsp.drafting.cost import VerifyCurve
 from speclsp.drafting.draft_length import N_BUCKETS, bucket
-from speclsp.drafting.verify_curve import VerifyCurve
 
 SHAPES: Final = (1, 2, 3, 5, 7, 11, 15, 23, 31, 47, 63)
 """Draft sizes to choose from beside the largest one: with the token before them, batches of 2, 3,

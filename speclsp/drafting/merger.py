@@ -7,6 +7,7 @@ from typing import Final, Literal, NamedTuple
 
 from speclsp.drafting.calibration import Calibration
 from speclsp.drafting.candidates import Candidate, TreeDrafter, candidate_of
+from speclsp.drafting.cost import VerifyCurve, straight_curve
 from speclsp.drafting.draft_gain import DraftGain, gain_of
 from speclsp.drafting.draft_length import COST_PER_DRAFT_TOKEN
 from speclsp.drafting.draft_limits import DraftLimits
@@ -16,7 +17,6 @@ from speclsp.drafting.pass_times import DraftAllowance, DraftRest, PassTimes
 from speclsp.drafting.proposer import chain_tree, node_depths
 from speclsp.drafting.protocol import NO_TREE, Draft, DraftContext, Drafter, DraftTree
 from speclsp.drafting.tree_building import CandidateTrie, Groups, GrownTree, grouped
-from speclsp.drafting.verify_curve import VerifyCurve, straight_curve
 from speclsp.errors import DrafterError
 from speclsp.request import DrafterStats
 

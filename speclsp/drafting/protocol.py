@@ -13,10 +13,10 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from speclsp.drafting.cost import VerifyCurve
 from speclsp.drafting.distribution import Distribution, DraftSampling
 from speclsp.drafting.held_text import NOTHING_HELD, HeldText
 from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
-from speclsp.drafting.verify_curve import VerifyCurve
 
 TokenArray: TypeAlias = NDArray[np.int32]
 """Token ids, shape [n]."""

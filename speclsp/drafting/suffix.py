@@ -14,13 +14,13 @@ from typing import Final
 from speclsp.drafting.calibration import Calibration
 from speclsp.drafting.candidates import Candidate
 from speclsp.drafting.corpus_candidates import corpus_candidates
+from speclsp.drafting.cost import straight_curve
 from speclsp.drafting.draft_length import COST_PER_DRAFT_TOKEN
 from speclsp.drafting.draft_size import best_size, least_path
 from speclsp.drafting.lookup_text import LookupText
 from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, TokenCorpus
 from speclsp.drafting.suffix_array import DEPTH
 from speclsp.drafting.tree_building import CandidateTrie, grouped
-from speclsp.drafting.verify_curve import straight_curve
 from speclsp.settings import Settings
 
 NAME: Final = "suffix"

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from speclsp.drafting.cost import VerifyCurve
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import DraftContext, DraftTree
-from speclsp.drafting.verify_curve import VerifyCurve
 
 FREE_CURVE: Final = VerifyCurve((1, 2), (1.0, 1.0))
 """All passes take the same time."""

@@ -6,22 +6,19 @@ open buffers can be tokenised while the weights are still loading, and after the
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from speclsp import embedded
 from speclsp.decoding.protocol import Target
-from speclsp.decoding.report import verify_times_line
-from speclsp.decoding.verify_cost import VerifyCost
+from speclsp.drafting.cost import CPU_SLOPE, GPU_SLOPE, PassCost
 from speclsp.drafting.protocol import ModelDrafter
 from speclsp.drafting.registry import DRAFT_MODEL, drafter_names
 from speclsp.engine.cost_true import cost_true_remark
 from speclsp.engine.params import ModelParams, draft_params, target_params
 from speclsp.engine.prompt_speed import PromptSpeeds, clocks
-from speclsp.engine.verify_costs import VerifyCosts
 from speclsp.errors import ModelError, SettingsError, SpecLspError
 from speclsp.prompt.families import FimFamily, family_for
 from speclsp.prompt.healing import TokenPrefixes
@@ -38,13 +35,6 @@ EMBEDDED = "embedded"
 Progress = Callable[[float], bool]
 """Takes the share that is loaded, 0 to 1; returns whether to go on."""
 Log = Callable[[LogLevel, str], None]
-Hurried = Callable[[], bool]
-"""Whether somebody asked for a completion, so that what can be learned later is not measured."""
-
-
-def nobody_waits() -> bool:
-    """Be what is hurried by nobody."""
-    return False
 
 
 class ClosableTarget(Target, Protocol):
@@ -94,8 +84,8 @@ class Weights:
     draft_description: str = ""
     layers: dict[str, int] = field(default_factory=dict)
     supports_rollback: bool = True
-    verify_cost: VerifyCost | None = None
-    """What verifying a draft costs, as measured and as it drifts; None if measuring failed."""
+    pass_cost: PassCost = field(default_factory=PassCost)
+    """What passes take, as they show it."""
     prompt_speed: float | None = None
     """Prompt tokens that the target evaluates per second, measured once; None if that failed, and
     without rollback, where every prompt is evaluated whole."""
@@ -131,7 +121,6 @@ class Loader(Protocol):
         tokenizer: Tokenizer,
         progress: Progress,
         log: Log,
-        hurried: Hurried = nobody_waits,
     ) -> Weights:
         """Load the weights.  Raises a :class:`ModelError` when the target cannot be used."""
 
@@ -157,7 +146,8 @@ class LlamaLoader:
         self._log = log
         self._known: tuple[object, Tokenizer] | None = None
         self._prompt_speeds = PromptSpeeds(log)
-        self._verify_costs = VerifyCosts(log)
+        self._pass_costs: dict[Hashable, PassCost] = {}
+        """What passes of each model take: what one of them showed holds when it comes back."""
 
     def tokenizer(self, settings: Settings) -> Tokenizer:
         """Load the target's vocabulary alone; again only where the file or the template changed."""
@@ -185,7 +175,6 @@ class LlamaLoader:
         tokenizer: Tokenizer,
         progress: Progress,
         log: Log,
-        hurried: Hurried = nobody_waits,
     ) -> Weights:
         """Load target and draft model; a draft model that fails is a problem, not the end."""
         from speclsp.engine.llama.loading import load_target  # noqa: PLC0415 (see words)
@@ -206,15 +195,13 @@ class LlamaLoader:
             n_bytes_reserved=_draft_bytes(draft_path, settings, model_params) if draft_path else 0,
         )
         loaded = (files.target, _version(files.target), model_params, tuple(target.layers.items()))
-        verify_cost = self._verify_costs.of(
-            (*loaded, context_params, target.n_ctx), target, time.perf_counter, hurried
-        )
-        if verify_cost is not None:
-            log("info", verify_times_line(verify_cost.milliseconds))
         max_prompt = MAX_PROMPT if settings.model else embedded.MAX_PROMPT
         # More branches are for speculation alone.
         measured = (*loaded, replace(context_params, n_branches=1), target.n_ctx)
         on_cpu = not offload_devices(model_params)
+        pass_cost = self._pass_costs.setdefault(
+            measured, PassCost(CPU_SLOPE if on_cpu else GPU_SLOPE)
+        )
         single_s = self._prompt_speeds.single_s(
             measured, target, clocks(context_params.n_threads, on_cpu=on_cpu)
         )
@@ -240,7 +227,7 @@ class LlamaLoader:
             draft_description=_description(draft_path) if draft_path and draft else "",
             layers=dict(target.layers),
             supports_rollback=target.supports_rollback,
-            verify_cost=verify_cost,
+            pass_cost=pass_cost,
             prompt_speed=prompt_speed,
             single_s=single_s,
             max_prompt=max_prompt,

@@ -48,8 +48,8 @@ class SayingLoader(ScriptedLoader):
         super().__init__()
         self._predict = saying(text, probabilities)
 
-    def weights(self, settings, words, progress, log, hurried) -> Weights:  # type: ignore[no-untyped-def]
-        made = super().weights(settings, words, progress, log, hurried)
+    def weights(self, settings, words, progress, log) -> Weights:  # type: ignore[no-untyped-def]
+        made = super().weights(settings, words, progress, log)
         self.targets.append(GatedTarget(self._predict))
         return dataclasses.replace(made, target=self.targets[-1])
 

@@ -145,8 +145,8 @@ class ChoosingLoader(ScriptedLoader):
         self._predict = choosing(choices)
         self._sizes = sizes
 
-    def weights(self, settings, words, progress, log, hurried) -> Weights:  # type: ignore[no-untyped-def]
-        made = super().weights(settings, words, progress, log, hurried)
+    def weights(self, settings, words, progress, log) -> Weights:  # type: ignore[no-untyped-def]
+        made = super().weights(settings, words, progress, log)
         self.targets.append(GatedTarget(self._predict, **self._sizes))
         return dataclasses.replace(made, target=self.targets[-1])
 

@@ -29,8 +29,8 @@ class TimedLoader(ScriptedLoader):
         self.speed = speed
         self.prompt_speeds: PromptSpeeds | None = None
 
-    def weights(self, settings, words, progress, log, hurried):
-        weights = super().weights(settings, words, progress, log, hurried)
+    def weights(self, settings, words, progress, log):
+        weights = super().weights(settings, words, progress, log)
         target = self.target
 
         def clock() -> float:

@@ -26,8 +26,8 @@ class TimedLoader(ScriptedLoader):
         super().__init__(text)
         self.single_s = single_s
 
-    def weights(self, settings, words, progress, log, hurried):
-        weights = super().weights(settings, words, progress, log, hurried)
+    def weights(self, settings, words, progress, log):
+        weights = super().weights(settings, words, progress, log)
         return replace(weights, single_s=self.single_s)
 
 

@@ -138,7 +138,6 @@ def test_loading_is_told_and_answered_at_once(make):
     assert not patient.done()
     loader.gate.set()
     assert patient.result(WAIT_S).text == "return 1"
-    assert loader.was_hurried == [True]
     told = events(completer)
     assert [e.stage for e in told if isinstance(e, Progress) and e.token == "speclsp/load"] == [
         "begin", "report", "end",
@@ -290,8 +289,6 @@ def test_idle_time_frees_the_weights_and_a_request_brings_them_back(make):
         ask(completer).result(WAIT_S)
     assert ask(ready(completer)).result(WAIT_S).text == "return 1"
     assert len(loader.targets) == 2
-    # Nobody waited for the first load, and somebody does for the second.
-    assert loader.was_hurried == [False, True]
 
 
 def test_switching_off_frees_the_weights_and_on_loads_them(make):

@@ -16,10 +16,10 @@ from speclsp.decoding.protocol import Logits
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
 from speclsp.drafting.calibration import Calibration
+from speclsp.drafting.cost import straight_curve
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.protocol import Draft, DraftContext
 from speclsp.drafting.suffix import SuffixDrafter
-from speclsp.drafting.verify_curve import straight_curve
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.vocabulary import LlamaVocabulary

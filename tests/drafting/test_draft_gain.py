@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from speclsp.drafting.cost import VerifyCurve, straight_curve
 from speclsp.drafting.distribution import Distribution
 from speclsp.drafting.draft_gain import DraftGain
 from speclsp.drafting.protocol import Draft
-from speclsp.drafting.verify_curve import VerifyCurve, straight_curve
 
 FREE = VerifyCurve((1, 2), (1.0, 1.0))
 ONE_TOKEN = np.ones(1, dtype=np.int64)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from speclsp.drafting.calibration import Calibration
+from speclsp.drafting.cost import straight_curve
 from speclsp.drafting.draft_limits import DraftLimits
 from speclsp.drafting.draft_size import MORE_THAN_ANY, least_path, least_useful_match
-from speclsp.drafting.verify_curve import straight_curve
 
 
 class CountedCalibration(Calibration):

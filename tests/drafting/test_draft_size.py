@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speclsp.drafting.calibration import Calibration
+from speclsp.drafting.cost import VerifyCurve, straight_curve
 from speclsp.drafting.draft_size import (
     MORE_THAN_ANY,
     NOTHING,
@@ -15,7 +16,6 @@ from speclsp.drafting.draft_size import (
     least_path,
     least_useful_match,
 )
-from speclsp.drafting.verify_curve import VerifyCurve, straight_curve
 
 FREE = VerifyCurve((1, 2), (1.0, 1.0))
 CPU = VerifyCurve((1, 2, 4, 8, 16), (1.0, 2.0, 2.7, 3.9, 6.1))

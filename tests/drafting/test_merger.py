@@ -14,12 +14,12 @@ from scripted_drafters import EmptyDrafter, ScriptedDrafter, SilentBase
 
 from speclsp.drafting.calibration import Calibration
 from speclsp.drafting.candidates import Candidate
+from speclsp.drafting.cost import VerifyCurve, straight_curve
 from speclsp.drafting.distribution import Distribution
 from speclsp.drafting.merger import DraftMerger, MergeMode
 from speclsp.drafting.proposer import Proposer, is_chain, n_leaves
 from speclsp.drafting.protocol import Draft, DraftContext, Drafter, DraftTree
 from speclsp.drafting.suffix import SuffixDrafter
-from speclsp.drafting.verify_curve import VerifyCurve, straight_curve
 
 FREE = VerifyCurve((1, 2), (1.0, 1.0))
 DEAR = straight_curve(3.0)

@@ -10,10 +10,10 @@ from character_tokens import FREE, drafted, ids, text_of, where
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speclsp.drafting.cost import straight_curve
 from speclsp.drafting.ngram_simple import create
 from speclsp.drafting.protocol import DraftContext
 from speclsp.drafting.registry import load_drafter
-from speclsp.drafting.verify_curve import straight_curve
 from speclsp.settings import Settings
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speclsp.drafting.cost import straight_curve
 from speclsp.drafting.lookup_text import LookupText
 from speclsp.drafting.prompt_lookup import PromptLookupDrafter, create
 from speclsp.drafting.protocol import EMPTY_TOKENS, DraftContext, TokenArray
-from speclsp.drafting.verify_curve import straight_curve
 from speclsp.errors import DrafterError
 from speclsp.settings import Settings
 

@@ -13,11 +13,11 @@ from speclsp.drafting.candidates import Candidate, TreeDrafter
 from speclsp.drafting.corpus import SegmentedCorpus
 from speclsp.drafting.corpus_builder import CorpusBuilder
 from speclsp.drafting.corpus_candidates import corpus_candidates
+from speclsp.drafting.cost import VerifyCurve, straight_curve
 from speclsp.drafting.lookup_text import LookupText
 from speclsp.drafting.protocol import EMPTY_TOKENS, DraftContext, TokenArray
 from speclsp.drafting.suffix import SuffixDrafter, create
 from speclsp.drafting.suffix_array import DEPTH
-from speclsp.drafting.verify_curve import VerifyCurve, straight_curve
 from speclsp.settings import Settings
 
 FREE = VerifyCurve((1, 2), (1.0, 1.0))

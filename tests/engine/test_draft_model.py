@@ -16,8 +16,8 @@ from scripted_target import ScriptedTarget, following
 from speclsp.decoding.protocol import Logits
 from speclsp.decoding.sampling import GreedySampler, SamplingParams, SeededSampler
 from speclsp.decoding.speculate import Generation, generate
+from speclsp.drafting.cost import straight_curve
 from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext
-from speclsp.drafting.verify_curve import straight_curve
 from speclsp.engine.draft_loading import load_draft_model
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama.context import LlamaTarget

@@ -26,11 +26,11 @@ from speclsp.decoding.speculate import generate
 from speclsp.decoding.verify import verify_chain, verify_sampled, verify_tree
 from speclsp.drafting.calibration import Calibration
 from speclsp.drafting.candidates import Candidate
+from speclsp.drafting.cost import straight_curve
 from speclsp.drafting.distribution import Distribution, residual
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import is_chain, usable_tree
 from speclsp.drafting.protocol import Draft, DraftContext, DraftTree
-from speclsp.drafting.verify_curve import straight_curve
 
 N_VOCAB = 4
 N_TRIPLES = N_VOCAB**3

@@ -9,7 +9,7 @@ import numpy as np
 from scripted_target import ScriptedTarget
 
 from speclsp.drafting.protocol import TokenArray
-from speclsp.engine.models import Hurried, Log, Progress, Tokenizer, Weights, nobody_waits
+from speclsp.engine.models import Log, Progress, Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.prompt.families import family_for
 from speclsp.prompt.healing import TokenPrefixes
@@ -105,7 +105,6 @@ class ScriptedLoader:
         self.error: Exception | None = None
         self.problems: list[SpecLspError] = []
         self.targets: list[GatedTarget] = []
-        self.was_hurried: list[bool] = []
 
     @property
     def target(self) -> GatedTarget:
@@ -125,10 +124,8 @@ class ScriptedLoader:
         tokenizer: Tokenizer,
         progress: Progress,
         log: Log,
-        hurried: Hurried = nobody_waits,
     ) -> Weights:
         assert self.gate.wait(60)
-        self.was_hurried.append(hurried())
         if self.error is not None:
             raise self.error
         progress(0.5)
