@@ -18,7 +18,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 FinishReason = Literal["stop", "length", "deadline", "cancelled"]
-"""Why a completion ended: a stop rule or end token, ``n_predict``, the deadline, or a cancel."""
+"""Why a completion ended: a stop rule or end token, ``n_predict``, the deadline or the latency
+budget, or a cancel."""
 
 Multiline = Literal["auto", "always", "never"]
 
@@ -93,8 +94,6 @@ class CompletionRequest:
     trigger: Trigger = "automatic"
     n_candidates: int = 1
     """How many distinct texts are wanted, the best first."""
-    is_patient: bool = False
-    """Whether an automatic request wants the whole text, however long it takes."""
     wait_for_model: bool = False
     """True queues the request until the models are loaded; False fails it at once instead."""
 
@@ -205,8 +204,6 @@ class CompletionResult:
     theirs is: it is what a request for one text gives."""
     withheld: bool = False
     """Whether there was a text, too uncertain to be shown; ``mean_logprob`` is that text's."""
-    goes_on: bool = False
-    """Whether ``text`` ends with its line only because more would have taken long."""
 
     def timed(self, *, ms_queue: float, ms_total: float) -> CompletionResult:
         """Return the result with the times that only the queue knows."""

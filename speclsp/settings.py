@@ -100,7 +100,6 @@ class Settings:
         3000,
         "completion",
         "Milliseconds after which a request is answered with what is finished.",
-        aliases=("t_max_predict_ms",),
         per_language=True,
     )
     multiline: Multiline = _setting(
@@ -113,12 +112,11 @@ class Settings:
     max_lines: _Positive = _setting(
         20, "completion", "Most lines of one completion.", per_language=True
     )
-    n_line_end: _NonNegative = _setting(
-        0,
+    t_max_predict_ms: _NonNegative = _setting(
+        700,
         "completion",
-        "Tokens after which what is suggested while typing ends with its line; with `prefetch` the "
-        "next lines are made in idle time. 0 takes what the model decodes in 0.7 seconds without "
-        "drafts, 16 at the least.",
+        "Latency budget while you type: a line that ends so many milliseconds after the first "
+        "token ends the suggestion, as in llama.cpp; 0 sets none.",
         per_language=True,
     )
     n_candidates: Annotated[int, msgspec.Meta(ge=1, le=8)] = _setting(
@@ -212,11 +210,10 @@ class Settings:
         "Most prompt tokens in all; 0 takes 2048, less where the model's context is smaller.",
     )
     n_jump: _NonNegative = _setting(
-        0,
+        256,
         "prompt",
-        "Most prompt tokens that a request at a new place waits for; the rest of the prompt is "
-        "laid out in idle time. 0 takes 35 % of `n_prompt`, less where the machine evaluates fewer "
-        "in 0.9 seconds.",
+        "Most prompt tokens that the first request at another place in a file evaluates while you "
+        "type; the rest follows in idle time. 0 evaluates the whole prompt.",
     )
     fim_layout: FimLayout = _setting(
         "anchored",
@@ -765,10 +762,21 @@ _CANONICAL: dict[str, str] = {
 }
 
 
+_FORMER_SETTINGS: dict[str, str] = {
+    "nlineend": "n_line_end is gone: set t_max_predict_ms, the milliseconds after which a "
+    "suggestion ends with its line.",
+}
+"""Settings of former versions in normal form, and what to set instead."""
+
 _FORMER_VALUES: dict[tuple[str, str], str] = {
     ("min_confidence", "learned"): "the threshold is no longer learned; set a number from 0 to 1",
 }
 """Values that former versions took, and what to set instead."""
+
+
+def former_setting(name: str) -> str | None:
+    """Return what to set instead of a setting of a former version, None for any other name."""
+    return _FORMER_SETTINGS.get(_normal(name))
 
 
 def canonical_name(name: str) -> str | None:
@@ -806,7 +814,8 @@ def resolve(layers: Sequence[Mapping[str, Any]], *, base: Settings | None = None
         for spelling, value in layer.items():
             name = canonical_name(spelling)
             if name is None:
-                problems.append(SettingProblem(spelling, f"unknown setting {spelling!r}."))
+                reason = former_setting(spelling) or f"unknown setting {spelling!r}."
+                problems.append(SettingProblem(spelling, reason))
             elif value is not None:
                 _take(name, value, values, problems)
     return Resolution(dataclasses.replace(base or Settings(), **values), tuple(problems))
@@ -833,9 +842,8 @@ def _checked_languages(
             name = canonical_name(spelling)
             where = f"languages.{language_id}.{spelling}"
             if name is None or not info(name).per_language:
-                problems.append(
-                    SettingProblem(where, f"{where}: not a setting that a language may override.")
-                )
+                reason = former_setting(spelling) or "not a setting that a language may override."
+                problems.append(SettingProblem(where, f"{where}: {reason}"))
                 continue
             try:
                 checked[language_id][name] = convert(name, value)

@@ -109,6 +109,14 @@ def test_changed_names_what_differs():
     assert settings.changed(Settings(), Settings(n_predict=5, seed=3)) == ("n_predict", "seed")
 
 
+@pytest.mark.parametrize("spelling", ["n_line_end", "nLineEnd"])
+def test_a_setting_of_a_former_version_names_what_to_set_instead(spelling):
+    (problem,) = resolve([{spelling: 16}]).problems
+    assert "t_max_predict_ms" in problem.message
+    (problem,) = resolve([{"languages": {"python": {spelling: 16}}}]).problems
+    assert "t_max_predict_ms" in problem.message
+
+
 def test_a_value_of_a_former_version_names_what_to_set_instead():
     (problem,) = resolve([{"min_confidence": "learned"}]).problems
     assert "a number from 0 to 1" in problem.message

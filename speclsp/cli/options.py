@@ -56,6 +56,16 @@ class SettingsCommand(click.Command):
         super().__init__(*args, **attributes)
         self.params += [SettingOption(name) for name in settings.FIELDS]
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; an option of a former version is an error that names what to set instead."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            instead = settings.former_setting(error.option_name.removeprefix("--"))
+            if instead is None:
+                raise
+            raise click.UsageError(instead, ctx) from error
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, then the settings under their groups' names."""
         own: list[tuple[str, str]] = []

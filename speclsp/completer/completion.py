@@ -21,12 +21,10 @@ from speclsp.drafting.protocol import DraftContext, TokenArray, TokenCorpus
 from speclsp.engine.models import Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.prompt.healing import held_back
-from speclsp.prompt.jumps import n_waited_for
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 from speclsp.request import CompletionRequest, CompletionResult, FinishReason, RequestStats
 from speclsp.settings import Settings, resolve
 from speclsp.text.confidence import verdict
-from speclsp.text.patience import n_before_line_end
 from speclsp.text.rules import stop_rules
 from speclsp.text.scope import cursor_scope
 from speclsp.text.stopping import CompletionText
@@ -87,24 +85,16 @@ def prompt_budget(settings: Settings, weights: Weights, n_predict: int) -> Promp
     )
 
 
-def n_first_of(settings: Settings, budget: PromptBudget, weights: Weights) -> int:
-    """Return the prompt tokens that a request at a new place waits for while somebody types."""
-    return settings.n_jump or n_waited_for(budget.n_prompt, weights.prompt_speed)
+def is_typing(request: CompletionRequest) -> bool:
+    """Whether the request came with a keystroke in an editor: such a one must not take long."""
+    return request.supersede and request.trigger == "automatic"
 
 
-def n_line_end_of(settings: Settings, weights: Weights) -> float:
-    """Return the tokens after which a text that somebody waits for while typing ends with its line.
-
-    Endless for a model of which nobody knows how long a token takes.
-    """
-    return settings.n_line_end or n_before_line_end(weights.single_s)
-
-
-def _n_before_line_end(request: CompletionRequest, settings: Settings, weights: Weights) -> float:
-    """Return the tokens after which the request's text ends with its line."""
-    if request.trigger != "automatic" or not request.supersede:
+def _latency_budget_s(request: CompletionRequest, settings: Settings) -> float:
+    """Return the seconds of generating after which the request's text ends with its line."""
+    if not is_typing(request) or not settings.t_max_predict_ms:
         return math.inf
-    return n_line_end_of(settings, weights)
+    return settings.t_max_predict_ms / 1000
 
 
 def sampling_params(settings: Settings, request: CompletionRequest) -> SamplingParams:
@@ -171,8 +161,8 @@ def run_completion(
             rules,
             end_tokens=bench.tokenizer.family.end_tokens,
             typed=typed,
-            n_before_line_end=_n_before_line_end(request, settings, bench.weights),
-            is_patient=request.is_patient,
+            budget_s=_latency_budget_s(request, settings),
+            clock=clock,
         ),
     )
     text, sampler = maker.new_text(), maker.sampler()
@@ -226,13 +216,12 @@ def run_completion(
     result = CompletionResult(
         completion_id=completion_id,
         text=shown.text,
-        finish_reason=generation.finish_reason,
+        finish_reason="deadline" if done.stopped_by == "time" else generation.finish_reason,
         stats=stats,
         n_replaced=shown.n_replaced,
         mean_logprob=shown.mean_logprob,
         alternatives=tuple(further.alternatives),
         withheld=shown.withheld,
-        goes_on=done.stopped_by == "tokens" and shown.text == done.text,
     )
     return cut_before_secrets(request, result, text.fitted) if settings.mask_secrets else result
 
@@ -246,9 +235,8 @@ def _question(
     chunks: ChunkSource,
 ) -> PromptQuestion:
     budget = prompt_budget(settings, bench.weights, n_predict)
-    is_typing = request.supersede and request.trigger == "automatic"
     # A model that cannot go back to a beginning would evaluate a short prompt for nothing.
-    is_typing = is_typing and bench.weights.supports_rollback
+    may_be_short = is_typing(request) and bench.weights.supports_rollback
     return PromptQuestion(
         uri=request.uri,
         layout=PromptLayout(
@@ -260,7 +248,7 @@ def _question(
             repo_name=request.repo_name, path=request.path, prefix=prefix, suffix=request.suffix
         ),
         budget=budget,
-        n_first=n_first_of(settings, budget, bench.weights) if is_typing else budget.n_prompt,
+        n_first=(may_be_short and settings.n_jump) or budget.n_prompt,
         chunks=chunks,
     )
 

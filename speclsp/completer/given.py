@@ -28,8 +28,6 @@ class Given:
     learned_request: CompletionRequest
     said_before: str
     """What of the earlier suggestion stood before the cursor already."""
-    goes_on: bool = False
-    """Whether the text ends with its line only because more would have taken long."""
     is_whole: bool = True
     """Whether the request's texts are whole."""
 
@@ -64,7 +62,6 @@ class GivenSuggestions:
                 learned_id=answer.completion_id if answer is not None else result.completion_id,
                 learned_request=answer.request if answer is not None else request,
                 said_before=said,
-                goes_on=result.goes_on,
             )
             self._put(result.completion_id, given)
 

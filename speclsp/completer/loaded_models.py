@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from speclsp.completer.buffers import OpenBuffers
-from speclsp.completer.completion import Workbench, n_first_of, n_line_end_of, prompt_budget
+from speclsp.completer.completion import Workbench
 from speclsp.completer.events import EventQueue
 from speclsp.completer.prompts import Prompts
 from speclsp.completer.proposing import Proposing
@@ -84,8 +84,6 @@ class LoadedModels:
             weights.target, settings.cache_ram * _MIB if weights.supports_rollback else 0
         )
         self.make_proposer(settings)
-        self._tell_prompt_speed(settings, weights)
-        self._tell_line_end(settings, weights)
         for problem in weights.problems:
             self._events.problem(problem.message, problem.remedy)
         return weights
@@ -144,26 +142,6 @@ class LoadedModels:
     def completed(self) -> Callable[[], None] | None:
         """Note that a completion was made; returns what to do in idle time, if anything."""
         return self._proposing.save if self._proposing.completed() else None
-
-    def _tell_line_end(self, settings: Settings, weights: Weights) -> None:
-        n_tokens = n_line_end_of(settings, weights)
-        if weights.single_s is not None and n_tokens < settings.n_predict:
-            self._events.log(
-                "info",
-                f"a token takes {1000 * weights.single_s:.1f} ms: what is suggested while typing "
-                f"ends with its line after {n_tokens}",
-            )
-
-    def _tell_prompt_speed(self, settings: Settings, weights: Weights) -> None:
-        if weights.prompt_speed is None or settings.fim_layout == "plain":
-            return  # the plain layout has whole prompts evaluated
-        budget = prompt_budget(settings, weights, settings.n_predict)
-        n_first = min(n_first_of(settings, budget, weights), budget.n_prompt)
-        self._events.log(
-            "info",
-            f"prompt speed {weights.prompt_speed:,.0f} tokens/s: a request at a new place waits "
-            f"for at most {n_first} of {budget.n_prompt} tokens",
-        )
 
     def _take_tokenizer(self, tokenizer: Tokenizer) -> None:
         old = self._tokenizer

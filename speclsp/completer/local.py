@@ -331,7 +331,6 @@ class LocalCompleter:
                 given.text,
                 given.n_replaced,
                 n_said=len(given.said_before),
-                goes_on=given.goes_on,
             )
             if after is not None:
                 self._engine.prefetch(after, uuid.uuid4().hex)
@@ -390,13 +389,8 @@ class LocalCompleter:
         self, request: CompletionRequest, result: CompletionResult, settings: Settings
     ) -> None:
         self._record.prefetched(result.stats)
-        if result.finish_reason == "cancelled":
-            return
-        self._without_model.take(request, result, settings, prefetched=True)
-        if request.is_patient:
-            after = self._without_model.instead_of_whole(request)
-            if after is not None:
-                self._engine.prefetch(after, uuid.uuid4().hex)
+        if result.finish_reason != "cancelled":
+            self._without_model.take(request, result, settings, prefetched=True)
 
 
 def _answered(result: CompletionResult) -> Future[CompletionResult]:

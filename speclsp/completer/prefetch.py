@@ -1,8 +1,5 @@
 """What to complete in idle time: that which follows the acceptance of what is on screen.
 
-Where that ended early, for the time that more would have taken, it is the whole suggestion: its
-rest is there when the beginning was taken.
-
 One step ahead and no further: what was prefetched is looked beyond only when it is on screen.
 Prefetching costs a completion's work for every suggestion shown, which a machine on battery
 notices.  So it rests where it is seldom used, and tries again from time to time.
@@ -45,22 +42,18 @@ class Prefetches:
         n_replaced: int,
         *,
         n_said: int,
-        goes_on: bool = False,
     ) -> CompletionRequest | None:
         """Return the request that the acceptance of ``text`` is going to lead to.
 
-        ``text`` is what is left of a suggestion of which ``n_said`` characters were typed; where
-        it ``goes_on`` and none were, the request is the one for the whole of it.  None where the
-        request is known already, or where prefetching rests.
+        ``text`` is what is left of a suggestion of which ``n_said`` characters were typed.  None
+        where the request is known already, or where prefetching rests.
         """
-        is_rest = goes_on and not n_said
         after = dataclasses.replace(
             request,
-            prefix=request.prefix if is_rest else request.prefix + text,
-            suffix=request.suffix if is_rest else request.suffix[n_replaced:],
+            prefix=request.prefix + text,
+            suffix=request.suffix[n_replaced:],
             trigger="automatic",
             n_candidates=1,
-            is_patient=is_rest,
             wait_for_model=False,
         )
         place = place_of(after)

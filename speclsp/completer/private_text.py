@@ -148,7 +148,6 @@ def cut_before_secrets(
         text=text,
         n_replaced=n_replaced,
         alternatives=tuple(alternatives),
-        goes_on=result.goes_on and kept == result.text,
     )
 
 

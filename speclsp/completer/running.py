@@ -26,9 +26,6 @@ class GrowingText(Protocol):
     def so_far(self) -> str:
         """All of it, not yet fitted to the text around the cursor; a stop rule may cut its end."""
 
-    def hurry(self) -> None:
-        """Somebody waits for what nobody had asked for."""
-
 
 class RunningGeneration:
     """A generation on the engine thread.
@@ -88,8 +85,6 @@ class RunningGeneration:
             older, self._waiter = self._waiter, job
             self._typed = typed
             self._cancelled_at = None
-            if self._text is not None and job.request.trigger == "automatic":
-                self._text.hurry()
             return True, older
 
     def let_nobody_join(self) -> None:

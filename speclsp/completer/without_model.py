@@ -92,33 +92,16 @@ class WithoutModel:
         *,
         prefetched: bool = False,
     ) -> None:
-        """Remember what the model said to a request, unless ``settings`` do not hold any more.
-
-        What was made of a suggestion that goes on must begin with it: else that stays known.
-        """
+        """Remember what the model said to a request, unless ``settings`` do not hold any more."""
         if not request.supersede or not self.settings_for(request).suggestion_memory:
             return
         answers = answers_of(request, result, now=self._clock(), prefetched=prefetched)
         with self._lock:
             if settings is not self._settings:
                 return
-            if request.is_patient and not self._is_whole(request, result):
-                return
             self._answers.add(answers)
             if prefetched and result.text:
                 self._prefetches.made(result.completion_id)
-
-    def _is_whole(self, request: CompletionRequest, result: CompletionResult) -> bool:
-        begun = self._answers.find(request, self._clock())
-        return bool(result.text) and (begun is None or result.text.startswith(begun.text))
-
-    def instead_of_whole(self, request: CompletionRequest) -> CompletionRequest | None:
-        """Return what to prefetch where the whole of a suggestion was not what had begun."""
-        with self._lock:
-            begun = self._answers.find(request, self._clock())
-            if begun is None or not begun.answer.goes_on:
-                return None
-            return self._prefetches.request_after(request, begun.text, begun.n_replaced, n_said=0)
 
     def given(self, result: CompletionResult, rest: Rest | None) -> bool:
         """Take note of an answer that goes out; whether it is the first use of a prefetch."""
@@ -147,7 +130,7 @@ class WithoutModel:
         rest = self._answers.find(request, self._clock())
         if rest is not None and request.trigger == "invoked":
             # Who asks wants an answer, and the whole of it.
-            return rest if rest.text and not rest.answer.goes_on else None
+            return rest if rest.text and rest.answer.finish_reason != "deadline" else None
         return rest
 
     def _holds_back(self, settings: Settings, request: CompletionRequest, text: str) -> bool:
@@ -184,21 +167,17 @@ class WithoutModel:
         n_replaced: int,
         *,
         n_said: int,
-        goes_on: bool = False,
     ) -> CompletionRequest | None:
         """Note that a text is on screen; returns what to prefetch, if anything.
 
-        It is what is left of a suggestion of which ``n_said`` characters were typed, and which
-        ``goes_on`` where nobody had the time for more.
+        It is what is left of a suggestion of which ``n_said`` characters were typed.
         """
         settings = self.settings_for(request)
         with self._lock:
             self._rejections.shown(request, text)
             if not request.supersede or not settings.prefetch or not settings.suggestion_memory:
                 return None
-            return self._prefetches.request_after(
-                request, text, n_replaced, n_said=n_said, goes_on=goes_on
-            )
+            return self._prefetches.request_after(request, text, n_replaced, n_said=n_said)
 
     def accepted(self, request: CompletionRequest, text: str) -> None:
         """Note that the user took ``text`` at the request's place."""

@@ -18,7 +18,6 @@ from speclsp.drafting.protocol import ModelDrafter
 from speclsp.drafting.registry import DRAFT_MODEL, drafter_names
 from speclsp.engine.cost_true import cost_true_remark
 from speclsp.engine.params import ModelParams, draft_params, target_params
-from speclsp.engine.prompt_speed import PromptSpeeds, clocks
 from speclsp.errors import ModelError, SettingsError, SpecLspError
 from speclsp.prompt.families import FimFamily, family_for
 from speclsp.prompt.healing import TokenPrefixes
@@ -86,11 +85,6 @@ class Weights:
     supports_rollback: bool = True
     pass_cost: PassCost = field(default_factory=PassCost)
     """What passes take, as they show it."""
-    prompt_speed: float | None = None
-    """Prompt tokens that the target evaluates per second, measured once; None if that failed, and
-    without rollback, where every prompt is evaluated whole."""
-    single_s: float | None = None
-    """Seconds that the target takes for a token, measured once; None if that failed."""
     max_prompt: int = MAX_PROMPT
     """Most prompt tokens where the settings leave it open."""
     problems: Sequence[SpecLspError] = ()
@@ -145,7 +139,6 @@ class LlamaLoader:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._known: tuple[object, Tokenizer] | None = None
-        self._prompt_speeds = PromptSpeeds(log)
         self._pass_costs: dict[Hashable, PassCost] = {}
         """What passes of each model take: what one of them showed holds when it comes back."""
 
@@ -202,17 +195,6 @@ class LlamaLoader:
         pass_cost = self._pass_costs.setdefault(
             measured, PassCost(CPU_SLOPE if on_cpu else GPU_SLOPE)
         )
-        single_s = self._prompt_speeds.single_s(
-            measured, target, clocks(context_params.n_threads, on_cpu=on_cpu)
-        )
-        prompt_speed: float | None = None
-        if target.supports_rollback:
-            prompt_speed = self._prompt_speeds.of(
-                measured,
-                target,
-                clocks(context_params.n_threads_batch, on_cpu=on_cpu),
-                settings.n_prompt or max_prompt,
-            )
         problems: list[SpecLspError] = []
         draft: ClosableDrafter | None = None
         if draft_path is not None:
@@ -228,8 +210,6 @@ class LlamaLoader:
             layers=dict(target.layers),
             supports_rollback=target.supports_rollback,
             pass_cost=pass_cost,
-            prompt_speed=prompt_speed,
-            single_s=single_s,
             max_prompt=max_prompt,
             problems=problems,
         )

@@ -44,8 +44,6 @@ class Answer:
     given_at: float
     """Seconds of the caller's clock."""
     prefetched: bool = False
-    goes_on: bool = False
-    """Whether the text ends with its line only because more would have taken long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,6 @@ class Rest:
             n_replaced=self.n_replaced,
             source="memory",
             mean_logprob=self.answer.mean_logprob,
-            goes_on=self.answer.goes_on,
         )
 
 
@@ -98,7 +95,6 @@ def answers_of(
             mean_logprob=mean_logprob,
             given_at=now,
             prefetched=prefetched,
-            goes_on=result.goes_on,
         )
         for completion_id, text, n_replaced, mean_logprob in said
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -26,7 +27,7 @@ StopReason = Literal[
     "end",
     "bytes",
     "lines",
-    "tokens",
+    "time",
     "blank",
     "dedent",
     "block",
@@ -35,8 +36,8 @@ StopReason = Literal[
     "string",
     "loop",
 ]
-"""What ended a text: an end token, bytes that are no text, ``max_lines``, a line's end behind as
-many tokens as somebody waits for, blank lines, a line less deep than the cursor's, the end of the
+"""What ended a text: an end token, bytes that are no text, ``max_lines``, a line's end after the
+latency budget, blank lines, a line less deep than the cursor's, the end of the
 block, the next definition, text that already follows, a string that its line leaves open, or a
 loop."""
 
@@ -47,6 +48,10 @@ _N_SUBSTANTIAL: Final = 8
 """Letters and digits of a line that hardly stands twice by chance."""
 
 _CONNECTORS: Final = " \t,;.([{\"'`+-*/=&|"
+
+
+def _stopped_clock() -> float:
+    return 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +75,21 @@ class CompletionText:
         *,
         end_tokens: frozenset[int] = frozenset(),
         typed: str = "",
-        n_before_line_end: float = math.inf,
-        is_patient: bool = False,
+        budget_s: float = math.inf,
+        clock: Callable[[], float] = _stopped_clock,
     ) -> None:
         """``end_tokens`` end the text beside the vocabulary's own: those of the FIM family.
 
         ``typed`` is what stands before the cursor already and comes again first, byte by byte.
-        With ``n_before_line_end`` tokens or more, a line's end is the text's, unless it
-        ``is_patient`` and nobody hurries it.
+        A line that ends ``budget_s`` seconds of ``clock`` or more after the first token ends the
+        text: llama.cpp's ``t_max_predict_ms``.
         """
         self._piece = vocabulary.piece
         self._end_tokens = vocabulary.end_tokens | end_tokens
         self._rules = rules
-        self._n_before_line_end = n_before_line_end
-        self._n_left = math.inf if is_patient else n_before_line_end
+        self._budget_s = budget_s
+        self._clock = clock
+        self._time_is_up_at: float | None = None
         self._detokenizer = Utf8Detokenizer()
         self._is_healed = bool(typed)
         self._n_typed_bytes = len(typed.encode("utf-8", "replace"))
@@ -102,7 +108,8 @@ class CompletionText:
         if token in self._end_tokens:
             self._stopped_by = "end"
             return True
-        self._n_left -= 1
+        if self._time_is_up_at is None:
+            self._time_is_up_at = self._clock() + self._budget_s
         piece = self._piece(token)
         n_typed = min(self._n_typed_bytes, len(piece))
         self._n_typed_bytes -= n_typed
@@ -111,10 +118,6 @@ class CompletionText:
         if self._detokenizer.is_broken and not self._is_stopped():
             self._stopped_by = "bytes"
         return self._is_stopped()
-
-    def hurry(self) -> None:
-        """Count the tokens before a line's end from now on: somebody waits.  Any thread may."""
-        self._n_left = min(self._n_left, self._n_before_line_end)
 
     def finish(self) -> CompletedText:
         """The text to insert, from what was fed so far; more may be fed afterwards."""
@@ -191,8 +194,8 @@ class CompletionText:
             self._keep_lines(n_own + n_kept, "loop")
         elif self._n_lines() >= self._rules.max_lines:
             self._stopped_by = "lines"
-        elif self._n_left <= 0 and self._text.strip():
-            self._stopped_by = "tokens"
+        elif self._text.strip() and self._is_time_up():
+            self._stopped_by = "time"
         elif len(self._lines) > _N_BLANK_LINES and not any(
             line.strip() for line in self._lines[-_N_BLANK_LINES:]
         ):
@@ -266,6 +269,9 @@ class CompletionText:
         if n_kept == len(raw) or not self._text_nesting.at_end_of(raw).n_closed:
             return raw
         return raw[:n_kept].rstrip()
+
+    def _is_time_up(self) -> bool:
+        return self._time_is_up_at is not None and self._clock() >= self._time_is_up_at
 
     def _has_depth(self) -> bool:
         """Whether indentation counts: not on the cursor's line, nor where that is all."""

@@ -145,3 +145,9 @@ def test_no_two_settings_share_a_spelling() -> None:
         if spelling
     ]
     assert len(spellings) == len(set(spellings))
+
+
+def test_an_option_of_a_former_version_names_what_to_set_instead() -> None:
+    result = CliRunner().invoke(SettingsCommand("serve"), ["--n-line-end", "16"])
+    assert result.exit_code == 2
+    assert "t_max_predict_ms" in result.stderr

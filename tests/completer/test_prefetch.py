@@ -12,14 +12,6 @@ def test_the_request_is_the_one_after_the_suggestion_is_taken() -> None:
     assert after == request_at("f(a)\nb¦\nx", n_predict=9)
 
 
-def test_of_a_suggestion_that_goes_on_it_is_the_whole_until_some_of_it_was_typed() -> None:
-    begun = request_at("f(¦)\nx", trigger="invoked", n_candidates=3)
-    whole = Prefetches().request_after(begun, "a)\nb", 1, n_said=0, goes_on=True)
-    assert whole == request_at("f(¦)\nx", is_patient=True)
-    after = Prefetches().request_after(begun, "a)\nb", 1, n_said=1, goes_on=True)
-    assert after == request_at("f(a)\nb¦\nx")
-
-
 def test_a_place_is_prefetched_once_while_it_stays_the_same() -> None:
     prefetches = Prefetches()
     assert prefetches.request_after(request_at("¦"), "abc", 0, n_said=0) is not None

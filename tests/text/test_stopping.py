@@ -347,25 +347,19 @@ def test_completion(complete, name):
 
 
 @pytest.mark.parametrize(
-    ("n_tokens", "expected"),
-    [(1, "a = 1"), (6, "a = 1"), (7, "a = 1\nb = 2"), (99, "a = 1\nb = 2\n")],
+    ("budget_s", "expected"),
+    [(0.0, "a = 1"), (5.0, "a = 1"), (5.5, "a = 1\nb = 2"), (99.0, "a = 1\nb = 2\n")],
 )
-def test_so_many_tokens_end_it_with_their_line(byte_vocabulary, rules_at, n_tokens, expected):
-    text = CompletionText(byte_vocabulary(), rules_at("▮"), n_before_line_end=n_tokens)
+def test_the_latency_budget_ends_it_with_a_line(byte_vocabulary, rules_at, budget_s, expected):
+    now = iter(range(99))
+    text = CompletionText(
+        byte_vocabulary(), rules_at("▮"), budget_s=budget_s, clock=lambda: 5.0 * next(now)
+    )
     for token in b"a = 1\nb = 2\n":
         if text.feed(token):
             break
     assert text.so_far == expected
-    assert text.finish().stopped_by == ("tokens" if n_tokens < 99 else None)
-
-
-def test_a_patient_text_goes_on_until_somebody_waits(byte_vocabulary, rules_at):
-    text = CompletionText(byte_vocabulary(), rules_at("▮"), n_before_line_end=2, is_patient=True)
-    assert not any(text.feed(token) for token in b"a = 1\nb = 2\n")
-    text.hurry()
-    text.hurry()
-    assert [text.feed(token) for token in b"c = 3\n"] == [False] * 5 + [True]
-    assert text.finish().text == "a = 1\nb = 2\nc = 3"
+    assert text.finish().stopped_by == ("time" if budget_s < 99 else None)
 
 
 @pytest.mark.parametrize("max_lines", [1, 2, 3, 7])

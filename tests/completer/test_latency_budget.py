@@ -1,0 +1,90 @@
+"""What a slow model suggests while somebody types ends with a line when the budget is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from scripted_models import ScriptedLoader
+
+from speclsp.cancellation import CancellationToken
+from speclsp.completer.local import LocalCompleter
+from speclsp.request import CompletionRequest, CompletionResult
+from speclsp.settings import Settings
+
+WAIT_S = 60
+WHOLE = "a = 1\n    b = 2\n    c = 3\n    return a"
+BEFORE = "def f():\n    "
+
+Make = Callable[..., LocalCompleter]
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch) -> Iterator[Make]:
+    """Completers whose clock advances by one second with every look at it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    made: list[LocalCompleter] = []
+
+    def make_completer(text: str = WHOLE, **settings) -> LocalCompleter:
+        looks = iter(range(1_000_000))
+        given = {"min_confidence": 0.0, "debounce_ms": 0, "persist": False} | settings
+        completer = LocalCompleter(
+            Settings(deadline_ms=10**9, **given),
+            loader=ScriptedLoader(text),
+            clock=lambda: float(next(looks)),
+        )
+        made.append(completer)
+        completer.start()
+        assert completer.wait_idle(WAIT_S)
+        return completer
+
+    yield make_completer
+    for completer in made:
+        completer.close()
+
+
+def ask(completer: LocalCompleter, before: str = BEFORE, **fields) -> CompletionResult:
+    request = CompletionRequest(
+        uri="file:///p/f.py",
+        path="f.py",
+        repo_name="p",
+        prefix=before,
+        suffix="\n",
+        language_id="python",
+        wait_for_model=True,
+        temperature=0.0,
+        **fields,
+    )
+    return completer.complete(request, CancellationToken()).result(WAIT_S)
+
+
+@pytest.mark.parametrize("speculation", [True, False])
+def test_the_text_ends_with_a_line(make: Make, speculation: bool) -> None:
+    result = ask(make(t_max_predict_ms=1, speculation=speculation))
+    assert (result.text, result.finish_reason) == ("a = 1", "deadline")
+    # The line's beginning is said again, and the line end is the last token.
+    assert result.stats.n_predicted == len("    a = 1\n")
+
+
+def test_blank_lines_at_the_beginning_are_no_text_to_end_with(make: Make) -> None:
+    completer = make("\n    a = 1\n    b = 2", t_max_predict_ms=1)
+    assert ask(completer, "def f():").text == "\n    a = 1"
+
+
+@pytest.mark.parametrize(
+    ("t_max_predict_ms", "fields"),
+    [(0, {}), (1, {"trigger": "invoked"}), (1, {"supersede": False})],
+    ids=["no budget", "asked for by hand", "outside a session"],
+)
+def test_the_whole_text_comes(make: Make, t_max_predict_ms: int, fields: dict[str, object]) -> None:
+    result = ask(make(t_max_predict_ms=t_max_predict_ms), **fields)
+    assert (result.text, result.finish_reason) == (WHOLE, "stop")
+
+
+def test_who_asks_by_hand_is_not_given_the_beginning_that_is_known(make: Make) -> None:
+    completer = make(t_max_predict_ms=1)
+    assert ask(completer).text == "a = 1"
+    again = ask(completer)
+    assert (again.text, again.source) == ("a = 1", "memory")
+    assert ask(completer, trigger="invoked").text == WHOLE
