@@ -10,7 +10,7 @@ import pytest
 from speclsp import settings
 from speclsp.cli.doctor_checks import GPU_PAGE
 from speclsp.engine.llama import library
-from speclsp.engine.llama.allocations import read_allocations
+from speclsp.engine.llama.loading import mib_by_device
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / GPU_PAGE).read_text(encoding="utf-8")
@@ -50,4 +50,4 @@ def test_the_lines_to_look_for_are_the_ones_that_are_written(
     monkeypatch.setattr(library, "start_backends", lambda: ())
     assert library.why_no_gpu() in PAGE
     # llama.cpp's own line is one that is read.
-    assert read_allocations(PAGE.splitlines())
+    assert mib_by_device(PAGE.splitlines(), ())

@@ -1,6 +1,6 @@
 """What a model made by ``python -m benchmarks make-model`` says of itself.
 
-Such a model computes a small one's function at a large one's cost.  Its times are the large
+A cost-true model computes a small model's function at a large one's cost.  Its times are the large
 one's and its text is the small one's, which every figure measured with it has to say.
 """
 
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
-
-from speclsp.engine.llama.gguf_header import read_gguf_header
 
 COST_OF_KEY: Final = "speclsp.cost_true.cost_of"
 """Metadata: the model whose shape it has."""
@@ -22,6 +20,9 @@ def cost_true_remark(path: Path) -> str:
 
     Raises :class:`~speclsp.errors.ModelError` where the file is no model.
     """
+    # Imported here, so that a missing llama.cpp build is an error of this call alone.
+    from speclsp.engine.llama.model_file import read_gguf_header  # noqa: PLC0415
+
     metadata = read_gguf_header(path).metadata
     cost_of = metadata.get(COST_OF_KEY)
     if cost_of is None:

@@ -171,7 +171,7 @@ class LlamaLoader:
     ) -> Weights:
         """Load target and draft model; a draft model that fails is a problem, not the end."""
         from speclsp.engine.llama.loading import load_target  # noqa: PLC0415 (see words)
-        from speclsp.engine.llama.placement import offload_devices  # noqa: PLC0415
+        from speclsp.engine.llama.model import offload_devices  # noqa: PLC0415
 
         files = model_files(settings)
         model_params, context_params = target_params(
@@ -232,7 +232,7 @@ def _draft_bytes(path: Path, settings: Settings, target: ModelParams) -> int:
 
     On the CPU a draft model is rarely worth its time.
     """
-    from speclsp.engine.llama.planning import bytes_wanted  # noqa: PLC0415 (see LlamaLoader)
+    from speclsp.engine.llama.fit import bytes_wanted  # noqa: PLC0415 (see LlamaLoader)
 
     try:
         model_params, context_params = draft_params(settings, settings.ctx_size)

@@ -1,23 +1,27 @@
-"""A llama.cpp context and what its KV cache holds, behind the decoding loop's target protocol."""
+"""A llama.cpp context and what its KV cache holds: the target of the decoding loop."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Final
 
 import numpy as np
 from llama_cpp import llama_cpp as llama
 
 from speclsp.decoding.protocol import Logits
 from speclsp.engine.kv_states import KvState
-from speclsp.engine.llama.batch import DecodeBatch
-from speclsp.engine.llama.branches import TEXT, BranchedCache
 from speclsp.engine.llama.model import LlamaModel
-from speclsp.engine.llama.open_context import OpenContext
+from speclsp.engine.llama.native_context import MAX_OUTPUTS, DecodeInterrupt, NativeContext
+from speclsp.engine.llama.sequences import TEXT, BranchedCache, DecodeBatch
 from speclsp.engine.params import ContextParams
 from speclsp.engine.tree_branches import TreeBranches, check_path, tree_branches
-from speclsp.errors import DecodeError, DecodeInterruptedError
+from speclsp.errors import (
+    DecodeError,
+    DecodeInterruptedError,
+    EngineUnavailableError,
+    ModelLoadError,
+)
 
 _SUCCESS, _ABORTED = 0, 2
 _REASONS = {
@@ -25,6 +29,10 @@ _REASONS = {
     -1: "the batch is not valid",
     -2: "the device is out of memory",
 }
+_CPU: Final = "CPU"
+_CPU_CHUNK: Final = 128
+"""Costs 2 % more than 512 on two cores with a 0.5b-shaped model, and 64 costs 8 %."""
+_LEAST_CHUNK: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,56 +52,94 @@ class _Fork:
     n_tokens: int = 0
 
 
-class LlamaTarget(OpenContext):
-    """Implements :class:`speclsp.decoding.protocol.Target`; belongs to one thread.
+class LlamaTarget:
+    """Implements :class:`speclsp.decoding.protocol.ForkTarget`; belongs to one thread.
 
-    ``cached`` and llama.cpp's KV cache always agree, but for a
+    Owns its context and its model.  ``cached`` and llama.cpp's KV cache always agree, but for a
     tree that :meth:`decode_tree` hung on it.
     """
 
     def __init__(self, model: LlamaModel, params: ContextParams) -> None:
         """Make a context.  Raises :class:`ModelLoadError` where llama.cpp cannot."""
-        super().__init__(model, params)
-        self._cached: list[int] = []
-        self._n_evaluated = 0
-        self._supports_rollback = True
-        n_branches = int(llama.llama_n_seq_max(self._native.pointer))
-        self._cache = BranchedCache(self._memory, n_branches)
-        self._n_branches = n_branches
+        self._model = model
+        self.n_vocab = model.n_vocab
+        """Size of the vocabulary."""
+        self.n_ctx_train = model.n_ctx_train
+        """Positions that the model was trained on."""
+        self.layers = dict(model.layers)
+        """Layers per device name; the output layer counts as one."""
+        self.size = model.size
+        """Bytes of all weights."""
+        self.description = model.description
+        """llama.cpp's description of the model, for example ``qwen2 1.5B Q8_0``."""
+        n_ctx = min(params.n_ctx or model.n_ctx_train, model.n_ctx_train)
+        self._native = NativeContext(model, params, n_ctx)
+        context = self._native.pointer
+        memory = llama.llama_get_memory(context)
+        if not memory:
+            self._native.close()
+            raise ModelLoadError(
+                f"The model ({model.description}) keeps no context: it does not generate text.",
+                remedy="Take a decoder-only code model with fill-in-the-middle tokens.",
+            )
+        self.flash_attention = self._native.flash_attention
+        """Whether attention is computed by the fused kernels."""
+        self.log_lines = (*model.log_lines, *self._native.log_lines)
+        """What llama.cpp logged while it loaded the model and made the context."""
+        # llama.cpp rounds the context up; positions beyond the trained context stay unused.
+        self.n_ctx = min(n_ctx, int(llama.llama_n_ctx(context)))
+        """Positions that the KV cache holds, the model's trained context at most."""
+        self.n_batch = min(int(llama.llama_n_batch(context)), self.n_ctx)
+        """Most tokens of one decode call."""
+        n_chunk = min(int(llama.llama_n_ubatch(context)), self.n_batch)
+        self._n_chunk_max = min(n_chunk, _CPU_CHUNK) if set(model.layers) <= {_CPU} else n_chunk
+        self._n_chunk = self._n_chunk_max
+        self._n_outputs = min(MAX_OUTPUTS, self.n_batch)
+        self._interrupt = DecodeInterrupt()
+        self._interrupt.install(context)
+        self.cached: list[int] = []
+        """The token ids that the KV cache holds, by position; the same list every time."""
+        self.n_evaluated = 0
+        """Tokens that were decoded since the start, for statistics and tests."""
+        self.supports_rollback = True
+        """Whether single tokens can be taken back, as speculation needs; recurrent models cannot.
+        Known after :meth:`warm_up`."""
+        self.n_branches = int(llama.llama_n_seq_max(context))
+        """Most leaves of a tree; 1 where the context or the model's memory allows none.
+        Known after :meth:`warm_up`."""
+        self._cache = BranchedCache(memory, self.n_branches)
+        self._batch = DecodeBatch(self.n_batch, self.n_branches)
         self._tree: _Tree | None = None
         self._forks: list[_Fork] = []
-        self._batch = DecodeBatch(self._n_batch, self._n_ctx, n_branches)
-
-    @property
-    def cached(self) -> Sequence[int]:
-        """The token ids that the KV cache holds, by position; the same list every time."""
-        return self._cached
-
-    @property
-    def n_evaluated(self) -> int:
-        """Tokens that were decoded since the start, for statistics and tests."""
-        return self._n_evaluated
-
-    @property
-    def supports_rollback(self) -> bool:
-        """Whether single tokens can be taken back, as speculation needs; recurrent models cannot.
-
-        Known after :meth:`warm_up`.
-        """
-        return self._supports_rollback
-
-    @property
-    def n_branches(self) -> int:
-        """Most leaves of a tree; 1 where the context or the model's memory allows none.
-
-        Known after :meth:`warm_up`.
-        """
-        return self._n_branches
 
     @property
     def supports_trees(self) -> bool:
         """Whether :meth:`decode_tree` can be called.  Known after :meth:`warm_up`."""
-        return self._n_branches > 1
+        return self.n_branches > 1
+
+    @property
+    def n_ubatch(self) -> int:
+        """Tokens that a prompt is best cut into: those that the backend computes at once.
+
+        On a CPU fewer, since a decode that is stopped there loses what it has done.  They are
+        halved by a decode that was stopped and doubled by one that was not: on a machine too busy
+        for a chunk within a request's deadline, no request would leave anything to the next.
+        """
+        return self._n_chunk
+
+    @property
+    def ns_native(self) -> int:
+        """Nanoseconds inside llama.cpp's decode and the wait for its logits since the start."""
+        return self._native.ns_native
+
+    def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
+        """Stop a running decode as soon as ``predicate`` is true; None for never.
+
+        It is asked on another thread every few milliseconds.  Works on the CPU; on a GPU a decode
+        runs to its end.  The decode then raises :class:`DecodeInterruptedError`, and so does each
+        further one until this is called again.
+        """
+        self._interrupt.watch(predicate)
 
     def warm_up(self) -> None:
         """Decode two tokens and take one back, so that the first request is as fast as the rest.
@@ -104,10 +150,10 @@ class LlamaTarget(OpenContext):
         self._clear()
         self.decode([0], 0)
         self.decode([0], 1)  # apart, since a batch may hold one token only
-        self._supports_rollback = self._cache.remove_from(1)
+        self.supports_rollback = self._cache.remove_from(1)
         self._clear()
         self._try_a_tree()
-        self._n_evaluated = 0
+        self.n_evaluated = 0
 
     def truncate(self, n_tokens: int) -> None:
         """Keep the first ``n_tokens`` positions, forget the rest.
@@ -116,19 +162,19 @@ class LlamaTarget(OpenContext):
         Raises :class:`DecodeError` where that fails.
         """
         self._forget_tree()
-        if n_tokens >= len(self._cached):
+        if n_tokens >= len(self.cached):
             return
         if n_tokens <= 0:
             self._clear()
             return
         self._check_open()
-        if self._supports_rollback and self._cache.remove_from(n_tokens):
-            del self._cached[n_tokens:]
+        if self.supports_rollback and self._cache.remove_from(n_tokens):
+            del self.cached[n_tokens:]
             return
-        kept = self._cached[:n_tokens]
+        kept = self.cached[:n_tokens]
         self._clear()
-        for start in range(0, n_tokens, self._n_batch):
-            self.decode(kept[start : start + self._n_batch], 0)
+        for start in range(0, n_tokens, self.n_batch):
+            self.decode(kept[start : start + self.n_batch], 0)
 
     def decode(self, tokens: Sequence[int], n_logits: int) -> Logits:
         """Append ``tokens`` to the cache and return the logits of the last ``n_logits`` of them.
@@ -141,11 +187,11 @@ class LlamaTarget(OpenContext):
         """
         self._forget_tree()
         n_tokens = len(tokens)
-        n_cached = len(self._cached)
-        if not 0 < n_tokens <= self._n_batch or n_cached + n_tokens > self._n_ctx:
+        n_cached = len(self.cached)
+        if not 0 < n_tokens <= self.n_batch or n_cached + n_tokens > self.n_ctx:
             raise ValueError(
-                f"{n_tokens} tokens do not fit a batch of {self._n_batch}, or a context of "
-                f"{self._n_ctx} that holds {n_cached}"
+                f"{n_tokens} tokens do not fit a batch of {self.n_batch}, or a context of "
+                f"{self.n_ctx} that holds {n_cached}"
             )
         if not 0 <= n_logits <= n_tokens:
             raise ValueError(f"{n_logits} rows of logits of {n_tokens} tokens")
@@ -153,8 +199,8 @@ class LlamaTarget(OpenContext):
             return self._decode_in_pieces(tokens, n_logits)
         self._check_open()
         self._batch.fill(tokens, n_cached, n_logits)
-        self._run(self._batch.native, n_tokens)
-        self._cached.extend(self._batch.tokens(n_tokens))
+        self._run(n_tokens)
+        self.cached.extend(self._batch.tokens(n_tokens))
         return self._logits(n_logits)
 
     def decode_tree(
@@ -168,26 +214,27 @@ class LlamaTarget(OpenContext):
         :meth:`decode` does; ValueError for too many branches or rows of logits, too.
         """
         self._forget_tree()
-        n_pending, n_nodes, n_cached = len(pending), len(tokens), len(self._cached)
+        n_pending, n_nodes, n_cached = len(pending), len(tokens), len(self.cached)
         n_tokens = n_pending + n_nodes
-        if not n_pending > 0 or n_tokens > self._n_batch or n_cached + n_tokens > self._n_ctx:
+        if not n_pending > 0 or n_tokens > self.n_batch or n_cached + n_tokens > self.n_ctx:
             raise ValueError(
                 f"{n_pending} tokens and a tree of {n_nodes} do not fit a batch of "
-                f"{self._n_batch}, or a context of {self._n_ctx} that holds {n_cached}"
+                f"{self.n_batch}, or a context of {self.n_ctx} that holds {n_cached}"
             )
         if n_nodes != len(parents) or n_nodes >= self._n_outputs:
             raise ValueError(
                 f"a tree of {n_nodes} tokens and {len(parents)} parents where "
                 f"{self._n_outputs - 1} are the most"
             )
-        tree = tree_branches(parents, self._n_branches)
+        tree = tree_branches(parents, self.n_branches)
         self._check_open()
-        self._cache.branch_off(tree.n_branches, n_cached)
+        for branch in range(1, tree.n_branches):
+            self._cache.share(branch, n_cached)
         self._batch.fill_tree(pending, tokens, tree, n_cached)
-        self._run(self._batch.native_tree, n_tokens)
+        self._run(n_tokens)
         ids = self._batch.tokens(n_tokens)
-        self._cached.extend(ids[:n_pending])
-        self._cache.extended(tree.n_branches, n_cached + n_pending)
+        self.cached.extend(ids[:n_pending])
+        self._cache.note_extended(tree.n_branches, n_cached + n_pending)
         self._tree = _Tree(tuple(ids[n_pending:]), tuple(parents), tree)
         return self._logits(1 + n_nodes)
 
@@ -202,24 +249,24 @@ class LlamaTarget(OpenContext):
             return
         self._check_open()
         self._tree = None
-        self._cache.keep_path(tree.branches, path, len(self._cached))
-        self._cached.extend(tree.tokens[node] for node in path)
+        self._cache.keep_path(tree.branches, path, len(self.cached))
+        self.cached.extend(tree.tokens[node] for node in path)
 
     @property
     def n_free(self) -> int:
         """Positions of the KV cache that hold nothing."""
-        return self._n_ctx - len(self._cached) - sum(fork.n_tokens for fork in self._forks)
+        return self.n_ctx - len(self.cached) - sum(fork.n_tokens for fork in self._forks)
 
     def fork(self, lengths: Sequence[int]) -> None:
         """Begin forks, as :meth:`speclsp.decoding.protocol.ForkTarget.fork` says."""
         self._forget_tree()
-        if len(lengths) >= self._n_branches:
-            raise ValueError(f"{len(lengths)} forks where {self._n_branches - 1} are the most")
-        if not all(0 < length <= len(self._cached) for length in lengths):
-            raise ValueError(f"forks at {list(lengths)} of {len(self._cached)} positions")
+        if len(lengths) >= self.n_branches:
+            raise ValueError(f"{len(lengths)} forks where {self.n_branches - 1} are the most")
+        if not all(0 < length <= len(self.cached) for length in lengths):
+            raise ValueError(f"forks at {list(lengths)} of {len(self.cached)} positions")
         self._check_open()
         for fork_idx, length in enumerate(lengths):
-            self._cache.fork(1 + fork_idx, length)
+            self._cache.share(1 + fork_idx, length)
         self._forks = [_Fork(length) for length in lengths]
 
     def decode_forks(self, forks: Sequence[int], tokens: Sequence[int]) -> Logits:
@@ -239,7 +286,7 @@ class LlamaTarget(OpenContext):
         positions = [fork.n_shared + fork.n_tokens for fork in growing]
         self._batch.fill_forks(tokens, positions, [1 + fork for fork in forks])
         try:
-            self._run(self._batch.native_tree, n_tokens)
+            self._run(n_tokens)
         except DecodeError:
             self.drop_forks()
             raise
@@ -252,7 +299,7 @@ class LlamaTarget(OpenContext):
         forks, self._forks = self._forks, []
         for fork_idx, fork in enumerate(forks):
             if self._native.is_open:
-                self._cache.end_fork(1 + fork_idx, fork.n_shared)
+                self._cache.cut(1 + fork_idx, fork.n_shared)
 
     @property
     def state_size(self) -> int:
@@ -264,7 +311,7 @@ class LlamaTarget(OpenContext):
         self._forget_tree()
         self._check_open()
         data = self._native.state(TEXT)
-        return KvState(tuple(self._cached), data) if data is not None else None
+        return KvState(tuple(self.cached), data) if data is not None else None
 
     def restore_state(self, state: KvState) -> bool:
         """Make the cache hold ``state`` and nothing else; where that fails it is empty.
@@ -276,20 +323,23 @@ class LlamaTarget(OpenContext):
         if not self._native.set_state(TEXT, state.data):
             self._clear()
             return False
-        self._cached.extend(state.tokens)
+        self.cached.extend(state.tokens)
         return True
 
     def close(self) -> None:
         """Free the context and the weights; again changes nothing."""
-        super().close()
-        self._cached.clear()
+        self._interrupt.close()
+        self._native.close()
+        self._model.close()
+        self.cached.clear()
 
-    def _run(self, batch: Any, n_tokens: int) -> None:
-        status = self._native.decode(batch)
+    def _run(self, n_tokens: int) -> None:
+        status = self._native.decode(self._batch.native)
         if status != _SUCCESS:
             self._recover(status, n_tokens)
-        self._decoded(n_tokens)
-        self._n_evaluated += n_tokens
+        if n_tokens >= self._n_chunk:
+            self._n_chunk = min(2 * self._n_chunk, self._n_chunk_max)
+        self.n_evaluated += n_tokens
 
     def _forget_tree(self) -> None:
         """Forget what hangs on the cache and is no part of it: a tree, or forks."""
@@ -300,15 +350,15 @@ class LlamaTarget(OpenContext):
 
     def _try_a_tree(self) -> None:
         """Find out whether the model's memory holds branches; the cache is empty meanwhile."""
-        if not self._supports_rollback or self._n_batch < 3:
-            self._n_branches = 1
-        if self._n_branches == 1:
+        if not self.supports_rollback or self.n_batch < 3:
+            self.n_branches = 1
+        if self.n_branches == 1:
             return
         try:
             self.decode_tree([0], [0, 1], [-1, -1])
             self.keep_path([1])
         except DecodeError:
-            self._n_branches = 1
+            self.n_branches = 1
         self._clear()
 
     def _logits(self, n_rows: int) -> Logits:
@@ -320,8 +370,8 @@ class LlamaTarget(OpenContext):
 
     def _decode_in_pieces(self, tokens: Sequence[int], n_logits: int) -> Logits:
         """Decode more rows of logits than llama.cpp has room for, one roomful at a time."""
-        n_cached = len(self._cached)
-        logits = np.empty((n_logits, self._n_vocab), dtype=np.float32)
+        n_cached = len(self.cached)
+        logits = np.empty((n_logits, self.n_vocab), dtype=np.float32)
         n_silent = len(tokens) - n_logits
         try:
             if n_silent:
@@ -337,12 +387,13 @@ class LlamaTarget(OpenContext):
 
     def _recover(self, status: int, n_tokens: int) -> None:
         """Put the cache in order after a failed decode, and raise."""
-        n_cached = len(self._cached)
+        n_cached = len(self.cached)
         aborted = status == _ABORTED
-        if not (aborted and self._supports_rollback and self._cache.remove_from(n_cached)):
+        if not (aborted and self.supports_rollback and self._cache.remove_from(n_cached)):
             self._clear()
         if aborted:
-            self._stopped(n_tokens)
+            if n_tokens >= self._n_chunk:  # smaller batches say nothing of chunks
+                self._n_chunk = max(min(_LEAST_CHUNK, self._n_chunk), self._n_chunk // 2)
             raise DecodeInterruptedError("llama_decode was interrupted.")
         reason = _REASONS.get(status, f"it returned {status}")
         raise DecodeError(
@@ -350,9 +401,13 @@ class LlamaTarget(OpenContext):
             remedy="The log at debug level says more.",
         )
 
+    def _check_open(self) -> None:
+        if not self._native.is_open:
+            raise EngineUnavailableError("The model was closed.")
+
     def _clear(self) -> None:
         self._check_open()
         self._cache.clear()
         self._tree = None
         self._forks = []
-        self._cached.clear()
+        self.cached.clear()

@@ -1,27 +1,64 @@
-"""What to try where a model does not fit the GPU: fewer layers, then a smaller KV cache.
+"""How many layers and how large a KV cache fit the GPUs: estimates from the file alone.
 
-Pure planning over estimates; :mod:`speclsp.engine.llama.loading` tries what is planned here and
-comes back with what failed.
+The estimates choose the first attempt; :mod:`speclsp.engine.llama.loading` takes less where that
+fails.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from speclsp.engine.llama.library import DeviceInfo
+from speclsp.engine.llama.model import offload_devices
+from speclsp.engine.llama.model_file import GgufHeader, read_gguf_header
+from speclsp.engine.params import ContextParams, ModelParams
+from speclsp.settings import KvCacheType
 
 _LAYER_STEPS = 8
-"""Into how many steps the way from all layers to none is cut."""
+"""Attempts between all layers on the GPU and none."""
+_MEMORY_KEPT_FREE = 512 * 1024 * 1024
+"""Bytes of each GPU that the estimates leave to the backend itself and to other programs."""
+_BLOCK = re.compile(r"^blk\.(\d+)\.")
+_INPUT_TENSORS = ("token_embd.weight", "position_embd.weight", "token_types.weight")
+# Bytes per value: a block of 32 values with its scale, and its minimum where there is one.
+_BYTES_PER_VALUE: dict[KvCacheType, float] = {
+    "f32": 4,
+    "f16": 2,
+    "bf16": 2,
+    "q8_0": 34 / 32,
+    "q5_1": 24 / 32,
+    "q5_0": 22 / 32,
+    "q4_1": 20 / 32,
+    "q4_0": 18 / 32,
+    "iq4_nl": 18 / 32,
+}
+_ROWS_OF_LOGITS = 128
+_ACTIVATIONS_PER_WIDTH = 16
+"""Rough number of intermediate tensors, each as wide as the model, alive at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What to load: layers on GPUs (the output layer counts) and positions of the KV cache."""
+
+    n_gpu_layers: int
+    n_ctx: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
-    """Bytes that a model wants on the devices that it is offloaded to.
+    """Bytes that a model takes of the devices that it is offloaded to.
 
-    ``layer_bytes`` are the weights of each repeating layer, first to last, ``output_bytes`` those
-    of the output layer.  Weights that are placed on the CPU by name are not among them.
+    Weights that are placed on the CPU by name do not count.
     """
 
     layer_bytes: tuple[int, ...]
+    """Weights of each repeating layer, first to last."""
     output_bytes: int
+    """Weights of the output layer."""
     kv_bytes_per_position: tuple[int, ...]
     """Of each repeating layer; zeros where the KV cache stays on the CPU."""
     compute_bytes: int
@@ -41,25 +78,44 @@ class ModelShape:
         cache = sum(self.kv_bytes_per_position[first:]) * n_ctx
         return weights + cache + self.compute_bytes
 
+    def most_layers(self, free_bytes: int, n_ctx: int) -> int:
+        """Return the most layers that fit into ``free_bytes``."""
+        for n_gpu_layers in range(self.n_layers, 0, -1):
+            if self.offloaded_bytes(n_gpu_layers, n_ctx) <= free_bytes:
+                return n_gpu_layers
+        return 0
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """What to try: layers on GPUs (the output layer counts) and positions of the KV cache."""
 
-    n_gpu_layers: int
-    n_ctx: int
+def first_attempt(
+    header: GgufHeader,
+    model_params: ModelParams,
+    context_params: ContextParams,
+    gpus: Sequence[DeviceInfo],
+    *,
+    fit: bool,
+    n_bytes_reserved: int = 0,
+) -> Attempt:
+    """Return what to try first.
 
-
-def first_attempt(shape: ModelShape, free_bytes: int, n_ctx: int) -> Attempt:
-    """Return the most layers that the estimates find room for in ``free_bytes``."""
-    for n_gpu_layers in range(shape.n_layers, 0, -1):
-        if shape.offloaded_bytes(n_gpu_layers, n_ctx) <= free_bytes:
-            return Attempt(n_gpu_layers, n_ctx)
-    return Attempt(0, n_ctx)
+    A number of layers that the user set is tried as it is; ``auto`` takes the most that the
+    estimates find room for beside ``n_bytes_reserved``, or all of them without ``fit``.
+    """
+    n_ctx = _wanted_ctx(header, context_params)
+    if not gpus:
+        return Attempt(0, n_ctx)
+    wanted = model_params.n_gpu_layers
+    if isinstance(wanted, int):
+        # llama.cpp takes a negative number for all.
+        return Attempt(header.n_layers if wanted < 0 else min(wanted, header.n_layers), n_ctx)
+    if wanted == "all" or not fit:
+        return Attempt(header.n_layers, n_ctx)
+    free = sum(max(0, gpu.memory_free - _MEMORY_KEPT_FREE) for gpu in gpus)
+    shape = estimate_shape(header, model_params, replace(context_params, n_ctx=n_ctx))
+    return Attempt(shape.most_layers(free - n_bytes_reserved, n_ctx), n_ctx)
 
 
 def next_attempt(failed: Attempt, n_layers: int, n_ctx_min: int) -> Attempt | None:
-    """Return what to try after ``failed`` did not fit; None when there is nothing left.
+    """Return what to try after ``failed`` did not fit; None when nothing is left.
 
     Fewer layers first, an eighth of ``n_layers`` at a time, down to none.  Then the KV cache is
     halved as often as it is above ``n_ctx_min``, where it ends.
@@ -70,3 +126,89 @@ def next_attempt(failed: Attempt, n_layers: int, n_ctx_min: int) -> Attempt | No
     if failed.n_ctx <= n_ctx_min:
         return None
     return Attempt(0, max(failed.n_ctx // 2, n_ctx_min))
+
+
+def bytes_wanted(
+    path: Path, model_params: ModelParams, context_params: ContextParams, *, beside: ModelParams
+) -> int:
+    """Estimate what a model that is loaded later takes of the GPUs of one loaded ``beside`` it.
+
+    Raises :class:`~speclsp.errors.ModelLoadError` or
+    :class:`~speclsp.errors.ModelNotFoundError` where the file or a device cannot be used.
+    """
+    shared = {gpu.name for gpu in offload_devices(model_params)}
+    if not shared.intersection(gpu.name for gpu in offload_devices(beside)):
+        return 0
+    header = read_gguf_header(path)
+    n_gpu_layers = model_params.n_gpu_layers
+    if not isinstance(n_gpu_layers, int) or n_gpu_layers < 0:
+        n_gpu_layers = header.n_layers
+    n_ctx = _wanted_ctx(header, context_params)
+    shape = estimate_shape(header, model_params, replace(context_params, n_ctx=n_ctx))
+    return shape.offloaded_bytes(n_gpu_layers, n_ctx)
+
+
+def estimate_shape(
+    header: GgufHeader, model_params: ModelParams, context_params: ContextParams
+) -> ModelShape:
+    """Return the bytes per layer: weights by the tensors' sizes, the KV cache by its shape.
+
+    The intermediate results are a rough guess; where it is too low, loading fails and the next
+    attempt takes less.
+    """
+    n_layers = header.n_layers - 1
+    on_cpu = [
+        re.compile(pattern) for pattern, kind in model_params.tensor_placements if kind == "CPU"
+    ]
+    layer_bytes = [0] * n_layers
+    output_bytes = 0
+    for name, n_bytes in header.tensor_bytes.items():
+        block = _BLOCK.match(name)
+        if any(pattern.search(name) for pattern in on_cpu):
+            continue
+        if block is not None and int(block[1]) < n_layers:
+            layer_bytes[int(block[1])] += n_bytes
+        elif name not in _INPUT_TENSORS:
+            output_bytes += n_bytes
+    if "output.weight" not in header.tensor_bytes:
+        # The embedding serves as output too, and then a second copy of it lies on the GPU.
+        output_bytes += header.tensor_bytes.get("token_embd.weight", 0)
+    return ModelShape(
+        layer_bytes=tuple(layer_bytes),
+        output_bytes=output_bytes,
+        kv_bytes_per_position=_kv_bytes(header, n_layers, context_params),
+        compute_bytes=_compute_bytes(header, context_params),
+    )
+
+
+def _wanted_ctx(header: GgufHeader, params: ContextParams) -> int:
+    n_ctx_train = header.number("context_length", params.n_ctx)
+    return min(params.n_ctx or n_ctx_train, n_ctx_train)
+
+
+def _kv_bytes(header: GgufHeader, n_layers: int, params: ContextParams) -> tuple[int, ...]:
+    """Bytes of one position in each layer: n_head_kv · (head width) · bytes per value."""
+    if not params.kv_offload:
+        return (0,) * n_layers
+    n_heads = max(1, header.number("attention.head_count", 1))
+    width = header.number("embedding_length", 0) // n_heads
+    key_width = header.number("attention.key_length", width)
+    value_width = header.number("attention.value_length", width)
+    bytes_per_head = (
+        key_width * _BYTES_PER_VALUE[params.type_k] + value_width * _BYTES_PER_VALUE[params.type_v]
+    )
+    heads = header.numbers("attention.head_count_kv", n_layers, n_heads)
+    return tuple(round(n_heads_kv * bytes_per_head) for n_heads_kv in heads)
+
+
+def _compute_bytes(header: GgufHeader, params: ContextParams) -> int:
+    width = header.number("embedding_length", 0)
+    feed_forward = header.number("feed_forward_length", 4 * width)
+    n_vocab = header.tensor_bytes.get("token_embd.weight", 0) // max(1, width)
+    n_rows = params.n_ubatch
+    activations = n_rows * (_ACTIVATIONS_PER_WIDTH * width + 2 * feed_forward) * 4
+    logits = min(n_rows, _ROWS_OF_LOGITS) * n_vocab * 4
+    scores = 0
+    if params.flash_attn == "off":
+        scores = n_rows * params.n_ctx * header.number("attention.head_count", 1) * 4
+    return activations + logits + scores

@@ -1,7 +1,7 @@
 """The llama.cpp library of this process: its start, its log and its devices.
 
-llama.cpp keeps one log callback and one list of backends per process, so this module does too.
-Importing it takes the log away from stderr at once, before anything can be written there.
+llama.cpp keeps one log callback and one list of backends per process, and so does this module.
+Importing it redirects the log from stderr, before anything can be written there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, Literal
 
 from llama_cpp import llama_cpp as llama
@@ -44,7 +45,7 @@ class DeviceInfo:
 
 
 class _Log:
-    """Cuts llama.cpp's log into lines; they wait here until there is a sink."""
+    """Cuts llama.cpp's log into lines, and keeps them until there is a sink."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -116,8 +117,8 @@ def c_library() -> Any:
 
 
 def _silence() -> None:
-    # After Python has gone, a callback into it would crash.  abs() is a C function that ignores
-    # all but its first argument and does nothing, so it can stand in as a log callback.
+    # A callback into Python would crash once the interpreter has ended.  abs() is a C function
+    # that ignores all but its first argument and has no effect, so it serves as a log callback.
     nothing = ctypes.cast(c_library().abs, llama.llama_log_callback)
     llama.llama_log_set(nothing, None)
 
@@ -144,14 +145,14 @@ def collected_lines() -> Iterator[list[tuple[LogLevel, str]]]:
 
 @functools.cache
 def ggml() -> Any:
-    """Start llama.cpp's backends and return libggml's device functions, prototypes set."""
+    """Start llama.cpp's backends and return libggml's device functions, named without ``ggml_``."""
     start_backends()
     return _ggml_functions()
 
 
 @functools.cache
 def start_backends() -> tuple[str, ...]:
-    """Initialise llama.cpp once per process, load its backends, and return what they said then."""
+    """Initialise llama.cpp and its backends once per process; return what they logged."""
     with collected_lines() as lines:
         llama.llama_backend_init()
         functions = _ggml_functions()
@@ -161,53 +162,45 @@ def start_backends() -> tuple[str, ...]:
     return tuple(line for level, line in lines if level != "debug")
 
 
-@dataclass(frozen=True, slots=True)
-class _GgmlFunctions:
-    backend_reg_count: Callable[[], int]
-    backend_reg_get: Callable[[int], int]
-    backend_reg_name: Callable[[int], bytes]
-    backend_load_all_from_path: Callable[[bytes], None]
-    backend_dev_count: Callable[[], int]
-    backend_dev_get: Callable[[int], int]
-    backend_dev_name: Callable[[int], bytes]
-    backend_dev_description: Callable[[int], bytes]
-    backend_dev_type: Callable[[int], int]
-    backend_dev_memory: Callable[[int, Any, Any], None]
-    backend_dev_buffer_type: Callable[[int], int | None]
-    backend_buft_name: Callable[[int], bytes]
-
-
+_HANDLE = ctypes.c_void_p
+_SIZE_POINTER = ctypes.POINTER(ctypes.c_size_t)
 _PROTOTYPES: dict[str, tuple[list[Any], Any]] = {
     "backend_reg_count": ([], ctypes.c_size_t),
-    "backend_reg_get": ([ctypes.c_size_t], ctypes.c_void_p),
-    "backend_reg_name": ([ctypes.c_void_p], ctypes.c_char_p),
+    "backend_reg_get": ([ctypes.c_size_t], _HANDLE),
+    "backend_reg_name": ([_HANDLE], ctypes.c_char_p),
     "backend_load_all_from_path": ([ctypes.c_char_p], None),
     "backend_dev_count": ([], ctypes.c_size_t),
-    "backend_dev_get": ([ctypes.c_size_t], ctypes.c_void_p),
-    "backend_dev_name": ([ctypes.c_void_p], ctypes.c_char_p),
-    "backend_dev_description": ([ctypes.c_void_p], ctypes.c_char_p),
-    "backend_dev_type": ([ctypes.c_void_p], ctypes.c_int),
-    "backend_dev_memory": (
-        [ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)],
-        None,
-    ),
-    "backend_dev_buffer_type": ([ctypes.c_void_p], ctypes.c_void_p),
-    "backend_buft_name": ([ctypes.c_void_p], ctypes.c_char_p),
+    "backend_dev_get": ([ctypes.c_size_t], _HANDLE),
+    "backend_dev_name": ([_HANDLE], ctypes.c_char_p),
+    "backend_dev_description": ([_HANDLE], ctypes.c_char_p),
+    "backend_dev_type": ([_HANDLE], ctypes.c_int),
+    "backend_dev_memory": ([_HANDLE, _SIZE_POINTER, _SIZE_POINTER], None),
+    "backend_dev_buffer_type": ([_HANDLE], _HANDLE),
+    "backend_buft_name": ([_HANDLE], ctypes.c_char_p),
 }
 
 
 @functools.cache
-def _ggml_functions() -> _GgmlFunctions:
+def _ggml_functions() -> Any:
+    functions = {
+        name: library_function(f"ggml_{name}", *prototype)
+        for name, prototype in _PROTOTYPES.items()
+    }
+    return SimpleNamespace(**functions)
+
+
+def library_function(name: str, argument_types: list[Any], result_type: Any) -> Any:
+    """Return a function of libggml that llama_cpp does not declare.
+
+    Raises OSError where the library cannot be loaded, StopIteration where it lacks the function.
+    """
     base_path = llama._base_path  # noqa: SLF001  # honours LLAMA_CPP_LIB_PATH as llama_cpp does
-    libraries = [load_shared_library(name, base_path) for name in ("ggml", "ggml-base")]
-    functions: dict[str, Any] = {}
-    for name, (argument_types, result_type) in _PROTOTYPES.items():
-        owner = next(library for library in libraries if hasattr(library, f"ggml_{name}"))
-        function = owner[f"ggml_{name}"]  # by item: a function object of our own
-        function.argtypes = argument_types
-        function.restype = result_type
-        functions[name] = function
-    return _GgmlFunctions(**functions)
+    libraries = [load_shared_library(library, base_path) for library in ("ggml", "ggml-base")]
+    owner = next(library for library in libraries if hasattr(library, name))
+    function = owner[name]  # by item: a function object of our own
+    function.argtypes = argument_types
+    function.restype = result_type
+    return function
 
 
 _WITHOUT_GPU = frozenset({"CPU", "BLAS", "ZenDNN", "zDNN", "RPC"})
@@ -259,7 +252,7 @@ def gpu_backends() -> tuple[str, ...]:
 
 
 def why_no_gpu() -> str:
-    """Say why there is no device to offload to, as the build and its backends tell it."""
+    """Return the reason why there is no device to offload to, from the build and its backends."""
     backends = gpu_backends()
     if not backends:
         return "this build of llama.cpp is for the CPU only"

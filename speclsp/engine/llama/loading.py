@@ -1,29 +1,48 @@
-"""Loads a model and its context, with less of the GPU where it does not fit."""
+"""Loads a model with its context, taking less of the GPU where it does not fit, and logs where.
+
+llama.cpp has no call that says what it allocated where, so this is read from the lines that it
+logs: each names a buffer type, for example ``load_tensors: CUDA0 model buffer size = 1564.62 MiB``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.llama.fit import Attempt, next_attempt
-from speclsp.engine.llama.gguf_header import read_gguf_header
-from speclsp.engine.llama.load_report import load_report
-from speclsp.engine.llama.model import LlamaModel, LoadProgress, open_model
-from speclsp.engine.llama.model_file import check_model_file
-from speclsp.engine.llama.placement import offload_devices
-from speclsp.engine.llama.planning import n_layers_of, plan
+from speclsp.engine.llama.fit import Attempt, first_attempt, next_attempt
+from speclsp.engine.llama.library import DeviceInfo, library_version, why_no_gpu
+from speclsp.engine.llama.model import LlamaModel, LoadProgress, offload_devices, open_model
+from speclsp.engine.llama.model_file import check_model_file, read_gguf_header
 from speclsp.engine.params import ContextParams, ModelParams
 from speclsp.errors import DecodeError, ModelLoadError
 from speclsp.request import LogLevel
 
 Log = Callable[[LogLevel, str], None]
+Purpose = Literal["weights", "KV cache", "compute"]
 
 _MEMORY_SIGNS = ("alloc", "out of memory")
 """What llama.cpp's reasons for a failure contain where memory was short."""
 _LEAST_CTX = 2
 """Positions without which no token can follow another."""
+_MIB = 1024 * 1024
+_CPU = "CPU"
+"""llama.cpp's name of the CPU, as a device and in the names of its buffers."""
+_SPLIT_TENSORS = "Meta("
+"""Begins the name of the device that llama.cpp makes of all with split_mode tensor."""
+_BUFFER_SIZE = re.compile(
+    r"(?P<buffer>\S+) +(?P<kind>model|KV|RS|compute|output) buffer size = +(?P<mib>[\d.]+) MiB"
+)
+_PURPOSES: dict[str, Purpose] = {
+    "model": "weights",
+    "KV": "KV cache",
+    "RS": "KV cache",  # the states of recurrent layers
+    "compute": "compute",
+    "output": "compute",
+}
 
 
 def load_target(
@@ -48,10 +67,9 @@ def load_target(
     gpus = offload_devices(model_params)
     header = read_gguf_header(path)
     loader = _Loader(path, model_params, context_params, progress)
-    attempt = plan(
+    attempt = first_attempt(
         header, model_params, context_params, gpus, fit=fit, n_bytes_reserved=n_bytes_reserved
     )
-    n_layers = n_layers_of(header)
     n_ctx_asked = attempt.n_ctx
     if n_ctx_asked < _LEAST_CTX:
         raise ModelLoadError(
@@ -62,8 +80,8 @@ def load_target(
         loaded = loader.load(attempt)
         if isinstance(loaded, LlamaTarget):
             break
-        following = next_attempt(attempt, n_layers, context_params.n_ctx_min) if fit else None
-        if following is None:
+        following = next_attempt(attempt, header.n_layers, context_params.n_ctx_min)
+        if following is None or not fit:
             loader.close()
             raise ModelLoadError(
                 f"The model {path} does not fit the memory: {loaded.message}",
@@ -88,9 +106,9 @@ class _Loader:
     _n_gpu_layers: int = -1
 
     def load(self, attempt: Attempt) -> LlamaTarget | ModelLoadError:
-        """Try; where memory was short, return the error.  Raises for any other failure.
+        """Load; return the error where memory was short.  Raises for any other failure.
 
-        The target owns the weights; while there is none, this object does.
+        The target owns the weights; until there is one, this object does.
         """
         try:
             return self._try(attempt)
@@ -134,3 +152,87 @@ def _step_down(path: Path, failed: Attempt, following: Attempt, failure: ModelLo
     else:
         step = f"{following.n_gpu_layers} instead of {failed.n_gpu_layers} layers on the GPU"
     return f"{path.name} does not fit: trying {step} ({failure.message})"
+
+
+def load_report(
+    target: LlamaTarget,
+    name: str,
+    params: ModelParams,
+    gpus: Sequence[DeviceInfo],
+    n_ctx_asked: int,
+) -> list[tuple[LogLevel, str]]:
+    """Return the log's lines on the model called ``name``: its layers and memory by device.
+
+    ``gpus`` are the devices that it could be offloaded to, as they were before it was loaded.
+    """
+    attention = "on" if target.flash_attention else "off"
+    loaded = (
+        f"loaded {name}: {target.description}, {target.size / _MIB:.1f} MiB; "
+        f"context {target.n_ctx} (trained on {target.n_ctx_train}), "
+        f"batch {target.n_batch}, micro-batch {target.n_ubatch}, flash attention {attention}; "
+        f"llama.cpp {library_version()}"
+    )
+    lines: list[tuple[LogLevel, str]] = [("info", loaded)]
+    lines += [("info", line) for line in _device_lines(target, name, gpus)]
+    n_layers, n_on_cpu = sum(target.layers.values()), target.layers.get(_CPU, 0)
+    if params.devices == () or params.n_gpu_layers == 0:
+        lines.append(("info", f"{name}: computing on the CPU, as the settings say"))
+    elif not gpus:
+        lines.append(("info", f"no GPU to offload to, computing on the CPU: {why_no_gpu()}"))
+    elif n_on_cpu and not isinstance(params.n_gpu_layers, int):
+        slow = (
+            f"{name}: {n_on_cpu} of {n_layers} layers did not fit the GPU and are slow on the CPU; "
+            "a smaller quantisation, a lower ctx_size or a quantised KV cache (cache_type_k, "
+            "cache_type_v) makes room for more"
+        )
+        lines.append(("warning", slow))
+    if target.n_ctx < n_ctx_asked:
+        cut = f"the KV cache was cut from {n_ctx_asked} to {target.n_ctx} positions to fit"
+        lines.append(("warning", f"{name}: {cut}"))
+    if not target.supports_rollback:
+        lines.append(("info", f"{name} cannot take tokens back: speculation is off for it"))
+    return lines
+
+
+def _device_lines(target: LlamaTarget, name: str, gpus: Sequence[DeviceInfo]) -> Iterator[str]:
+    n_layers = sum(target.layers.values())
+    known = {gpu.name: gpu for gpu in gpus}
+    devices = target.layers.keys() | known.keys()
+    used = mib_by_device(target.log_lines, devices)
+    # The GPUs first: they are what users look for.
+    for device in sorted(devices | used.keys(), key=lambda name: (name == _CPU, name)):
+        place, room = device, ""
+        if device.startswith(_SPLIT_TENSORS):
+            place = f"{' and '.join(sorted(known))} together"
+        elif gpu := known.get(device):
+            place = f"{device} ({gpu.description})"
+            free, total = gpu.memory_free // _MIB, gpu.memory_total // _MIB
+            room = f"; {free} of {total} MiB were free before"
+        yield (
+            f"{name}: {target.layers.get(device, 0)} of {n_layers} layers on {place}, "
+            f"{_memory(used.get(device, {}))}{room}"
+        )
+
+
+def _memory(by_purpose: Mapping[Purpose, float]) -> str:
+    parts = ", ".join(f"{purpose} {mib:.1f}" for purpose, mib in by_purpose.items())
+    return f"{sum(by_purpose.values()):.1f} MiB" + (f" ({parts})" if parts else "")
+
+
+def mib_by_device(
+    log_lines: Iterable[str], devices: Iterable[str]
+) -> dict[str, dict[Purpose, float]]:
+    """Return the MiB that llama.cpp's log says were allocated, by device and purpose.
+
+    A buffer type is named after its device, often with a suffix (``CUDA0_Split``,
+    ``MTL0_Private``).  What lies on none of ``devices`` is the CPU's, as is memory of the host that
+    a GPU can read (``CUDA_Host``).
+    """
+    known = tuple(devices)
+    sums: dict[str, dict[Purpose, float]] = {}
+    for found in filter(None, map(_BUFFER_SIZE.search, log_lines)):
+        buffer, purpose = found["buffer"], _PURPOSES[found["kind"]]
+        device = next((d for d in known if buffer == d or buffer.startswith(f"{d}_")), _CPU)
+        of_device = sums.setdefault(device, {})
+        of_device[purpose] = of_device.get(purpose, 0.0) + float(found["mib"])
+    return sums

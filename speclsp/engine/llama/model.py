@@ -1,4 +1,4 @@
-"""A model's weights in memory."""
+"""A model's weights: on which devices they go, and how they are loaded."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ import ctypes
 import os
 import re
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from llama_cpp import llama_cpp as llama
 
-from speclsp.engine.llama.allocations import Allocation, read_allocations
-from speclsp.engine.llama.library import collected_lines, start_backends
+from speclsp.engine.llama.library import (
+    DeviceInfo,
+    buffer_types,
+    collected_lines,
+    devices,
+    start_backends,
+    why_no_gpu,
+)
 from speclsp.engine.llama.model_file import load_error
-from speclsp.engine.llama.placement import device_array, placement_array, tensor_split_array
 from speclsp.engine.params import ModelParams
-from speclsp.errors import EngineUnavailableError
+from speclsp.errors import EngineUnavailableError, ModelLoadError
 
 _SPLIT_MODES = {"none": 0, "layer": 1, "row": 2, "tensor": 3}
 _LOAD_MODES = {"auto": -1, "none": 0, "mmap": 1, "mlock": 2, "mmap+mlock": 3, "dio": 4}
@@ -27,21 +32,24 @@ LoadProgress = Callable[[float], bool]
 """Takes the share that is loaded, 0 to 1; returns whether to go on."""
 
 
+class _TensorPlacement(ctypes.Structure):
+    """``llama_model_tensor_buft_override``, which llama_cpp does not declare."""
+
+    _fields_ = (("pattern", ctypes.c_char_p), ("buft", ctypes.c_void_p))
+
+
 class LlamaModel:
     """Owns a ``llama_model``; :meth:`close` frees it, or the garbage collector does."""
 
-    def __init__(
-        self,
-        pointer: int,
-        kept_alive: tuple[Any, ...],
-        layers: dict[str, int],
-        allocations: tuple[Allocation, ...] = (),
-    ) -> None:
+    def __init__(self, pointer: int, log_lines: Sequence[str], kept_alive: tuple[Any, ...]) -> None:
         self.pointer = pointer
-        self.layers = layers
+        self.log_lines = tuple(log_lines)
+        """What llama.cpp logged while it loaded the model."""
+        self.layers: dict[str, int] = {}
         """Layers per device name; the output layer counts as one."""
-        self.allocations = allocations
-        """Where the weights lie."""
+        for line in log_lines:
+            if found := _ASSIGNED_LAYER.search(line):
+                self.layers[found[1]] = self.layers.get(found[1], 0) + 1
         # llama.cpp keeps pointers into the arrays that it was given.
         self._kept_alive = kept_alive
         self._free = weakref.finalize(self, llama.llama_model_free, pointer)
@@ -72,7 +80,7 @@ class LlamaModel:
 
     @property
     def is_recurrent(self) -> bool:
-        """Whether some layers keep a state instead of all positions."""
+        """Whether some layers keep one state instead of every position."""
         return bool(
             llama.llama_model_is_recurrent(self.pointer)
             or llama.llama_model_is_hybrid(self.pointer)
@@ -80,7 +88,7 @@ class LlamaModel:
 
     @property
     def description(self) -> str:
-        """llama.cpp's words for the model, for example ``qwen2 1.5B Q8_0``."""
+        """llama.cpp's description of the model, for example ``qwen2 1.5B Q8_0``."""
         buffer = ctypes.create_string_buffer(256)
         llama.llama_model_desc(self.pointer, buffer, len(buffer))
         return buffer.value.decode("utf-8", "replace")
@@ -100,9 +108,9 @@ def open_model(
     """
     start_backends()
     native = llama.llama_model_default_params()
-    devices = device_array(params.devices)
-    placements = placement_array(params.tensor_placements)
-    split = tensor_split_array(params.tensor_split)
+    named_devices = _device_array(params.devices)
+    placements = _placement_array(params.tensor_placements)
+    split = _tensor_split_array(params.tensor_split)
     stopped = False
 
     def report(share: float, _user_data: int | None) -> bool:
@@ -114,8 +122,10 @@ def open_model(
         return not stopped
 
     callback = llama.llama_progress_callback(report)
-    native.devices = ctypes.cast(devices, ctypes.c_void_p) if devices is not None else None
-    native.tensor_buft_overrides = ctypes.cast(placements, ctypes.c_void_p) if placements else None
+    if named_devices is not None:
+        native.devices = ctypes.cast(named_devices, ctypes.c_void_p)
+    if placements is not None:
+        native.tensor_buft_overrides = ctypes.cast(placements, ctypes.c_void_p)
     if split is not None:
         native.tensor_split = ctypes.cast(split, ctypes.POINTER(ctypes.c_float))
     native.n_gpu_layers = n_gpu_layers
@@ -129,9 +139,86 @@ def open_model(
         if stopped:
             raise EngineUnavailableError(f"Loading {path} was called off.")
         raise load_error(path, [line for level, line in lines if level == "error"])
-    layers: dict[str, int] = {}
-    for _, line in lines:
-        if found := _ASSIGNED_LAYER.search(line):
-            layers[found[1]] = layers.get(found[1], 0) + 1
-    allocations = read_allocations(line for _, line in lines)
-    return LlamaModel(pointer, (devices, placements, split, callback), layers, allocations)
+    kept_alive = (named_devices, placements, split, callback)
+    return LlamaModel(pointer, [line for _, line in lines], kept_alive)
+
+
+def offload_devices(params: ModelParams) -> tuple[DeviceInfo, ...]:
+    """Return the devices to offload to: those named, or all GPUs; one with ``split_mode`` none.
+
+    As in llama.cpp, integrated GPUs count only where there is no other.
+    Raises :class:`ModelLoadError` for a name or a number that does not exist.
+    """
+    found = _devices_named(params.devices)
+    if params.split_mode != "none" or not found:
+        return found
+    if params.main_gpu < 0:
+        return ()
+    if params.main_gpu >= len(found):
+        raise ModelLoadError(
+            f"There is no GPU number {params.main_gpu} to offload to.",
+            remedy=f"{_device_list([device.name for device in found])}, counted from 0: "
+            "correct main_gpu.",
+        )
+    return (found[params.main_gpu],)
+
+
+def _devices_named(names: tuple[str, ...] | None) -> tuple[DeviceInfo, ...]:
+    """Return the devices with these names, or all GPUs for None."""
+    available = devices()
+    if names is not None:
+        usable = {device.name: device for device in available if device.kind != "cpu"}
+        for name in names:
+            if name not in usable:
+                raise ModelLoadError(
+                    f"There is no device named {name!r} to offload to.",
+                    remedy=f"{_device_list(tuple(usable))}; `none` takes the CPU alone.",
+                )
+        return tuple(usable[name] for name in names)
+    gpus = tuple(device for device in available if device.kind == "gpu")
+    return gpus or tuple(device for device in available if device.kind == "igpu")
+
+
+def _device_list(names: Sequence[str]) -> str:
+    if not names:
+        return f"There is no GPU: {why_no_gpu()}"
+    return "There are " + ", ".join(names)
+
+
+def _device_array(names: tuple[str, ...] | None) -> Any:
+    """Return a NULL-terminated array of device handles, or None for llama.cpp's own choice."""
+    if names is None:
+        return None
+    handles = [device.handle for device in _devices_named(names)]
+    return (ctypes.c_void_p * (len(handles) + 1))(*handles, None)
+
+
+def _tensor_split_array(shares: tuple[float, ...]) -> Any:
+    """Return an array with a share for each device that llama.cpp may know, or None."""
+    if not shares:
+        return None
+    n_devices = int(llama.llama_max_devices())
+    if len(shares) > n_devices:
+        raise ModelLoadError(
+            f"tensor_split names {len(shares)} devices, but llama.cpp knows {n_devices} at most."
+        )
+    return (ctypes.c_float * n_devices)(*shares)
+
+
+def _placement_array(placements: tuple[tuple[str, str], ...]) -> Any:
+    """Return a NULL-terminated array of tensor placements, or None for none.
+
+    Raises :class:`ModelLoadError` for a buffer type that does not exist.
+    """
+    if not placements:
+        return None
+    types = buffer_types()
+    rows = []
+    for pattern, type_name in placements:
+        if type_name not in types:
+            raise ModelLoadError(
+                f"There is no buffer type named {type_name!r} to place {pattern!r} in.",
+                remedy=f"There are {', '.join(sorted(types))}.",
+            )
+        rows.append(_TensorPlacement(pattern.encode(), types[type_name]))
+    return (_TensorPlacement * (len(rows) + 1))(*rows, _TensorPlacement(None, None))

@@ -1,10 +1,11 @@
-"""Owns llama.cpp's context: made from our parameters, run, read, and timed."""
+"""Owns llama.cpp's context: creates, runs, interrupts, reads and times it."""
 
 from __future__ import annotations
 
 import ctypes
+import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
@@ -13,8 +14,7 @@ from llama_cpp import llama_cpp as llama
 from numpy.typing import NDArray
 
 from speclsp.decoding.protocol import Logits
-from speclsp.engine.llama.allocations import read_allocations
-from speclsp.engine.llama.library import collected_lines
+from speclsp.engine.llama.library import c_library, collected_lines
 from speclsp.engine.llama.model import LlamaModel
 from speclsp.engine.params import ContextParams
 from speclsp.errors import ModelLoadError
@@ -41,7 +41,73 @@ _logits_address: Any = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(
 )
 """The address that llama_get_logits returns: a pointer of it would have to be made each time."""
 _BYTES: Any = ctypes.POINTER(ctypes.c_uint8)
+_POLL_INTERVAL_S = 0.005
 _FLASH_ATTN = {"off": 0, "on": 1, "auto": -1}
+
+
+class DecodeInterrupt:
+    """Stops a running llama_decode as soon as a predicate is true.
+
+    llama.cpp asks its abort callback before each operation of a graph, hundreds of times per
+    decode.  A Python callback would take the interpreter's lock each time, so the callback is a C
+    function that reads one byte: ``strlen`` of a text that is empty until a thread writes its first
+    character.  The thread starts with the first predicate and sleeps while there is none.
+    Only the CPU backend asks; on a GPU a decode runs to its end.
+    """
+
+    def __init__(self) -> None:
+        self._text = ctypes.create_string_buffer(2)
+        self._condition = threading.Condition()
+        self._predicate: Callable[[], bool] | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def install(self, context: int) -> None:
+        """Make a ``llama_context`` read the byte."""
+        callback = ctypes.cast(c_library().strlen, llama.ggml_abort_callback)
+        llama.llama_set_abort_callback(context, callback, ctypes.cast(self._text, ctypes.c_void_p))
+
+    @property
+    def is_set(self) -> bool:
+        """Whether a running decode is being stopped."""
+        return self._text.raw[0] != 0
+
+    def watch(self, predicate: Callable[[], bool] | None) -> None:
+        """Stop decodes as soon as ``predicate`` is true; None watches nothing.
+
+        Either way decodes run again from now on.  ``predicate`` is asked on another thread, every
+        five milliseconds.
+        """
+        with self._condition:
+            self._predicate = predicate
+            self._text[0] = b"\0"
+            if predicate is not None and self._thread is None and not self._closed:
+                self._thread = threading.Thread(
+                    target=self._run, name="speclsp-interrupt", daemon=True
+                )
+                self._thread.start()
+            self._condition.notify_all()
+
+    def close(self) -> None:
+        """End the thread."""
+        with self._condition:
+            self._closed = True
+            self._predicate = None
+            self._condition.notify_all()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _run(self) -> None:
+        with self._condition:
+            while not self._closed:
+                if self._predicate is None:
+                    self._condition.wait()
+                elif self._predicate():
+                    self._text[0] = b"\1"
+                    self._predicate = None
+                else:
+                    self._condition.wait(_POLL_INTERVAL_S)
 
 
 class NativeContext:
@@ -52,10 +118,12 @@ class NativeContext:
 
         Raises :class:`~speclsp.errors.ModelLoadError` where llama.cpp cannot.
         """
-        self.pointer, lines = _open_context(model, params, n_ctx)
-        self.allocations = read_allocations(lines)
-        """Where the KV cache and the intermediate results lie."""
-        self.flash_attention = _uses_flash_attention(params, lines)
+        self.pointer, self.log_lines = _open_context(model, params, n_ctx)
+        # With `auto`, llama.cpp asks the device whether it has the fused kernels.
+        self.flash_attention = params.flash_attn == "on" or (
+            params.flash_attn == "auto"
+            and not any("Flash Attention not supported" in line for line in self.log_lines)
+        )
         """Whether attention is computed by the fused kernels."""
         self.ns_native = 0
         """Nanoseconds inside llama.cpp's decode and the wait for its logits."""
@@ -84,13 +152,13 @@ class NativeContext:
         return status
 
     def logits(self, n_rows: int) -> Logits | None:
-        """Wait for the last decode, and return its ``n_rows`` rows; None where there are none.
+        """Wait for the last decode and return its ``n_rows`` rows; None where there are none.
 
         Shape [n_rows, n_vocab], a view of llama.cpp's memory that is valid until the next decode.
         """
         started = perf_counter_ns()
         if n_rows == 0:
-            # A GPU may still be computing; whoever asks for no logits wants to check the time.
+            # A GPU may still be computing, and the caller checks the time next.
             llama.llama_synchronize(self.pointer)
             self.ns_native += perf_counter_ns() - started
             return self._no_rows
@@ -99,8 +167,8 @@ class NativeContext:
         if not address:
             return None
         if address != self._rows_address or n_rows > len(self._rows):
-            # They stay where they are until llama.cpp needs more room; each new view of them would
-            # cost a step a tenth of a millisecond on a busy machine.
+            # They stay where they are until llama.cpp needs more room; a new view for each step
+            # would take a tenth of a millisecond on a busy machine.
             n_values = n_rows * self._n_vocab
             memory: Any = (ctypes.c_float * n_values).from_address(address)
             self._rows = np.frombuffer(memory, dtype=np.float32).reshape(n_rows, self._n_vocab)
@@ -126,13 +194,6 @@ class NativeContext:
             self.pointer, data.ctypes.data_as(_BYTES), data.nbytes, sequence
         )
         return int(n_bytes) == data.nbytes
-
-
-def _uses_flash_attention(params: ContextParams, lines: Sequence[str]) -> bool:
-    """Return what became of ``flash_attn``: ``auto`` asks the device whether it has the kernels."""
-    if params.flash_attn != "auto":
-        return params.flash_attn == "on"
-    return not any("Flash Attention not supported" in line for line in lines)
 
 
 def _open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> tuple[int, list[str]]:
@@ -171,6 +232,6 @@ def _open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> tuple
 
 
 def _free(opened: list[Any]) -> None:
-    """Free a context; whoever asks meanwhile finds it closed."""
+    """Free a context; it counts as closed before it is freed."""
     pointer = opened.pop()
     llama.llama_free(pointer)

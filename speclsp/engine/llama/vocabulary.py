@@ -25,14 +25,14 @@ _TYPES_WITH_BYTE_TOKENS = frozenset({"SPM", "UGM"})
 _ATTR_UNKNOWN, _ATTR_CONTROL, _ATTR_USER_DEFINED = 1 << 0, 1 << 3, 1 << 4
 _ATTRS_SPECIAL = _ATTR_UNKNOWN | _ATTR_CONTROL | _ATTR_USER_DEFINED
 _MAX_TEXT_BYTES = 1 << 30
-# Text before which a space-prefixing tokenizer is asked, so that the space goes to it.
+# Text put before what a space-prefixing tokenizer is asked, so that the space goes there.
 _LEAD_IN = "\n"
 
 
 class _NativeVocabulary:
-    """Owns the vocabulary-only model; it is freed with the last reference to this object.
+    """Owns the vocabulary-only model, which is freed with the last reference to this object.
 
-    Whoever calls into it holds a reference meanwhile, so that closing needs no lock.
+    A caller holds a reference while it calls llama.cpp, so closing needs no lock.
     """
 
     def __init__(self, model: int) -> None:
@@ -50,29 +50,39 @@ class LlamaVocabulary:
     def __init__(self, native: _NativeVocabulary) -> None:
         self._native: _NativeVocabulary | None = native
         pointer = native.pointer
-        self._n_tokens = int(llama.llama_vocab_n_tokens(pointer))
-        self._type_name = _TYPE_NAMES.get(int(llama.llama_vocab_type(pointer)), "unknown")
-        self._metadata = MappingProxyType(_read_metadata(native.model))
+        self.n_tokens = int(llama.llama_vocab_n_tokens(pointer))
+        """How many token ids there are."""
+        self.type_name = _TYPE_NAMES.get(int(llama.llama_vocab_type(pointer)), "unknown")
+        """llama.cpp's kind of tokenizer: ``BPE``, ``SPM``, ``WPM``, ``UGM``, ``RWKV`` …."""
+        self.metadata: Mapping[str, str] = MappingProxyType(_read_metadata(native.model))
+        """The GGUF's scalar metadata, as text."""
+        ids = range(self.n_tokens)
         self._texts: tuple[bytes, ...] = tuple(
-            llama.llama_vocab_get_text(pointer, token) for token in range(self._n_tokens)
+            llama.llama_vocab_get_text(pointer, token) for token in ids
         )
         attributes = np.fromiter(
-            (llama.llama_vocab_get_attr(pointer, token) for token in range(self._n_tokens)),
+            (llama.llama_vocab_get_attr(pointer, token) for token in ids),
             dtype=np.int32,
-            count=self._n_tokens,
+            count=self.n_tokens,
         )
-        self._fingerprint = _fingerprint(self._type_name, self._texts, attributes)
+        self.fingerprint = _fingerprint(self.type_name, self._texts, attributes)
+        """A hash of the type and all tokens: equal for equal vocabularies."""
         self._special: dict[bytes, int] = {
             self._texts[token]: int(token) for token in np.flatnonzero(attributes & _ATTRS_SPECIAL)
         }
-        self._end_tokens = frozenset(
-            token for token in range(self._n_tokens) if llama.llama_vocab_is_eog(pointer, token)
-        )
-        self._bos = _id_or_none(llama.llama_vocab_bos(pointer))
-        self._eos = _id_or_none(llama.llama_vocab_eos(pointer))
-        self._adds_bos = bool(llama.llama_vocab_get_add_bos(pointer))
-        self._adds_eos = bool(llama.llama_vocab_get_add_eos(pointer))
-        self._fim = FimTokenIds(
+        self.end_tokens = frozenset(id_ for id_ in ids if llama.llama_vocab_is_eog(pointer, id_))
+        """Tokens that end a generation (llama.cpp's end-of-generation tokens)."""
+        self.bos_token = _id_or_none(llama.llama_vocab_bos(pointer))
+        """The beginning-of-sequence token, whether a prompt starts with it or not."""
+        self.eos_token = _id_or_none(llama.llama_vocab_eos(pointer))
+        """The end-of-sequence token."""
+        self.adds_bos = bool(llama.llama_vocab_get_add_bos(pointer))
+        """Whether a prompt starts with the beginning-of-sequence token."""
+        self.adds_eos = bool(llama.llama_vocab_get_add_eos(pointer))
+        """Whether a prompt ends with the end-of-sequence token."""
+        self.bos = self.bos_token if self.adds_bos else None
+        """The beginning-of-sequence token, where the model wants one before a prompt."""
+        self.fim = FimTokenIds(
             prefix=_id_or_none(llama.llama_vocab_fim_pre(pointer)),
             suffix=_id_or_none(llama.llama_vocab_fim_suf(pointer)),
             middle=_id_or_none(llama.llama_vocab_fim_mid(pointer)),
@@ -80,70 +90,16 @@ class LlamaVocabulary:
             repo=_id_or_none(llama.llama_vocab_fim_rep(pointer)),
             separator=_id_or_none(llama.llama_vocab_fim_sep(pointer)),
         )
-        self._pieces: list[bytes | None] = [None] * self._n_tokens
+        """The fill-in-the-middle tokens, named by the GGUF or found by llama.cpp by their text."""
+        self._pieces: list[bytes | None] = [None] * self.n_tokens
         self._check_byte_tokens()
         self._lead_in = self._find_lead_in()
 
-    @property
-    def n_tokens(self) -> int:
-        """How many token ids there are."""
-        return self._n_tokens
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """The GGUF's scalar metadata, as text."""
-        return self._metadata
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash over the type and all tokens: equal for equal vocabularies."""
-        return self._fingerprint
-
-    @property
-    def type_name(self) -> str:
-        """llama.cpp's kind of tokenizer: ``BPE``, ``SPM``, ``WPM``, ``UGM``, ``RWKV`` …."""
-        return self._type_name
-
-    @property
-    def bos(self) -> int | None:
-        """The beginning-of-sequence token, where the model wants one before a prompt."""
-        return self._bos if self._adds_bos else None
-
-    @property
-    def bos_token(self) -> int | None:
-        """The beginning-of-sequence token, whether a prompt starts with it or not."""
-        return self._bos
-
-    @property
-    def eos_token(self) -> int | None:
-        """The end-of-sequence token."""
-        return self._eos
-
-    @property
-    def adds_bos(self) -> bool:
-        """Whether a prompt starts with the beginning-of-sequence token."""
-        return self._adds_bos
-
-    @property
-    def adds_eos(self) -> bool:
-        """Whether a prompt ends with the end-of-sequence token."""
-        return self._adds_eos
-
-    @property
-    def end_tokens(self) -> frozenset[int]:
-        """Tokens that end a generation (llama.cpp's end-of-generation tokens)."""
-        return self._end_tokens
-
-    @property
-    def fim(self) -> FimTokenIds:
-        """The fill-in-the-middle tokens, named by the GGUF or found by llama.cpp by their text."""
-        return self._fim
-
     def tokenize(self, text: str) -> TokenArray:
-        """Tokens of plain text: special tokens' names in it stay text, and no BOS is added.
+        """Return the tokens of plain text: special tokens' names stay text, no BOS is added.
 
-        No space is put before the text either, whatever the vocabulary does for sentences: the
-        pieces of the tokens are the text again.  Lone surrogates become question marks.
+        No space is added before the text either, whatever the vocabulary does for sentences: the
+        tokens' pieces joined are the text again.  Lone surrogates become question marks.
         Raises :class:`EngineUnavailableError` after :meth:`close`.
         """
         pointer = self._open().pointer
@@ -153,7 +109,7 @@ class LlamaVocabulary:
         n_lead_in = len(self._lead_in)
         if tuple(tokens[:n_lead_in].tolist()) == self._lead_in:
             return tokens[n_lead_in:]
-        # The text's start melted into the lead-in; one space too many is the lesser evil.
+        # The text's start merged with the lead-in; one space too many is the lesser evil.
         return _tokenize(pointer, text)
 
     def special(self, text: str) -> int | None:
@@ -170,7 +126,7 @@ class LlamaVocabulary:
         Raises IndexError for an id that does not exist.
         """
         if token < 0:
-            raise IndexError(f"token {token} is not in a vocabulary of {self._n_tokens}")
+            raise IndexError(f"token {token} is not in a vocabulary of {self.n_tokens}")
         piece = self._pieces[token]
         if piece is None:
             piece = _read_piece(self._open().pointer, token)
@@ -178,7 +134,7 @@ class LlamaVocabulary:
         return piece
 
     def close(self) -> None:
-        """Free the native vocabulary as soon as no thread uses it; what was read stays."""
+        """Free the native vocabulary once no thread uses it; what was read stays available."""
         self._native = None
 
     def _open(self) -> _NativeVocabulary:
@@ -188,8 +144,8 @@ class LlamaVocabulary:
         return native
 
     def _check_byte_tokens(self) -> None:
-        # llama.cpp looks each unknown byte's token up without a net and would end the process.
-        if self._type_name not in _TYPES_WITH_BYTE_TOKENS:
+        # llama.cpp looks up each unknown byte's token unchecked, and would end the process.
+        if self.type_name not in _TYPES_WITH_BYTE_TOKENS:
             return
         texts = frozenset(self._texts)
         for byte in range(256):

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from speclsp.engine.llama import load_report as module
-from speclsp.engine.llama.allocations import Allocation
+from speclsp.engine.llama import loading as module
 from speclsp.engine.llama.library import DeviceInfo
+from speclsp.engine.llama.loading import mib_by_device
 from speclsp.engine.params import ModelParams
 
 MIB = 1024**2
@@ -20,7 +20,7 @@ class Loaded:
     """As much of a target as the report asks for."""
 
     layers: dict[str, int]
-    allocations: tuple[Allocation, ...] = ()
+    log_lines: tuple[str, ...] = ()
     description: str = "qwen2 1.5B Q8_0"
     size: int = 1564 * MIB
     n_ctx: int = 4096
@@ -29,6 +29,10 @@ class Loaded:
     n_ubatch: int = 512
     flash_attention: bool = True
     supports_rollback: bool = True
+
+
+def allocated(buffer: str, kind: str, mib: float) -> str:
+    return f"x: {buffer} {kind} buffer size = {mib} MiB"
 
 
 def gpu(name: str) -> DeviceInfo:
@@ -47,11 +51,11 @@ def test_all_layers_on_one_gpu() -> None:
     target = Loaded(
         {"CUDA0": 29},
         (
-            Allocation("CPU_Mapped", "weights", 125.0),
-            Allocation("CUDA0", "weights", 1564.6),
-            Allocation("CUDA0", "KV cache", 112.0),
-            Allocation("CUDA0", "compute", 299.8),
-            Allocation("CUDA_Host", "compute", 11.0),
+            allocated("CPU_Mapped", "model", 125.0),
+            allocated("CUDA0", "model", 1564.6),
+            allocated("CUDA0", "KV", 112.0),
+            allocated("CUDA0", "compute", 299.8),
+            allocated("CUDA_Host", "compute", 11.0),
         ),
     )
     (_, loaded), *lines = report(target, gpu("CUDA0"))
@@ -80,7 +84,7 @@ def test_a_gpu_without_layers_is_listed_too() -> None:
 
 
 def test_all_gpus_at_once() -> None:
-    target = Loaded({"Meta()": 29}, (Allocation("Meta()", "weights", 1564.6),))
+    target = Loaded({"Meta()": 29}, (allocated("Meta()", "model", 1564.6),))
     lines = report(target, gpu("CUDA0"), gpu("CUDA1"))
     assert any(
         line == "coder.gguf: 29 of 29 layers on CUDA0 and CUDA1 together, 1564.6 MiB "
@@ -126,3 +130,46 @@ def test_what_else_is_worth_saying() -> None:
         ("warning", "coder.gguf: the KV cache was cut from 4096 to 2048 positions to fit"),
         ("info", "coder.gguf cannot take tokens back: speculation is off for it"),
     ]
+
+
+# As llama.cpp prints them, with and without a GPU.
+LOG = """\
+load_tensors: offloaded 25/29 layers to GPU
+load_tensors:   CPU_Mapped model buffer size =   308.23 MiB
+load_tensors:        CUDA0 model buffer size =  1256.39 MiB
+llama_context:  CUDA_Host  output buffer size =     4.64 MiB
+llama_kv_cache:        CPU KV buffer size =    16.00 MiB
+llama_kv_cache:      CUDA0 KV buffer size =    96.00 MiB
+sched_reserve:      CUDA0 compute buffer size =   299.75 MiB
+sched_reserve:  CUDA_Host compute buffer size =    11.01 MiB
+sched_reserve:      CUDA0 compute buffer size is  299.7500 MiB, matches expectation of  299.7500 MiB
+llama_kv_cache: size =  112.00 MiB (  4096 cells,  28 layers,  1/1 seqs), K (f16):   56.00 MiB
+""".splitlines()
+
+
+def test_sums_by_device() -> None:
+    sums = mib_by_device(LOG, ["CUDA0"])
+    assert sums == {
+        "CPU": {
+            "weights": 308.23,
+            "compute": pytest.approx(15.65),
+            "KV cache": 16.0,
+        },
+        "CUDA0": {"weights": 1256.39, "KV cache": 96.0, "compute": 299.75},
+    }
+
+
+@pytest.mark.parametrize(
+    ("buffer", "device"),
+    [
+        ("MTL0_Private", "MTL0"),
+        ("CUDA1", "CUDA1"),
+        ("CUDA10", "CUDA10"),
+        ("CUDA1_Split", "CUDA1"),
+        ("Vulkan_Host", "CPU"),
+        ("CPU_REPACK", "CPU"),
+    ],
+)
+def test_whose_memory_it_is(buffer: str, device: str) -> None:
+    devices = ["CPU", "MTL0", "CUDA1", "CUDA10", "Vulkan0"]
+    assert list(mib_by_device([f"x: {buffer} model buffer size = 1.0 MiB"], devices)) == [device]

@@ -9,10 +9,10 @@ import pytest
 
 from speclsp.engine.llama import loading
 from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.llama.gguf_header import read_gguf_header
+from speclsp.engine.llama.fit import estimate_shape
 from speclsp.engine.llama.library import DeviceInfo, collected_lines
 from speclsp.engine.llama.model import LlamaModel, open_model
-from speclsp.engine.llama.shape import estimate_shape
+from speclsp.engine.llama.model_file import read_gguf_header
 from speclsp.engine.params import ContextParams, target_params
 from speclsp.errors import DecodeError, EngineUnavailableError, ModelLoadError, ModelNotFoundError
 from speclsp.settings import Settings
