@@ -12,9 +12,8 @@ from speclsp.cli.garbage import collected_in_pauses
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.errors import SettingsError
 from speclsp.lsp.server import create_server
+from speclsp.lsp.sockets import parse_address, serve_tcp, serve_websocket
 from speclsp.lsp.stdio import serve_stdio
-from speclsp.lsp.tcp import parse_address, serve_tcp
-from speclsp.lsp.websocket import serve_websocket
 from speclsp.seam import Completer
 from speclsp.settings import Settings
 
@@ -37,7 +36,7 @@ def serve(stdio: bool, tcp: str | None, ws: str | None, **options: Any) -> None:
         raise click.UsageError("Give one of --stdio, --tcp and --ws.")
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     server = create_server(_completer, given_options(options))
-    with collected_in_pauses(server.session.quiet_s):
+    with collected_in_pauses(server.protocol.quiet_s):
         if tcp is not None:
             host, port = _address("--tcp", tcp)
             code = serve_tcp(server, host, port, on_listening=_announce)
@@ -45,7 +44,7 @@ def serve(stdio: bool, tcp: str | None, ws: str | None, **options: Any) -> None:
             host, port = _address("--ws", ws)
             code = serve_websocket(server, host, port, on_listening=_announce)
         else:
-            code = serve_stdio(server)
+            code = serve_stdio(server.protocol, server.session.editor.log)
     # All that was open is closed.  The interpreter would look through every object once more, which
     # takes up to a second, and editors that wait for the end lose patience: Emacs after 0.1 s.
     gc.freeze()

@@ -1,7 +1,7 @@
-"""How JSON becomes LSP's types: strictly, with two deliberate tolerances.
+"""Converts JSON to lsprotocol's types: strictly, with two deliberate tolerances.
 
-cattrs by itself coerces (null becomes the string "None", "1" the number 1), which would let wrong
-params through to the handlers.
+cattrs by itself coerces values (null to the string "None", "1" to the number 1), so that wrong
+params would reach the handlers.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, get_args
 import cattrs
 from cattrs import transform_error
 from lsprotocol import types
+from pygls.exceptions import JsonRpcInvalidParams
 from pygls.protocol import default_converter
 
 from speclsp.lsp.trigger_kinds import OLD_INVOKED
@@ -46,10 +47,10 @@ def make_converter() -> cattrs.Converter:
     return converter
 
 
-def structure_params(converter: cattrs.Converter, params: Any, cls: Any) -> Any:
-    """Return ``params`` as ``cls``.
+def structure_params(converter: cattrs.Converter, method: str, params: Any, cls: Any) -> Any:
+    """Return a method's ``params`` as ``cls``.
 
-    Raises ValueError with each wrong field named.
+    Raises JsonRpcInvalidParams, which names each wrong field.
     """
     if cls is types.InitializeParams:
         params = _only_capabilities_read(params)
@@ -57,9 +58,10 @@ def structure_params(converter: cattrs.Converter, params: Any, cls: Any) -> Any:
         return converter.structure(params, cls)
     except cattrs.BaseValidationError as error:
         reasons = "; ".join(transform_error(error, path="params"))
-        raise ValueError(_SNAKE.sub(lambda m: m[1].upper(), reasons)) from error
+        wire_names = _SNAKE.sub(lambda m: m[1].upper(), reasons)
+        raise JsonRpcInvalidParams(f"{method}: {wire_names}") from error
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-        raise ValueError(f"params: {error}") from error
+        raise JsonRpcInvalidParams(f"{method}: params: {error}") from error
 
 
 def _string(value: Any, _: Any) -> str:

@@ -1,47 +1,114 @@
-"""LSP's base protocol without I/O: bytes in, message bodies out.
+"""Splits a byte stream into messages: LSP's base protocol, or one message per line.
 
-Only the two headers that the protocol knows are taken.  A block with any other header is refused
-as a whole, so that a web page that POSTs to a server listening on loopback cannot smuggle in a
-message: its request line and its Host header are not ours.
+Nothing here does I/O: bytes go in, message bodies come out.
+
+A header block may hold only the two headers that LSP defines.  A block with any other header is
+refused together with its body, so that a web page that POSTs to a server on the loopback address
+cannot smuggle in a message: the HTTP request line and the Host header are refused.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 _MAX_HEADER_BYTES = 8192
 _MAX_BODY_BYTES = 256 * 1024 * 1024
 _KNOWN_HEADERS = frozenset({b"content-length", b"content-type"})
+_HEADER_START = b"content-"
+_LENGTH_AT_END = re.compile(rb"content-length[ \t]*:[ \t]*\d{1,18}[ \t]*\r?\Z", re.IGNORECASE)
+_MAX_LENGTH_LINE = 64
+_SPACE = b" \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
 class FramingProblem:
-    """Bytes that are no frame; they were skipped."""
+    """Bytes that are no message; the decoder skipped them."""
 
     reason: str
 
 
 class FrameDecoder:
-    """Cuts a stream of bytes into message bodies.
+    """Splits a stream into message bodies.
 
-    After a problem it goes on with the next header block; a body that is refused is skipped over
-    where its length is known.
+    After a problem the decoder goes on with the next header block or line.  A body that is refused
+    is skipped if its length is known.
+    With ``lines`` the first bytes decide how the stream is framed: a header begins with
+    ``Content-``, anything else is a line.
     """
 
     def __init__(
-        self, *, max_header_bytes: int = _MAX_HEADER_BYTES, max_body_bytes: int = _MAX_BODY_BYTES
+        self,
+        *,
+        lines: bool = False,
+        max_header_bytes: int = _MAX_HEADER_BYTES,
+        max_body_bytes: int = _MAX_BODY_BYTES,
     ) -> None:
+        self.framing: Literal["headers", "lines"] | None = None if lines else "headers"
+        """None until the first bytes arrive."""
         self._max_header_bytes = max_header_bytes
         self._max_body_bytes = max_body_bytes
         self._buffer = bytearray()
+        self._n_searched = 0
+        """Bytes of the buffer that hold no line end."""
         self._n_body: int | None = None
         self._n_skip = 0
         self._in_garbage = False
 
     def feed(self, data: bytes) -> Iterator[bytes | FramingProblem]:
-        """Take more bytes; yield each body, and each problem, that they complete."""
+        """Add bytes; yield each message and each problem that they complete."""
         self._buffer += data
+        if self.framing is None:
+            start = bytes(self._buffer.lstrip(_SPACE)[: len(_HEADER_START)]).lower()
+            if start == _HEADER_START:
+                self.framing = "headers"
+            elif not _HEADER_START.startswith(start):
+                self.framing = "lines"
+        if self.framing == "lines":
+            yield from self._lines()
+        if self.framing == "headers":
+            yield from self._frames()
+
+    def finish(self) -> Iterator[bytes | FramingProblem]:
+        """End the stream; the last line needs no line end."""
+        rest = bytes(self._buffer).strip(_SPACE)
+        self._buffer.clear()
+        if self._n_skip or self._in_garbage:
+            return
+        if self.framing == "headers" and (rest or self._n_body is not None):
+            yield FramingProblem("the input ends within a message")
+        elif rest:
+            yield rest
+
+    def framed(self, body: bytes) -> bytes:
+        """Return a message framed as the stream that came in is."""
+        return frame(body) if self.framing == "headers" else body + b"\n"
+
+    def _lines(self) -> Iterator[bytes | FramingProblem]:
+        while (end := self._buffer.find(b"\n", self._n_searched)) >= 0:
+            self._n_searched = 0
+            if _LENGTH_AT_END.search(self._buffer, max(0, end - _MAX_LENGTH_LINE), end):
+                self.framing = "headers"  # other output came before the first header
+                return
+            line = bytes(self._buffer[:end]).strip(_SPACE)
+            del self._buffer[: end + 1]
+            if self._in_garbage:
+                self._in_garbage = False
+            elif len(line) > self._max_body_bytes:
+                yield self._too_long(len(line))
+            elif line:
+                yield line
+        self._n_searched = len(self._buffer)
+        if self._n_searched > self._max_body_bytes:
+            if not self._in_garbage:
+                yield self._too_long(self._n_searched)
+            self._in_garbage = True
+            self._buffer.clear()
+            self._n_searched = 0
+
+    def _frames(self) -> Iterator[bytes | FramingProblem]:
         while True:
             if self._n_skip:
                 n = min(self._n_skip, len(self._buffer))
@@ -90,6 +157,7 @@ class FrameDecoder:
         return crlf, 4
 
     def _read_block(self, block: bytes) -> FramingProblem | bool:
+        stray, block = _split_stray_bytes(block)
         n_body: int | None = None
         problem: FramingProblem | None = None
         for line in block.splitlines():
@@ -107,14 +175,32 @@ class FrameDecoder:
         if n_body is None:
             return problem or FramingProblem("header without Content-Length")
         if problem is None and n_body > self._max_body_bytes:
-            problem = FramingProblem(f"a message of {n_body} bytes is too long")
+            problem = self._too_long(n_body)
         if problem is not None:
             self._n_skip = n_body
             return problem
         self._n_body = n_body
-        return True
+        return FramingProblem(f"{stray[:80]!r} before a header") if stray else True
+
+    def _too_long(self, n_bytes: int) -> FramingProblem:
+        return FramingProblem(
+            f"a message of {n_bytes} bytes is too long; the limit is {self._max_body_bytes}"
+        )
 
 
 def frame(body: bytes) -> bytes:
     """Return a body with its header."""
     return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def _split_stray_bytes(block: bytes) -> tuple[bytes, bytes]:
+    """Split off what stands before ``Content-Length`` on the first line of a header block.
+
+    Without this, one broken header would make every later message unreadable: its body, whose
+    length is unknown, stands directly before the next header.
+    """
+    first_line, newline, rest = block.lstrip(_SPACE).partition(b"\n")
+    match = _LENGTH_AT_END.search(first_line)
+    if match is None or not first_line[: match.start()].strip():
+        return b"", block
+    return first_line[: match.start()], first_line[match.start() :] + newline + rest

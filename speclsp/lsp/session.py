@@ -83,17 +83,8 @@ class Session:
         self._tasks: set[asyncio.Task[None]] = set()
         self._start_lock = asyncio.Lock()
         self._closing: asyncio.Task[None] | None = None
-        self._heard_s = time.monotonic()
 
     # --- life -----------------------------------------------------------------------------------
-
-    def heard(self) -> None:
-        """Note that the client has said something."""
-        self._heard_s = time.monotonic()
-
-    def quiet_s(self) -> float:
-        """Return for how many seconds the client has said nothing; any thread may ask."""
-        return time.monotonic() - self._heard_s
 
     def begin(self) -> None:
         """Fetch the client's settings, then start the completer; returns at once."""

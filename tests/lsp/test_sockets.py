@@ -17,8 +17,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from speclsp.errors import SettingsError, SpecLspError
 from speclsp.lsp.framing import frame
 from speclsp.lsp.server import create_server
-from speclsp.lsp.tcp import parse_address, serve_tcp
-from speclsp.lsp.websocket import serve_websocket
+from speclsp.lsp.sockets import parse_address, serve_tcp, serve_websocket
 
 SERVER = Path(__file__).parent.parent / "support" / "scripted_server.py"
 TIMEOUT_S = 60

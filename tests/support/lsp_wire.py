@@ -10,8 +10,8 @@ from typing import Any
 
 from scripted_completer import ScriptedCompleter
 
-from speclsp.lsp.conversation import Conversation
 from speclsp.lsp.events import logging_to
+from speclsp.lsp.json_rpc import Conversation
 from speclsp.lsp.server import create_server
 from speclsp.seam import Completer
 from speclsp.settings import Settings
@@ -35,7 +35,7 @@ class LspWire:
     ) -> None:
         self.completers: list[ScriptedCompleter] = []
         self.server = create_server(factory or self._make, base_options or {})
-        self.conversation = Conversation(self.server, self)
+        self.conversation = Conversation(self.server.protocol, self.send)
         self.messages: list[dict[str, Any]] = []
         self.answers: dict[str, Any] = {}
         self.unanswered: set[str] = set()

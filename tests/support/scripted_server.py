@@ -17,9 +17,8 @@ from scripted_completer import Asked, ScriptedCompleter
 
 from speclsp.errors import EngineError
 from speclsp.lsp.server import create_server
+from speclsp.lsp.sockets import serve_tcp, serve_websocket
 from speclsp.lsp.stdio import serve_stdio
-from speclsp.lsp.tcp import serve_tcp
-from speclsp.lsp.websocket import serve_websocket
 from speclsp.request import LogLine
 from speclsp.settings import Settings
 
@@ -64,7 +63,7 @@ def main(arguments: list[str]) -> int:
         return serve_tcp(server, "127.0.0.1", int(arguments[1]), on_listening=announce)
     if arguments[0] == "--ws":
         return serve_websocket(server, "127.0.0.1", int(arguments[1]), on_listening=announce)
-    return serve_stdio(server)
+    return serve_stdio(server.protocol, server.session.editor.log)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,347 @@
+"""JSON-RPC 2.0: what the language server and ``speclsp complete`` have in common.
+
+pygls runs the handlers and serialises what they return.  Added here is what pygls leaves open:
+each request gets exactly one answer, and a malformed message gets an error that says what is wrong
+with it.  Specification: https://www.jsonrpc.org/specification.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+import logging
+import re
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any, TypeAlias
+
+from cattrs import Converter
+from lsprotocol import types
+from pygls.exceptions import (
+    JsonRpcException,
+    JsonRpcInternalError,
+    JsonRpcInvalidRequest,
+    JsonRpcMethodNotFound,
+    JsonRpcParseError,
+    JsonRpcRequestCancelled,
+)
+from pygls.protocol import JsonRPCProtocol
+from pygls.server import JsonRPCServer
+
+from speclsp.lsp.framing import FrameDecoder, FramingProblem
+
+logger = logging.getLogger(__name__)
+
+MessageId = int | str
+Reply: TypeAlias = Callable[[dict[str, Any]], None]
+
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def read_message(body: bytes) -> Any:
+    """Return the JSON value of a message.
+
+    A lone surrogate, which JavaScript writes as an escape, becomes U+FFFD: UTF-8 cannot encode it.
+    Raises JsonRpcParseError.
+    """
+    try:
+        value = json.loads(body)
+        if _SURROGATE_ESCAPE.search(body):
+            units = json.dumps(value, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
+            value = json.loads(units.decode("utf-16-le", "replace"))
+    except (ValueError, RecursionError) as error:
+        raise JsonRpcParseError(f"not JSON: {error}") from error
+    return value
+
+
+class JsonRpcConnection(JsonRPCProtocol):
+    """One client's connection, apart from how its bytes travel.
+
+    Use it on the event loop's thread only.
+    """
+
+    accepts_batches = False
+
+    def __init__(self, server: JsonRPCServer, converter: Converter) -> None:
+        self._send_body: Callable[[bytes], None] | None = None
+        self._batch_replies: dict[MessageId, Reply] = {}
+        self._heard_s = time.monotonic()
+        self.abandoned = False
+        """Whether the client is gone, so that nobody reads the answers."""
+        self.exited = asyncio.Event()
+        """Set when the client wants no more."""
+        super().__init__(server, converter)  # last: it reads every property
+
+    # --- what a protocol defines ----------------------------------------------------------------
+
+    @abstractmethod
+    def is_request(self, method: str) -> bool:
+        """Return whether a method that has a handler may be called with an id."""
+
+    @abstractmethod
+    def takes_notification(self, method: str) -> bool:
+        """Return whether a method may be called without an id now; the others are dropped."""
+
+    @abstractmethod
+    def structure_params(self, method: str, params: Any) -> Any:
+        """Return a message's params as its handler takes them.  Raises JsonRpcInvalidParams."""
+
+    @abstractmethod
+    async def finish(self) -> int:
+        """End the session once the connection is over, and return the process's exit code."""
+
+    def check_request(self, method: str) -> None:
+        """Raise JsonRpcException where a request must be refused in the present state."""
+
+    def take_answer(self, message: dict[str, Any]) -> None:
+        """Take the client's answer to a request of the server."""
+        logger.debug("ignored an answer to %r", message.get("id"))
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the client has said anything that counts."""
+        return True
+
+    # --- in -------------------------------------------------------------------------------------
+
+    def connect(self, send_body: Callable[[bytes], None]) -> None:
+        """Send everything from now on by ``send_body``, which must not block or raise."""
+        self._send_body = send_body
+        self.abandoned = False
+
+    def quiet_s(self) -> float:
+        """Return the seconds since the last message; any thread may ask."""
+        return time.monotonic() - self._heard_s
+
+    def receive(self, body: bytes) -> None:
+        """Take one message.  Whatever it is, this does not raise."""
+        self._heard_s = time.monotonic()
+        try:
+            message = read_message(body)
+            if isinstance(message, list) and message and self.accepts_batches:
+                batch = _Batch(len(message), self._send_data)
+                for member in message:
+                    if not self._take(member, batch.add):
+                        batch.expect_one_less()
+            else:
+                self._take(message, self._send_data)
+        except Exception as error:  # noqa: BLE001  reported to the client and in the log
+            self.refuse(None, error)
+
+    def refuse(
+        self, msg_id: MessageId | None, error: Exception, reply: Reply | None = None
+    ) -> None:
+        """Answer a message with an error."""
+        if isinstance(error, JsonRpcException):
+            logger.warning("refused a message: %s", error)
+        (reply or self._send_data)(self._error_answer(msg_id, error))
+
+    def abandon(self) -> None:
+        """Note that the client is gone, and cancel its requests."""
+        self.abandoned = True
+        self.cancel_requests()
+
+    def cancel_requests(self, *, but: MessageId | None = None) -> None:
+        """Cancel the open requests of either side, apart from one."""
+        for msg_id, future in tuple(self._request_futures.items()):
+            if msg_id != but:
+                future.cancel()
+
+    def _take(self, message: Any, reply: Reply) -> bool:
+        """Take a message; return whether ``reply`` gets an answer, now or later."""
+        if not isinstance(message, dict):
+            self.refuse(None, JsonRpcInvalidRequest("a message must be a JSON object"), reply)
+        elif "method" not in message and ("result" in message or "error" in message):
+            self.take_answer(message)
+            return False
+        elif "id" in message:
+            self._take_request(message, reply)
+        elif not isinstance(message.get("method"), str):
+            self.refuse(None, JsonRpcInvalidRequest("method must be a string"), reply)
+        else:
+            self._take_notification(message["method"], message.get("params"))
+            return False
+        return True
+
+    def _take_request(self, message: dict[str, Any], reply: Reply) -> None:
+        msg_id = message["id"]
+        if isinstance(msg_id, bool) or not isinstance(msg_id, (int, str)):
+            self.refuse(None, JsonRpcInvalidRequest("id must be a number or a string"), reply)
+            return
+        try:
+            method, params = self._checked(msg_id, message)
+        except Exception as error:  # noqa: BLE001  reported to the client and in the log
+            self.refuse(msg_id, error, reply)
+            return
+        # Set before the handler, a task, runs: the messages that follow must be refused.
+        self._shutdown = method == types.SHUTDOWN
+        self._batch_replies[msg_id] = reply
+        # Each handler runs in a context of its own, which holds the request's id.
+        contextvars.copy_context().run(self._handle_request, msg_id, method, params)
+
+    def _checked(self, msg_id: MessageId, message: dict[str, Any]) -> tuple[str, Any]:
+        """Return a request's method and its params as the handler takes them.
+
+        Raises JsonRpcException.
+        """
+        method = message.get("method")
+        if not isinstance(method, str):
+            raise JsonRpcInvalidRequest("method must be a string")
+        if message.get("jsonrpc") != self.VERSION:
+            raise JsonRpcInvalidRequest(f"jsonrpc must be {self.VERSION!r}")
+        if self._shutdown:
+            raise JsonRpcInvalidRequest("the server is shutting down")
+        self.check_request(method)
+        if msg_id in self._request_futures:
+            raise JsonRpcInvalidRequest(
+                f"a request with id {msg_id!r} is still open", data={"field": "$.id"}
+            )
+        self._get_handler(method)
+        if not self.is_request(method):
+            raise JsonRpcInvalidRequest(f"{method} is a notification and takes no id")
+        return method, self.structure_params(method, message.get("params"))
+
+    def _take_notification(self, method: str, params: Any) -> None:
+        if not self.takes_notification(method):
+            return
+        try:
+            if method != types.CANCEL_REQUEST:
+                self._get_handler(method)
+            structured = self.structure_params(method, params)
+        except JsonRpcMethodNotFound:
+            logger.debug("ignored %s", method)
+        except JsonRpcException as error:
+            logger.warning("dropped %s: %s", method, error.message)
+        else:
+            contextvars.copy_context().run(self._handle_notification, method, structured)
+
+    def _handle_cancel_notification(self, msg_id: MessageId) -> None:
+        # Often the answer is on its way already, which pygls would warn of.
+        future = self._request_futures.get(msg_id)
+        if future is not None:
+            future.cancel()
+
+    # --- out ------------------------------------------------------------------------------------
+
+    def _send_data(self, data: Any) -> None:
+        if self._send_body is not None:
+            body = json.dumps(data, default=self._serialize_message, separators=(",", ":"))
+            self._send_body(body.encode(self.CHARSET))
+
+    def _send_handler_result(self, future: Future[Any], *, msg_id: MessageId) -> None:
+        self._request_futures.pop(msg_id, None)
+        reply: Reply = self._batch_replies.pop(msg_id, self._send_data)
+        error: BaseException | None
+        if future.cancelled():
+            error = JsonRpcRequestCancelled("cancelled")
+        elif (error := future.exception()) is None:
+            try:
+                reply({"jsonrpc": self.VERSION, "id": msg_id, "result": future.result()})
+                return
+            except (TypeError, ValueError, AttributeError) as unwritable:
+                error = unwritable
+        reply(self._error_answer(msg_id, error))
+
+    def _error_answer(self, msg_id: MessageId | None, error: BaseException) -> dict[str, Any]:
+        if not isinstance(error, JsonRpcException):
+            logger.error("request %r failed", msg_id, exc_info=error)
+            error = JsonRpcInternalError(f"{type(error).__name__}: {error}")
+        members: dict[str, Any] = {"code": error.code, "message": error.message}
+        if error.data is not None:
+            members["data"] = error.data
+        return {"jsonrpc": self.VERSION, "id": msg_id, "error": members}
+
+
+class _Batch:
+    """Collects the answers to a JSON-RPC batch and sends them as one array when all are there."""
+
+    def __init__(self, n_expected: int, send: Callable[[list[Any]], None]) -> None:
+        self._n_expected = n_expected
+        self._send = send
+        self._answers: list[dict[str, Any]] = []
+
+    def add(self, answer: dict[str, Any]) -> None:
+        """Take one answer."""
+        self._answers.append(answer)
+        self._send_if_complete()
+
+    def expect_one_less(self) -> None:
+        """Wait for no answer to one of the members, a notification."""
+        self._n_expected -= 1
+        self._send_if_complete()
+
+    def _send_if_complete(self) -> None:
+        if self._answers and len(self._answers) == self._n_expected:
+            self._send(self._answers)
+
+
+class Conversation:
+    """Feeds a connection from a transport, and waits for its end."""
+
+    def __init__(
+        self,
+        connection: JsonRpcConnection,
+        write: Callable[[bytes], None],
+        decoder: FrameDecoder | None = None,
+    ) -> None:
+        """Send by ``write``, which must not block: framed as ``decoder`` reads, or bare bodies."""
+        self._connection = connection
+        self._decoder = decoder or FrameDecoder()
+        self._gone = asyncio.Event()
+        framed = decoder.framed if decoder is not None else bytes
+        connection.connect(lambda body: write(framed(body)))
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes of a framed stream."""
+        self._take_all(self._decoder.feed(data))
+
+    def take(self, body: bytes) -> None:
+        """Take one message; after exit there are none."""
+        if not self._connection.exited.is_set():
+            self._connection.receive(body)
+
+    def end_of_input(self) -> None:
+        """Note that the client sends nothing more."""
+        self._take_all(self._decoder.finish())
+        self._gone.set()
+
+    def hang_up(self) -> None:
+        """Note that the client is gone, or that the process was told to stop."""
+        self._connection.abandon()
+        self._gone.set()
+
+    async def until_over(self) -> bool:
+        """Wait until the client wants no more, or is gone.
+
+        Returns False where it left without a word, as a program does that only tries whether the
+        port is open: the next one may be the real client.
+        """
+        ends = [
+            asyncio.create_task(self._connection.exited.wait()),
+            asyncio.create_task(self._gone.wait()),
+        ]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in ends:
+                end.cancel()
+        return self.has_begun
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the client has said anything that counts."""
+        return self._connection.has_begun
+
+    async def close(self) -> int:
+        """End the session and return the process's exit code."""
+        return await self._connection.finish()
+
+    def _take_all(self, pieces: Iterator[bytes | FramingProblem]) -> None:
+        for piece in pieces:
+            if isinstance(piece, FramingProblem):
+                self._connection.refuse(None, JsonRpcParseError(piece.reason))
+            else:
+                self.take(piece)
