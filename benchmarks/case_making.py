@@ -21,19 +21,10 @@ import msgspec
 from benchmarks.cases import CaseLine, CasesError
 from benchmarks.edit_finding import Edit, find_edits
 from speclsp.project.ignore import IgnoreRules
+from speclsp.project.languages import LANGUAGES
 from speclsp.project.scan import ScanTally, scan
 from speclsp.settings import Settings
 from speclsp.text.scope import cursor_scope
-
-LANGUAGES: Final[Mapping[str, str]] = {
-    ".c": "c", ".cc": "cpp", ".cpp": "cpp", ".cs": "csharp", ".dart": "dart", ".ex": "elixir",
-    ".go": "go", ".h": "c", ".hpp": "cpp", ".hs": "haskell", ".java": "java", ".js": "javascript",
-    ".jsx": "javascriptreact", ".kt": "kotlin", ".lua": "lua", ".mjs": "javascript",
-    ".php": "php", ".py": "python", ".rb": "ruby", ".rs": "rust",
-    ".scala": "scala", ".sh": "shellscript", ".sql": "sql", ".swift": "swift",
-    ".ts": "typescript", ".tsx": "typescriptreact", ".zig": "zig",
-}  # fmt: skip
-"""LSP language ids of the files that cases are taken from."""
 
 N_MOST_TYPED: Final = 480
 """Characters of a longer text are not all replayed by anybody; such edits are left out."""

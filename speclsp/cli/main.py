@@ -45,6 +45,9 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
     "drafters": Subcommand("speclsp.cli.drafters", "drafters", "List the drafters."),
     "data": Subcommand("speclsp.cli.data", "data", "Show or remove what is kept on disk."),
     "ngram": Subcommand("speclsp.cli.ngram", "ngram", "Make and check statistics files."),
+    "bench": Subcommand(
+        "speclsp.cli.bench", "bench", "Measure models and speculation on a project of yours."
+    ),
 }
 
 

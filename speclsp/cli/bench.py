@@ -1,0 +1,258 @@
+"""``speclsp bench PROJECT``: lines of a project typed without and with speculation."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from speclsp import settings
+from speclsp.cancellation import CancellationToken
+from speclsp.cli.event_log import EventLog
+from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.completer.local import LocalCompleter
+from speclsp.decoding.session import summed
+from speclsp.decoding.speedup import tokens_per_pass
+from speclsp.embedded import TARGET_FILE_NAME
+from speclsp.engine.models import model_files
+from speclsp.errors import SpecLspError
+from speclsp.project.ignore import IgnoreRules
+from speclsp.project.languages import LANGUAGES
+from speclsp.project.repository import repository_name
+from speclsp.project.scan import ScanTally, scan
+from speclsp.project.source_text import SourceText, read_source
+from speclsp.request import CompletionRequest, Document, RequestStats, WorkspaceFolder
+from speclsp.settings import Settings
+
+_MOVED: Final = (
+    "calibration", "cases", "drafters", "healing", "host", "index", "make-cases", "make-model",
+    "peers", "quality", "typing",
+)  # fmt: skip
+"""What `speclsp bench` measured before `python -m benchmarks` did."""
+
+_STRIDE: Final = 4
+"""Keys between two requests: the debounce joins those of somebody who types fast."""
+_LINE: Final = re.compile(r"^[ \t]*(\S.{10,}\S)\s*$", re.MULTILINE)
+"""A line that is long enough to be typed, without its indentation."""
+_REST_S: Final = 20.0
+_POLL_S: Final = 0.05
+_SLOW_MS: Final = 700.0
+_GAIN: Final = 1.05
+
+
+@dataclass(slots=True)
+class Side:
+    """What the requests of one side took, of those that reached the model."""
+
+    stats: RequestStats = field(default_factory=RequestStats)
+    ms: list[float] = field(default_factory=list)
+    """From the key to its suggestion, of each request."""
+
+    def tokens_per_s(self) -> float:
+        """Return tokens per second of evaluating what was typed and of generating."""
+        ms = self.stats.ms_prompt + self.stats.ms_predict
+        return 1000 * self.stats.n_predicted / ms if ms else 0.0
+
+
+Sides = dict[bool, Side]
+"""By whether speculation is on."""
+
+
+class BenchCommand(SettingsCommand):
+    """Names the new command to those who use one of the old ones."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Raise UsageError where the first argument is a benchmark that was moved."""
+        if args and args[0] in _MOVED and not Path(args[0]).exists():
+            ctx.fail(
+                f"`speclsp bench {args[0]}` is now `python -m benchmarks {args[0]}`, which is run "
+                "in a checkout of speclsp. `speclsp bench PROJECT` measures a project of yours."
+            )
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=BenchCommand)
+@click.argument("project", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--lines", "n_lines", type=click.IntRange(min=1), default=20, show_default=True,
+    help="Lines to type.",
+)  # fmt: skip
+@click.option(
+    "--seconds", type=click.IntRange(min=1), default=120, show_default=True,
+    help="Begin no further line after so many seconds.",
+)  # fmt: skip
+def bench(project: Path, n_lines: int, seconds: int, **options: Any) -> None:
+    """Type lines of PROJECT with speculation off and on, and compare the two.
+
+    Each line is taken out of its file and typed twice, in alternating order. Nothing was learned
+    before and nothing is kept on disk. Suggestions are not remembered: each request asks the model.
+    """
+    given = {"persist": False, "suggestion_memory": False, "prefetch": False, "speculation": True}
+    resolved = settings.resolve([{**given_options(options), **given}]).settings
+    root = project.resolve()
+    requests = _requests(root, resolved, n_lines)
+    sides: Sides = {False: Side(), True: Side()}
+    n_typed, is_interrupted = 0, False
+    console = Console(stderr=True)
+    bar = Progress(console=console, transient=True, disable=not console.is_terminal)
+    try:
+        with bar, _completer(resolved, root) as completer:
+            end = time.monotonic() + seconds
+            for request, line in bar.track(requests, description="Typing"):
+                _type_line(completer, resolved, request, line, sides, n_typed % 2 == 1)
+                n_typed += 1
+                if not console.is_terminal:
+                    click.echo(f"{n_typed} of {len(requests)} lines typed", err=True)
+                if time.monotonic() > end:
+                    break
+    except KeyboardInterrupt:
+        is_interrupted = True
+    if n_typed:
+        _print(model_files(resolved).target.name, sides, f"{n_typed} lines of {root.name} typed")
+    if is_interrupted:
+        click.echo("Interrupted.", err=True)
+        sys.exit(130)
+
+
+def _requests(root: Path, resolved: Settings, n_lines: int) -> list[tuple[CompletionRequest, str]]:
+    """Draw lines of the project's source files; return the place of each line, and its text.
+
+    Raises SpecLspError where there are none.
+    """
+    generator = random.Random(1)  # noqa: S311 - no secret
+    max_size, max_files = resolved.max_file_size, resolved.max_files
+    rules = IgnoreRules(root, resolved.exclude)
+    found = scan(root, rules, ScanTally(), max_file_size=max_size, max_files=max_files)
+    files = [file for file in found if Path(file.path).suffix.lower() in LANGUAGES]
+    generator.shuffle(files)
+    n_each = 1 + 2 * n_lines // max(1, len(files))
+    drawn: list[tuple[CompletionRequest, str]] = []
+    for file in files:
+        source = read_source(file.path, max_size)
+        if len(drawn) >= n_lines or not isinstance(source, SourceText):
+            continue
+        lines = list(_LINE.finditer(source.text))
+        for line in generator.sample(lines, min(n_each, len(lines))):
+            request = CompletionRequest(
+                uri=Path(file.path).as_uri(),
+                path=file.relative,
+                file=file.path,
+                repo_name=repository_name(root),
+                prefix=source.text[: line.start(1)],
+                suffix=source.text[line.end(1) :],
+                language_id=LANGUAGES[Path(file.path).suffix.lower()],
+                wait_for_model=True,
+            )
+            drawn.append((request, line[1]))
+    if not drawn:
+        raise SpecLspError(
+            f"{root} holds no source file that speclsp indexes.",
+            remedy="Name the folder of a project with source code.",
+        )
+    return drawn[:n_lines]
+
+
+def _type_line(
+    completer: LocalCompleter,
+    resolved: Settings,
+    request: CompletionRequest,
+    line: str,
+    sides: Sides,
+    on_first: bool,
+) -> None:
+    """Type a line on both sides; the first request, which evaluates the prompt, counts for none.
+
+    Raises SpecLspError where a request fails.
+    """
+    _ask(completer, request, 0, Side())
+    versions = itertools.count(1)
+    for is_on in (on_first, not on_first):
+        completer.apply_settings(replace(resolved, speculation=is_on))
+        completer.wait_idle(_REST_S)
+        for n_chars in range(0, len(line), _STRIDE):
+            typed = replace(request, prefix=request.prefix + line[:n_chars])
+            _ask(completer, typed, next(versions), sides[is_on])
+    completer.close_document(request.uri)
+
+
+def _ask(completer: LocalCompleter, request: CompletionRequest, version: int, side: Side) -> None:
+    """Bring the document to a request's text, complete, and add what that took."""
+    document = Document(
+        uri=request.uri,
+        path=request.path,
+        file=request.file,
+        language_id=request.language_id,
+        version=version,
+        text=request.prefix + request.suffix,
+    )
+    started = time.perf_counter()
+    (completer.change_document if version else completer.open_document)(document)
+    result = completer.complete(request, CancellationToken()).result()
+    if result.source == "model":
+        side.stats = summed(side.stats, result.stats)
+        side.ms.append(1000 * (time.perf_counter() - started))
+
+
+@contextmanager
+def _completer(resolved: Settings, root: Path) -> Iterator[LocalCompleter]:
+    """Load the models and index the project; warnings go to standard error."""
+    completer = LocalCompleter(resolved)
+    log = EventLog(completer, "warning")
+    try:
+        completer.open_folder(WorkspaceFolder(root=str(root), name=repository_name(root)))
+        completer.start()
+        log.start()
+        while completer.statistics().index.building:
+            time.sleep(_POLL_S)
+        yield completer
+    finally:
+        log.expect_end()
+        completer.close()
+        log.stop()
+
+
+def _print(model: str, sides: Sides, title: str) -> None:
+    off, on = sides[False], sides[True]
+    speed_up = on.tokens_per_s() / off.tokens_per_s() if off.stats.n_predicted else 0.0
+    acceptance = on.stats.n_accepted / on.stats.n_drafted if on.stats.n_drafted else 0.0
+    table = Table("", title=f"{title} with {model}", title_justify="left", box=SIMPLE_HEAD)
+    for header in ("speculation off", "on"):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_row("tokens per second", f"{off.tokens_per_s():.1f}", f"{on.tokens_per_s():.1f}")
+    table.add_row("speed-up", "", f"{speed_up:.2f}×")
+    table.add_row("acceptance rate", "", f"{acceptance:.0%}")
+    table.add_row("tokens per pass", *(f"{tokens_per_pass(one.stats):.2f}" for one in (off, on)))
+    for share in (50, 95):
+        times = (f"{np.percentile(one.ms or [0.0], share):.0f} ms" for one in (off, on))
+        table.add_row(f"from key to suggestion, p{share}", *times)
+    table.add_row("requests", *(str(len(one.ms)) for one in (off, on)))
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(_advice(model, speed_up, float(np.percentile(on.ms or [0.0], 95))))
+
+
+def _advice(model: str, speed_up: float, p95_ms: float) -> str:
+    """Return what to do next, by the figure that matters most."""
+    if model == TARGET_FILE_NAME:
+        return "This is the small embedded model: name the one that you want to use by --model."
+    if p95_ms > _SLOW_MS:
+        return "Slow: take a smaller model, or put more layers on a GPU (--n-gpu-layers)."
+    if speed_up >= _GAIN:
+        return "Speculation pays with this model and project: leave it on."
+    if speed_up > 1 / _GAIN:
+        return "Speculation makes little difference: a draft model may help (--draft-model)."
+    return "Speculation costs time here: switch it off (--no-speculation)."

@@ -1,0 +1,98 @@
+"""``speclsp bench PROJECT`` with the embedded model."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from speclsp.cli import bench as bench_module
+from speclsp.cli.main import cli
+from speclsp.embedded import sample_project
+
+FAST = ["--threads", "1", "--mode", "tree", "--deadline-ms", "600000"]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    shutil.copytree(sample_project(), folder)
+    return folder
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["bench", *FAST, *(str(one) for one in arguments)])
+
+
+def rows(output: str) -> dict[str, list[str]]:
+    found = (re.split(r"\s{2,}", line.strip()) for line in output.splitlines())
+    return {cells[0]: cells[1:] for cells in found if len(cells) > 1}
+
+
+@pytest.mark.real
+def test_both_sides_are_asked_alike_and_one_of_them_drafts(project: Path) -> None:
+    result = run(project, "--lines", "3")
+    assert result.exit_code == 0, result.output
+    table = rows(result.stdout)
+    off, on = table["requests"]
+    assert off == on
+    assert int(off) > 0
+    passes_off, passes_on = (float(cell) for cell in table["tokens per pass"])
+    assert passes_off == 1.0
+    assert passes_on > 1.0
+    assert table.keys() >= {"tokens per second", "speed-up", "acceptance rate"}
+    assert table.keys() >= {"from key to suggestion, p50", "from key to suggestion, p95"}
+    assert "--model" in result.stdout.splitlines()[-1]
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
+    assert result.stderr.splitlines()[-1] == "3 of 3 lines typed"
+
+
+@pytest.mark.real
+def test_an_interrupt_shows_what_was_measured(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    type_line = bench_module._type_line
+    typed: list[object] = []
+
+    def type_one(*arguments: object) -> None:
+        if typed:
+            raise KeyboardInterrupt
+        typed.append(arguments)
+        type_line(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(bench_module, "_type_line", type_one)
+    result = run(project, "--lines", "5")
+    assert result.exit_code == 130
+    assert "1 lines of project typed" in result.stdout
+    assert "Interrupted." in result.stderr
+
+
+@pytest.mark.real
+def test_no_line_is_begun_when_the_time_is_up(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench_module, "_type_line", lambda *_: time.sleep(1.1))
+    result = run(project, "--lines", "5", "--seconds", "1")
+    assert result.exit_code == 0, result.output
+    assert "1 lines of project typed" in result.stdout
+
+
+def test_a_folder_without_source_files_is_told(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing to type here\n" * 20)
+    result = run(tmp_path)
+    assert "holds no source file" in str(result.exception)
+    assert "Name the folder of a project" in str(result.exception)
+
+
+@pytest.mark.parametrize("name", ["typing", "quality", "make-model", "peers"])
+def test_a_benchmark_that_was_moved_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(cli, ["bench", name, "--json", "figures.json"])
+    assert result.exit_code == 2
+    assert f"python -m benchmarks {name}" in result.output
