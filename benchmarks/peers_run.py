@@ -29,7 +29,8 @@ from speclsp.engine.models import LlamaLoader, Tokenizer, Weights
 from speclsp.engine.vocabulary_check import check_vocabularies
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.ngrams.files import open_statistics
-from speclsp.ngrams.own_layout import is_own_layout
+from speclsp.ngrams.own_layout import MAGIC
+from speclsp.ngrams.reading import read_bytes
 from speclsp.prompt.families import family_for
 from speclsp.settings import Settings
 
@@ -103,7 +104,7 @@ def check_files(comparison: Comparison) -> None:
             with closing(load_vocabulary(draft)) as draft_vocabulary:
                 check_vocabularies(vocabulary, draft_vocabulary)
         if statistics is not None:
-            if is_own_layout(statistics):
+            if read_bytes(statistics).startswith(MAGIC):
                 raise StoreError(
                     f"{statistics} is not in llama.cpp's layout, which llama-server reads.",
                     remedy="Build it with `speclsp ngram build --order 2 --format llama.cpp`.",

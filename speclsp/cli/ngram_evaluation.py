@@ -31,7 +31,7 @@ def compare(
     progress: Callable[[float], bool],
 ) -> Compared:
     """Go through about ``n_tokens`` tokens of texts, without and with a file's statistics."""
-    sources = (file.counts,)
+    sources = (file.tables,)
     given = Statistics(static=sources) if file.role == "static" else Statistics(dynamic=sources)
     kinds = {"the text so far": NO_STATISTICS, f"and the {file.role} file": given}
     compared: Compared = {}

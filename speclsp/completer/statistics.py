@@ -120,4 +120,3 @@ class StatisticsSource:
             return
         self._of_files = self._files.load(settings, self._tokenizer.vocabulary)
         self._is_reloading = False
-        self._of_files = self._files.verify()

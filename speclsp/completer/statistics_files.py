@@ -30,7 +30,6 @@ class _Entry:
     state: _FileState
     fingerprint: str
     file: StatisticsFile | None
-    is_verified: bool = False
 
 
 class StatisticsFiles:
@@ -63,23 +62,6 @@ class StatisticsFiles:
         """Close all files."""
         self._entries = {}
 
-    def verify(self) -> Statistics:
-        """Check the files that were only opened so far, and return all that can be used."""
-        for key, entry in self._entries.items():
-            if entry.file is None or entry.is_verified or entry.file.own is None:
-                continue
-            try:
-                entry.file.own.verify(lambda _share: not self._closing.is_set())
-            except StoreError as error:
-                self._report(error, key[0], entry.state)
-                verified = _Entry(entry.role, entry.state, entry.fingerprint, None)
-            else:
-                verified = _Entry(
-                    entry.role, entry.state, entry.fingerprint, entry.file, is_verified=True
-                )
-            self._entries = {**self._entries, key: verified}
-        return self._usable()
-
     def _entry(self, path: Path, role: Role, vocabulary: Vocabulary) -> _Entry:
         state, fingerprint = _state_of(path), vocabulary.fingerprint
         known = self._entries.get((path, role))
@@ -111,7 +93,7 @@ class StatisticsFiles:
     def _counts(self, role: Role) -> Iterator[NgramCounts]:
         for entry in self._entries.values():
             if entry.role == role and entry.file is not None:
-                yield entry.file.counts
+                yield entry.file.tables
 
 
 def _wanted(settings: Settings) -> Iterator[tuple[Path, Role]]:

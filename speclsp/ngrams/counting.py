@@ -1,7 +1,7 @@
 """Counts n-grams in token sequences, and adds counts up.
 
-Tables that come out of here are canonical: equal counts give equal arrays, however they were
-come by.  Rows stand in the order of their hashes, followers in the order of their ids.
+The tables are canonical: equal counts give equal arrays.  Rows are in the order of their hashes,
+followers in the order of their ids.
 """
 
 from __future__ import annotations
@@ -146,11 +146,11 @@ def _joined(parts: Sequence[Observations]) -> Observations:
 
 
 def _grouped(keys: Keys, grams: TokenArray) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Order rows so that equal n-grams are neighbours; say which is the first of its kind."""
+    """Order rows so that equal n-grams are neighbours; mark the first row of each n-gram."""
     rows = np.argsort(keys)
     is_new_key, is_new = _changes(keys, grams, rows)
     if (is_new & ~is_new_key).any():
-        # Different n-grams with one hash: rare, but they must not stand among each other.
+        # Different n-grams with one hash: rare, but their rows must not be mixed.
         rows = np.lexsort((*grams.T[::-1], keys))
         _, is_new = _changes(keys, grams, rows)
     return rows, is_new

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
 from speclsp.atomic_write import PRIVATE, written_whole
-from speclsp.drafting.ngram_statistics import NgramCounts
 from speclsp.errors import StoreError
-from speclsp.ngrams import llama_cpp_layout
-from speclsp.ngrams.damage import OTHER_MODEL, damaged
-from speclsp.ngrams.own_layout import OwnFile, is_own_layout, open_own, write_own
+from speclsp.ngrams import llama_cpp_layout, own_layout
+from speclsp.ngrams.own_layout import FileHeader
+from speclsp.ngrams.reading import OTHER_MODEL, damaged, read_bytes
 from speclsp.ngrams.table import NgramTables
 
 Layout = Literal["llama.cpp", "speclsp"]
-IN_MEMORY_BYTES = 32 << 20
-"""Files of speclsp's layout that are no larger are read at once, which takes some 15 ms, and looked
-up in a quarter of the time that reading from the file takes."""
 Role = Literal["static", "dynamic"]
 """As llama.cpp has it: static files hold n-grams of two tokens, dynamic ones of one to four."""
 
@@ -38,26 +34,26 @@ class VocabularyIdentity(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StatisticsFile:
-    """An open file."""
+    """A file that was read and checked."""
 
     path: Path
-    counts: NgramCounts
-    """What is looked up: in memory, or in the file itself where it is of speclsp's layout."""
-    n_ngrams: Mapping[int, int]
-    """How many n-grams there are of each order."""
-    tables: Callable[[], NgramTables]
-    """Returns everything, read from the file if need be.  Raises StoreError."""
-    own: OwnFile | None
-    """The file itself where it is of speclsp's layout."""
+    tables: NgramTables
+    header: FileHeader | None
+    """What a file of speclsp's layout says of itself; llama.cpp's layout has no header."""
+
+    @property
+    def n_ngrams(self) -> Mapping[int, int]:
+        """How many n-grams there are of each order."""
+        return {order: len(table) for order, table in self.tables.by_order.items()}
 
     @property
     def layout(self) -> Layout:
         """How it is written."""
-        return "llama.cpp" if self.own is None else "speclsp"
+        return "llama.cpp" if self.header is None else "speclsp"
 
     @property
     def role(self) -> Role:
-        """What it is fit for: static where it holds nothing but n-grams of two tokens."""
+        """What it can be used for: static where it holds nothing but n-grams of two tokens."""
         is_static = list(self.n_ngrams) == [llama_cpp_layout.STATIC_ORDER]
         return "static" if is_static else "dynamic"
 
@@ -65,20 +61,17 @@ class StatisticsFile:
 def open_statistics(
     path: Path, vocabulary: VocabularyIdentity | None, role: Role | None = None
 ) -> StatisticsFile:
-    """Open a file; llama.cpp's layout is read as a whole, as are small files of speclsp's.
+    """Read a file of either layout, and check all of it.
 
     ``vocabulary`` None takes any.  ``role`` None takes any orders.  Raises StoreError that names
     file, offset and reason.
     """
-    if not is_own_layout(path):
+    data = read_bytes(path)
+    if not data.startswith(own_layout.MAGIC):
         orders = [2] if role == "static" else llama_cpp_layout.ALL_ORDERS
         n_vocab = None if vocabulary is None else vocabulary.n_tokens
-        tables = llama_cpp_layout.read(path, n_vocab, orders)
-        n_ngrams = {order: len(table) for order, table in tables.by_order.items()}
-        return StatisticsFile(path, tables, n_ngrams, lambda: tables, None)
-    own = open_own(path)
-    header = own.header
-    n_ngrams = {table.order: table.n_ngrams for table in header.tables}
+        return StatisticsFile(path, llama_cpp_layout.parse(path, data, n_vocab, orders), None)
+    header, tables = own_layout.parse(path, data)
     if vocabulary is not None and header.fingerprint != vocabulary.fingerprint:
         raise damaged(
             path,
@@ -88,15 +81,14 @@ def open_statistics(
             f"{vocabulary.fingerprint[:8]}…)",
             OTHER_MODEL,
         )
-    if role == "static" and llama_cpp_layout.STATIC_ORDER not in n_ngrams:
+    if role == "static" and llama_cpp_layout.STATIC_ORDER not in tables.by_order:
         raise damaged(
             path,
             0,
             "it has no n-grams of 2 tokens, which static statistics are",
             "Name it in lookup_cache_dynamic instead.",
         )
-    is_small = own.stored.n_bytes <= IN_MEMORY_BYTES
-    return StatisticsFile(path, own.tables() if is_small else own.counts, n_ngrams, own.tables, own)
+    return StatisticsFile(path, tables, header)
 
 
 def write(
@@ -121,15 +113,11 @@ def write(
             if layout == "llama.cpp":
                 llama_cpp_layout.write(tables, stream)
             elif vocabulary is not None:
-                write_own(tables, vocabulary.fingerprint, vocabulary.n_tokens, stream)
+                own_layout.write(tables, vocabulary.fingerprint, vocabulary.n_tokens, stream)
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
-        raise _unwritable(path, error) from error
-
-
-def _unwritable(path: Path, error: OSError) -> StoreError:
-    return StoreError(
-        f"{path} cannot be written: {error.strerror or error}.",
-        remedy="Name a file in a folder that may be written to and has enough space.",
-    )
+        raise StoreError(
+            f"{path} cannot be written: {error.strerror or error}.",
+            remedy="Name a file in a folder that may be written to and has enough space.",
+        ) from error

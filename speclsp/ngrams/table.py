@@ -2,9 +2,7 @@
 
 The rows of a table stand in the order of their n-grams' hashes, 64 bits long.  The leading bits say
 in which bucket of about a hundred rows an n-gram stands, the last 32 bits are its tag; a look-up
-compares the bucket's tags at once and then the tokens, so that equal hashes do no harm.  Filling
-buckets takes one pass, where sorting ten million keys would take seconds; and a look-up touches
-few pages of a file.
+compares the bucket's tags at once and then the tokens, so that equal hashes do no harm.
 """
 
 from __future__ import annotations
@@ -27,8 +25,7 @@ _FACTOR: Final = 0x9E3779B97F4A7C15
 _MIX: Final = 0xD6E8FEB86659FD93
 _ROWS_PER_BUCKET: Final = 128
 _MAX_BUCKET_BITS: Final = 16
-TAG_MASK: Final = 2**32 - 1
-"""The bits of a hash that are its tag."""
+_TAG_MASK: Final = 2**32 - 1
 
 Keys = NDArray[np.uint64]
 """Hashes of n-grams."""
@@ -76,7 +73,7 @@ def bucket_starts(buckets: NDArray[np.uint16], n_bits: int) -> NDArray[np.int64]
 
 def tags_of(keys: Keys) -> NDArray[np.uint32]:
     """Return what tells the hashes of a bucket apart."""
-    return (keys & np.uint64(TAG_MASK)).astype(np.uint32)
+    return (keys & np.uint64(_TAG_MASK)).astype(np.uint32)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -122,7 +119,7 @@ class NgramTable:
         key = key_of(ngram)
         bucket = key * (len(self._starts) - 1) >> 64
         low, high = self._starts[bucket], self._starts[bucket + 1]
-        for place in (self.tags[low:high] == key & TAG_MASK).nonzero()[0].tolist():
+        for place in (self.tags[low:high] == key & _TAG_MASK).nonzero()[0].tolist():
             row = low + place
             if self.grams[row].tolist() == list(ngram):
                 begin = int(self.begins[row])

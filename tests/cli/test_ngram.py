@@ -70,7 +70,7 @@ def test_build_counts_what_may_be_indexed(
     assert result.exit_code == 0
     assert result.stdout.startswith("7 files, ")
     assert f"{output}: " in result.stdout
-    found = as_counts(open_statistics(output, vocabulary).tables())
+    found = as_counts(open_statistics(output, vocabulary).tables)
     assert found == expected_counts(project, vocabulary, range(1, 5))
 
 
@@ -112,7 +112,7 @@ def test_longer_ngrams_in_ours_only(project: Path, tmp_path: Path) -> None:
     assert refused.exit_code == 2
     assert "room for n-grams of 4 tokens" in refused.stderr
     run("build", project, "-o", output, "--order", "6", "--processes", "1")
-    assert open_statistics(output, None).counts.max_order == 6
+    assert open_statistics(output, None).tables.max_order == 6
     with pytest.raises(SpecLspError, match="not for n-grams of 6"):
         run("convert", output, "-o", tmp_path / "g", "--format", "llama.cpp")
     short = ("--format", "llama.cpp", "--order")

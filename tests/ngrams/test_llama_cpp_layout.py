@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +13,9 @@ from llama_cpp_statistics import as_counts, counted, loaded, record, saved
 
 from speclsp.errors import StoreError
 from speclsp.ngrams.counting import count_tokens, merge
-from speclsp.ngrams.llama_cpp_layout import read, write
-from speclsp.ngrams.record_starts import record_starts
+from speclsp.ngrams.llama_cpp_layout import ALL_ORDERS, parse, write
+from speclsp.ngrams.reading import read_bytes
+from speclsp.ngrams.table import NgramTables
 
 N_VOCAB = 1000
 
@@ -24,6 +25,10 @@ counts_of_files = st.dictionaries(
     min_size=1,
     max_size=40,
 )
+
+
+def read(path: Path, n_vocab: int | None, orders: Collection[int] = ALL_ORDERS) -> NgramTables:
+    return parse(path, read_bytes(path), n_vocab, orders)
 
 
 @pytest.fixture(scope="module")
@@ -52,25 +57,7 @@ def test_a_static_file_of_a_text(path: Path) -> None:
     assert as_counts(read(path, 50, [2])) == counted(text.tolist(), [2])
 
 
-@pytest.mark.parametrize("orders", [[1, 2, 3, 4], [4], [2]], ids=str)
-def test_records_are_found_one_by_one_and_many_at_once(orders: list[int]) -> None:
-    rng = np.random.default_rng(1)
-    data, starts = [], []
-    n_words = 0
-    for _ in range(4000):
-        tokens = rng.integers(0, 9, rng.choice(orders)).tolist()
-        followers = dict.fromkeys(range(int(rng.geometric(0.6))), 1)
-        starts.append(n_words)
-        data.append(record(tokens, followers))
-        n_words += len(data[-1]) // 4
-    words = np.frombuffer(b"".join(data), dtype=np.int32)
-    found, end = record_starts(words)
-    assert found.tolist() == starts
-    assert end == n_words
-
-
 GOOD = record([1, 2], {3: 4}) + record([5, 6], {7: 8, 9: 10})
-SWAPPED = np.frombuffer(GOOD, dtype=np.int32).byteswap().tobytes()
 DAMAGED = {
     "empty": (b"", 0, "it is empty"),
     "cut in a header": (GOOD[:40], 28, "truncated: 12 bytes of a record are left"),
@@ -91,7 +78,6 @@ DAMAGED = {
     "a negative token": (record([-7, 3], {1: 4}) + GOOD, 0, "token -7 is not in"),
     "a gap": (struct.pack("=7i", 1, -1, 2, -1, 1, 3, 4) + GOOD, 0, "do not stand at its end"),
     "an empty n-gram": (record([], {1: 1}) + GOOD, 0, "has 0 tokens, and 1 to 4 are"),
-    "the other byte order": (SWAPPED, 0, "the other byte order"),
     "text": (b"No statistics at all, but a line of text.\n", 0, "followers, more than there are"),
 }  # fmt: skip
 
@@ -151,3 +137,8 @@ def test_no_file(path: Path, name: str) -> None:
     place = path.parent if name == "folder" else path.parent / "none.bin"
     with pytest.raises(StoreError, match=str(place)):
         read(place, None)
+
+
+def test_an_ngram_that_stands_twice_counts_as_the_sum(path: Path) -> None:
+    path.write_bytes(record([1, 2], {3: 4, 5: 1}) + record([1, 2], {3: 4}))
+    assert as_counts(read(path, N_VOCAB)) == {(1, 2): {3: 8, 5: 1}}

@@ -1,0 +1,40 @@
+"""Reads statistics files whole, and makes the errors that say what is wrong with one, and where.
+
+A file is read and never mapped: other programs may cut or replace it at any time, and reading
+mapped memory behind a file's new end would end the process.
+"""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from speclsp.errors import StoreError
+
+BUILD_ANEW = "Build it anew with `speclsp ngram build`, or take it out of the settings."
+OTHER_MODEL = "Take a file that was built for this model, or build one with `speclsp ngram build`."
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return a file's content.
+
+    Raises StoreError for a missing, empty or unreadable file, a folder or a pipe.
+    """
+    try:
+        is_file = stat.S_ISREG(path.stat().st_mode)
+        data = path.read_bytes() if is_file else b""
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be read: {error.strerror or error}.",
+            remedy="Correct the path or its permissions, or take it out of the settings.",
+        ) from error
+    if not is_file:
+        raise damaged(path, 0, "it is no regular file", "Correct the path.")
+    if not data:
+        raise damaged(path, 0, "it is empty")
+    return data
+
+
+def damaged(path: Path, offset: int, reason: str, remedy: str = BUILD_ANEW) -> StoreError:
+    """Return the error that names the file, the byte offset and the reason."""
+    return StoreError(f"{path}, byte {offset:,}: {reason}.", remedy=remedy)
