@@ -19,7 +19,7 @@ from speclsp.settings import Settings, resolve
         ("draft-p-min", "spec_draft_p_min"),
         ("draft-model", "spec_draft_model"),
         ("spec-ngram-size-n", "max_ngram_size"),
-        ("ctx_size_draft", "spec_draft_ctx_size"),
+        ("device_draft", "spec_draft_device"),
         ("nonsense", None),
     ],
 )
@@ -115,6 +115,21 @@ def test_a_setting_of_a_former_version_names_what_to_set_instead(spelling):
     assert "t_max_predict_ms" in problem.message
     (problem,) = resolve([{"languages": {"python": {spelling: 16}}}]).problems
     assert "t_max_predict_ms" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("spelling", "instead"),
+    [
+        ("specDraftCtxSize", "ctx_size"),
+        ("cache-type-k-draft", "f16"),
+        ("cd", "ctx_size"),
+        ("spec_draft_n_cpu_moe", "spec_draft_ngl"),
+    ],
+)
+def test_a_draft_models_former_setting_says_what_counts_now(spelling, instead):
+    (problem,) = resolve([{spelling: 16}]).problems
+    assert problem.message.startswith("spec_draft_")
+    assert instead in problem.message
 
 
 def test_a_value_of_a_former_version_names_what_to_set_instead():

@@ -20,7 +20,6 @@ PACKAGE = Path(__file__).parents[1] / "editors" / "vscode" / "package.json"
 OF_THE_MACHINE = ("model", "spec_draft_model", "lookup_cache_static", "lookup_cache_dynamic")
 """Files that the server opens: a workspace may not choose them."""
 
-_BY_FOLDER = ("completion", "sampling", "prompt")
 _EFFECT = {
     "live": "",
     "engine": " A change loads the models anew.",
@@ -76,9 +75,7 @@ def _scope(name: str) -> str:
     row = settings.info(name)
     if name in OF_THE_MACHINE:
         return "machine"
-    if row.group in _BY_FOLDER and row.scope == "live":
-        return "resource"
-    return "window"
+    return "resource" if row.by_folder else "window"
 
 
 def _property(name: str) -> dict[str, Any]:

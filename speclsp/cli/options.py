@@ -58,13 +58,11 @@ class SettingsCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; an option of a former version is an error that names what to set instead."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            instead = settings.former_setting(error.option_name.removeprefix("--"))
-            if instead is None:
-                raise
-            raise click.UsageError(instead, ctx) from error
+        # Asked first, since click takes `-cd` for `-c` with the value `d`.
+        for option in (arg.partition("=")[0] for arg in args if arg.startswith("-")):
+            if instead := settings.former_setting(option.strip("-").removeprefix("no-")):
+                raise click.UsageError(f"{option}: {instead}", ctx)
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, then the settings under their groups' names."""

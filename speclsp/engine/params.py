@@ -7,7 +7,7 @@ setting, and are resolved here.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from speclsp.engine.cpus import physical_cpu_count, thread_count
 from speclsp.errors import SettingsError
@@ -74,12 +74,7 @@ def target_params(
         split_mode=settings.split_mode,
         tensor_split=_tensor_split(settings.tensor_split),
         main_gpu=settings.main_gpu,
-        tensor_placements=_placements(
-            "override_tensor",
-            settings.override_tensor,
-            all_experts=settings.cpu_moe,
-            n_expert_layers=settings.n_cpu_moe,
-        ),
+        tensor_placements=_placements(settings),
         load_mode=settings.load_mode,
     )
     context_params = ContextParams(
@@ -88,14 +83,18 @@ def target_params(
         n_batch=settings.batch_size,
         n_ubatch=min(settings.ubatch_size, settings.batch_size),
         n_threads=n_threads,
-        n_threads_batch=_follow(settings.threads_batch, n_threads),
+        n_threads_batch=settings.threads_batch if settings.threads_batch > 0 else n_threads,
         flash_attn=settings.flash_attn,
         type_k=settings.cache_type_k,
         type_v=settings.cache_type_v,
         kv_offload=settings.kv_offload,
         n_branches=N_BRANCHES if settings.speculation else 1,
     )
-    _check_value_cache(context_params, "cache_type_v", "flash_attn")
+    if settings.flash_attn == "off" and settings.cache_type_v not in FLOAT_CACHE_TYPES:
+        raise SettingsError(
+            f"cache_type_v {settings.cache_type_v} needs flash attention, but flash_attn is off.",
+            remedy="Set flash_attn to auto, or cache_type_v to f16.",
+        )
     return model_params, context_params
 
 
@@ -106,40 +105,19 @@ def draft_params(
 
     Raises :class:`~speclsp.errors.SettingsError` as :func:`target_params` does.
     """
-    n_threads = _follow(settings.spec_draft_threads, _threads(settings, model_bytes))
-    model_params = ModelParams(
-        devices=_devices(settings.spec_draft_device or settings.device),
-        n_gpu_layers=settings.spec_draft_ngl,
-        split_mode=settings.split_mode,
-        tensor_split=_tensor_split(settings.tensor_split),
-        main_gpu=settings.main_gpu,
-        tensor_placements=_placements(
-            "spec_draft_override_tensor",
-            settings.spec_draft_override_tensor,
-            all_experts=settings.spec_draft_cpu_moe,
-            n_expert_layers=settings.spec_draft_n_cpu_moe,
+    model_params, context_params = target_params(settings, model_bytes=model_bytes)
+    n_threads = settings.spec_draft_threads
+    if n_threads > 0:
+        context_params = replace(context_params, n_threads=n_threads, n_threads_batch=n_threads)
+    return (
+        replace(
+            model_params,
+            devices=_devices(settings.spec_draft_device or settings.device),
+            n_gpu_layers=settings.spec_draft_ngl,
+            tensor_placements=(),
         ),
-        load_mode=settings.load_mode,
+        replace(context_params, n_ctx=n_ctx_target, type_k="f16", type_v="f16", n_branches=1),
     )
-    context_params = ContextParams(
-        n_ctx=settings.spec_draft_ctx_size or n_ctx_target,
-        n_ctx_min=settings.fit_ctx,
-        n_batch=settings.spec_draft_batch_size,
-        n_ubatch=min(settings.spec_draft_ubatch_size, settings.spec_draft_batch_size),
-        n_threads=n_threads,
-        n_threads_batch=_follow(settings.spec_draft_threads_batch, n_threads),
-        flash_attn=settings.spec_draft_flash_attn,
-        type_k=settings.spec_draft_type_k,
-        type_v=settings.spec_draft_type_v,
-        kv_offload=settings.kv_offload,
-    )
-    _check_value_cache(context_params, "spec_draft_type_v", "spec_draft_flash_attn")
-    return model_params, context_params
-
-
-def _follow(n_threads: int, followed: int) -> int:
-    """Resolve a number of threads where less than 1 follows another."""
-    return n_threads if n_threads > 0 else followed
 
 
 def _threads(settings: Settings, model_bytes: int | None) -> int:
@@ -172,40 +150,30 @@ def _tensor_split(text: str) -> tuple[float, ...]:
     return shares
 
 
-def _placements(
-    setting: str, text: str, *, all_experts: bool, n_expert_layers: int
-) -> tuple[tuple[str, str], ...]:
-    """Read ``PATTERN=TYPE,…`` and add llama.cpp's patterns for experts kept on the CPU.
+def _placements(settings: Settings) -> tuple[tuple[str, str], ...]:
+    """Read ``override_tensor`` (``PATTERN=TYPE,…``) and add patterns for experts on the CPU.
 
-    The patterns are those of llama.cpp's ``common/common.h``.
+    The added patterns are those of llama.cpp's ``common/common.h``.
     """
     placements = []
-    for item in filter(None, text.split(",")):
+    for item in filter(None, settings.override_tensor.split(",")):
         pattern, equals, buffer_type = item.rpartition("=")
         if not equals or not pattern or not buffer_type:
             raise SettingsError(
-                f"{setting} has the wrong value {item!r}.",
+                f"override_tensor has the wrong value {item!r}.",
                 remedy=r"Write PATTERN=TYPE, for example `blk\.1.*=CPU`.",
             )
         try:
             re.compile(pattern)
         except re.error as error:
             raise SettingsError(
-                f"{setting} has the pattern {pattern!r}, which is no regular expression: {error}.",
+                f"override_tensor has the pattern {pattern!r}, which is no regular expression: "
+                f"{error}.",
                 remedy=r"Write PATTERN=TYPE, for example `blk\.1.*=CPU`.",
             ) from error
         placements.append((pattern, buffer_type))
     experts = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
-    if all_experts:
+    if settings.cpu_moe:
         placements.append((experts, "CPU"))
-    placements.extend((rf"blk\.{layer}{experts}", "CPU") for layer in range(n_expert_layers))
+    placements.extend((rf"blk\.{layer}{experts}", "CPU") for layer in range(settings.n_cpu_moe))
     return tuple(placements)
-
-
-def _check_value_cache(params: ContextParams, cache_setting: str, attention_setting: str) -> None:
-    if params.flash_attn == "off" and params.type_v not in FLOAT_CACHE_TYPES:
-        raise SettingsError(
-            f"{cache_setting} {params.type_v} needs flash attention, but {attention_setting} "
-            "is off.",
-            remedy=f"Set {attention_setting} to auto, or {cache_setting} to f16.",
-        )

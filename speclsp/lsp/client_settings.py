@@ -22,10 +22,7 @@ from speclsp.settings import (
 )
 
 _SECTION = "speclsp"
-_FOLDER_GROUPS = frozenset({"completion", "sampling", "prompt"})
-FOLDER_SETTINGS = tuple(
-    n for n in FIELDS if info(n).scope == "live" and info(n).group in _FOLDER_GROUPS
-)
+FOLDER_SETTINGS = tuple(name for name in FIELDS if info(name).by_folder)
 """Settings that a single request can carry, so that they may differ by workspace folder."""
 
 

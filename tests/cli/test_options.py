@@ -73,14 +73,14 @@ def test_every_switch_goes_on_and_off(parsed: Any, name: str) -> None:
 
 
 def test_llama_cpp_spellings(parsed: Any) -> None:
-    argv = "-m a -md b -ngl 99 -ngld all -ctk q8_0 -ctvd f32 -nkvo -fa on -t 4 -n64 -ncmoe 3"
+    argv = "-m a -md b -ngl 99 -ngld all -ctk q8_0 -ctv f32 -nkvo -fa on -t 4 -n64 -ncmoe 3"
     assert parsed(*argv.split()) == {
         "model": "a",
         "spec_draft_model": "b",
         "n_gpu_layers": 99,
         "spec_draft_ngl": "all",
         "cache_type_k": "q8_0",
-        "spec_draft_type_v": "f32",
+        "cache_type_v": "f32",
         "kv_offload": False,
         "flash_attn": "on",
         "threads": 4,

@@ -474,9 +474,9 @@ def test_a_full_draft_context_drafts_nothing_and_the_target_goes_on(
 ) -> None:
     drafter = load_draft_model(
         model_folder / "embedded-draft-q8_0.gguf",
-        Settings(threads=1, spec_draft_ctx_size=256),
+        Settings(threads=1),
         vocabulary,
-        target_q8.n_ctx,
+        256,
         lambda level, line: None,
     )
     prompt = vocabulary.tokenize(SOURCE).tolist()[:245]
@@ -516,11 +516,7 @@ def test_drafts_are_the_draft_model_s_own_greedy_choice(
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        (
-            {"spec_draft_type_v": "q8_0", "spec_draft_flash_attn": "off"},
-            ModelLoadError,
-            "spec_draft_type_v",
-        ),
+        ({"spec_replace": ["one"]}, ModelLoadError, "spec_replace"),
         ({"spec_draft_device": "CUDA9"}, ModelLoadError, "CUDA9"),
     ],
 )

@@ -22,10 +22,8 @@ EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
     [
         ({}, (N_CORES, N_CORES), (N_CORES, N_CORES)),
         ({"threads": 3}, (3, 3), (3, 3)),
-        ({"threads": 3, "threads_batch": 5}, (3, 5), (3, 3)),
+        ({"threads": 3, "threads_batch": 5}, (3, 5), (3, 5)),
         ({"threads": 3, "spec_draft_threads": 1}, (3, 3), (1, 1)),
-        ({"threads": 3, "spec_draft_threads_batch": 7}, (3, 3), (3, 7)),
-        ({"spec_draft_threads": 2, "spec_draft_threads_batch": 4}, (N_CORES, N_CORES), (2, 4)),
         ({"threads": 0}, (N_CORES, N_CORES), (N_CORES, N_CORES)),
     ],
 )
@@ -62,27 +60,21 @@ def test_the_draft_model_s_own_settings_reach_it() -> None:
         batch_size=128,
         ubatch_size=256,
         cache_type_k="q8_0",
+        cpu_moe=True,
+        flash_attn="on",
         spec_draft_ngl="all",
-        spec_draft_batch_size=64,
-        spec_draft_ubatch_size=32,
-        spec_draft_flash_attn="on",
-        spec_draft_type_k="q4_0",
-        spec_draft_type_v="q5_0",
-        spec_draft_override_tensor="a=CPU",
-        spec_draft_n_cpu_moe=1,
     )
     of_target, target_context = target_params(settings)
     of_draft, draft_context = draft_params(settings, 2048)
     assert (of_target.n_gpu_layers, of_draft.n_gpu_layers) == (7, "all")
     assert (target_context.n_ctx, draft_context.n_ctx) == (4096, 2048)
     assert (target_context.n_batch, target_context.n_ubatch) == (128, 128)
-    assert (draft_context.n_batch, draft_context.n_ubatch) == (64, 32)
+    assert (draft_context.n_batch, draft_context.n_ubatch) == (128, 128)
     assert (target_context.type_k, target_context.type_v) == ("q8_0", "f16")
-    assert (draft_context.type_k, draft_context.type_v) == ("q4_0", "q5_0")
-    assert (target_context.flash_attn, draft_context.flash_attn) == ("auto", "on")
-    assert of_target.tensor_placements == ()
-    assert of_draft.tensor_placements == (("a", "CPU"), (rf"blk\.0{EXPERTS}", "CPU"))
-    assert draft_params(Settings(spec_draft_ctx_size=99), 2048)[1].n_ctx == 99
+    assert (draft_context.type_k, draft_context.type_v) == ("f16", "f16")
+    assert (target_context.flash_attn, draft_context.flash_attn) == ("on", "on")
+    assert of_target.tensor_placements == ((EXPERTS, "CPU"),)
+    assert of_draft.tensor_placements == ()
 
 
 @pytest.mark.parametrize(
@@ -131,23 +123,6 @@ def test_settings_that_cannot_be_are_named(changes: dict[str, Any], names: tuple
     for name in names:
         assert name in caught.value.message
     assert caught.value.remedy
-
-
-@pytest.mark.parametrize(
-    ("changes", "name"),
-    [
-        (
-            {"spec_draft_type_v": "q4_1", "spec_draft_flash_attn": "off"},
-            "spec_draft_type_v",
-        ),
-        ({"spec_draft_override_tensor": "x"}, "spec_draft_override_tensor"),
-    ],
-)
-def test_the_draft_model_s_settings_are_named_too(changes: dict[str, Any], name: str) -> None:
-    settings = Settings(**changes)
-    target_params(settings)
-    with pytest.raises(SettingsError, match=name):
-        draft_params(settings, 2048)
 
 
 def topology(folder: Path, siblings: dict[int, str]) -> Path:

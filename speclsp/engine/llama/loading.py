@@ -74,7 +74,7 @@ def load_target(
     if n_ctx_asked < _LEAST_CTX:
         raise ModelLoadError(
             f"The model {path} cannot complete in a context of {n_ctx_asked} position.",
-            remedy="Raise ctx_size, or spec_draft_ctx_size for a draft model; 0 is for the most.",
+            remedy="Raise ctx_size; 0 takes the model's trained context.",
         )
     while True:
         loaded = loader.load(attempt)
