@@ -41,7 +41,8 @@ LAYERS = {
 # Third-party packages that only one place may import.
 ONLY_IN = {
     "llama_cpp": ("engine/llama/",),
-    "pygls": ("lsp/",),
+    # The headless protocol runs on the same JSON-RPC stack.
+    "pygls": ("lsp/", "cli/headless.py"),
     "lsprotocol": ("lsp/",),
     "watchdog": ("project/watch.py",),
     "pygments": ("text/scope.py",),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from speclsp.cancellation import CancellationToken
-from speclsp.cli.waiting import complete_when_ready
+from speclsp.cli.without_editor import complete_when_ready
 from speclsp.completer.local import LocalCompleter
 from speclsp.engine.models import LlamaLoader, model_files
 from speclsp.errors import SpecLspError

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from speclsp import settings
-from speclsp.cli.event_log import EventLog
 from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.cli.without_editor import events_logged
 from speclsp.completer.explaining import PromptExplanation
 from speclsp.completer.local import LocalCompleter
 from speclsp.project.repository import find_repository, repository_name
@@ -92,7 +92,6 @@ def _explain(
         wait_for_model=True,
     )
     completer = LocalCompleter(resolved)
-    log = EventLog(completer, "warning")
     completer.open_folder(WorkspaceFolder(root=str(folder), name=request.repo_name))
     completer.open_document(
         Document(
@@ -105,14 +104,8 @@ def _explain(
         )
     )
     completer.start()
-    log.start()
-    try:
-        explanation = completer.explain(request).result()
-        log.expect_end()
-        return explanation
-    finally:
-        completer.close()
-        log.stop()
+    with events_logged(completer, "warning"):
+        return completer.explain(request).result()
 
 
 def _print(console: Console, place: str, explained: PromptExplanation) -> None:

@@ -1,30 +1,40 @@
-"""The headless protocol: what the methods mean, apart from how their bytes travel.
+"""The headless protocol: JSON-RPC methods that complete without an editor.
 
 Calls are worked on one after another in the order of their arrival, so that the same input gives
-the same output.  ``cancel`` alone is answered at once.
+the same output.  Only ``cancel`` and errors are answered at once.
 """
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import os
-import queue
-import threading
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import cattrs
 import msgspec
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams, JsonRpcMethodNotFound
+from pygls.server import JsonRPCServer
 
+from speclsp import settings
 from speclsp.cancellation import CancellationToken
-from speclsp.cli import json_rpc
-from speclsp.cli.headless_params import METHODS, REQUEST_SETTINGS
-from speclsp.cli.json_rpc import Call, CallId, RpcError
-from speclsp.cli.replies import Answer, Batch, Write, silent, single
-from speclsp.cli.result_objects import completion_object, session_object
-from speclsp.cli.waiting import complete_when_ready
+from speclsp.cli.without_editor import complete_when_ready
 from speclsp.errors import SpecLspError
-from speclsp.request import CompletionRequest, Document
+from speclsp.lsp.json_rpc import JsonRpcConnection, MessageId
+from speclsp.request import (
+    Alternative,
+    CompletionRequest,
+    CompletionResult,
+    Document,
+    RequestStats,
+    SessionStats,
+    Trigger,
+)
 from speclsp.seam import Completer
 
 NO_DEADLINE_MS = 7 * 24 * 3600 * 1000
@@ -32,192 +42,197 @@ NO_DEADLINE_MS = 7 * 24 * 3600 * 1000
 
 MAX_OPEN_DOCUMENTS = 32
 
+ENGINE_ERROR = -32000
+"""The engine cannot answer, or a file of ours is broken; ``data.remedy`` says what to do."""
+
+_PLACE = re.compile(r" - at `\$(?P<place>[^`]*)`")
+_FIELD = re.compile(r"field `(?P<field>[^`]*)`")
+
+# --- params ---------------------------------------------------------------------------------------
+
+REQUEST_SETTINGS = (
+    "max_lines",
+    "n_predict",
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "seed",
+    "deadline_ms",
+)
+"""Settings that one request may override, with the types and bounds of the settings' table."""
+
+CompleteParams = msgspec.defstruct(
+    "CompleteParams",
+    [
+        ("prefix", str),
+        ("suffix", str, ""),
+        ("path", str, ""),
+        ("repo_name", str | None, None),
+        ("language_id", str, ""),
+        ("single_line", bool | None, None),
+        ("n_candidates", settings.TYPES["n_candidates"], 1),
+        ("trigger", Trigger, "invoked"),
+        *((name, settings.TYPES[name] | None, None) for name in REQUEST_SETTINGS),
+    ],
+    rename="camel",
+    forbid_unknown_fields=True,
+    frozen=True,
+)
+"""The params of ``complete``; None takes the settings' value.
+
+Whoever sends a request through a pipe wants an answer, so ``trigger`` is ``invoked`` by default.
+"""
+
+
+class CancelParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The params of ``cancel``: the id of the request to cancel."""
+
+    id: MessageId
+
+
+class NoParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A method without params."""
+
+
+METHODS: dict[str, type[Any]] = {
+    "complete": CompleteParams,
+    "cancel": CancelParams,
+    "statistics": NoParams,
+    "shutdown": NoParams,
+}
+"""Each method's params."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadlessOptions:
-    """What the command line says of all requests."""
+    """What the command line sets for all requests."""
 
     project: Path | None = None
     repo_name: str = ""
     deadline_ms: int = NO_DEADLINE_MS
 
 
-@dataclass(slots=True)
-class _Job:
-    method: str
-    id: CallId | None
-    params: Any
-    answer: Answer
-    cancel: CancellationToken = field(default_factory=CancellationToken)
+# --- the connection -------------------------------------------------------------------------------
 
 
-class HeadlessSession:
-    """Takes messages on one thread (:meth:`receive`) and works on them on another (:meth:`run`).
+class HeadlessConnection(JsonRpcConnection):
+    """The connection of a program that writes requests to a pipe."""
 
-    ``write`` gets each message to send, from either thread.
-    ``report`` gets exceptions that are bugs of ours; the call is answered all the same.
-    """
+    accepts_batches = True
 
-    def __init__(
-        self,
-        completer: Completer,
-        options: HeadlessOptions,
-        *,
-        write: Write,
-        report: Callable[[BaseException], None],
-    ) -> None:
-        self._completer = completer
-        self._options = options
-        self._write = write
-        self._report = report
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._unanswered: dict[CallId, _Job] = {}
-        self._lock = threading.Lock()
-        self._open_documents: dict[str, int] = {}
-        self._closing = False
+    def __init__(self, server: JsonRPCServer, converter: cattrs.Converter) -> None:
+        self.cancellations: dict[MessageId, CancellationToken] = {}
+        """Of each ``complete`` that is not answered."""
+        super().__init__(server, converter)
 
-    # --- the reading side -----------------------------------------------------------------------
+    def check_request(self, method: str) -> None:
+        """Raise JsonRpcMethodNotFound, which names the methods."""
+        if method not in METHODS:
+            raise JsonRpcMethodNotFound(
+                f"unknown method {method!r}; the methods are {', '.join(METHODS)}"
+            )
 
-    def receive(self, body: bytes) -> bool:
-        """Take one message; returns False after ``shutdown``, when no more is to be read.
+    def is_request(self, method: str) -> bool:  # noqa: ARG002
+        """Return True: all methods are."""
+        return True
 
-        Whatever the message is, and whatever is wrong with this program, it does not raise.
+    def takes_notification(self, method: str) -> bool:
+        """Return whether a call without an id has an effect: nobody would get an answer."""
+        if self._shutdown:
+            return False
+        self._shutdown = method == "shutdown"
+        return method in {"cancel", "shutdown"}
+
+    def structure_params(self, method: str, params: Any) -> Any:
+        """Return params as the method's type; no params are an empty object.
+
+        Raises JsonRpcInvalidParams, whose ``data.field`` names the wrong field.
         """
         try:
-            return self._receive(body)
-        except Exception as error:  # noqa: BLE001  # a bug of ours: reported, and the rest goes on
-            self._write(json_rpc.error_object(None, self._internal_error(error)))
-            return True
+            return msgspec.convert({} if params is None else params, METHODS[method])
+        except msgspec.ValidationError as error:
+            text = str(error)
+            place, inner = _PLACE.search(text), _FIELD.search(text)
+            field = "$.params" + (place["place"] if place else "")
+            field += f".{inner['field']}" if inner else ""
+            raise JsonRpcInvalidParams(
+                f"invalid params: {field}: {_PLACE.sub('', text)}", data={"field": field}
+            ) from error
 
-    def _receive(self, body: bytes) -> bool:
+    def _handle_request(self, msg_id: MessageId, method_name: str, params: Any) -> None:
+        if method_name == "complete":
+            self.cancellations[msg_id] = CancellationToken()
+        super()._handle_request(msg_id, method_name, params)
+
+    async def finish(self) -> int:
+        """Wait until every request is answered; 1 if nobody reads the answers, else 0."""
+        while still_open := [f for f in self._request_futures.values() if not f.done()]:
+            await asyncio.wait(cast("list[asyncio.Future[Any]]", still_open))
+        await asyncio.sleep(0)  # lets the last answers go out
+        return 1 if self.abandoned else 0
+
+
+class HeadlessServer(JsonRPCServer):
+    """The methods' handlers, for one connection."""
+
+    protocol: HeadlessConnection
+
+    def __init__(self, completer: Completer, options: HeadlessOptions) -> None:
+        super().__init__(HeadlessConnection, cattrs.Converter)
+        self._completer = completer
+        self._options = options
+        self._turn = asyncio.Lock()
+        """Handlers get it in the order of the calls' arrival."""
+        self._open_documents: dict[str, int] = {}
+        handlers: dict[str, Callable[..., Any]] = {
+            "complete": self.complete,
+            "cancel": self.cancel,
+            "statistics": self.statistics,
+            "shutdown": self.shut_down,
+        }
+        for method, handler in handlers.items():
+            self.feature(method)(partial(handler))  # pygls sets attributes, which methods lack
+
+    async def complete(self, params: Any) -> dict[str, Any]:
+        """Complete as soon as the model is loaded."""
+        msg_id = self.protocol.msg_id
+        assert msg_id is not None
+        cancel = self.protocol.cancellations[msg_id]
+        request = self._request(params)
         try:
-            value = json_rpc.parse(body)
-        except RpcError as error:
-            self._write(json_rpc.error_object(None, error))
-            return True
-        if isinstance(value, list) and value:
-            batch = Batch(len(value), self._write)
-            for member in value:
-                self._receive_call(member, batch.answer)
-        else:
-            self._receive_call(value, single(self._write))
-        return not self._closing
-
-    def reject(self, reason: str) -> None:
-        """Answer bytes that are no message."""
-        error = RpcError(json_rpc.PARSE_ERROR, f"Parse error: {reason}")
-        self._write(json_rpc.error_object(None, error))
-
-    def end_of_input(self) -> None:
-        """No more messages come: :meth:`run` returns when all are answered."""
-        self._jobs.put(None)
-
-    def cancel_all(self) -> None:
-        """Cancel whatever is unanswered, because nobody reads the answers any more."""
-        with self._lock:
-            for job in self._unanswered.values():
-                job.cancel.cancel()
-
-    def _receive_call(self, value: Any, answer: Answer) -> None:
-        try:
-            call = json_rpc.read_call(value)
-        except RpcError as error:
-            answer(json_rpc.error_object(json_rpc.call_id(value), error))
-            return
-        id_ = None if isinstance(call.id, msgspec.UnsetType) else call.id
-        reply = answer if id_ is not None else silent(answer)
-        try:
-            self._accept_call(call, id_, reply)
-        except RpcError as error:
-            reply(json_rpc.error_object(id_, error))
-        except Exception as error:  # noqa: BLE001  # a bug of ours: the others go on
-            reply(json_rpc.error_object(id_, self._internal_error(error)))
-
-    def _accept_call(self, call: Call, id_: CallId | None, answer: Answer) -> None:
-        params_type = METHODS.get(call.method)
-        if params_type is None:
-            raise RpcError(
-                json_rpc.METHOD_NOT_FOUND,
-                f"Unknown method {call.method!r}; the methods are {', '.join(METHODS)}.",
-                {"method": call.method},
-            )
-        params: Any = json_rpc.read_params(call, params_type)
-        if call.method == "cancel":
-            answer(json_rpc.result_object(id_, {"cancelled": self._cancel(params.id)}))
-        elif id_ is None and call.method != "shutdown":
-            answer(None)  # nobody would get what it asks for
-        else:
-            job = _Job(call.method, id_, params, answer)
-            self._remember(job)
-            self._closing = self._closing or call.method == "shutdown"
-            self._jobs.put(job)
-
-    def _remember(self, job: _Job) -> None:
-        if job.id is None:
-            return
-        with self._lock:
-            if job.id in self._unanswered:
-                raise RpcError(
-                    json_rpc.INVALID_REQUEST,
-                    f"Invalid request: $.id: {job.id!r} is a request that is not answered yet.",
-                    {"field": "$.id"},
+            async with self._turn:
+                if self._options.project is not None:
+                    self._show_document(request)
+                result = await asyncio.to_thread(
+                    complete_when_ready, self._completer, request, cancel
                 )
-            self._unanswered[job.id] = job
-
-    def _cancel(self, id_: CallId) -> bool:
-        with self._lock:
-            job = self._unanswered.get(id_)
-            if job is None or job.method != "complete":
-                return False
-            job.cancel.cancel()
-            return True
-
-    # --- the working side -----------------------------------------------------------------------
-
-    def run(self) -> None:
-        """Work on the calls until ``shutdown`` or the end of the input, all answered."""
-        while (job := self._jobs.get()) is not None:
-            job.answer(self._outcome(job))
-            if job.method == "shutdown":
-                return
-
-    def _outcome(self, job: _Job) -> dict[str, Any]:
-        try:
-            return json_rpc.result_object(job.id, self._result(job))
         except SpecLspError as error:
-            return json_rpc.error_object(job.id, json_rpc.engine_error(error))
-        except Exception as error:  # noqa: BLE001  # a bug of ours: reported, and the rest goes on
-            return json_rpc.error_object(job.id, self._internal_error(error))
+            data = {"type": type(error).__name__, "remedy": error.remedy}
+            raise JsonRpcException(str(error), ENGINE_ERROR, data) from error
         finally:
-            self._forget(job)
+            cancelled = cancel.cancelled
+            cancel.cancel()  # this task was cancelled where nobody reads the answers
+            # From here on ``cancel`` answers false.
+            del self.protocol.cancellations[msg_id]
+        return completion_object(result, cancelled=cancelled, n_candidates=request.n_candidates)
 
-    def _internal_error(self, error: Exception) -> RpcError:
-        self._report(error)
-        text = f"Internal error: {type(error).__name__}: {error}."
-        return RpcError(json_rpc.INTERNAL_ERROR, text)
+    def cancel(self, params: CancelParams) -> dict[str, bool]:
+        """Cancel a ``complete`` that is not answered; it still gets its result."""
+        token = self.protocol.cancellations.get(params.id)
+        if token is not None:
+            token.cancel()
+        return {"cancelled": token is not None}
 
-    def _result(self, job: _Job) -> Any:
-        if job.method == "complete":
-            return self._complete(job)
-        if job.method == "statistics":
-            return session_object(self._completer.statistics())
-        return None
+    async def statistics(self, _: NoParams) -> dict[str, Any]:
+        """Return the session's sums, with all calls before this one."""
+        async with self._turn:
+            return camel_case_object(self._completer.statistics())
 
-    def _complete(self, job: _Job) -> dict[str, Any]:
-        request = self._request(job.params)
-        if self._options.project is not None:
-            self._show_document(request)
-        result = complete_when_ready(self._completer, request, job.cancel)
-        # From here on ``cancel`` answers false, so what it promised until now is known.
-        self._forget(job)
-        return completion_object(
-            result, cancelled=job.cancel.cancelled, n_candidates=request.n_candidates
-        )
-
-    def _forget(self, job: _Job) -> None:
-        with self._lock:
-            if job.id is not None and self._unanswered.get(job.id) is job:
-                del self._unanswered[job.id]
+    async def shut_down(self, _: NoParams) -> None:
+        """End the process once all calls before this one are answered."""
+        async with self._turn:
+            self.protocol.exited.set()
 
     def _request(self, params: Any) -> CompletionRequest:
         overrides = {name: getattr(params, name) for name in REQUEST_SETTINGS}
@@ -269,3 +284,82 @@ class HeadlessSession:
             oldest = next(iter(self._open_documents))
             del self._open_documents[oldest]
             self._completer.close_document(oldest)
+
+
+# --- results --------------------------------------------------------------------------------------
+
+_STATS = (
+    "n_prompt",
+    "n_prompt_evaluated",
+    "n_predicted",
+    "n_target_passes",
+    "n_drafted",
+    "n_accepted",
+    "drafters",
+    "ms_prompt",
+    "ms_predict",
+    "ms_draft",
+)
+_DRAFTER_STATS = ("n_drafts", "n_drafted", "n_accepted")
+
+
+def completion_object(
+    result: CompletionResult | None, *, cancelled: bool, n_candidates: int
+) -> dict[str, Any]:
+    """Return the result of ``complete``.
+
+    A request whose cancellation was confirmed says so, even if it had just ended otherwise.
+    ``result`` is None if it was cancelled before it began.  If more than one of ``n_candidates``
+    was asked for, the result holds the alternatives, and how probable each text is.
+    """
+    if result is None:
+        result = CompletionResult(
+            completion_id="", text="", finish_reason="cancelled", stats=RequestStats()
+        )
+    stats = camel_case_object(result.stats, _STATS)
+    stats["drafters"] = {
+        name: camel_case_object(drafter, _DRAFTER_STATS)
+        for name, drafter in result.stats.drafters.items()
+    }
+    made: dict[str, Any] = {
+        "text": result.text,
+        "finishReason": "cancelled" if cancelled else result.finish_reason,
+        "stats": stats,
+    }
+    if n_candidates > 1:
+        made |= _text_object(result)
+        made["alternatives"] = [_text_object(other) for other in result.alternatives]
+    return made
+
+
+def _text_object(text: CompletionResult | Alternative) -> dict[str, Any]:
+    mean = text.mean_logprob
+    return {
+        "text": text.text,
+        "nReplaced": text.n_replaced,
+        "meanLogprob": None if mean is None else round(mean, 4),
+    }
+
+
+def camel_case_object(
+    value: RequestStats | SessionStats | Any, names: tuple[str, ...] | None = None
+) -> dict[str, Any]:
+    """Return a dataclass's fields, all or those named, with their names in camel case."""
+    names = names or tuple(row.name for row in dataclasses.fields(value))
+    return {_camel_case(name): _json_value(getattr(value, name)) for name in names}
+
+
+def _json_value(value: Any) -> Any:
+    """Return a field's value; the keys of dicts are data, such as drafters' names, and stay."""
+    if dataclasses.is_dataclass(value):
+        return camel_case_object(value)
+    if isinstance(value, dict):
+        return {key: _json_value(member) for key, member in value.items()}
+    if isinstance(value, tuple | list):
+        return [_json_value(member) for member in value]
+    return round(value, 3) if isinstance(value, float) else value
+
+
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -24,30 +24,40 @@ from speclsp.request import LogLevel
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 _READ_BYTES = 65536
 _FLUSH_TIMEOUT_S = 2.0
+_POLL_S = 0.2
 
 
-def serve_stdio(
-    connection: JsonRpcConnection,
-    log: Callable[[LogLevel, str], None] | None = None,
-    *,
-    lines: bool = False,
-) -> int:
-    """Serve until the client is done, and return the exit code.
+def serve_stdio(connection: JsonRpcConnection, log: Callable[[LogLevel, str], None]) -> int:
+    """Serve an editor until it is done, and return the exit code.
 
-    ``log`` gets Python's log records on the event loop; without it logging stays as it is.
-    With ``lines`` the client may send one message per line instead of LSP's frames.
+    ``log`` gets Python's log records on the event loop.
     """
-    with _claimed_descriptors() as (stdin, stdout):
-        return asyncio.run(_serve(connection, log, FrameDecoder(lines=lines), stdin, stdout))
+
+    async def serve(stdin: int, stdout: int) -> int:
+        with logging_to(log):
+            code, writer = await _converse(connection, FrameDecoder(), stdin, stdout)
+        # An editor that has ended does not read the rest.
+        await asyncio.to_thread(writer.finish, _FLUSH_TIMEOUT_S)
+        return code
+
+    with claimed_descriptors() as (stdin, stdout):
+        return asyncio.run(serve(stdin, stdout))
 
 
-async def _serve(
-    connection: JsonRpcConnection,
-    log: Callable[[LogLevel, str], None] | None,
-    decoder: FrameDecoder,
-    stdin: int,
-    stdout: int,
-) -> int:
+async def serve_pipe(connection: JsonRpcConnection, stdin: int, stdout: int) -> int:
+    """Serve a program, which may send one message per line; return the exit code.
+
+    The program gets all answers, however slowly it reads them; the code is 1 if it stops reading.
+    """
+    code, writer = await _converse(connection, FrameDecoder(lines=True), stdin, stdout)
+    while not await asyncio.to_thread(writer.finish, _POLL_S) and not connection.abandoned:
+        pass
+    return 1 if connection.abandoned else code
+
+
+async def _converse(
+    connection: JsonRpcConnection, decoder: FrameDecoder, stdin: int, stdout: int
+) -> tuple[int, _Writer]:
     loop = asyncio.get_running_loop()
 
     def on_loop(call: Callable[..., None], *arguments: bytes) -> None:
@@ -65,11 +75,8 @@ async def _serve(
     on_stop_signal(conversation.hang_up)
     # The thread may be left behind in a blocked read, hence a daemon.
     threading.Thread(target=read, name="speclsp-stdin", daemon=True).start()
-    with logging_to(log) if log is not None else contextlib.nullcontext():
-        await conversation.until_over()
-        code = await conversation.close()
-    await asyncio.to_thread(writer.finish)
-    return code
+    await conversation.until_over()
+    return await conversation.close(), writer
 
 
 class _Writer:
@@ -86,10 +93,11 @@ class _Writer:
         """Send one frame."""
         self._frames.put(frame)
 
-    def finish(self) -> None:
-        """Wait until all is written, or the client has not read for a while."""
+    def finish(self, timeout_s: float) -> bool:
+        """Wait until all is written, at most ``timeout_s``; return whether it is."""
         self._frames.put(None)
-        self._thread.join(_FLUSH_TIMEOUT_S)
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         try:
@@ -102,7 +110,7 @@ class _Writer:
 
 
 @contextlib.contextmanager
-def _claimed_descriptors() -> Iterator[tuple[int, int]]:
+def claimed_descriptors() -> Iterator[tuple[int, int]]:
     """Yield private descriptors of standard input and output.
 
     Meanwhile standard input is empty, what Python prints goes to the log, and what C code writes

@@ -12,7 +12,7 @@ from indexed_project import write
 
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.main import cli
-from speclsp.cli.waiting import complete_when_ready
+from speclsp.cli.without_editor import complete_when_ready
 from speclsp.completer.explaining import PromptExplanation
 from speclsp.completer.local import LocalCompleter
 from speclsp.project.repository import repository_name

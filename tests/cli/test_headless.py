@@ -1,49 +1,68 @@
+import asyncio
 import json
+import logging
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from speclsp.cli.headless import HeadlessOptions, HeadlessSession
+from speclsp.cli.headless import HeadlessConnection, HeadlessOptions, HeadlessServer
+from speclsp.lsp import json_rpc
 from speclsp.request import SessionStats
 
 
 class Pipe:
-    """A headless session whose messages and answers are Python values."""
+    """A headless connection on a thread of its own; messages and answers are Python values."""
 
     def __init__(self, completer: Any, options: HeadlessOptions) -> None:
         self.answers: list[Any] = []
-        self.bugs: list[BaseException] = []
         self.completer = completer
-        self.session = HeadlessSession(
-            completer, options, write=self.answers.append, report=self.bugs.append
-        )
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self.connection = HeadlessServer(completer, options).protocol
+        self.connection.connect(lambda body: self.answers.append(json.loads(body)))
+        self.session = self
 
     def send(self, *messages: Any) -> bool:
-        going_on = True
-        for message in messages:
-            raw = message if isinstance(message, bytes) else json.dumps(message).encode()
-            going_on = self.session.receive(raw)
-        return going_on
+        """Send messages that arrive at once; return whether more are read."""
+
+        async def receive() -> bool:
+            for message in messages:
+                raw = message if isinstance(message, bytes) else json.dumps(message).encode()
+                self.connection.receive(raw)
+            return not self.connection._shutdown
+
+        return asyncio.run_coroutine_threadsafe(receive(), self._loop).result(10)
+
+    def end_of_input(self) -> None: ...
 
     def run(self, *messages: Any) -> list[Any]:
         """Send all, end the input, and return the answers."""
         self.send(*messages)
-        self.session.end_of_input()
-        self.session.run()
-        json.dumps(self.answers)
+        asyncio.run_coroutine_threadsafe(self.connection.finish(), self._loop).result(10)
         return self.answers
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
 
 
 @pytest.fixture
-def pipe(fake_completer: Any) -> Pipe:
-    return Pipe(fake_completer, HeadlessOptions())
+def pipe(fake_completer: Any) -> Iterator[Pipe]:
+    made = Pipe(fake_completer, HeadlessOptions())
+    yield made
+    made.close()
 
 
 def call(id_: Any, method: str, params: Any = None) -> dict[str, Any]:
     message = {"jsonrpc": "2.0", "id": id_, "method": method}
     return message if params is None else {**message, "params": params}
+
+
+def bugs(caplog: pytest.LogCaptureFixture) -> list[type[BaseException] | None]:
+    """Return the exceptions that were reported in the log."""
+    return [r.exc_info[0] for r in caplog.records if r.levelno == logging.ERROR and r.exc_info]
 
 
 def completing(id_: Any, prefix: str = "x", **params: Any) -> dict[str, Any]:
@@ -177,20 +196,30 @@ def test_lone_surrogates_are_replaced(pipe: Pipe, written: str, prefix: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("broken", "id_"), [("parse", None), ("read_call", None), ("read_params", 1)]
+    ("owner", "broken", "id_"),
+    [
+        (json_rpc, "read_message", None),
+        (HeadlessConnection, "_take", None),
+        (HeadlessConnection, "structure_params", 1),
+    ],
 )
 def test_a_bug_of_ours_ends_nothing(
-    pipe: Pipe, broken: str, id_: Any, monkeypatch: pytest.MonkeyPatch
+    pipe: Pipe,
+    owner: Any,
+    broken: str,
+    id_: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     def fail(*_: Any) -> None:
         raise ZeroDivisionError("oh")
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"speclsp.cli.json_rpc.{broken}", fail)
+        patch.setattr(owner, broken, fail)
         assert pipe.send(completing(1))
     first, second = pipe.run(completing(2))
     assert (first["id"], first["error"]["code"]) == (id_, -32603)
-    assert [type(bug) for bug in pipe.bugs] == [ZeroDivisionError]
+    assert bugs(caplog) == [ZeroDivisionError]
     assert second["result"]["text"] == "<x>"
 
 
@@ -325,7 +354,9 @@ def test_an_engine_that_cannot_answer(pipe: Pipe, state: Any) -> None:
     assert "result" in answers[2]
 
 
-def test_a_bug_is_answered_reported_and_survived(pipe: Pipe) -> None:
+def test_a_bug_is_answered_reported_and_survived(
+    pipe: Pipe, caplog: pytest.LogCaptureFixture
+) -> None:
     def fail_once(_: Any) -> str:
         pipe.completer.answer = lambda r: "fine"
         raise ZeroDivisionError("oops")
@@ -333,7 +364,7 @@ def test_a_bug_is_answered_reported_and_survived(pipe: Pipe) -> None:
     pipe.completer.answer = fail_once
     broken, good = pipe.run(completing(1), completing(2))
     assert broken["error"]["code"] == -32603
-    assert [type(bug) for bug in pipe.bugs] == [ZeroDivisionError]
+    assert bugs(caplog) == [ZeroDivisionError]
     assert good["result"]["text"] == "fine"
 
 

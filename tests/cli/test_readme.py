@@ -6,7 +6,7 @@ import click
 import pytest
 
 from speclsp import settings
-from speclsp.cli.headless_params import METHODS, CompleteParams
+from speclsp.cli.headless import METHODS, CompleteParams
 from speclsp.cli.main import SUBCOMMANDS, LazyGroup, cli
 from speclsp.cli.options import SettingOption, long_option
 from speclsp.cli.settings_table import BEGIN, END, with_settings_table

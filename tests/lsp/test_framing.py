@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from speclsp.lsp.framing import FrameDecoder, FramingProblem, frame
 
@@ -83,3 +85,66 @@ def test_web_page_cannot_smuggle_a_message_in() -> None:
     )
     (problem,) = decoded(FrameDecoder(), post)
     assert isinstance(problem, FramingProblem)
+
+
+LINES = b'\n  {"a":1}\r\n\n[2]\n"last"'
+
+
+def decoded_with_lines(data: bytes, n_chunk: int = 1000, limit: int = 10**6) -> list[object]:
+    decoder = FrameDecoder(lines=True, max_body_bytes=limit)
+    chunks = (data[i : i + n_chunk] for i in range(0, len(data), n_chunk))
+    return [*decoded(decoder, *chunks), *decoder.finish()]
+
+
+@pytest.mark.parametrize("n_chunk", [1, 2, 7, 1000])
+def test_lines(n_chunk: int) -> None:
+    assert decoded_with_lines(LINES, n_chunk) == [b'{"a":1}', b"[2]", b'"last"']
+
+
+@pytest.mark.parametrize("n_chunk", [1, 2, 7, 1000])
+def test_first_bytes_tell_frames_from_lines(n_chunk: int) -> None:
+    frames = b"content-type: x; charset=utf-8\r\nCONTENT-LENGTH:3 \r\n\r\n[1]" + frame(b"{}\n")
+    assert decoded_with_lines(frames, n_chunk) == [b"[1]", b"{}\n"]
+
+
+@pytest.mark.parametrize("rubbish", [b"hello", b"Cont", b"C", b"\xff\xfe", b"contents"])
+def test_rubbish_first_is_a_line(rubbish: bytes) -> None:
+    assert decoded_with_lines(rubbish + b"\n{}\n", 1) == [rubbish, b"{}"]
+
+
+@pytest.mark.parametrize("n_chunk", [1, 7, 1000])
+@pytest.mark.parametrize("rubbish", [b"hello", b'{"a":1}\nhello'])
+def test_rubbish_before_the_first_header(rubbish: bytes, n_chunk: int) -> None:
+    found = decoded_with_lines(rubbish + frame(b"[1]") + frame(b"{}"), n_chunk)
+    assert isinstance(found[-3], FramingProblem)
+    assert found[-2:] == [b"[1]", b"{}"]
+
+
+@pytest.mark.parametrize("n_chunk", [1, 3, 1000])
+def test_too_long_lines_are_skipped(n_chunk: int) -> None:
+    found = decoded_with_lines(b"{}\n" + b"x" * 50 + b"\n[1]\n", n_chunk, limit=20)
+    assert [type(item) for item in found] == [bytes, FramingProblem, bytes]
+
+
+@pytest.mark.parametrize("cut", [b"Content-Length: 9\r\n\r\n{", b"Content-Length: 9\r\n\r\n"])
+def test_a_stream_that_ends_within_a_message(cut: bytes) -> None:
+    (problem,) = decoded_with_lines(cut)
+    assert isinstance(problem, FramingProblem)
+
+
+def test_nothing_is_nothing() -> None:
+    assert decoded_with_lines(b"") == decoded_with_lines(b" \r\n\n") == []
+
+
+def test_body_behind_a_broken_header_does_not_hide_the_next_header() -> None:
+    *problems, message = decoded(FrameDecoder(), b"Content-Length: abc\r\n\r\n{}" + frame(b"[7]"))
+    assert [type(problem) for problem in problems] == [FramingProblem] * 2
+    assert message == b"[7]"
+
+
+@given(data=st.binary(max_size=200), n_chunk=st.integers(1, 30), lines=st.booleans())
+def test_no_bytes_break_it(data: bytes, n_chunk: int, lines: bool) -> None:
+    decoder = FrameDecoder(lines=lines)
+    for start in range(0, len(data), n_chunk):
+        found = decoder.feed(b"Content-" + data[start : start + n_chunk])
+        assert all(isinstance(item, bytes | FramingProblem) for item in found)

@@ -1,23 +1,80 @@
-"""Writes a completer's events to standard error, for commands without an editor."""
+"""Runs a completer without an editor: logs its events to standard error, waits for its model."""
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from typing import get_args
 
 import click
 
+from speclsp.cancellation import CancellationToken
+from speclsp.errors import EngineUnavailableError
 from speclsp.lsp.events import SourceFormatter, level_of
-from speclsp.request import Event, LogLevel, LogLine, Problem, Progress, StateChanged
+from speclsp.request import (
+    CompletionRequest,
+    CompletionResult,
+    Event,
+    LogLevel,
+    LogLine,
+    Problem,
+    Progress,
+    StateChanged,
+)
 from speclsp.seam import Completer
 
 _LEVELS: tuple[str, ...] = get_args(LogLevel)
 _WAIT_S = 0.2
+_POLL_S = 0.01
+_MAX_REFUSALS = 500
+"""Times that a completer may refuse although it is neither loading nor switched off nor failed."""
+
+
+@contextmanager
+def events_logged(completer: Completer, least_level: LogLevel) -> Iterator[None]:
+    """Write a completer's events to standard error; close the completer at the end."""
+    log = EventLog(completer, least_level)
+    log.start()
+    try:
+        yield
+        log.expect_end()
+    finally:
+        completer.close()
+        log.stop()
+
+
+def complete_when_ready(
+    completer: Completer, request: CompletionRequest, cancel: CancellationToken
+) -> CompletionResult | None:
+    """Complete as soon as the model is loaded; return None if cancelled before that.
+
+    Raises :class:`~speclsp.errors.EngineUnavailableError` when the engine is off or failed to
+    load, and :class:`~speclsp.errors.EngineError` where decoding fails.
+    """
+    n_refusals = 0
+    while True:
+        while completer.state() == "loading":
+            if cancel.cancelled:
+                return None
+            time.sleep(_POLL_S)
+        try:
+            return completer.complete(request, cancel).result()
+        except CancelledError:
+            return None
+        except EngineUnavailableError:
+            # The weights may have been freed, or begun to load, since the state was read.
+            n_refusals += 1
+            if completer.state() in {"off", "failed"} or n_refusals > _MAX_REFUSALS:
+                raise
+            time.sleep(_POLL_S)
 
 
 class EventLog:
-    """A thread that drains the events until it is told to stop."""
+    """A thread that writes a completer's events until it is told to stop."""
 
     def __init__(self, completer: Completer, least_level: LogLevel) -> None:
         self._completer = completer
@@ -31,11 +88,11 @@ class EventLog:
         self._thread.start()
 
     def expect_end(self) -> None:
-        """From now on what is broken off, such as loading the model, is no error."""
+        """Report what the end interrupts, such as loading the model, as no error."""
         self._ending = True
 
     def stop(self) -> None:
-        """Write what is left and end; call it after the completer is closed."""
+        """Write the remaining events and end; the completer must be closed."""
         self._stopping.set()
         self._thread.join(timeout=5)
 

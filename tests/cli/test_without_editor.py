@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from speclsp.cli.event_log import EventLog, RecordLog, describe
+from speclsp.cli.without_editor import EventLog, RecordLog, describe
 from speclsp.lsp.events import logging_by
 from speclsp.request import Event, LogLine, Problem, Progress, StateChanged
 
