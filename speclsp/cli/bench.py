@@ -22,8 +22,8 @@ from rich.table import Table
 
 from speclsp import settings
 from speclsp.cancellation import CancellationToken
-from speclsp.cli.event_log import EventLog
 from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.cli.without_editor import EventLog
 from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.session import summed
 from speclsp.decoding.speedup import tokens_per_pass
