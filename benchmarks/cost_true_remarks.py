@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from speclsp.engine.cost_true import cost_true_remark
-from speclsp.engine.models import model_files, wants_draft_model
+from speclsp.engine.models import cost_true_remark, model_files, wants_draft_model
 from speclsp.settings import Settings
 
 

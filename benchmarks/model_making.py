@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from benchmarks.model_padding import ModelPadding, PaddedTensor
 from benchmarks.model_shapes import ModelShape, ShapeError
 from speclsp.atomic_write import AS_THE_USER_HAS_IT, written_whole
-from speclsp.engine.cost_true import COST_OF_KEY, TEXT_OF_KEY, cost_true_remark
+from speclsp.engine.models import COST_OF_KEY, TEXT_OF_KEY, cost_true_remark
 from speclsp.errors import ModelLoadError, SpecLspError
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from benchmarks.peers_decoding import (
 )
 from benchmarks.peers_own import OURS, OURS_PLAIN, our_peers
 from benchmarks.peers_places import DecodePlace, PlaceFinder, Task, in_rounds
+from speclsp.engine.draft_vocabulary import check_vocabularies
 from speclsp.engine.llama.library import route_log
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.engine.models import LlamaLoader, Tokenizer, Weights
-from speclsp.engine.vocabulary_check import check_vocabularies
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.ngrams.files import open_statistics
 from speclsp.ngrams.own_layout import MAGIC

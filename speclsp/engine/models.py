@@ -9,16 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from speclsp import embedded
 from speclsp.decoding.protocol import Target
 from speclsp.drafting.cost import CPU_SLOPE, GPU_SLOPE, PassCost
 from speclsp.drafting.protocol import ModelDrafter
 from speclsp.drafting.registry import DRAFT_MODEL, drafter_names
-from speclsp.engine.cost_true import cost_true_remark
+from speclsp.engine.draft_model import DraftModelDrafter
+from speclsp.engine.draft_vocabulary import (
+    SpelledVocabulary,
+    TranslatingDrafter,
+    check_vocabularies,
+    replacement_pairs,
+)
 from speclsp.engine.params import ModelParams, draft_params, target_params
-from speclsp.errors import ModelError, SettingsError, SpecLspError
+from speclsp.errors import (
+    ModelError,
+    ModelLoadError,
+    SettingsError,
+    SpecLspError,
+    VocabularyMismatchError,
+)
 from speclsp.prompt.families import FimFamily, family_for
 from speclsp.prompt.healing import TokenPrefixes
 from speclsp.prompt.protocol import Vocabulary
@@ -30,6 +42,12 @@ MAX_PROMPT = 2048
 
 EMBEDDED = "embedded"
 """The draft model's setting that means the one that comes with speclsp."""
+
+COST_OF_KEY: Final = "speclsp.cost_true.cost_of"
+"""Metadata of a cost-true model, which computes a small model's function at a large one's cost: the
+model whose shape it has."""
+TEXT_OF_KEY: Final = "speclsp.cost_true.text_of"
+"""Metadata of a cost-true model: the file name of the model whose function it computes."""
 
 Progress = Callable[[float], bool]
 """Takes the share that is loaded, 0 to 1; returns whether to go on."""
@@ -170,7 +188,7 @@ class LlamaLoader:
         log: Log,
     ) -> Weights:
         """Load target and draft model; a draft model that fails is a problem, not the end."""
-        from speclsp.engine.llama.loading import load_target  # noqa: PLC0415 (see words)
+        from speclsp.engine.llama.loading import load_target  # noqa: PLC0415 (see tokenizer)
         from speclsp.engine.llama.model import offload_devices  # noqa: PLC0415
 
         files = model_files(settings)
@@ -199,7 +217,9 @@ class LlamaLoader:
         draft: ClosableDrafter | None = None
         if draft_path is not None:
             try:
-                draft = _load_draft(draft_path, settings, tokenizer.vocabulary, target.n_ctx, log)
+                draft = load_draft_model(
+                    draft_path, settings, tokenizer.vocabulary, target.n_ctx, log
+                )
             except ModelError as error:
                 problems.append(error)
         return Weights(
@@ -213,6 +233,22 @@ class LlamaLoader:
             max_prompt=max_prompt,
             problems=problems,
         )
+
+
+def cost_true_remark(path: Path) -> str:
+    """Return whose times and whose text a cost-true model has; empty for an ordinary model.
+
+    Every figure measured with such a model has to say it.
+
+    Raises :class:`~speclsp.errors.ModelError` where the file is no model.
+    """
+    from speclsp.engine.llama.model_file import read_gguf_header  # noqa: PLC0415 (see tokenizer)
+
+    metadata = read_gguf_header(path).metadata
+    cost_of = metadata.get(COST_OF_KEY)
+    if cost_of is None:
+        return ""
+    return f"cost-true: the times of {cost_of}, the text of {metadata.get(TEXT_OF_KEY)}"
 
 
 def _version(path: Path) -> tuple[int, int] | None:
@@ -232,18 +268,80 @@ def _draft_bytes(path: Path, settings: Settings, target: ModelParams) -> int:
 
     On the CPU a draft model is rarely worth its time.
     """
-    from speclsp.engine.llama.fit import bytes_wanted  # noqa: PLC0415 (see LlamaLoader)
+    from speclsp.engine.llama.fit import bytes_wanted  # noqa: PLC0415 (see tokenizer)
 
     try:
         model_params, context_params = draft_params(settings, settings.ctx_size)
         return bytes_wanted(path, model_params, context_params, beside=target)
     except (ModelError, SettingsError):
-        return 0  # whatever is wrong with the draft model is said when it is loaded
+        return 0  # loading the draft model reports it
 
 
-def _load_draft(
-    path: Path, settings: Settings, vocabulary: Vocabulary, n_ctx: int, log: Log
-) -> ClosableDrafter:
-    from speclsp.engine.draft_loading import load_draft_model  # noqa: PLC0415 (see LlamaLoader)
+def load_draft_model(
+    path: Path, settings: Settings, vocabulary: Vocabulary, n_ctx_target: int, log: Log
+) -> DraftModelDrafter | TranslatingDrafter:
+    """Load a draft model for the target model with ``vocabulary`` and ``n_ctx_target`` positions.
 
-    return load_draft_model(path, settings, vocabulary, n_ctx, log)
+    One with another vocabulary drafts through text where the settings have ``spec_replace``.
+    Raises :class:`~speclsp.errors.ModelNotFoundError`, :class:`~speclsp.errors.ModelLoadError`,
+    or :class:`~speclsp.errors.VocabularyMismatchError`.
+    """
+    from speclsp.engine.llama.loading import load_target  # noqa: PLC0415 (see tokenizer)
+    from speclsp.engine.llama.vocabulary import load_vocabulary  # noqa: PLC0415
+
+    own_vocabulary = load_vocabulary(path)
+    try:
+        pairs = replacement_pairs(settings.spec_replace)
+        model_params, context_params = draft_params(
+            settings, n_ctx_target, model_bytes=path.stat().st_size
+        )
+    except SettingsError as error:
+        # A draft model that cannot be used stops nothing else.
+        raise ModelLoadError(error.message, remedy=error.remedy) from error
+    translated_for = _translated_for(vocabulary, own_vocabulary, pairs)
+    model = load_target(
+        path,
+        model_params,
+        context_params,
+        fit=settings.fit,
+        progress=lambda _share: True,
+        log=log,
+    )
+    if not model.supports_rollback:
+        model.close()
+        raise ModelLoadError(
+            f"The model {path} cannot take tokens back, so it cannot draft.",
+            remedy="Take a draft model without recurrent layers.",
+        )
+    drafter = DraftModelDrafter(
+        model,
+        n_max=settings.spec_draft_n_max,
+        n_min=settings.spec_draft_n_min,
+        p_min=settings.spec_draft_p_min,
+        n_target_vocab=model.n_vocab if translated_for else vocabulary.n_tokens,
+        end_tokens=own_vocabulary.end_tokens if translated_for else vocabulary.end_tokens,
+        sampling=settings.draft_sampling,
+        log=log,
+        n_state_bytes=settings.cache_ram << 20,
+    )
+    if translated_for is None:
+        own_vocabulary.close()
+        return drafter
+    log("info", "the draft model has another vocabulary: its drafts are translated through text")
+    return TranslatingDrafter(drafter, target=translated_for, draft=own_vocabulary, pairs=pairs)
+
+
+def _translated_for(
+    target: Vocabulary, draft: Vocabulary, pairs: Sequence[tuple[str, str]]
+) -> SpelledVocabulary | None:
+    """Return the target's vocabulary where drafts need translating into it, and None where not.
+
+    Raises :class:`~speclsp.errors.VocabularyMismatchError` where they need it and no pair is set.
+    """
+    try:
+        check_vocabularies(target, draft)
+    except VocabularyMismatchError:
+        if not pairs or not isinstance(target, SpelledVocabulary):
+            raise
+        return target
+    return None

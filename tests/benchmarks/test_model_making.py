@@ -15,9 +15,9 @@ from benchmarks.model_making import Quantisation, SmallModel, make_model
 from benchmarks.model_padding import SHUT_OUT, ModelPadding
 from benchmarks.model_shapes import QWEN2_5_CODER, ModelShape, ShapeError
 from speclsp.embedded import embedded_draft, embedded_target
-from speclsp.engine.cost_true import cost_true_remark
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
+from speclsp.engine.models import cost_true_remark
 from speclsp.engine.params import target_params
 from speclsp.errors import ModelLoadError, SpecLspError
 from speclsp.settings import Settings

@@ -18,10 +18,10 @@ from speclsp.decoding.sampling import GreedySampler, SamplingParams, SeededSampl
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.drafting.cost import straight_curve
 from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext
-from speclsp.engine.draft_loading import load_draft_model
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.vocabulary import LlamaVocabulary
+from speclsp.engine.models import load_draft_model
 from speclsp.errors import (
     DecodeError,
     DecodeInterruptedError,

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from real_prompts import RealPrompt, cut_prompts
 
-from speclsp.engine.draft_loading import load_draft_model
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
+from speclsp.engine.models import load_draft_model
 from speclsp.engine.params import target_params
 from speclsp.settings import Settings
 

@@ -1,28 +1,68 @@
-"""Drafts of a model with another vocabulary than the target's: translated through text.
+"""Draft models and the target's vocabulary: whether they agree, and translation where they do not.
+
+Which differences matter is llama.cpp's rule (``common/speculative.cpp``).  The drafts of a model
+with another vocabulary are translated through text::
 
     target tokens → text → draft tokens → the draft model → draft tokens → text → target tokens
 
 Special tokens have no text: each becomes what a pair of ``spec_replace`` says, or the other
 vocabulary's special token of the same name, or nothing.  Pairs whose first part is no special token
-of the target are replaced in the text.  What comes back are proposals like any others: the target
-verifies them, so a bad translation costs time and changes nothing.
+of the target are replaced in the text.  The target verifies translated drafts like any others, so a
+bad translation costs time and changes nothing.
 
 Translating for drafts goes back to llama.cpp's former ``--spec-replace``.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, PromptedDrafter
-from speclsp.engine.vocabulary_check import SpelledVocabulary
-from speclsp.errors import SettingsError
+from speclsp.errors import SettingsError, VocabularyMismatchError
+from speclsp.prompt.protocol import Vocabulary
+
+_MAX_SIZE_DIFFERENCE = 128
+_FIRST_TOKEN_COMPARED = 5
+"""The first ids are special tokens that models of one family name differently."""
+
+_REMEDY = (
+    "Take a draft model of the target model's own family, leave spec_draft_model empty, or set "
+    "spec_replace to draft through text."
+)
+
+
+@runtime_checkable
+class SpelledVocabulary(Vocabulary, Protocol):
+    """A vocabulary that tells what two models must agree on."""
+
+    @property
+    def type_name(self) -> str:
+        """The kind of tokenizer."""
+
+    @property
+    def bos_token(self) -> int | None:
+        """The beginning-of-sequence token, whether a prompt starts with it or not."""
+
+    @property
+    def eos_token(self) -> int | None:
+        """The end-of-sequence token."""
+
+    @property
+    def adds_bos(self) -> bool:
+        """Whether a prompt starts with the beginning-of-sequence token."""
+
+    @property
+    def adds_eos(self) -> bool:
+        """Whether a prompt ends with the end-of-sequence token."""
+
+    def text(self, token: int) -> str:
+        """The token as the vocabulary spells it."""
 
 
 class TokenDrafter(PromptedDrafter, Protocol):
-    """The drafter of the model with the other vocabulary."""
+    """The drafter whose model has the other vocabulary."""
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
         """Stop drafting as soon as ``predicate`` is true; None for never."""
@@ -38,12 +78,46 @@ class ClosableVocabulary(SpelledVocabulary, Protocol):
         """Free what is native of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """Part of a token sequence: plain text, or one special token, known by its name."""
+def check_vocabularies(target: Vocabulary, draft: Vocabulary) -> None:
+    """Raise :class:`VocabularyMismatchError` naming the first difference that matters."""
+    if target.fingerprint == draft.fingerprint and target.bos == draft.bos:
+        return
+    difference = _first_difference(target, draft)
+    if difference:
+        raise VocabularyMismatchError(
+            f"The draft model's vocabulary differs from the target model's: {difference}.",
+            remedy=_REMEDY,
+        )
 
-    data: bytes
-    is_special: bool
+
+def _first_difference(target: Vocabulary, draft: Vocabulary) -> str:
+    if not (isinstance(target, SpelledVocabulary) and isinstance(draft, SpelledVocabulary)):
+        return "their fingerprints are not equal"
+    if target.type_name != draft.type_name:
+        return f"the target's tokenizer is {target.type_name}, the draft's {draft.type_name}"
+    for name, of_target, of_draft in (
+        ("BOS", (target.adds_bos, target.bos_token), (draft.adds_bos, draft.bos_token)),
+        ("EOS", (target.adds_eos, target.eos_token), (draft.adds_eos, draft.eos_token)),
+    ):
+        # The id matters only where a prompt gets the token, as upstream has it.
+        if of_target[0] != of_draft[0] or (of_target[0] and of_target[1] != of_draft[1]):
+            return f"the target {_use(*of_target, name)}, the draft {_use(*of_draft, name)}"
+    if abs(target.n_tokens - draft.n_tokens) > _MAX_SIZE_DIFFERENCE:
+        return (
+            f"the target has {target.n_tokens} tokens, the draft {draft.n_tokens}, more than "
+            f"{_MAX_SIZE_DIFFERENCE} apart"
+        )
+    for token in range(_FIRST_TOKEN_COMPARED, min(target.n_tokens, draft.n_tokens)):
+        if target.text(token) != draft.text(token):
+            return (
+                f"token {token} is {target.text(token)!r} in the target and "
+                f"{draft.text(token)!r} in the draft"
+            )
+    return ""
+
+
+def _use(adds: bool, token: int | None, name: str) -> str:
+    return f"adds {name} {token}" if adds else f"adds no {name}"
 
 
 class Translation:
@@ -72,58 +146,45 @@ class Translation:
 
     def ends_inside_character(self, tokens: Sequence[int]) -> bool:
         """Whether the text of ``tokens`` lacks bytes of its last character."""
-        pieces = self._pieces(tokens)
-        if not pieces or pieces[-1].is_special:
-            return False
-        data = pieces[-1].data
+        last = list(itertools.takewhile(lambda token: not self.is_special(token), reversed(tokens)))
+        data = b"".join(map(self._source.piece, reversed(last)))
         return len(_leading_text(data).encode()) < len(data)
 
     def tokens(self, tokens: Sequence[int]) -> list[int]:
         """Return the goal's tokens.  Bytes that are no text become replacement characters."""
         translated: list[int] = []
-        for piece in self._pieces(tokens):
-            if piece.is_special:
-                translated += self._special_tokens(piece.data.decode("utf-8", "replace"))
+        for is_special, run in itertools.groupby(tokens, self.is_special):
+            if is_special:
+                translated += itertools.chain.from_iterable(map(self._special_tokens, run))
             else:
-                translated += self._text_tokens(piece.data.decode("utf-8", "replace"))
+                data = b"".join(map(self._source.piece, run))
+                translated += self._text_tokens(data.decode("utf-8", "replace"))
         return translated
 
     def whole_tokens(self, tokens: Sequence[int]) -> list[int]:
         """Return the goal's tokens up to the first bytes that are no text.
 
-        It stops before a special token that has no counterpart, too: nothing that the goal's
-        model writes would follow in its place.
+        They end before a special token that has no counterpart, too: nothing that the goal's model
+        writes would follow in its place.
         """
         translated: list[int] = []
-        for piece in self._pieces(tokens):
-            if piece.is_special:
-                special = self._special_tokens(piece.data.decode("utf-8", "replace"))
-                if not special:
-                    break
-                translated += special
+        for is_special, run in itertools.groupby(tokens, self.is_special):
+            if is_special:
+                for token in run:
+                    special = self._special_tokens(token)
+                    if not special:
+                        return translated
+                    translated += special
                 continue
-            text = _leading_text(piece.data)
+            data = b"".join(map(self._source.piece, run))
+            text = _leading_text(data)
             translated += self._text_tokens(text)
-            if len(text.encode()) < len(piece.data):
+            if len(text.encode()) < len(data):
                 break
         return translated
 
-    def _pieces(self, tokens: Sequence[int]) -> list[_Piece]:
-        pieces: list[_Piece] = []
-        plain: list[bytes] = []
-        for token in tokens:
-            if not self.is_special(token):
-                plain.append(self._source.piece(token))
-                continue
-            if plain:
-                pieces.append(_Piece(b"".join(plain), is_special=False))
-                plain = []
-            pieces.append(_Piece(self._source.text(token).encode(), is_special=True))
-        if plain:
-            pieces.append(_Piece(b"".join(plain), is_special=False))
-        return pieces
-
-    def _special_tokens(self, name: str) -> list[int]:
+    def _special_tokens(self, special: int) -> list[int]:
+        name = self._source.text(special)
         replacement = self._special.get(name, name)
         token = self._goal.special(replacement)
         if token is not None:
@@ -141,11 +202,11 @@ class Translation:
 
 
 class TranslatingDrafter:
-    """A :class:`Drafter` for the target whose ``inner`` one thinks in the draft model's tokens.
+    """A :class:`Drafter` for the target around ``inner``, which drafts in its model's own tokens.
 
-    The prompt up to its last special token is translated once per request; what comes after it, a
-    line's beginning and the generated text, anew for each draft, since tokens depend on what
-    follows them.
+    The prompt up to its last special token is translated once per request.  What follows it, a
+    line's beginning and the generated text, is translated for each draft, since tokens depend on
+    what follows them.
     """
 
     def __init__(

@@ -14,15 +14,15 @@ from real_prompts import cut_prompts
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, Drafter
-from speclsp.engine.draft_loading import load_draft_model
 from speclsp.engine.draft_model import DraftModelDrafter
-from speclsp.engine.draft_translation import (
+from speclsp.engine.draft_vocabulary import (
     TranslatingDrafter,
     Translation,
     replacement_pairs,
 )
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
+from speclsp.engine.models import load_draft_model
 from speclsp.errors import ModelLoadError, SettingsError, VocabularyMismatchError
 from speclsp.settings import Settings
 
