@@ -45,7 +45,7 @@ from benchmarks.peers_report import (
 from benchmarks.peers_run import Comparison, decode_places, decode_tasks, loaded_models
 from benchmarks.peers_typed_figures import typed_figures, typing_lines
 from benchmarks.peers_typing import TypingPlan, runs_of, type_to_all
-from speclsp.cli.output_file import write_text
+from speclsp.cli.options import write_text
 from speclsp.errors import SpecLspError
 
 _WIDTH: Final = 240

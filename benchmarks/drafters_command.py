@@ -24,8 +24,7 @@ from benchmarks.drafters_report import (
 )
 from benchmarks.replay_project import ReplayProject
 from speclsp import settings
-from speclsp.cli.options import SettingsCommand, given_options
-from speclsp.cli.output_file import OutputFile, write_text
+from speclsp.cli.options import OutputFile, SettingsCommand, given_options, write_text
 from speclsp.engine.models import LlamaLoader, Tokenizer, Weights
 
 _PROJECT = click.argument(

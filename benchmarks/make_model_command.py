@@ -14,7 +14,7 @@ from rich.progress import Progress
 from benchmarks.model_comparison import ModelComparison, compare_models, real_prompts
 from benchmarks.model_making import QUANTISATIONS, Quantisation, SmallModel, make_model
 from benchmarks.model_shapes import QWEN2_5_CODER
-from speclsp.cli.output_file import OutputFile
+from speclsp.cli.options import OutputFile
 from speclsp.decoding.report import verify_times_line
 from speclsp.embedded import embedded_target
 from speclsp.settings import Settings

@@ -30,8 +30,7 @@ from benchmarks.peers_typed_cases import case_lines, typed_rounds
 from benchmarks.peers_typed_figures import without_slower_kinds
 from benchmarks.peers_typing import PeerRun, TypingPlan, all_of
 from speclsp import settings
-from speclsp.cli.options import SettingsCommand, given_options
-from speclsp.cli.output_file import OutputFile
+from speclsp.cli.options import OutputFile, SettingsCommand, given_options
 from speclsp.engine.models import model_files
 from speclsp.engine.params import target_params
 

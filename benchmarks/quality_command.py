@@ -28,8 +28,7 @@ from benchmarks.quality_report import (
     quality_table,
 )
 from speclsp import settings
-from speclsp.cli.options import SettingsCommand, given_options
-from speclsp.cli.output_file import OutputFile, write_text
+from speclsp.cli.options import OutputFile, SettingsCommand, given_options, write_text
 
 _OURS: Final = "speclsp"
 _DEADLINE_MS: Final = 600_000

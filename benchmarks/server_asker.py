@@ -17,8 +17,7 @@ import msgspec
 from benchmarks.asking import Answer
 from benchmarks.cases import EditCase
 from speclsp.errors import EngineError, EngineUnavailableError
-from speclsp.lsp.client import InlineItem, ServerProcess
-from speclsp.lsp.text_difference import line_and_character
+from speclsp.lsp.client import InlineItem, ServerProcess, line_and_character
 from speclsp.request import (
     AnswerSource,
     EngineState,

@@ -28,8 +28,7 @@ from benchmarks.typing_report import (
 )
 from benchmarks.typing_session import replay_typing
 from speclsp import settings
-from speclsp.cli.options import SettingsCommand, given_options
-from speclsp.cli.output_file import OutputFile, write_text
+from speclsp.cli.options import OutputFile, SettingsCommand, given_options, write_text
 
 
 @click.command("typing", cls=SettingsCommand)

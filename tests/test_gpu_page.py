@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from speclsp import settings
-from speclsp.cli.doctor_checks import GPU_PAGE
+from speclsp.cli.doctor import GPU_PAGE
 from speclsp.engine.llama import library
 from speclsp.engine.llama.loading import mib_by_device
 

@@ -1,17 +1,24 @@
-"""What the demo shows: the file being typed, the ghost text in grey, what was accepted."""
+"""What the demo shows: the file, ghost text, accepted text, the statistics; also as a picture."""
 
 from __future__ import annotations
 
 import asyncio
+import io
+import re
+from dataclasses import dataclass
 from typing import Protocol
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
 from rich.syntax import Syntax
+from rich.table import Table
 from rich.text import Text
 
 from speclsp.cli.demo_typist import Frame, Tally
+from speclsp.decoding.speedup import expected_speedup, measured_speedup, tokens_per_pass
+from speclsp.request import SessionStats
 
 THEME = "ansi_dark"
 GHOST_STYLE = "italic bright_black"
@@ -23,6 +30,16 @@ SECONDS_PER_ACCEPT = 0.7
 MOST_LINES_ABOVE = 16
 LINES_BELOW = 3
 LINES_OF_CONTEXT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoResult:
+    """What a run leaves: the statistics, each scene's end, and one frame with ghost text."""
+
+    stats: SessionStats
+    ends: tuple[Frame, ...]
+    moment: Frame | None
+    """The frame with the longest ghost text that was taken; None where none was."""
 
 
 class Screen(Protocol):
@@ -170,3 +187,106 @@ def _line_start(text: str, line_idx: int) -> int:
     for _ in range(line_idx):
         start = text.index("\n", start) + 1
     return start
+
+
+def statistics_tables(stats: SessionStats) -> list[Table]:
+    """Return the tables: drafters, session, time per stage."""
+    return [drafter_table(stats), session_table(stats), stage_table(stats)]
+
+
+def drafter_table(stats: SessionStats) -> Table:
+    """Return what each drafter proposed and what became of it."""
+    table = _table("Drafters")
+    table.add_column("drafter", no_wrap=True)
+    for header in (
+        "drafts",
+        "drafted tokens",
+        "accepted tokens",
+        "acceptance rate",
+        "mean acceptance length",
+    ):
+        table.add_column(header, justify="right")
+    for name, drafter in stats.totals.drafters.items():
+        table.add_row(
+            name,
+            str(drafter.n_drafts),
+            str(drafter.n_drafted),
+            str(drafter.n_accepted),
+            f"{drafter.acceptance_rate:.0%}",
+            f"{drafter.mean_acceptance_length:.2f}",
+        )
+    return table
+
+
+def session_table(stats: SessionStats) -> Table:
+    """Return the sums over the session."""
+    totals = stats.totals
+    n_reused = totals.n_prompt - totals.n_prompt_evaluated
+    share = n_reused / totals.n_prompt if totals.n_prompt else 0.0
+    layers = ", ".join(f"{n} on {device}" for device, n in stats.layers.items())
+    rows = {
+        "model": stats.model + (f", layers: {layers}" if layers else ""),
+        "draft model": stats.draft_model or "none",
+        "tokens per target pass": (
+            f"{tokens_per_pass(totals):.2f} "
+            f"({totals.n_predicted} tokens, {totals.n_target_passes} passes)"
+        ),
+        "draft tokens accepted": f"{totals.n_accepted} of {totals.n_drafted}",
+        "speed-up, expected": _times(expected_speedup(totals)),
+        "speed-up, measured": _times(measured_speedup(totals)),
+        "prompt tokens": (
+            f"{totals.n_prompt_evaluated} evaluated, {n_reused} reused ({share:.0%})"
+        ),
+        "requests": (
+            f"{stats.n_requests}, {stats.n_completions} with text, "
+            f"{stats.n_accepted_items} accepted ({stats.n_chars_accepted} characters)"
+        ),
+    }
+    table = _table("Session")
+    table.add_column("what")
+    table.add_column("figure")
+    table.show_header = False
+    for what, figure in rows.items():
+        table.add_row(what, figure)
+    return table
+
+
+def stage_table(stats: SessionStats) -> Table:
+    """Return the time that each stage of a request takes."""
+    table = _table("Milliseconds per request")
+    table.add_column("stage")
+    for header in ("p50", "p95", "requests"):
+        table.add_column(header, justify="right")
+    for stage, latency in stats.latency.items():
+        table.add_row(stage, f"{latency.p50:.1f}", f"{latency.p95:.1f}", str(latency.n))
+    return table
+
+
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+
+
+def _times(speedup: float | None) -> str:
+    return "not measured" if speedup is None else f"{speedup:.2f}×"
+
+
+WIDTH = 96
+MOMENT_LINES = 12
+TITLE = "speclsp demo"
+
+_WEB_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+
+
+def picture(result: DemoResult) -> str:
+    """Return an SVG of what the terminal showed."""
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
+    if result.moment is not None:
+        console.print(render_frame(result.moment, MOMENT_LINES))
+    for end in result.ends[:1]:
+        console.print(render_frame(end, n_scene_lines(end)))
+    for table in statistics_tables(result.stats):
+        console.print(table)
+    svg = console.export_svg(title=TITLE, unique_id="speclsp-demo")
+    # Pictures in a README may not load fonts from elsewhere; the browser's monospace font serves.
+    # Some viewers drop the indentation unless they are told to keep spaces.
+    return _WEB_FONTS.sub("", svg).replace("<svg ", '<svg xml:space="preserve" ', 1)

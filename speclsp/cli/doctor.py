@@ -1,15 +1,257 @@
-"""``speclsp doctor``: checks the installation, and says the remedy of what is wrong."""
+"""``speclsp doctor``: checks the installation, and names the remedy for each problem."""
 
 from __future__ import annotations
 
+import importlib
+import os
+import shutil
 import sys
-from typing import Any
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
 
 import click
 
 from speclsp import settings
-from speclsp.cli.doctor_checks import Mark, findings
+from speclsp.cancellation import CancellationToken
 from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.cli.without_editor import complete_when_ready
+from speclsp.completer.local import LocalCompleter
+from speclsp.engine.models import LlamaLoader, model_files
+from speclsp.errors import SpecLspError
+from speclsp.request import CompletionRequest, LogLine, Problem
+from speclsp.settings import Settings
+from speclsp.storage.locations import cache_dir, state_dir
+
+NEEDED_PYTHON = (3, 11)
+ENGINE_PACKAGE = "llama-cpp-python"
+MEBIBYTE = 1024 * 1024
+GPU_KINDS = frozenset({"gpu", "igpu"})
+GPU_PAGE = "docs/gpu.md"
+NO_GPU_REMEDY = (
+    "Check the driver (`nvidia-smi`, `vulkaninfo --summary`, `rocminfo`) and that it is as new as "
+    f"the toolkit; {GPU_PAGE} has the usual causes.  `--device none` takes the CPU on purpose."
+)
+LIBRARY_REMEDIES = {
+    "libcuda.so": "Install the NVIDIA driver: `nvidia-smi` must list the GPU.",
+    "libcudart": (
+        "Tell the loader where the CUDA toolkit's libraries are, for example "
+        "`export LD_LIBRARY_PATH=/usr/local/cuda/lib64`."
+    ),
+    "libcublas": (
+        "Tell the loader where the CUDA toolkit's libraries are, for example "
+        "`export LD_LIBRARY_PATH=/usr/local/cuda/lib64`."
+    ),
+    "libvulkan": "Install the Vulkan loader: `sudo apt install libvulkan1`.",
+}
+"""What helps where llama.cpp's library lacks another, by a part of that one's name."""
+
+INOTIFY = Path("/proc/sys/fs/inotify")
+ENOUGH_WATCHES = 65536
+ENOUGH_INSTANCES = 64
+
+_TRIAL_PREFIX = "def add(a, b):\n    return "
+_TRIAL_TOKENS = 4
+
+Mark = Literal["ok", "note", "problem"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found; a ``remedy`` makes it a problem."""
+
+    subject: str
+    text: str
+    remedy: str = ""
+    noteworthy: bool = False
+    """Whether it works, but less well than it might."""
+
+    @property
+    def mark(self) -> Mark:
+        """What the line begins with."""
+        if self.remedy:
+            return "problem"
+        return "note" if self.noteworthy else "ok"
+
+
+def findings(settings: Settings) -> Iterator[Finding]:
+    """Check one thing after another.  The checks of the engine end at its first problem."""
+    yield python()
+    yield compiler()
+    engine_found = False
+    for finding in engine_library(settings):
+        engine_found |= finding.subject == ENGINE_PACKAGE and not finding.remedy
+        yield finding
+    if engine_found:
+        yield from models(settings)
+    yield writable("cache folder", cache_dir())
+    yield writable("state folder", state_dir())
+    yield from watch_limits()
+
+
+def python() -> Finding:
+    """Check the interpreter's version."""
+    found = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < NEEDED_PYTHON:
+        wanted = ".".join(map(str, NEEDED_PYTHON))
+        return Finding("python", found, f"Install Python {wanted} or newer.")
+    return Finding("python", f"{found} ({sys.executable})")
+
+
+def compiler() -> Finding:
+    """Say which compilers there are; they are needed only to compile llama.cpp."""
+    usual = {"C": ("CC", "cc", "gcc", "clang"), "C++": ("CXX", "c++", "g++", "clang++")}
+    found: list[str] = []
+    for language, (variable, *names) in usual.items():
+        wanted = os.environ.get(variable, "").split()
+        paths = [path for name in wanted[:1] or names if (path := shutil.which(name))]
+        found.append(f"{language} {paths[0] if paths else 'none'}")
+    return Finding("compiler", f"{', '.join(found)} (needed only to compile llama.cpp)")
+
+
+def engine_library(settings: Settings) -> Iterator[Finding]:
+    """Check that llama.cpp can be used, and which devices it sees."""
+    try:
+        version = metadata.version(ENGINE_PACKAGE)
+        library = importlib.import_module("speclsp.engine.llama.library")
+        description = f"{version}, llama.cpp {library.library_version()}"
+        devices = library.devices()
+    except (ImportError, OSError, RuntimeError, SpecLspError) as error:
+        yield Finding(ENGINE_PACKAGE, f"cannot be used: {error}", _engine_remedy(str(error)))
+        return
+    yield Finding(ENGINE_PACKAGE, description)
+    gpus = [device.name for device in devices if device.kind in GPU_KINDS]
+    if gpus:
+        backends = ", ".join(library.gpu_backends())
+        yield Finding("GPU offload", f"this build has {backends}, which finds {', '.join(gpus)}")
+    elif library.gpu_backends() and wants_gpu(settings):
+        yield Finding("GPU offload", library.why_no_gpu(), NO_GPU_REMEDY)
+    else:
+        yield Finding("GPU offload", f"{library.why_no_gpu()} ({GPU_PAGE} says how to get another)")
+    for device in devices:
+        memory = (
+            f", {device.memory_free // MEBIBYTE} of {device.memory_total // MEBIBYTE} MiB free"
+            if device.memory_total
+            else ""
+        )
+        yield Finding("device", f"{device.name}: {device.description} ({device.kind}{memory})")
+
+
+def _engine_remedy(reason: str) -> str:
+    for part, remedy in LIBRARY_REMEDIES.items():
+        if part in reason:
+            return remedy
+    return (
+        "Install it: `pip install --force-reinstall llama-cpp-python`, or a prebuilt wheel as "
+        "the README's section Installation says."
+    )
+
+
+def wants_gpu(settings: Settings) -> bool:
+    """Whether the settings leave the GPU to the target model."""
+    return settings.device.strip() != "none" and settings.n_gpu_layers != 0
+
+
+def models(settings: Settings) -> Iterator[Finding]:
+    """Load the models as the server does, and complete something."""
+    try:
+        files = model_files(settings)
+        tokenizer = LlamaLoader(lambda _level, _line: None).tokenizer(settings)
+    except SpecLspError as error:
+        yield Finding("model", error.message, error.remedy or "Name another model with --model.")
+        return
+    yield Finding("model", f"{files.target}: fill-in-the-middle tokens of {tokenizer.family.name}")
+    completer = LocalCompleter(settings)
+    completer.start()
+    try:
+        trial = _trial(completer)
+        # What ended the loading is the trial's outcome, too.
+        yield from (said for said in _said(completer) if said.text != trial.text)
+        yield trial
+        yield from gpu_use(settings, completer.statistics().layers)
+    finally:
+        completer.close()
+
+
+def _trial(completer: LocalCompleter) -> Finding:
+    request = CompletionRequest(
+        uri="doctor:",
+        path="doctor.py",
+        repo_name="doctor",
+        prefix=_TRIAL_PREFIX,
+        suffix="\n",
+        n_predict=_TRIAL_TOKENS,
+        deadline_ms=10 * 60 * 1000,
+    )
+    try:
+        result = complete_when_ready(completer, request, CancellationToken())
+    except SpecLspError as error:
+        return Finding("completion", error.message, error.remedy or "See the log of the server.")
+    assert result is not None, "nobody cancels this request"
+    stats = completer.statistics()
+    layers = ", ".join(f"{n} layers on {device}" for device, n in stats.layers.items())
+    draft = f", draft model {stats.draft_model}" if stats.draft_model else ""
+    return Finding(
+        "completion",
+        f"{result.stats.n_predicted} tokens in {result.stats.ms_total:.0f} ms; "
+        f"{stats.model}{draft}, context {stats.n_ctx}, {layers or 'layers unknown'}",
+    )
+
+
+def _said(completer: LocalCompleter) -> Iterator[Finding]:
+    """Repeat what the log says of the models: what was loaded, where, and what went wrong."""
+    while (event := completer.next_event(0.0)) is not None:
+        if isinstance(event, Problem):
+            yield Finding("model", event.message, event.remedy or "See the message.")
+        elif isinstance(event, LogLine) and event.level in {"info", "warning"}:
+            yield Finding("loading", event.message, noteworthy=event.level == "warning")
+
+
+def gpu_use(settings: Settings, layers: Mapping[str, int]) -> Iterator[Finding]:
+    """Check that a GPU that is there has something to do."""
+    library = importlib.import_module("speclsp.engine.llama.library")
+    gpus = [device.name for device in library.devices() if device.kind in GPU_KINDS]
+    if gpus and layers and wants_gpu(settings) and layers.keys() <= {"CPU"}:
+        yield Finding(
+            "GPU use",
+            f"no layer of the model is on {' or '.join(gpus)}",
+            "Free memory of the GPU, take a smaller model or quantisation, or lower ctx_size; "
+            f"the lines above say what was tried, and {GPU_PAGE} what helps.",
+        )
+
+
+def writable(subject: str, folder: Path) -> Finding:
+    """Check that files can be written where speclsp keeps them."""
+    remedy = f"Make {folder} writable, or set `persist` to false so that nothing is kept."
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"x")
+    except OSError as error:
+        return Finding(subject, f"{folder}: {error.strerror}", remedy)
+    return Finding(subject, str(folder))
+
+
+def watch_limits() -> Iterator[Finding]:
+    """Check how many folders the system lets us watch, where it has such limits."""
+    for name, enough in (
+        ("max_user_watches", ENOUGH_WATCHES),
+        ("max_user_instances", ENOUGH_INSTANCES),
+    ):
+        try:
+            limit = int((INOTIFY / name).read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            continue
+        remedy = (
+            f"Large projects may not be watched: sudo sysctl fs.inotify.{name}={enough}."
+            if limit < enough
+            else ""
+        )
+        yield Finding("file watching", f"fs.inotify.{name} = {limit}", remedy)
+
 
 _COLOURS: dict[Mark, str] = {"ok": "green", "note": "yellow", "problem": "red"}
 

@@ -1,26 +1,33 @@
-"""``speclsp ngram``: makes, joins, shows, converts, checks and tries statistics files."""
+"""``speclsp ngram``: makes, merges, shows, converts, checks and evaluates statistics files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Final, TypeVar, get_args
 
 import click
+import numpy as np
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.filesize import decimal
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from speclsp import embedded, settings
 from speclsp.cli.ngram_build import build_tables, found_files, texts_tokens
-from speclsp.cli.ngram_evaluation import compare, comparison_table
-from speclsp.cli.ngram_info import info_line, info_table
-from speclsp.cli.options import SettingOption, given_options
-from speclsp.cli.output_file import OutputFile
+from speclsp.cli.options import OutputFile, SettingOption, given_options
+from speclsp.drafting.chain import DrafterChain
+from speclsp.drafting.ngram_cache import NgramCacheDrafter
+from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
+from speclsp.drafting.protocol import DraftContext, TokenArray
+from speclsp.drafting.teacher_forcing import ReplayCounts, replay
 from speclsp.engine.cpus import physical_cpu_count
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.engine.models import EMBEDDED, model_files
 from speclsp.errors import StoreError
 from speclsp.ngrams import counting, files
+from speclsp.ngrams.counting import rows_of
 from speclsp.ngrams.files import Layout, StatisticsFile, VocabularyIdentity, open_statistics
 from speclsp.ngrams.llama_cpp_layout import MAX_ORDER, STATIC_ORDER
 from speclsp.ngrams.table import NgramTables
@@ -294,3 +301,96 @@ def _report_share(progress: Progress, task: Any) -> Callable[[float], bool]:
         return True
 
     return report
+
+
+def info_line(file: StatisticsFile) -> str:
+    """Say what a file is."""
+    size = decimal(file.path.stat().st_size)
+    header = file.header
+    if header is None:
+        return f"{file.path}: {size}, llama.cpp's format, {file.role}, vocabulary not said"
+    return (
+        f"{file.path}: {size}, speclsp's format, {file.role}, "
+        f"vocabulary {header.fingerprint[:8]} of {header.n_tokens:,} tokens"
+    )
+
+
+def info_table(file: StatisticsFile) -> Table:
+    """Return a row for each order of a file."""
+    table = Table(box=SIMPLE_HEAD)
+    for column in ("order", "n-grams", "followers", "sightings"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for order, counts in sorted(file.tables.by_order.items()):
+        n_sightings = int(rows_of(counts).counts.sum(dtype=np.int64))
+        table.add_row(str(order), f"{len(counts):,}", f"{counts.n_followers:,}", f"{n_sightings:,}")
+    return table
+
+
+_STRETCH: Final = 512
+"""Tokens that are gone through at once; what stands before them in the file is known."""
+
+Compared = dict[str, ReplayCounts]
+"""Counts by what the drafts came from."""
+
+
+def compare(
+    texts: Sequence[TokenArray],
+    file: StatisticsFile,
+    *,
+    n_draft: int,
+    n_tokens: int,
+    progress: Callable[[float], bool],
+) -> Compared:
+    """Go through about ``n_tokens`` tokens of texts, without and with a file's statistics."""
+    sources = (file.tables,)
+    given = Statistics(static=sources) if file.role == "static" else Statistics(dynamic=sources)
+    kinds = {"the text so far": NO_STATISTICS, f"and the {file.role} file": given}
+    compared: Compared = {}
+    for kind_idx, (name, statistics) in enumerate(kinds.items()):
+        counts = compared.setdefault(name, ReplayCounts())
+        stretches = list(_stretches(texts, n_tokens))
+        for idx, (before, truth) in enumerate(stretches, 1):
+            drafter = DrafterChain([NgramCacheDrafter(n_draft=n_draft)])
+            context = DraftContext(prompt=(), prefix=before, statistics=statistics)
+            replay(drafter, context, truth.tolist(), n_draft, counts)
+            progress((kind_idx + idx / len(stretches)) / len(kinds))
+    return compared
+
+
+def comparison_table(compared: Compared) -> Table:
+    """Return a row for each source of drafts.
+
+    Hit rate is the share of passes with a draft, the last column the share of drafted tokens that
+    were accepted.
+    """
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("drafts from", overflow="fold")
+    for column in ("tokens", "per pass", "hit rate", "drafted", "accepted", ""):
+        table.add_column(column, justify="right", no_wrap=True)
+    for name, counts in compared.items():
+        hit_rate = counts.n_draft_passes / counts.n_passes if counts.n_passes else 0.0
+        table.add_row(
+            name,
+            f"{counts.n_tokens:,}",
+            f"{counts.tokens_per_pass:.3f}",
+            f"{hit_rate:.1%}",
+            f"{counts.n_drafted:,}",
+            f"{counts.n_accepted:,}",
+            f"{counts.acceptance:.1%}",
+        )
+    return table
+
+
+def _stretches(
+    texts: Sequence[TokenArray], n_tokens: int
+) -> Iterator[tuple[TokenArray, TokenArray]]:
+    """Yield stretches of texts, each with what stands before it, evenly spread over all."""
+    stretches = [
+        (text[:start], text[start : start + _STRETCH])
+        for text in texts
+        for start in range(1, text.size, _STRETCH)
+    ]
+    n_in_all = sum(truth.size for _, truth in stretches)
+    n_wanted = min(len(stretches), -(-n_tokens * len(stretches) // max(1, n_in_all)))
+    for idx in range(n_wanted):
+        yield stretches[idx * len(stretches) // n_wanted]

@@ -1,7 +1,7 @@
 """A small language client that drives a server process over stdio, as an editor does.
 
-``speclsp demo`` and the end-to-end tests type through it.  Positions are code points: the client
-offers the position encoding utf-32 only.
+``speclsp demo``, the benchmarks and the end-to-end tests type through it.  Positions are code
+points: the client offers the position encoding utf-32 only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
@@ -20,9 +20,7 @@ from pygls.lsp.client import LanguageClient
 
 from speclsp import __version__
 from speclsp.errors import SpecLspError
-from speclsp.lsp.client_messages import capabilities, progress_of
 from speclsp.lsp.did_show import DID_PARTIALLY_ACCEPT
-from speclsp.lsp.text_difference import edit_between, line_and_character
 from speclsp.request import EngineState, LogLevel, LogLine, Progress, StateChanged
 
 _LEVELS: dict[int, LogLevel] = {1: "error", 2: "warning", 3: "info", 4: "debug", 5: "debug"}
@@ -333,3 +331,55 @@ def _inline_item(item: types.InlineCompletionItem, line: int, character: int) ->
         command=item.command.command if item.command else "",
         arguments=tuple(item.command.arguments or ()) if item.command else (),
     )
+
+
+def capabilities() -> types.ClientCapabilities:
+    """Return what the client can do."""
+    return types.ClientCapabilities(
+        general=types.GeneralClientCapabilities(
+            position_encodings=[types.PositionEncodingKind.Utf32]
+        ),
+        text_document=types.TextDocumentClientCapabilities(
+            inline_completion=types.InlineCompletionClientCapabilities(),
+            synchronization=types.TextDocumentSyncClientCapabilities(did_save=True),
+        ),
+        workspace=types.WorkspaceClientCapabilities(configuration=True, workspace_folders=True),
+        window=types.WindowClientCapabilities(work_done_progress=True),
+    )
+
+
+def progress_of(params: types.ProgressParams) -> Progress:
+    """Return a step of work-done progress as the seam has it."""
+    value = params.value
+    data: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
+    return Progress(
+        token=str(params.token),
+        stage=data.get("kind", "report"),
+        title=data.get("title") or "",
+        message=data.get("message") or "",
+        percentage=data.get("percentage"),
+    )
+
+
+class Edit(NamedTuple):
+    """``old[:start] + inserted + old[end:] == new``, offsets in code points."""
+
+    start: int
+    end: int
+    inserted: str
+
+
+def edit_between(old: str, new: str) -> Edit:
+    """Return the edit between the texts' longest common beginning and end."""
+    n_common = min(len(old), len(new))
+    start = next((i for i in range(n_common) if old[i] != new[i]), n_common)
+    n_tail = next(
+        (i for i in range(n_common - start) if old[-1 - i] != new[-1 - i]), n_common - start
+    )
+    return Edit(start, len(old) - n_tail, new[start : len(new) - n_tail])
+
+
+def line_and_character(text: str, offset: int) -> tuple[int, int]:
+    """Return where an offset lies, from 0, in code points; lines end at LF."""
+    line_idx = text.count("\n", 0, offset)
+    return line_idx, offset - (text.rfind("\n", 0, offset) + 1)

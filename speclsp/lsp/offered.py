@@ -6,10 +6,11 @@ eglot.  Without the edit to tell of it, nothing would ever be accepted there.
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from speclsp.lsp.locations import document_key
 from speclsp.lsp.suggestion import Suggestion
 from speclsp.lsp.text_buffer import TextBuffer
-from speclsp.lsp.text_difference import edit_between
 
 _N_PASTED = 2
 """Characters that come in at once where nobody types them."""
@@ -43,7 +44,8 @@ class OfferedItems:
         self.forget(buffer.uri)
         n_before = len(buffer.split_at(suggestion.start)[0])
         there = text_before[n_before : n_before + len(suggestion.text)]
-        n_typed = edit_between(there, suggestion.text).start
+        pairs = zip(there, suggestion.text, strict=False)
+        n_typed = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         return suggestion if len(suggestion.text) - n_typed >= _N_PASTED else None
 
     def forget(self, uri: str) -> None:

@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from speclsp.cli.demo_picture import picture
-from speclsp.cli.demo_run import DemoResult
-from speclsp.cli.demo_scenes import SCENES, Scene
-from speclsp.cli.demo_screen import LiveScreen, PlainScreen, render_frame
-from speclsp.cli.demo_typist import Frame, Tally, Typist
-from speclsp.cli.statistics_tables import statistics_tables
+from speclsp.cli.demo import DemoResult
+from speclsp.cli.demo_screen import (
+    LiveScreen,
+    PlainScreen,
+    picture,
+    render_frame,
+    statistics_tables,
+)
+from speclsp.cli.demo_typist import SCENES, Frame, Scene, Tally, Typist
 from speclsp.embedded import sample_project
 from speclsp.lsp.client import InlineItem
 from speclsp.request import DrafterStats, Percentiles, RequestStats, SessionStats

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from speclsp.cli.main import cli
-from speclsp.cli.output_file import OutputFile, write_text
+from speclsp.cli.options import OutputFile, write_text
 from speclsp.errors import SpecLspError
 
 COMMANDS = [
