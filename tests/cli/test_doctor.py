@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from speclsp.cli import doctor
+from speclsp.cli import doctor as checks
 from speclsp.cli.doctor import Finding
 from speclsp.cli.doctor import doctor as doctor_command
 from speclsp.cli.main import cli
@@ -22,7 +22,7 @@ def doctor(*options: str) -> Result:
 @pytest.fixture(autouse=True)
 def _no_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # The machine's own limits are not these tests' business.
-    monkeypatch.setattr(doctor, "INOTIFY", tmp_path)
+    monkeypatch.setattr(checks, "INOTIFY", tmp_path)
 
 
 def test_a_good_installation() -> None:
@@ -60,14 +60,14 @@ def test_a_model_that_cannot_be_used(tmp_path: Path, content: bytes | None) -> N
 
 def test_a_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    finding = doctor.writable("cache folder", tmp_path / "file" / "inner")
+    finding = checks.writable("cache folder", tmp_path / "file" / "inner")
     assert "persist" in finding.remedy
 
 
 def test_low_watch_limits(tmp_path: Path) -> None:
     (tmp_path / "max_user_watches").write_text("8192\n")
     (tmp_path / "max_user_instances").write_text("128\n")
-    watches, instances = doctor.watch_limits()
+    watches, instances = checks.watch_limits()
     assert "fs.inotify.max_user_watches=65536" in watches.remedy
     assert instances.remedy == ""
 
@@ -76,7 +76,7 @@ def test_a_missing_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: str) -> None:
         raise ImportError("no llama_cpp here")
 
-    monkeypatch.setattr(doctor.importlib, "import_module", fail)
+    monkeypatch.setattr(checks.importlib, "import_module", fail)
     outcome = CliRunner().invoke(doctor_command)
     assert outcome.exit_code == 1
     assert "no llama_cpp here" in outcome.output
@@ -97,7 +97,7 @@ def engine_findings(
     monkeypatch.setattr(library, "gpu_backends", lambda: backends)
     monkeypatch.setattr(library, "start_backends", lambda: ("ggml_cuda_init: too old a driver.",))
     monkeypatch.setattr(library, "devices", lambda: devices)
-    return list(doctor.engine_library(Settings(**changes)))
+    return list(checks.engine_library(Settings(**changes)))
 
 
 def test_a_gpu_that_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ def test_who_wants_the_cpu_needs_no_gpu(
     _, offload, _ = engine_findings(monkeypatch, ("CUDA",), (device("CPU", "cpu"),), **changes)
     assert offload.remedy == ""
     monkeypatch.setattr(library, "devices", lambda: (device("CUDA0", "gpu"),))
-    assert list(doctor.gpu_use(Settings(**changes), {"CPU": 6})) == []
+    assert list(checks.gpu_use(Settings(**changes), {"CPU": 6})) == []
 
 
 def test_a_build_for_the_cpu_alone_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,12 +134,12 @@ def test_a_build_for_the_cpu_alone_is_no_problem(monkeypatch: pytest.MonkeyPatch
 
 def test_a_gpu_that_has_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "devices", lambda: (device("CUDA0", "gpu"),))
-    (finding,) = doctor.gpu_use(Settings(), {"CPU": 6})
+    (finding,) = checks.gpu_use(Settings(), {"CPU": 6})
     assert finding.text == "no layer of the model is on CUDA0"
     assert "ctx_size" in finding.remedy
-    assert list(doctor.gpu_use(Settings(), {"CPU": 2, "CUDA0": 4})) == []
+    assert list(checks.gpu_use(Settings(), {"CPU": 2, "CUDA0": 4})) == []
     # A model that could not be loaded has no layers, and its own finding.
-    assert list(doctor.gpu_use(Settings(), {})) == []
+    assert list(checks.gpu_use(Settings(), {})) == []
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_library_that_lacks_another(
     def fail(_: str) -> None:
         raise OSError(reason)
 
-    monkeypatch.setattr(doctor.importlib, "import_module", fail)
-    (finding,) = doctor.engine_library(Settings())
+    monkeypatch.setattr(checks.importlib, "import_module", fail)
+    (finding,) = checks.engine_library(Settings())
     assert reason in finding.text
     assert remedy in finding.remedy
