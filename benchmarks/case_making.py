@@ -24,7 +24,8 @@ from speclsp.project.ignore import IgnoreRules
 from speclsp.project.languages import LANGUAGES
 from speclsp.project.scan import ScanTally, scan
 from speclsp.settings import Settings
-from speclsp.text.scope import cursor_scope
+from speclsp.text.code_reader import read_code
+from speclsp.text.languages import language_of
 
 N_MOST_TYPED: Final = 480
 """Characters of a longer text are not all replayed by anybody; such edits are left out."""
@@ -160,7 +161,7 @@ def _edits(path: str, old: str, new: str) -> Iterator[_Found]:
         if not _is_worth_replaying(edit.typed, old[edit.start : edit.end]):
             continue
         half = old[: edit.start] + edit.typed[: (len(edit.typed) + 1) // 2]
-        is_prose = cursor_scope(language_id, path, half) != "code"
+        is_prose = read_code(language_of(language_id, path), half).scope != "code"
         yield _Found(path, language_id, edit, is_prose)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from speclsp.text.code_marks import CodeMarks, Opener, code_marks
+from benchmarks.code_marks import CodeMarks, Opener, code_marks
 
 DefectKind = Literal["repeated_suffix", "unbalanced_bracket", "wrong_indentation", "broken_word"]
 

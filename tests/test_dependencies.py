@@ -8,8 +8,6 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
-from speclsp.text.syntax import GRAMMARS
-
 ROOT = Path(__file__).parent.parent
 
 
@@ -22,8 +20,6 @@ def imported() -> set[str]:
                 names |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names.add(node.module.partition(".")[0])
-    # Grammars are imported by name, each when it is wanted.
-    names |= {module for module, _ in GRAMMARS.values()}
     return names - sys.stdlib_module_names - {"speclsp"}
 
 

@@ -45,8 +45,6 @@ ONLY_IN = {
     "pygls": ("lsp/", "cli/headless.py"),
     "lsprotocol": ("lsp/",),
     "watchdog": ("project/watch.py",),
-    "pygments": ("text/scope.py",),
-    "tree_sitter": ("text/syntax.py",),
     "pathspec": ("project/",),
     "sqlite3": ("storage/",),
     "click": ("cli/",),

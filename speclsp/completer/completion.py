@@ -25,8 +25,7 @@ from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 from speclsp.request import CompletionRequest, CompletionResult, FinishReason, RequestStats
 from speclsp.settings import Settings, resolve
 from speclsp.text.confidence import verdict
-from speclsp.text.rules import stop_rules
-from speclsp.text.scope import cursor_scope
+from speclsp.text.rules import StopRules, stop_rules
 from speclsp.text.stopping import CompletionText
 
 _T = TypeVar("_T")
@@ -108,11 +107,9 @@ def sampling_params(settings: Settings, request: CompletionRequest) -> SamplingP
     )
 
 
-def may_complete_here(settings: Settings, request: CompletionRequest) -> bool:
+def may_complete_here(settings: Settings, rules: StopRules) -> bool:
     """Whether the settings want a completion at this place: in a comment, in a string."""
-    if settings.complete_comments and settings.complete_strings:
-        return True
-    scope = cursor_scope(request.language_id, request.path, request.prefix)
+    scope = rules.state_before.scope
     if scope == "comment":
         return settings.complete_comments
     return settings.complete_strings or scope != "string"
@@ -140,12 +137,12 @@ def run_completion(
     """
     started = clock()
     settings = settings_of(settings, request)
-    if not settings.enabled or not may_complete_here(settings, request):
+    rules = stop_rules(settings, request)
+    if not settings.enabled or not may_complete_here(settings, rules):
         return CompletionResult(
             completion_id=completion_id, text="", finish_reason="stop", stats=RequestStats()
         )
     n_predict = _or(request.n_predict, settings.n_predict)
-    rules = stop_rules(settings, request)
     typed = said_again(settings, bench.tokenizer, rules.line_before)
     prefix = request.prefix.removesuffix(typed)
     prompt = bench.prompts.prompt(

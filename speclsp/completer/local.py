@@ -41,7 +41,6 @@ from speclsp.request import (
 )
 from speclsp.settings import Settings
 from speclsp.suggestions.answers import Rest
-from speclsp.text.warming import load_language
 
 CLOSE_TIMEOUT_S = 5.0
 
@@ -158,10 +157,6 @@ class LocalCompleter:
     def open_document(self, document: Document) -> None:
         """Take an opened buffer."""
         self._looked_through.take(document)
-        self._engine.run_idle(
-            f"language {document.language_id}",
-            lambda: load_language(document.language_id, document.path),
-        )
 
     def change_document(self, document: Document) -> None:
         """Take a changed buffer."""

@@ -15,7 +15,7 @@ from typing import Final
 from speclsp.request import CompletionRequest, CompletionResult, FinishReason, RequestStats
 from speclsp.suggestions.place import N_CHARS, Place, place_of, rules_of
 from speclsp.suggestions.typed_text import n_said
-from speclsp.text.brackets import n_closers_replaced
+from speclsp.text.trim import n_closers_replaced
 
 MAX_DOCUMENTS: Final = 32
 MAX_ANSWERS: Final = 64

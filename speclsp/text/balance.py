@@ -7,31 +7,20 @@ until it fits.  How the text came to its end does not matter: a rule, an end tok
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from speclsp.text.brackets import bracket_marks, unpaired_brackets
-from speclsp.text.nesting import TextNesting
+from speclsp.text.code_reader import CLOSERS, OUTSIDE, PAIRS, CodeState, Mark, read_code
+from speclsp.text.languages import PROSE
 from speclsp.text.rules import StopRules
-from speclsp.text.syntax import SyntaxMark, syntax_marks
 from speclsp.text.trim import Trimmed, trimmed
 
-_CLOSED_BY: Final = {"(": ")", "[": "]", "{": "}", "${": "}", "#{": "}"}
-_CLOSERS: Final = frozenset(_CLOSED_BY.values())
-_QUOTES: Final = frozenset("\"'`")
-_STRING_ENDS: Final = {"string_end": "string_start"}
-_KINDS: Final = frozenset((*_CLOSED_BY, *_CLOSERS, *_QUOTES, *_STRING_ENDS, *_STRING_ENDS.values()))
-
-_LONG_STRINGS: Final = frozenset(("php", "ruby", "rust"))
-"""Languages whose ordinary strings may have several lines."""
-
-_UNPAIRED_LANGUAGES: Final = frozenset(
-    ("", "git-commit", "latex", "markdown", "plaintext", "restructuredtext", "shellscript")
-)
+_UNPAIRED_LANGUAGES: Final = PROSE | {"", "shellscript"}
 """Languages with brackets and apostrophes that need no partner."""
 
-_LEADS_ON: Final = frozenset("([{,+*/%=&|<>:?\\")
+_LEADS_ON: Final = frozenset("([{,+*/%=&|<>?\\")
 """What a line ends with behind which an open bracket is meant to stay open."""
 
 _CONNECTORS: Final = " \t,.+-*/%=&|([{"
@@ -40,36 +29,36 @@ _CONNECTORS: Final = " \t,.+-*/%=&|([{"
 _N_CUTS: Final = 5
 """A text that does not fit after so many cuts is given up."""
 
+_QUOTE: Final = re.compile("\"\"\"|'''|[\"'`]")
+
 
 @dataclass(frozen=True, slots=True)
 class _Unpaired:
-    """The marks of a piece of code that have no partner."""
+    """The marks of the document that have no partner."""
 
-    openers: Sequence[SyntaxMark]
-    closers: Sequence[SyntaxMark]
-    quotes: Sequence[SyntaxMark]
+    openers: Sequence[Mark]
+    closers: Sequence[Mark]
+    quotes: Sequence[Mark]
 
     @property
     def n_marks(self) -> int:
         return len(self.openers) + len(self.closers) + len(self.quotes)
 
 
-def balanced(text: str, rules: StopRules, nesting: TextNesting) -> Trimmed:
+def balanced(text: str, rules: StopRules) -> Trimmed:
     """Fit a completion (LF line ends) to the text around the cursor, and balance it.
 
     The result is what :func:`~speclsp.text.trim.trimmed` makes of a beginning of ``text``.
     """
     trim = trimmed(text, rules)
-    unchanged: _Unpaired | None = None
+    if rules.language_id in _UNPAIRED_LANGUAGES or rules.state_before.scope == "comment":
+        return trim
+    unchanged = _unpaired(rules, "", rules.line_after + rules.code_after)
     for _ in range(_N_CUTS):
         fitted = trim.text.replace(rules.newline, "\n")
-        if rules.language_id in _UNPAIRED_LANGUAGES or _is_even(fitted):
-            return trim
-        if unchanged is None:
-            unchanged = _unpaired(_marks(rules, rules.code_before + _after(rules, 0)), rules)
-        kept = _kept(fitted, _after(rules, trim.n_replaced), unchanged, rules)
-        # Lexing for prose costs more than parsing: only what is about to be cut is worth it.
-        if kept == fitted or nesting.stands_in_prose():
+        after = rules.line_after[trim.n_replaced :] + rules.code_after
+        kept = _kept(fitted, after, unchanged, rules)
+        if kept == fitted:
             return trim
         if not any(character.isalnum() for character in kept):
             break
@@ -77,43 +66,62 @@ def balanced(text: str, rules: StopRules, nesting: TextNesting) -> Trimmed:
     return Trimmed("")
 
 
-def _is_even(text: str) -> bool:
-    """Whether no look at the document is needed: all that the text opens it closes itself."""
-    n_closers, is_open = unpaired_brackets(text)
-    has_odd_line = any(line.count(quote) % 2 for line in text.split("\n") for quote in _QUOTES)
-    return not n_closers and not is_open and not has_odd_line and '"""' not in text
-
-
 def _kept(text: str, after: str, unchanged: _Unpaired, rules: StopRules) -> str:
     """The text, or what of it stands before the mark that is to blame."""
-    start = len(rules.code_before)
-    marks = _marks(rules, rules.code_before + text + after)
-    changed = _unpaired(marks, rules)
+    changed = _unpaired(rules, text, after)
     has_more_quotes = len(changed.quotes) > len(unchanged.quotes)
     has_more_closers = len(changed.closers) > len(unchanged.closers)
-    n_more_openers = len(changed.openers) - len(unchanged.openers)
-    own = [mark for mark in marks if start <= mark.index < start + len(text)]
-    own_unpaired = _unpaired(own, rules)
-    leads_on = _leads_on(text, after)
-    blamed = [m for m in own_unpaired.openers if not leads_on and not _ends_line(text, m, start)]
-    if changed.n_marks < unchanged.n_marks or not (
-        has_more_quotes or has_more_closers or (n_more_openers > 0 and blamed)
-    ):
+    has_more_openers = len(changed.openers) > len(unchanged.openers)
+    if changed.n_marks < unchanged.n_marks:
         return text
     if has_more_quotes:
-        own_quotes = [mark for mark in own if _is_quote(mark)]
-        lone = [mark for mark in own_quotes if mark in changed.quotes] or own_quotes[-1:]
-        if lone:
-            return _before_quote(text, lone[0], lone[0].index - start)
+        quote = _lone_quote(text, changed.quotes, len(rules.code_before))
+        if quote is not None:
+            return _before_quote(text, quote)
+    own = _own_state(text, rules)
+    leads_on = _leads_on(text, after)
+    blamed = [m for m in own.brackets if not leads_on and not _ends_line(text, m)]
     if has_more_closers:
         # One that is left open takes the closer that was meant for another.
-        blamed = [*own_unpaired.openers, *own_unpaired.closers]
-    if not blamed:
+        blamed = [*own.brackets, *(c for c in own.closed_brackets if c.opener is None)]
+    if not blamed or not (has_more_closers or has_more_openers):
         return text
     last = max(blamed, key=_index)
-    if last.kind in _CLOSERS:
-        return _before_line_or(text, last.index - start, "")
-    return _before_opener(text, last.index - start)
+    if last.kind in CLOSERS:
+        return _before_line_or(text, last.index, "")
+    return _before_opener(text, last.index)
+
+
+def _unpaired(rules: StopRules, text: str, after: str) -> _Unpaired:
+    """Return what has no partner in the document with ``text`` in it; the end ends all lines."""
+    behind_text = rules.state_after(text)
+    code = rules.code_before + text
+    end = read_code(rules.language_id, code + after + "\n", len(code), behind_text)
+    closers = (*behind_text.closed_brackets, *end.closed_brackets)
+    open_strings = [mark for mark in end.open_marks if mark.kind not in PAIRS]
+    return _Unpaired(
+        openers=end.brackets,
+        closers=[closer for closer in closers if closer.opener is None],
+        quotes=[*behind_text.lone_quotes, *end.lone_quotes, *open_strings],
+    )
+
+
+def _own_state(text: str, rules: StopRules) -> CodeState:
+    """What the text by itself leaves unpaired; it may begin in the cursor's string."""
+    before = rules.state_before
+    inside = OUTSIDE if before.scope == "code" else CodeState(before.open_marks[-1:])
+    own = read_code(rules.language_id, text, state=inside)
+    n_outer = sum(mark in inside.open_marks for mark in own.open_marks)
+    return CodeState(own.open_marks[n_outer:], own.closers, own.lone_quotes)
+
+
+def _lone_quote(text: str, quotes: Sequence[Mark], start: int) -> Mark | None:
+    """The first of the document's lone quotes that is the text's, or else the text's last."""
+    own = [Mark(m.kind, m.index - start) for m in quotes if 0 <= m.index - start < len(text)]
+    if own:
+        return own[0]
+    found = list(_QUOTE.finditer(text))
+    return Mark(found[-1].group(), found[-1].start()) if found else None
 
 
 def _leads_on(text: str, after: str) -> bool:
@@ -121,25 +129,21 @@ def _leads_on(text: str, after: str) -> bool:
     return text[-1:] in _LEADS_ON and not after.partition("\n")[0].strip()
 
 
-def _ends_line(text: str, opener: SyntaxMark, start: int) -> bool:
+def _ends_line(text: str, opener: Mark) -> bool:
     """Whether lines follow that an opener means to keep for itself."""
-    rest, _, following = text[opener.index - start + len(opener.kind) :].partition("\n")
+    rest, _, following = text[opener.index + len(opener.kind) :].partition("\n")
     return not rest.strip() and bool(following.strip())
 
 
-def _is_quote(mark: SyntaxMark) -> bool:
-    return mark.kind not in _CLOSED_BY and mark.kind not in _CLOSERS
-
-
-def _before_quote(text: str, quote: SyntaxMark, index: int) -> str:
+def _before_quote(text: str, quote: Mark) -> str:
     """The text before a string that has no end, but all of it where it is but a long string."""
-    before = text[:index]
-    if quote.kind == "string_start":
-        return _before_line_or(text, index, _CONNECTORS) or text
+    before = text[: quote.index]
+    if len(quote.kind) > 1:
+        return _before_line_or(text, quote.index, _CONNECTORS) or text
     if before[-2:].isalpha() and len(before) > 1:
         # Behind a letter it is an apostrophe: prose, where code is to be.
         return before.rpartition("\n")[0]
-    return _before_line_or(text, index, _CONNECTORS)
+    return _before_line_or(text, quote.index, _CONNECTORS)
 
 
 def _before_opener(text: str, index: int) -> str:
@@ -163,48 +167,5 @@ def _before_line_or(text: str, index: int, unwanted: str) -> str:
     return text[:index].rstrip(unwanted + " \t")
 
 
-def _marks(rules: StopRules, code: str) -> list[SyntaxMark]:
-    marks = syntax_marks(rules.language_id, code, _KINDS)
-    if marks is not None:
-        # A lifetime begins with a quote that none ends.
-        return [m for m in marks if m.kind != "'"] if rules.language_id == "rust" else marks
-    return [SyntaxMark(kind, index, 0) for kind, index in bracket_marks(code)]
-
-
-def _unpaired(marks: Sequence[SyntaxMark], rules: StopRules) -> _Unpaired:
-    open_brackets: list[SyntaxMark] = []
-    closers: list[SyntaxMark] = []
-    open_quotes: dict[str, SyntaxMark] = {}
-    quotes: list[SyntaxMark] = []
-    has_long_strings = rules.language_id in _LONG_STRINGS
-    for mark in marks:
-        if mark.kind in _CLOSED_BY:
-            open_brackets.append(mark)
-        elif mark.kind in _CLOSERS:
-            partners = [
-                idx
-                for idx, opener in enumerate(open_brackets)
-                if _CLOSED_BY[opener.kind] == mark.kind
-            ]
-            if partners:
-                del open_brackets[partners[-1]]
-            else:
-                closers.append(mark)
-        else:
-            began = open_quotes.pop(_STRING_ENDS.get(mark.kind, mark.kind), None)
-            goes_on = has_long_strings or mark.kind not in "\"'"
-            if began is not None and (goes_on or began.line_idx == mark.line_idx):
-                continue
-            if began is not None:
-                quotes.append(began)
-            if mark.kind not in _STRING_ENDS:
-                open_quotes[mark.kind] = mark
-    return _Unpaired(open_brackets, closers, [*quotes, *open_quotes.values()])
-
-
-def _after(rules: StopRules, n_replaced: int) -> str:
-    return rules.line_after[n_replaced:] + rules.code_after
-
-
-def _index(mark: SyntaxMark) -> int:
+def _index(mark: Mark) -> int:
     return mark.index

@@ -1,12 +1,11 @@
-"""Which lines open a block, by family of languages.
-
-Only as much grammar as the choice between one line and several needs.
-"""
+"""What the rules know of languages: comments, and the words that begin, part and end blocks."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, TypeAlias
+
+_CommentMarks: TypeAlias = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 
 _INDENTED: Final = frozenset(
     ("coffeescript", "gdscript", "haml", "jade", "nim", "pug", "sass", "slim", "stylus", "yaml")
@@ -37,9 +36,35 @@ _KEYWORDED: Final = frozenset(
 _ARROWED: Final = frozenset(
     ("coffeescript", "elixir", "elm", "erlang", "fsharp", "haskell", "kotlin", "ocaml", "swift")
 )
-_PROSE: Final = frozenset(
+PROSE: Final = frozenset(
     ("git-commit", "latex", "markdown", "plaintext", "quarto", "restructuredtext", "rst", "tex")
 )
+
+INDENTED: Final = _PYTHON
+"""Languages whose blocks are told by their depth alone."""
+
+_HASHED: Final = frozenset(
+    (
+        "bash", "bazel", "cmake", "coffeescript", "crystal", "cython", "dockerfile", "elixir",
+        "fish", "gdscript", "graphql", "julia", "makefile", "mojo", "nim", "perl", "powershell",
+        "python", "r", "ruby", "sh", "shellscript", "starlark", "terraform", "toml", "yaml", "zsh",
+    )
+)  # fmt: skip
+_COMMENTS: Final[tuple[tuple[frozenset[str], _CommentMarks], ...]] = (
+    (frozenset(("",)), ((), ())),
+    (frozenset(("latex", "tex")), (("%",), ())),
+    (PROSE | {"html", "svelte", "vue", "xml"}, ((), (("<!--", "-->"),))),
+    (_HASHED, (("#",), ())),
+    (frozenset(("lua", "luau")), (("--",), (("--[[", "]]"),))),
+    (frozenset(("elm", "haskell")), (("--",), (("{-", "-}"),))),
+    (frozenset(("ada", "sql", "vhdl")), (("--",), (("/*", "*/"),))),
+    (frozenset(("ocaml", "pascal")), ((), (("(*", "*)"),))),
+    (frozenset(("fsharp",)), (("//",), (("(*", "*)"),))),
+    (frozenset(("erlang", "matlab", "prolog")), (("%",), ())),
+    (frozenset(("clojure", "lisp", "scheme")), ((";",), ())),
+    (frozenset(("php",)), (("//", "#"), (("/*", "*/"),))),
+)
+"""Marks of comments of one line, and pairs of marks of longer ones; the first match counts."""
 
 _BRACKET: Final = r"[(\[{]$|=>$"
 _PYTHON_OPENER: Final = (
@@ -53,7 +78,7 @@ _KEYWORD_OPENER: Final = (
 _LABEL: Final = r"^\s*(?:case\b.*|default|private|protected|public)\s*:$"
 
 _OPENERS: Final = (
-    (_PROSE, re.compile(r"(?!)")),
+    (PROSE, re.compile(r"(?!)")),
     (_PYTHON, re.compile(f"{_BRACKET}|{_PYTHON_OPENER}")),
     (_INDENTED, re.compile(f"{_BRACKET}|[-=]>$|:$")),
     (_ARROWED, re.compile(f"{_BRACKET}|->$|{_KEYWORD_OPENER}")),
@@ -93,8 +118,41 @@ _DEFINITION: Final = re.compile(
     r"|pub(?:\([\w: ]*\))?|sealed|static|unsafe)\s+)*"
     r"(?:class|def|defmodule|defp|fn|fun|func|function|impl|interface|trait)\b(?=.)"
 )
-_NO_DEFINITION_WORDS: Final = _PROSE | frozenset(("c", "cpp", "cuda-cpp", "objective-c"))
+_NO_DEFINITION_WORDS: Final = PROSE | frozenset(("c", "cpp", "cuda-cpp", "objective-c"))
 _PREAMBLE: Final = re.compile(r"\s*(?:@|#|//|/\*|\*|--|\[|$)")
+
+
+_SUFFIXES: Final = {
+    "bash": "shellscript", "c": "c", "cc": "cpp", "cpp": "cpp", "cs": "csharp", "go": "go",
+    "h": "c", "hpp": "cpp", "java": "java", "js": "javascript", "jsx": "javascriptreact",
+    "kt": "kotlin", "lua": "lua", "mjs": "javascript", "php": "php", "py": "python",
+    "pyi": "python", "rb": "ruby", "rs": "rust", "sh": "shellscript", "sql": "sql",
+    "swift": "swift", "ts": "typescript", "tsx": "typescriptreact", "zig": "zig",
+}  # fmt: skip
+_METHOD: Final = re.compile(
+    r"\s*(?!\s|(?:catch|do|else|for|foreach|if|lock|loop|match|return|switch|synchronized|try|unsafe"
+    r"|using|while|with)\b)[^=;}]*[\w$~]\s*\([^;]*$"
+)
+
+
+def language_of(language_id: str, path: str) -> str:
+    """Return the language id, by the path's suffix where the client gives none."""
+    return language_id or _SUFFIXES.get(path.rpartition(".")[2], "")
+
+
+def comment_marks(language_id: str) -> _CommentMarks:
+    """Return the marks of comments of one line, and the pairs of marks of longer ones."""
+    for language_ids, marks in _COMMENTS:
+        if language_id in language_ids:
+            return marks
+    return ("//",), (("/*", "*/"),)
+
+
+def heads_definition(language_id: str, line: str) -> bool:
+    """Whether a block of brackets that ends as deep as ``line`` begins is a definition's."""
+    if language_id in PROSE:
+        return False
+    return bool(_DEFINITION.match(line)) or bool(_METHOD.match(line))
 
 
 def begins_definition(language_id: str, line: str) -> bool:

@@ -1,15 +1,16 @@
-"""When a completion is long enough: rules made from the settings and the text at the cursor."""
+"""What ends a completion and what it has to fit: from the settings and the text at the cursor."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from speclsp.request import CompletionRequest
 from speclsp.settings import Settings
-from speclsp.text.languages import opens_block
-from speclsp.text.whitespace import IndentStyle, indent_style_of, newline_of
+from speclsp.text.code_reader import CodeState, read_code
+from speclsp.text.languages import INDENTED, language_of, opens_block
 
 Extent = Literal["line", "lines", "block"]
 """How far a completion goes: to the line's end, to a dedent, or to the end of the block that the
@@ -33,6 +34,20 @@ _N_SCANNED_CHARS: Final = 4000
 """Most characters of a line, and of the text after the cursor, that the rules look at."""
 
 
+_N_SAMPLE_CHARS: Final = 8000
+"""Characters before and after the cursor from which the file's habits are read."""
+
+_INDENTED_LINE: Final = re.compile(r"^([ \t]+)\S", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class IndentStyle:
+    """What lines are indented with; ``width`` is that of one level, in columns."""
+
+    kind: Literal["spaces", "tabs", "mixed"]
+    width: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRules:
     """What :class:`~speclsp.text.stopping.CompletionText` stops at, and trims to."""
@@ -52,6 +67,35 @@ class StopRules:
     """The lines after the cursor's, near enough to be parsed, with LF line ends."""
     newline: str
     indent: IndentStyle
+    state_before: CodeState
+    """What is open at the cursor."""
+
+    def state_after(self, text: str) -> CodeState:
+        """Return what is open behind ``text`` (LF line ends), inserted at the cursor."""
+        code = self.code_before + text
+        return read_code(self.language_id, code, len(self.code_before), self.state_before)
+
+    def may_be_indented(self, lead: str) -> bool:
+        """Whether the cursor's blank line may begin with ``lead`` beside what it has."""
+        before = self.code_before[: len(self.code_before) - len(self.line_before)].rstrip()
+        last_line = before.rpartition("\n")[2]
+        if self.state_before.scope != "code":
+            return True
+        depth = indent_width(self.line_before + lead)
+        if self.line_before and (depth - indent_width(self.line_before)) % self.indent.width:
+            return False
+        if self.state_before.open_marks or last_line.lstrip()[:1] in ("", "#"):
+            return True
+        if self.language_id not in INDENTED or last_line.endswith("\\"):
+            return True
+        if last_line.partition("#")[0].rstrip().endswith(":"):
+            return depth > indent_width(last_line)
+        return depth <= indent_width(last_line)
+
+    @property
+    def opens_brackets(self) -> bool:
+        """Whether a bracket is open at the cursor."""
+        return bool(self.state_before.brackets)
 
 
 def stop_rules(settings: Settings, request: CompletionRequest) -> StopRules:
@@ -63,19 +107,22 @@ def stop_rules(settings: Settings, request: CompletionRequest) -> StopRules:
     if len(after) > _N_SCANNED_CHARS and following:
         # The last line may be cut in the middle.
         following.pop()
+    language_id = language_of(request.language_id, request.path)
+    code_before = _code_before(before)
     extent = _extent(settings, request, line_before, line_after)
     max_lines = settings.max_lines if request.max_lines is None else request.max_lines
     return StopRules(
         extent=extent,
         max_lines=1 if extent == "line" else max(1, max_lines),
-        language_id=request.language_id,
+        language_id=language_id,
         line_before=line_before,
         line_after=line_after,
         next_lines=tuple([line.rstrip() for line in following if line.strip()][:N_NEXT_LINES]),
-        code_before=_code_before(before),
+        code_before=code_before,
         code_after="".join("\n" + line for line in following),
         newline=newline_of(before, after),
         indent=indent_style_of(before, after),
+        state_before=read_code(language_id, code_before),
     )
 
 
@@ -105,3 +152,64 @@ def _extent(
             if has_code_after or not (opens or not line_before.strip()):
                 return "line"
             return several
+
+
+def newline_of(prefix: str, suffix: str) -> str:
+    """The line end that the file has near the cursor, LF where it has none."""
+    for text, index in ((prefix, prefix.rfind("\n")), (suffix, suffix.find("\n"))):
+        if index >= 0:
+            return "\r\n" if index > 0 and text[index - 1] == "\r" else "\n"
+    return "\n"
+
+
+def indent_style_of(prefix: str, suffix: str) -> IndentStyle:
+    """How the lines near the cursor are indented."""
+    sample = prefix[-_N_SAMPLE_CHARS:] + "\n" + suffix[:_N_SAMPLE_CHARS]
+    indents = _INDENTED_LINE.findall(sample)
+    n_tabs = sum(indent[0] == "\t" for indent in indents)
+    if not indents or 0 < n_tabs < len(indents):
+        return IndentStyle("mixed", 4)
+    if n_tabs:
+        return IndentStyle("tabs", 4)
+    return IndentStyle("spaces", _level_width([len(indent) for indent in indents]))
+
+
+def indent_width(line: str) -> int:
+    """Columns of the white space before a line's text; a tab counts up to a multiple of four."""
+    return len(line[: len(line) - len(line.lstrip(" \t"))].expandtabs(4))
+
+
+def with_indent_style(text: str, style: IndentStyle, *, line_before: str) -> str:
+    """The text with each line's indentation made of what the file has.
+
+    Only lines indented purely with the other kind change: alignment is left alone.
+    """
+    if style.kind == "mixed":
+        return text
+    first, *others = text.split("\n")
+    lines = [first if line_before.strip() else _converted(first, style, others)]
+    lines.extend(_converted(line, style, others) for line in others)
+    return "\n".join(lines)
+
+
+def _converted(line: str, style: IndentStyle, lines: list[str]) -> str:
+    code = line.lstrip(" \t")
+    indent = line[: len(line) - len(code)]
+    if style.kind == "spaces" and indent and not indent.strip("\t"):
+        return " " * (len(indent) * style.width) + code
+    if style.kind == "tabs" and indent and not indent.strip(" "):
+        widths = [len(other) - len(other.lstrip(" ")) for other in lines if other.strip()]
+        is_narrow = any(width % 4 == 2 for width in widths)
+        n_levels, n_columns = divmod(len(indent), 2 if is_narrow else 4)
+        return "\t" * n_levels + " " * n_columns + code
+    return line
+
+
+def _level_width(widths: list[int]) -> int:
+    """The commonest step between the indentations of neighbouring lines: 2, 4 or 8 columns."""
+    steps = Counter(
+        abs(after - before)
+        for before, after in zip([0, *widths], widths, strict=False)
+        if abs(after - before) in (2, 4, 8)
+    )
+    return steps.most_common(1)[0][0] if steps else 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,19 +10,12 @@ from typing import Final, Literal
 
 from speclsp.prompt.protocol import Vocabulary
 from speclsp.text.balance import balanced
-from speclsp.text.brackets import (
-    has_open_bracket,
-    n_before_foreign_closer,
-    n_before_open_bracket,
-)
-from speclsp.text.cursor_block import CursorBlock
-from speclsp.text.detokenizer import Utf8Detokenizer
-from speclsp.text.known_words import departs_from_known_word
+from speclsp.text.block import CursorBlock
+from speclsp.text.code_reader import read_code
 from speclsp.text.languages import leads_to_definition
-from speclsp.text.nesting import TextNesting
 from speclsp.text.repetition import first_loop, repeated_lines
 from speclsp.text.rules import StopRules
-from speclsp.text.trim import Trimmed, has_only_closers, is_same_line
+from speclsp.text.trim import Trimmed, departs_from_known_word, has_only_closers, is_same_line
 
 StopReason = Literal[
     "end",
@@ -32,14 +26,15 @@ StopReason = Literal[
     "dedent",
     "block",
     "sibling",
+    "indentation",
     "suffix",
     "string",
     "loop",
 ]
 """What ended a text: an end token, bytes that are no text, ``max_lines``, a line's end after the
-latency budget, blank lines, a line less deep than the cursor's, the end of the
-block, the next definition, text that already follows, a string that its line leaves open, or a
-loop."""
+latency budget, blank lines, a line less deep than the cursor's, the end of the block, the next
+definition, a depth that no open block has, text that already follows, a string that its line leaves
+open, or a loop."""
 
 _N_BLANK_LINES: Final = 2
 """As many blank lines one after another end a completion."""
@@ -47,11 +42,44 @@ _N_BLANK_LINES: Final = 2
 _N_SUBSTANTIAL: Final = 8
 """Letters and digits of a line that hardly stands twice by chance."""
 
+_N_SUBSTANTIAL_FIRST: Final = 12
+"""The same of the cursor's line, of which the human has written a part."""
+
 _CONNECTORS: Final = " \t,;.([{\"'`+-*/=&|"
 
 
 def _stopped_clock() -> float:
     return 0.0
+
+
+class Utf8Detokenizer:
+    """Decodes UTF-8 whose characters may be split over tokens.
+
+    A character appears when its last byte is there.  What never becomes a character is never
+    text: no replacement characters.
+    """
+
+    __slots__ = ("_decoder", "_is_broken")
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
+        self._is_broken = False
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether bytes came that no valid UTF-8 contains; nothing is decoded after them."""
+        return self._is_broken
+
+    def feed(self, piece: bytes) -> str:
+        """The characters that ``piece`` completes."""
+        if self._is_broken:
+            return ""
+        try:
+            return self._decoder.decode(piece)
+        except UnicodeDecodeError as error:
+            self._is_broken = True
+            # The decoder's own buffer is part of ``object``: the bytes before ``start`` are whole.
+            return bytes(error.object[: error.start]).decode("utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +125,7 @@ class CompletionText:
         self._line_start = 0
         self._lines: list[str] = []
         """Completed lines; the first with the cursor's line before it."""
-        self._text_nesting = TextNesting(rules)
-        self._block = CursorBlock(rules, self._text_nesting)
+        self._block = CursorBlock(rules)
         self._stopped_by: StopReason | None = None
 
     def feed(self, token: int) -> bool:
@@ -127,16 +154,14 @@ class CompletionText:
         elif "\n" in raw[len(raw.rstrip()) :]:
             # The blank lines led over to what the rule has cut.
             raw = raw.rstrip()
-        trim = balanced(self._without_foreign_closers(raw), self._rules, self._text_nesting)
-        if self._is_healed and departs_from_known_word(trim.text, self._rules):
-            trim = Trimmed("")
-        return CompletedText(trim.text, trim.n_replaced, self._stopped_by)
+        done = balanced(self._without_foreign_closers(raw), self._rules)
+        if self._is_healed and departs_from_known_word(done.text, self._rules):
+            done = Trimmed("")
+        return CompletedText(done.text, done.n_replaced, self._stopped_by)
 
     def fitted(self, beginning: str) -> Trimmed:
         """Fit a beginning of a finished text anew: what was cut off may have closed something."""
-        return balanced(
-            beginning.replace(self._rules.newline, "\n"), self._rules, self._text_nesting
-        )
+        return balanced(beginning.replace(self._rules.newline, "\n"), self._rules)
 
     @property
     def so_far(self) -> str:
@@ -169,12 +194,13 @@ class CompletionText:
         """Take a part of a line, up to where it becomes a loop."""
         n_known = len(self._text) - self._line_start
         self._text += characters
+        if not self._lines:
+            self._check_indentation()
         n_kept = first_loop(self._text[self._line_start :], n_known)
         if n_kept is not None:
             # One round, without what only led over to the next, nor a bracket whose end is lost.
             kept = self._text[self._line_start :][:n_kept].rstrip(_CONNECTORS)
-            before, rest = self._around_current_line()
-            kept = kept[: n_before_open_bracket(kept, before, rest)].rstrip(_CONNECTORS)
+            kept = kept[: self._n_before_open_bracket(kept)].rstrip(_CONNECTORS)
             self._text = self._text[: self._line_start] + kept
             self._stopped_by = "loop"
 
@@ -212,6 +238,8 @@ class CompletionText:
             return False
         if is_whole and self._repeats_suffix(line):
             return self._cut_line("suffix")
+        if is_whole and self._has_depth() and self._block.is_misplaced(line):
+            return self._cut_line("indentation")
         return self._has_depth() and self._is_beyond_the_block(line, is_whole=is_whole)
 
     def _is_beyond_the_block(self, line: str, *, is_whole: bool) -> bool:
@@ -232,11 +260,8 @@ class CompletionText:
         next_lines = self._rules.next_lines
         if is_same_line(line, next_lines[:1]):
             return True
-        return (
-            not is_first
-            and n_substantial >= _N_SUBSTANTIAL
-            and (is_same_line(line, next_lines[1:3]))
-        )
+        n_needed = _N_SUBSTANTIAL_FIRST if is_first else _N_SUBSTANTIAL
+        return n_substantial >= n_needed and is_same_line(line, next_lines[1:3])
 
     def _without_unwanted_last_line(self) -> str:
         """The text; without its open last line where a rule would have cut the whole line."""
@@ -245,7 +270,7 @@ class CompletionText:
             return self._text
         leaves = self._has_depth() and self._block.is_left_by(line)
         # Cut off in a call or a string, it is worth less than the whole lines before it.
-        is_cut_off = self._stopped_by is None and self._has_depth() and has_open_bracket(line)
+        is_cut_off = self._stopped_by is None and self._has_depth() and self._has_open_bracket(line)
         is_open = self._stopped_by == "end" and self._leaves_string_open()
         if leaves or is_cut_off or is_open or self._repeats_suffix(line):
             return self._text[: max(0, self._line_start - 1)]
@@ -257,18 +282,54 @@ class CompletionText:
         may_be_open = any(line.count(quote) % 2 for quote in "\"'")
         if not may_be_open or set(self._rules.line_after) & set("\"'"):
             return False
-        return self._text_nesting.at_end_of(self._text).is_in_line_string
+        state = self._rules.state_after(self._text)
+        is_own = bool(state.open_marks) and state.open_marks[-1].index >= len(
+            self._rules.code_before
+        )
+        return is_own and bool(self._rules.state_after(self._text + "\n").lone_quotes)
 
     def _without_foreign_closers(self, raw: str) -> str:
         """The text before a bracket that closes nothing, or what the rest of the line closes."""
-        rest = self._rules.line_after
-        if has_only_closers(rest):
-            return raw  # The text may bring these itself: see trimmed.
-        n_kept = n_before_foreign_closer(raw, self._rules.code_before, rest)
-        # Looks deceive in strings and comments: the grammar has to see a bracket there, too.
-        if n_kept == len(raw) or not self._text_nesting.at_end_of(raw).n_closed:
-            return raw
-        return raw[:n_kept].rstrip()
+        rules = self._rules
+        if has_only_closers(rules.line_after) or rules.state_before.scope == "string":
+            return raw  # The text may bring the closers itself.
+        n_taken = len(read_code(rules.language_id, rules.line_after).closed_brackets)
+        line_start = len(rules.code_before) - len(rules.line_before)
+        opened = rules.state_before.brackets
+        n_free = len(opened)
+        if n_taken:
+            n_free = sum(mark.index >= line_start for mark in opened) - n_taken
+        for closer in rules.state_after(raw).closed_brackets:
+            if closer.kind in ")]" and (n_free <= 0 or closer.opener is None):
+                return raw[: closer.index - len(rules.code_before)].rstrip()
+            n_free -= 1
+        return raw
+
+    def _n_before_open_bracket(self, line: str) -> int:
+        """How many characters of the last line stand before a bracket that nothing closes."""
+        # What follows a text of several lines closes what was opened before its last one.
+        before, rest = "", ""
+        if not self._lines:
+            before, rest = self._rules.line_before, self._rules.line_after
+        language_id = self._rules.language_id
+        opened = read_code(language_id, before + line).brackets
+        n_left = len(opened) - len(read_code(language_id, rest).closed_brackets)
+        own = [mark.index - len(before) for mark in opened[: max(0, n_left)]]
+        return next((index for index in own if index >= 0), len(line))
+
+    def _has_open_bracket(self, line: str) -> bool:
+        return bool(read_code(self._rules.language_id, line).brackets)
+
+    def _check_indentation(self) -> None:
+        """Drop white space that the text adds to a blank line's where no block is so deep."""
+        code = self._text.lstrip(" \t")
+        lead = self._text[: len(self._text) - len(code)]
+        line_before = self._rules.line_before
+        if not code or not lead or line_before.strip() or self._rules.may_be_indented(lead):
+            return
+        self._text = code
+        if not line_before:
+            self._cut_line("indentation")
 
     def _is_time_up(self) -> bool:
         return self._time_is_up_at is not None and self._clock() >= self._time_is_up_at
@@ -280,13 +341,6 @@ class CompletionText:
     def _current_line(self) -> str:
         line = self._text[self._line_start :]
         return line if self._lines else self._rules.line_before + line
-
-    def _around_current_line(self) -> tuple[str, str]:
-        """What of the file stands on the text's last line, before it and behind it.
-
-        What follows a text of several lines closes what was opened before its last one.
-        """
-        return ("", "") if self._lines else (self._rules.line_before, self._rules.line_after)
 
     def _n_lines(self) -> int:
         """Lines of text; the empty rest of the cursor's line is none in a longer completion."""

@@ -1,26 +1,35 @@
-"""What is left of a completion where it meets the text after the cursor."""
+"""What is left of a completion where it meets the text around the cursor."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from speclsp.text.brackets import (
-    has_open_bracket,
-    n_closers_replaced,
-    unpaired_brackets,
-)
-from speclsp.text.rules import StopRules
-from speclsp.text.whitespace import indent_width, with_indent_style
+from speclsp.text.code_reader import CLOSERS, OUTSIDE, QUOTES, CodeState, Mark, read_code
+from speclsp.text.rules import StopRules, indent_width, with_indent_style
 
-_CLOSERS: Final = frozenset(")]}\"'`;:,> \t")
+_EDITORS_CLOSERS: Final = frozenset(")]}\"'`;:,> \t")
+"""What an editor may have written behind the cursor on its own."""
 
 _PARTING: Final = re.compile(r"[ \t]*(?:\n[ \t]*)?")
 
 _WORD_START: Final = re.compile(r"\w+", re.ASCII)
 _WORD_END: Final = re.compile(r"\w+\Z", re.ASCII)
+
+_WORD: Final = re.compile(r"\w+")
+_TAIL: Final = re.compile(r"[^\W\d]\w*\Z")
+
+_N_TYPED: Final = 3
+"""Letters of a word that tell which one it is to be."""
+
+_N_MISSING: Final = 2
+"""At most as many letters are missing of a word that is all but typed."""
+
+_N_TIMES: Final = 2
+"""As often does a word stand nearby that is expected to come again."""
 
 _N_LONG_LINE: Final = 12
 """Letters and digits of a line that is known again at another depth."""
@@ -37,7 +46,7 @@ class Trimmed:
     n_replaced: int = 0
 
 
-_NOTHING = Trimmed("")
+_NOTHING: Final = Trimmed("")
 
 
 def trimmed(text: str, rules: StopRules) -> Trimmed:
@@ -64,7 +73,7 @@ def _only_closes_the_closed(fitted: Trimmed, rules: StopRules) -> bool:
     code = fitted.text.strip()
     if code == rules.line_after[: fitted.n_replaced].strip():
         return True
-    return not code.strip(")]}") and not has_open_bracket(rules.code_before)
+    return not code.strip(")]}") and not rules.state_before.brackets
 
 
 def is_same_line(line: str, others: Sequence[str]) -> bool:
@@ -95,7 +104,7 @@ def _runs_into_a_word(text: str, rules: StopRules) -> bool:
 
 def has_only_closers(line_after: str) -> bool:
     """Whether the rest of the line is what an editor may have written on its own."""
-    return bool(line_after.strip()) and not set(line_after.rstrip()) - _CLOSERS
+    return bool(line_after.strip()) and not set(line_after.rstrip()) - _EDITORS_CLOSERS
 
 
 def fitted_to_line(text: str, line_before: str, line_after: str) -> Trimmed:
@@ -116,6 +125,52 @@ def fitted_to_line(text: str, line_before: str, line_after: str) -> Trimmed:
     return Trimmed(text[: len(text) - _n_overlap(text, rest)])
 
 
+def n_closers_replaced(text: str, line_before: str, rest: str, language_id: str = "") -> int:
+    """How many characters of ``rest`` the completion ``text`` already brings along.
+
+    ``rest``, the cursor's line after the cursor, is of closing brackets, quotes and punctuation.
+    Of the closers that ``text`` has too many, the first close what ``line_before`` opens beyond
+    those that ``rest`` closes; the others stand for those of ``rest``.
+    """
+    code = rest.lstrip()
+    quote = code[0] if code[:1] in QUOTES else ""
+    surplus = _surplus_closers(text, quote, language_id)
+    n_own = sum(character in CLOSERS for character in rest)
+    n_open = len(read_code(language_id, line_before).brackets)
+    surplus = surplus[max(0, n_open - n_own) if not quote else 0 :]
+    n_replaced = 0
+    end = 0
+    for index, character in enumerate(rest):
+        if character.isspace():
+            continue
+        if not surplus or surplus[0].kind != character:
+            break
+        end = surplus.pop(0).index + 1
+        n_replaced = index + 1
+    remaining = rest[n_replaced:].strip()
+    if n_replaced and remaining:
+        if remaining[0] in QUOTES and line_before.count(remaining[0]) % 2 == 1:
+            # Behind a field of a template the text is in the string again, whose end follows.
+            n_parting = len(rest[n_replaced:]) - len(rest[n_replaced:].lstrip())
+            rest = rest[n_replaced + n_parting :]
+            n_more = n_closers_replaced(text[end:], "", rest, language_id)
+            return n_replaced + n_parting + n_more if n_more else n_replaced
+        if text[end:].lstrip(" \t").startswith(remaining):
+            return len(rest)
+    return n_replaced
+
+
+def _surplus_closers(text: str, quote: str, language_id: str) -> list[Mark]:
+    """The closers that nothing in ``text`` opens, which starts in a string where there is a quote.
+
+    The end of that string is none where the text opens another like it and leaves it open.
+    """
+    before = CodeState((Mark(quote, -1),)) if quote else OUTSIDE
+    after = read_code(language_id, text, state=before)
+    is_in_string_again = after.innermost == quote
+    return [c for c in after.closers if not (is_in_string_again and c.kind == quote)]
+
+
 def without_closers_below(
     text: str, line_before: str, line_after: str, next_lines: Sequence[str]
 ) -> str:
@@ -129,8 +184,7 @@ def without_closers_below(
     if indent_width(next_lines[0]) != indent_width(line_before):
         return text
     kept = text.rstrip().removesuffix(";")
-    n_unpaired, _ = unpaired_brackets(kept)
-    if n_unpaired == 1 and kept.endswith(closing_line[0]):
+    if len(read_code("", kept).closed_brackets) == 1 and kept.endswith(closing_line[0]):
         return kept[:-1].rstrip()
     return text
 
@@ -187,3 +241,25 @@ def _without_blank_end(text: str, line_after: str) -> str:
         return kept
     parting = _PARTING.match(text, len(kept))
     return text[: parting.end()] if parting else kept
+
+
+def departs_from_known_word(text: str, rules: StopRules) -> bool:
+    """Whether ``text`` makes an unknown word of one that was all but typed and known.
+
+    Behind ``itsdangerou`` that is anything but ``s``, where the code nearby has ``itsdangerous``
+    and not the other word.
+    """
+    tail, head = _TAIL.search(rules.line_before), _WORD.match(text)
+    if tail is None or head is None or len(tail.group()) < _N_TYPED:
+        return False
+    typed, word = tail.group(), tail.group() + head.group()
+    # The word that is being typed is known no more than it is finished.
+    before = rules.code_before.removesuffix(typed)
+    known = Counter(_WORD.findall(before + "\n" + rules.line_after + rules.code_after))
+    if word in known:
+        return False
+    longest = len(typed) + _N_MISSING
+    return any(
+        n_times >= _N_TIMES and len(typed) < len(other) <= longest and other.startswith(typed)
+        for other, n_times in known.items()
+    )

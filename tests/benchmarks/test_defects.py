@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.code_marks import code_marks
 from benchmarks.defects import find_defects
-from speclsp.text.code_marks import code_marks
 
 BODY = "def area(width):\n    total = width * 2\n"
 

@@ -18,7 +18,6 @@ from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 from speclsp.text.balance import balanced
 from speclsp.text.confidence import Fit
-from speclsp.text.nesting import TextNesting
 from speclsp.text.rules import stop_rules
 
 SECRET = 'password = "hunter22"\n'
@@ -109,7 +108,7 @@ def test_switched_off_everything_passes() -> None:
 def fit_at(prefix: str, suffix: str) -> Fit:
     asked = dataclasses.replace(request(prefix, suffix), language_id="python")
     rules = stop_rules(Settings(), asked)
-    return lambda text: balanced(text, rules, TextNesting(rules))
+    return lambda text: balanced(text, rules)
 
 
 def test_results_are_cut_and_alternatives_that_say_no_more_are_dropped() -> None:

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speclsp.text.balance import balanced
-from speclsp.text.nesting import TextNesting
 from speclsp.text.trim import trimmed
 
 CUT = {
@@ -93,7 +92,7 @@ def test_cut(rules_at, name):
     language, document, text, expected = CUT[name]
     rules = rules_at(document, language)
     assert trimmed(text, rules).text
-    assert balanced(text, rules, TextNesting(rules)).text == expected
+    assert balanced(text, rules).text == expected
 
 
 @pytest.mark.parametrize("name", KEPT)
@@ -101,20 +100,20 @@ def test_kept(rules_at, name):
     language, document, text = KEPT[name]
     rules = rules_at(document, language)
     assert trimmed(text, rules).text
-    assert balanced(text, rules, TextNesting(rules)) == trimmed(text, rules)
+    assert balanced(text, rules) == trimmed(text, rules)
 
 
 def test_what_replaced_a_closer_leaves_it_where_that_is_cut(rules_at):
     rules = rules_at("x = f(▮)\n")
-    whole = balanced('a, g(b), "c")', rules, TextNesting(rules))
+    whole = balanced('a, g(b), "c")', rules)
     assert (whole.text, whole.n_replaced) == ('a, g(b), "c")', 1)
-    part = balanced('a, g(b), "c)', rules, TextNesting(rules))
+    part = balanced('a, g(b), "c)', rules)
     assert (part.text, part.n_replaced) == ("a, g(b)", 0)
 
 
 def test_a_cut_text_has_the_file_s_line_ends(rules_at):
     rules = rules_at("if x:▮\r\n")
-    assert balanced("\n    a()\n    b = 'c", rules, TextNesting(rules)).text == "\r\n    a()"
+    assert balanced("\n    a()\n    b = 'c", rules).text == "\r\n    a()"
 
 
 @settings(max_examples=300, deadline=None)
@@ -126,10 +125,10 @@ def test_a_cut_text_has_the_file_s_line_ends(rules_at):
 )
 def test_a_balanced_text_stays_as_it_is(rules_at, text, before, after, language):
     rules = rules_at(f"{before}▮{after}", language)
-    done = balanced(text, rules, TextNesting(rules))
+    done = balanced(text, rules)
     assert text.startswith(done.text)
     assert bool(done.text) == bool(done.text.strip())
     assert done.text or not done.n_replaced
     if done.n_replaced == 0:
-        again = balanced(done.text, rules, TextNesting(rules))
+        again = balanced(done.text, rules)
         assert again.text == done.text

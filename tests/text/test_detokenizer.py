@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speclsp.text.detokenizer import Utf8Detokenizer
+from speclsp.text.stopping import Utf8Detokenizer
 
 
 @given(st.text(), st.data())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from speclsp.text.known_words import departs_from_known_word
 from speclsp.text.stopping import CompletionText
+from speclsp.text.trim import departs_from_known_word
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from speclsp.text.rules import StopRules
-from speclsp.text.whitespace import IndentStyle
+from speclsp.text.code_reader import CodeState
+from speclsp.text.rules import IndentStyle, StopRules
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,7 @@ def test_what_stands_around_the_cursor(rules_at):
         code_after="\n\n\t\tz  \n\tw\n",
         newline="\r\n",
         indent=IndentStyle("tabs", 4),
+        state_before=CodeState(),
     )
 
 

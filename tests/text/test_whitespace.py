@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from speclsp.text.whitespace import (
+from speclsp.text.rules import (
     IndentStyle,
     indent_style_of,
     indent_width,

@@ -6,8 +6,7 @@ import pytest
 
 from speclsp.request import CompletionRequest
 from speclsp.settings import Settings
-from speclsp.text.cursor_block import CursorBlock
-from speclsp.text.nesting import TextNesting
+from speclsp.text.block import CursorBlock
 from speclsp.text.rules import stop_rules
 
 
@@ -17,7 +16,7 @@ def block_at(document: str, language_id: str) -> CursorBlock:
         uri="", path="a", repo_name="", prefix=prefix, suffix=suffix, language_id=language_id
     )
     rules = stop_rules(Settings(multiline="always"), request)
-    return CursorBlock(rules, TextNesting(rules))
+    return CursorBlock(rules)
 
 
 @pytest.mark.parametrize(

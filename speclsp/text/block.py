@@ -1,0 +1,147 @@
+"""The block that a completion belongs to: where it ends, and which lines do not fit into it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from speclsp.text.code_reader import CodeState
+from speclsp.text.languages import (
+    INDENTED,
+    begins_definition,
+    closes_block,
+    continues_block,
+    heads_definition,
+    leads_to_definition,
+    may_close,
+    may_continue,
+    opens_block,
+)
+from speclsp.text.rules import N_NEXT_LINES, StopRules, indent_width
+
+_FIRST_WORD: Final = re.compile(r"\s*(\w*)(?!\w)")
+
+
+class CursorBlock:
+    """The block that the cursor stands in, or that its line opens, as a text grows line by line."""
+
+    def __init__(self, rules: StopRules) -> None:
+        self._rules = rules
+        self._state = CodeState(rules.state_before.open_marks)
+        """Behind the last completed line."""
+        self._is_reopened = False
+        """Whether the line that closed the cursor's block opened another: ``} else {``."""
+        self._base: int | None = None
+        """The depth of the first line that is not blank, the cursor's if it is that."""
+        self._depths: list[int] = []
+        """The depths of the text's open blocks, where depth alone tells them."""
+        self._last_line = ""
+        """The last line that was not blank."""
+        self._header = ""
+        """The last line as deep as the first, with nothing open before it."""
+        self._n_lines = 0
+        self._has_only_leads = True
+        """Whether the lines do but lead to a definition."""
+
+    def take_line(self, line: str) -> None:
+        """Take the next completed line; the first with the cursor's line before it."""
+        self._n_lines += 1
+        self._has_only_leads = self._has_only_leads and leads_to_definition(line)
+        if not line.strip():
+            return
+        depth = indent_width(line)
+        if self._base is None:
+            self._base = depth
+        if not self._state.open_marks:
+            self._depths = [*(outer for outer in self._depths if outer < depth), depth]
+        if depth == self._base and line.strip() != "{" and not self._is_open():
+            self._header = line
+        self._last_line = line
+
+    def may_be_special(self, line: str) -> bool:
+        """Whether ``line`` so far is a word that may yet close or go on with the block."""
+        code = line.lstrip()
+        if not code.isidentifier():
+            return False
+        is_beside = self._base is not None and indent_width(line) >= self._base
+        return may_close(code) or (is_beside and may_continue(code))
+
+    def is_left_by(self, line: str) -> bool:
+        """Whether ``line`` stands outside of the block, and closes nothing that is open."""
+        indent = indent_width(line)
+        if self._base is None or indent > self._base or self._is_open():
+            return False
+        is_closer = line.lstrip()[0] in ")]}" or closes_block(line)
+        if indent < self._base:
+            # A closing bracket that nothing after the cursor provides is worth having.
+            return not is_closer or self._is_provided(line)
+        word = _FIRST_WORD.match(line)
+        continues = word is not None and continues_block(word.group(1))
+        return self._rules.extent == "block" and not (is_closer or continues)
+
+    def is_misplaced(self, line: str) -> bool:
+        """Whether a whole line's depth is none that the lines before it allow."""
+        if self._rules.language_id not in INDENTED or not self._depths:
+            return False
+        if self._state.open_marks or self._last_line.endswith("\\") or line.lstrip()[0] == "#":
+            return False
+        depth = indent_width(line)
+        if opens_block(self._rules.language_id, self._last_line.partition("#")[0]):
+            return depth <= self._depths[-1]
+        return depth not in self._depths and depth > self._depths[0]
+
+    def has_sibling_begin_at(self, line: str) -> bool:
+        """Whether ``line`` begins a definition beside what the text already has."""
+        if self._rules.extent != "lines" or self._is_open():
+            return False
+        is_beside = indent_width(line) == self._base
+        is_definition = begins_definition(self._rules.language_id, line)
+        return is_beside and is_definition and not self._has_only_leads
+
+    def is_ended_by(self, line: str, text: str) -> bool:
+        """Whether the block ends with ``line``, the last that was taken of ``text``."""
+        before, was_open = self._state, self._is_open()
+        self._state = after = self._rules.state_after(text + "\n")
+        is_open = self._is_open()
+        if len(after.closed_brackets) > len(before.closed_brackets):
+            self._is_reopened = is_open
+            if not is_open and not opens_block(self._rules.language_id, line):
+                return True
+        elif self._is_reopened and not is_open:
+            return True
+        if self._rules.extent == "block":
+            return self._is_closed_by(line, text)
+        if self._base is None or not closes_block(line) or is_open:
+            return False
+        if indent_width(line) < self._base:
+            return True
+        # Beside others of its kind one definition is enough.
+        is_end = line.strip() == ("}" if was_open else "end")
+        is_beside = indent_width(line) == self._base
+        return is_end and is_beside and heads_definition(self._rules.language_id, self._header)
+
+    def _is_open(self) -> bool:
+        """Whether a bracket or a long string is open that the text itself opened."""
+        n_before = len(self._rules.code_before)
+        return any(mark.index >= n_before for mark in self._state.open_marks)
+
+    def _is_provided(self, line: str) -> bool:
+        """Whether the block that ``line`` closes is closed after the cursor."""
+        indent = indent_width(line)
+        next_lines = self._rules.next_lines
+        for next_line in next_lines:
+            if indent_width(next_line) <= indent:
+                is_closer = next_line.lstrip()[0] in ")]}" or closes_block(next_line)
+                return is_closer and indent_width(next_line) == indent
+        return len(next_lines) == N_NEXT_LINES
+
+    def _is_closed_by(self, line: str, text: str) -> bool:
+        """Whether the block that the cursor's line opened ends with ``line``, by indentation."""
+        if self._n_lines == 1:
+            # Text on the cursor's line itself: the block may have become a part of that line.
+            line_start = len(self._rules.code_before) - len(self._rules.line_before)
+            is_open = any(mark.index >= line_start for mark in self._state.open_marks)
+            opens = is_open or opens_block(self._rules.language_id, line)
+            return bool(text.strip()) and not opens
+        is_inside = self._base is None or indent_width(line) > self._base or self._is_open()
+        return not is_inside and closes_block(line)
