@@ -1,0 +1,193 @@
+"""README.md and docs/ are held to the code: commands, options, settings, messages, links."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import click
+import pytest
+
+from speclsp import settings
+from speclsp.cli.headless_params import METHODS, CompleteParams
+from speclsp.cli.main import SUBCOMMANDS, LazyGroup, cli
+from speclsp.cli.options import SettingOption, long_option
+from speclsp.cli.settings_table import settings_pages
+from speclsp.lsp import did_show, execute_command
+from speclsp.lsp.live_statistics import STATISTICS
+from speclsp.request import EngineState
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+SETTINGS_PAGES = ("settings.md", "settings-advanced.md")
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+    for path in (
+        ROOT / "README.md",
+        ROOT / "ARCHITECTURE.md",
+        ROOT / "CONTRIBUTING.md",
+        *sorted(DOCS.glob("*.md")),
+        *sorted((DOCS / "decisions").glob("*.md")),
+    )
+}
+OWN_PAGES = [name for name in PAGES if Path(name).name not in SETTINGS_PAGES]
+
+
+def page(name: str) -> str:
+    return PAGES[f"docs/{name}"]
+
+
+def commands() -> dict[str, click.Command]:
+    """Every command by its words: ``data list``."""
+    group = cli
+    assert isinstance(group, LazyGroup)
+    context = click.Context(group)
+    found: dict[str, click.Command] = {}
+    for name in SUBCOMMANDS:
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            found |= {f"{name} {inner}": c for inner, c in command.commands.items()}
+        else:
+            found[name] = command
+    return found
+
+
+COMMANDS = commands()
+
+
+@pytest.mark.parametrize("name", SETTINGS_PAGES)
+def test_the_settings_pages_are_those_that_make_docs_writes(name: str) -> None:
+    assert settings_pages()[name] == page(name)
+
+
+@pytest.mark.parametrize("name", settings.FIELDS)
+def test_every_setting_has_one_row(name: str) -> None:
+    both = "".join(page(one) for one in SETTINGS_PAGES)
+    (row,) = [line for line in both.splitlines() if line.startswith(f"| `{name}` |")]
+    assert long_option(name) in row
+    assert settings.info(name).help.replace("|", "\\|") in row
+
+
+def test_every_row_is_a_setting() -> None:
+    both = "".join(page(one) for one in SETTINGS_PAGES)
+    rows = re.findall(r"^\| `(\w+)` \|", both, re.MULTILINE)
+    assert sorted(rows) == sorted(settings.FIELDS)
+
+
+@pytest.mark.parametrize("name", OWN_PAGES)
+def test_settings_that_a_page_names_exist(name: str) -> None:
+    """What stands in backticks in brackets behind a sentence is a setting: ``(`prefetch`)``."""
+    for named in re.findall(r"\(`([a-z]+(?:_[a-z]+)+)`[),]", PAGES[name]):
+        assert named in settings.FIELDS, named
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_has_its_row(words: str) -> None:
+    assert f"| `speclsp {words}` |" in page("cli.md")
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_commands_own_options_are_documented(words: str) -> None:
+    lines = page("cli.md").splitlines()
+    (row,) = [line for line in lines if line.startswith(f"| `speclsp {words}` |")]
+    for parameter in COMMANDS[words].params:
+        if isinstance(parameter, click.Option) and not isinstance(parameter, SettingOption):
+            assert any(opt in row for opt in parameter.opts), (words, parameter.opts)
+
+
+def test_what_the_server_knows_beyond_lsp_is_documented() -> None:
+    text = page("lsp.md")
+    own = (*execute_command.COMMANDS, did_show.DID_SHOW, did_show.DID_PARTIALLY_ACCEPT, STATISTICS)
+    for name in (*own, "$/speclsp/status"):
+        assert f"| `{name}` |" in text
+    (status,) = [line for line in text.splitlines() if line.startswith("| `$/speclsp/status`")]
+    assert all(f"`{state}`" in status for state in get_args(EngineState))
+
+
+@pytest.mark.parametrize("name", OWN_PAGES)
+def test_every_command_on_a_page_exists(name: str) -> None:
+    for words in re.findall(r"`speclsp ((?:[a-z-]+ ?)+)[`\s]", PAGES[name]):
+        known = [command for command in COMMANDS if (words.strip() + " ").startswith(command + " ")]
+        assert known, words
+
+
+def test_every_option_of_speclsp_on_a_page_exists() -> None:
+    known = {
+        opt
+        for command in COMMANDS.values()
+        for parameter in command.params
+        for opt in (*parameter.opts, *parameter.secondary_opts)
+    } | {"--help"}
+    for name in ("README.md", *(f"docs/{p}" for p in ("cli.md", "headless.md", "drafters.md"))):
+        of_others = {"--extra-index-url", "--force-reinstall", "--no-cache-dir", "--no-deps"}
+        lines = [line for line in PAGES[name].splitlines() if "python -m benchmarks" not in line]
+        written = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", "\n".join(lines)))
+        assert written - known - of_others == set(), name
+
+
+def test_every_headless_method_and_param_is_documented() -> None:
+    text = page("headless.md")
+    for method in METHODS:
+        assert f"| `{method}` |" in text
+    (row,) = [line for line in text.splitlines() if line.startswith("| `complete` |")]
+    params = set(CompleteParams.__struct_encode_fields__)
+    assert params <= set(re.findall(r"`(\w+)`", row))
+
+
+def anchors(text: str) -> set[str]:
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name: str) -> None:
+    folder = (ROOT / name).parent
+    for target in re.findall(r"\]\(([^)]+)\)", PAGES[name]):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        linked = (folder / path).resolve() if path else ROOT / name
+        assert linked.exists(), target
+        if anchor and linked.suffix == ".md":
+            assert anchor in anchors(linked.read_text(encoding="utf-8")), target
+
+
+def test_the_drafter_in_the_documents_is_the_example() -> None:
+    code = (ROOT / "examples/echo_drafter/speclsp_echo.py").read_text(encoding="utf-8")
+    assert f"```python\n{code}```" in page("drafters.md")
+
+
+def test_every_decision_is_listed() -> None:
+    records = sorted(path.name for path in (DOCS / "decisions").glob("*.md"))
+    listed = re.findall(r"\]\(([a-z-]+\.md)\)", page("decisions/README.md"))
+    assert sorted([*listed, "README.md"]) == records
+
+
+def test_the_first_pages_are_short() -> None:
+    assert len(PAGES["README.md"].splitlines()) <= 150
+    assert len(PAGES["ARCHITECTURE.md"].splitlines()) <= 150
+
+
+def test_files_that_the_architecture_names_exist() -> None:
+    for named in re.findall(r"`((?:speclsp|tests|docs|benchmarks|training|tools)/[\w./-]+)`", PAGES["ARCHITECTURE.md"]):
+        assert (ROOT / named).exists(), named
+
+
+def test_the_picture_is_self_contained() -> None:
+    picture = (ROOT / "docs/demo.svg").read_text(encoding="utf-8")
+    assert picture.startswith("<svg")
+    assert "url(http" not in picture
+    assert "suffix" in picture
+
+
+@pytest.mark.parametrize("name", OWN_PAGES)
+def test_one_sentence_per_line(name: str) -> None:
+    if name == "docs/gpu.md":
+        return
+    in_code = False
+    for number, line in enumerate(PAGES[name].splitlines(), 1):
+        in_code ^= line.startswith("```")
+        if not in_code and not line.startswith("|"):
+            assert not re.search(r"[a-z`)][.?] [A-Z]", line), f"{name}:{number}: {line}"
