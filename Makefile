@@ -4,7 +4,7 @@
 # make test-vscode  the VS Code extension's lint and tests, in a real workbench
 # make peers  build llama-server, which `python -m benchmarks peers` compares with
 # make lock   resolve the dependencies anew
-# make docs   write the settings tables of the README and the VS Code extension anew
+# make docs   write the settings pages and the VS Code extension's settings anew
 # make clean  remove .venv and everything built
 #
 # PYTHON=python3.12              another interpreter
@@ -56,7 +56,7 @@ peers:
 	@tools/peers/build_llama_server.sh $(ARGS)
 
 docs: $(STAMPS)/run
-	$(BIN)/python -m speclsp.cli.settings_table README.md
+	$(BIN)/python -m speclsp.cli.settings_table docs
 	$(BIN)/python tools/vscode_settings.py
 
 lock: $(STAMPS)/venv

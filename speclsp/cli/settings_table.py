@@ -1,43 +1,45 @@
-"""The README's table of settings, written from the one table.
+"""The pages of settings, written from the one table.
 
-``python -m speclsp.cli.settings_table README.md`` (``make docs``) writes it anew.
+``python -m speclsp.cli.settings_table docs`` (``make docs``) writes them anew.
 """
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
+from typing import Final
 
 import click
 
 from speclsp import settings
 from speclsp.cli.options import default_text, is_switch, long_option, metavar
 
-BEGIN = "<!-- settings: written by `make docs` -->"
-END = "<!-- end of settings -->"
+BEGIN: Final = "<!-- written by `make docs` -->"
+_PAGES: Final = ("settings.md", "settings-advanced.md")
+_ADVANCED: Final = "advanced: "
+_HEADER: Final = """\
+| setting | command line | default | meaning | change |
+|---|---|---|---|---|"""
+_EFFECT: Final = {
+    "live": "at once",
+    "engine": "reloads the models",
+    "restart": "after a restart",
+}
 
-_HEADER = ("| setting | command line | default | meaning | change |", "|---|---|---|---|---|")
-_EFFECT = {"live": "at once", "engine": "reloads the models", "restart": "after a restart"}
 
+def with_settings(page: str, text: str) -> str:
+    """Return a page's text (Markdown) with everything behind its mark written anew.
 
-def settings_table() -> str:
-    """Return the tables in Markdown, one for each group."""
+    ``page`` is the file's name; the page gets a table for each of its groups of settings.
+    """
     groups: dict[str, list[str]] = {}
     for name in settings.FIELDS:
         groups.setdefault(settings.info(name).group, []).append(name)
-    parts: list[str] = []
+    parts = [text[: text.index(BEGIN)] + BEGIN]
     for group, names in groups.items():
-        parts += [f"### Settings: {group}", ""]
-        parts += _HEADER
-        parts += [_row(name) for name in names]
-        parts.append("")
-    return "\n".join(parts)
-
-
-def with_settings_table(text: str) -> str:
-    """Return a document with the table between its two markers written anew."""
-    pattern = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
-    return pattern.sub(lambda _: f"{BEGIN}\n\n{settings_table()}\n{END}", text)
+        if group.startswith(_ADVANCED) == (page == "settings-advanced.md"):
+            title = group.removeprefix(_ADVANCED).capitalize()
+            parts.append(f"## {title}\n\n" + "\n".join((_HEADER, *map(_row, names))))
+    return "\n\n".join(parts) + "\n"
 
 
 def _row(name: str) -> str:
@@ -63,11 +65,12 @@ def _cell(text: str) -> str:
 
 
 @click.command()
-@click.argument("document", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-def write(document: Path) -> None:
-    """Write the table of settings between the markers of DOCUMENT."""
-    text = document.read_text(encoding="utf-8")
-    document.write_text(with_settings_table(text), encoding="utf-8")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+def write(folder: Path) -> None:
+    """Write the pages of settings into FOLDER."""
+    for name in _PAGES:
+        page = folder / name
+        page.write_text(with_settings(name, page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ local M = {}
 
 ---@class speclsp.Options
 ---@field cmd string|string[]|nil the server; nil: `speclsp` on $PATH
----@field settings table the server's settings, see the table in its README
+---@field settings table the server's settings, see docs/settings.md
 ---@field filetypes table<string, boolean> '*' stands for all that are not named
 ---@field root_markers string[] what the folder of a project holds
 ---@field enabled boolean whether suggestions come from the start
