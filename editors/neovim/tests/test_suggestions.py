@@ -137,9 +137,9 @@ def test_switched_off_and_on(scope: str, editor: Editor) -> None:
 
 def server_pids(editor: Editor) -> list[int]:
     pid = int(editor.nvim.call("getpid"))
-    found = subprocess.run(
-        ["ps", "-o", "pid=,args=", "--ppid", str(pid)], capture_output=True, text=True, check=True
-    )
+    # Without -ww, a ps whose output is no terminal cuts lines at 80 columns, paths included.
+    command = ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(pid)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
     return [int(row.split()[0]) for row in found.stdout.splitlines() if "serve" in row]
 
 
