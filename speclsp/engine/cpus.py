@@ -1,8 +1,8 @@
-"""How many CPU threads pay: physical cores that this process may use, fewer for a small model.
+"""How many CPU threads to use: the physical cores of this process, fewer for a small model.
 
-llama.cpp's threads wait for each other after every operation, so that a thread too many costs more
-than it brings: hyper-threads and cores beyond a container's quota are not counted.  A model that
-one core computes in less time than the waiting takes gets one thread: the embedded model decodes a
+llama.cpp's threads wait for each other after every operation, so one thread too many slows all of
+them down: hyper-threads and cores beyond a container's quota are not counted.  A small model, which
+one core computes faster than threads can synchronise, gets one thread: the embedded model decodes a
 token in 0.3 ms with one and 0.9 ms with two.
 """
 
@@ -16,13 +16,13 @@ _CPU_FOLDER = Path("/sys/devices/system/cpu")
 _CGROUP_QUOTA_FILE = Path("/sys/fs/cgroup/cpu.max")
 
 BYTES_PER_THREAD = 32 * 1024 * 1024
-"""Weights that one thread reads per token before another one pays: 2 to 3 ms of memory traffic."""
+"""Least weights per thread: 2 to 3 ms of memory traffic per token; below it, waiting costs more."""
 
 
 def physical_cpu_count(
     cpu_folder: Path = _CPU_FOLDER, cgroup_quota_file: Path = _CGROUP_QUOTA_FILE
 ) -> int:
-    """Return the number of physical cores this process may use, at least 1.
+    """Return the number of physical cores that this process may use, at least 1.
 
     Respects CPU affinity and a cgroup's quota.  Where the cores' topology cannot be read, every
     second logical CPU counts as a core, all of them up to four (as llama.cpp has it).
@@ -38,7 +38,7 @@ def physical_cpu_count(
 
 
 def thread_count(model_bytes: int, n_cores: int) -> int:
-    """Return how many of ``n_cores`` threads pay for a model of this size, at least 1."""
+    """Return how many of ``n_cores`` threads make a model of this size faster, at least 1."""
     return max(1, min(n_cores, math.ceil(model_bytes / BYTES_PER_THREAD)))
 
 
@@ -49,7 +49,7 @@ def _usable_cpu_ids() -> list[int]:
 
 
 def _core_of(cpu_folder: Path, cpu_id: int) -> str | None:
-    """Return what names the physical core of a logical CPU: the list of its siblings."""
+    """Return the list of a logical CPU's siblings, which identifies its physical core."""
     try:
         return (cpu_folder / f"cpu{cpu_id}/topology/thread_siblings_list").read_text().strip()
     except OSError:

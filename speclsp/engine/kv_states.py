@@ -1,8 +1,8 @@
-"""KV states of prompts that are not the current one: saved in memory, put back, bounded.
+"""Saved KV states of other prompts than the current one.
 
-A context's cache holds one text.  When another document's prompt, or one of another place, takes
-its room, what the cache holds is copied out first, and comes back by a copy in the other direction
-when a prompt begins like it: some milliseconds instead of a prefill.
+A context's cache holds one text.  Before the prompt of another document or place replaces it, the
+cache is copied out; when a later prompt begins like the copy, it is copied back.  That takes some
+milliseconds instead of a prefill.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from speclsp.decoding.protocol import Target
 from speclsp.decoding.speculate import common_prefix_length
 
 _N_WORTH: Final = 48
-"""Tokens that a copy has to save; fewer are evaluated as quickly."""
+"""Least tokens that make a copy worthwhile; fewer are evaluated as quickly."""
 
 _N_STATES: Final = 64
 """Most saved states, however small they are: each is compared with each prompt."""
@@ -79,7 +79,7 @@ class KvStates:
     def prepare(self, tokens: Sequence[int]) -> None:
         """Make the cache hold as much of a prompt as is known, before the prompt is evaluated.
 
-        What the cache holds of the last prompt is saved if the new one takes its room.
+        The last prompt's state is saved first where the new one replaces it.
         """
         target = self._target
         n_live = common_prefix_length(target.cached, tokens)
@@ -99,7 +99,7 @@ class KvStates:
         return best, n_best
 
     def _save(self) -> None:
-        """Copy out what the cache holds of the last prompt, in place of what that contains."""
+        """Save the last prompt's state, in place of saved states that it contains."""
         target = self._stateful
         if target is None or target.state_size > self._n_bytes_max:
             return

@@ -1,7 +1,7 @@
-"""What is loaded: the target's vocabulary, and the weights of target and draft model.
+"""Loads the models that the settings name: the target's vocabulary, then the weights.
 
-The vocabulary is loaded apart from the weights, in milliseconds: prompts, the project index and
-open buffers can be tokenised while the weights are still loading, and after they were freed.
+The vocabulary is loaded apart from the weights, in milliseconds, so that prompts, the project index
+and open buffers can be tokenised while the weights are loading and after they were freed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAX_PROMPT = 2048
 """Prompt tokens where settings and model leave it open: more costs time at every jump."""
 
 EMBEDDED = "embedded"
-"""The draft model's setting that means the one that comes with speclsp."""
+"""The value of ``spec_draft_model`` that means the one that comes with speclsp."""
 
 COST_OF_KEY: Final = "speclsp.cost_true.cost_of"
 """Metadata of a cost-true model, which computes a small model's function at a large one's cost: the
@@ -187,7 +187,7 @@ class LlamaLoader:
         progress: Progress,
         log: Log,
     ) -> Weights:
-        """Load target and draft model; a draft model that fails is a problem, not the end."""
+        """Load target and draft model; a draft model that fails is among the problems."""
         from speclsp.engine.llama.loading import load_target  # noqa: PLC0415 (see tokenizer)
         from speclsp.engine.llama.model import offload_devices  # noqa: PLC0415
 

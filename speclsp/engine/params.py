@@ -1,7 +1,6 @@
-"""From settings to what the models and their contexts are made with.
+"""Resolves the settings into the parameters of the models and their contexts.
 
-Target and draft model have parameters of their own; -1, 0 or an empty text follow another
-setting, and are resolved here.
+The draft model follows the target's parameters but for its own devices, layers and threads.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ FLOAT_CACHE_TYPES: frozenset[KvCacheType] = frozenset({"f32", "f16", "bf16"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelParams:
-    """Where a model's weights go and how they are read."""
+    """Where a model's weights are placed, and how they are read."""
 
     devices: tuple[str, ...] | None = None
     """Names of the devices to offload to; None for all, empty for none."""
@@ -38,7 +37,7 @@ class ModelParams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextParams:
-    """What a context is made with."""
+    """The parameters of a context."""
 
     n_ctx: int
     """Positions wanted; 0 for the model's trained context."""
@@ -61,9 +60,8 @@ def target_params(
 ) -> tuple[ModelParams, ContextParams]:
     """Return the target model's parameters.
 
-    ``model_bytes`` is the size of its file, by which threads are counted where the settings leave
-    that open; None takes all cores.
-
+    ``model_bytes`` is the size of its file, which limits the threads where the settings set no
+    number; None takes all cores.
     Raises :class:`~speclsp.errors.SettingsError` for settings that contradict each other or
     cannot be read.
     """

@@ -1,7 +1,7 @@
-"""Who is served next: jobs of several documents, fairly, the newest of each document first.
+"""The queue of the engine thread: jobs of several documents, served in turn.
 
-The queue itself knows nothing of models.  One thread takes from it (the engine thread, the only
-one that touches a llama.cpp context), any thread puts into it.
+One thread takes from it (the engine thread, the only one that uses a llama.cpp context); any thread
+puts into it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Job = TypeVar("Job")
 Control = TypeVar("Control")
 
 IDLE_AFTER_S: Final = 0.003
-"""Idle jobs are held back for so long: a request often follows what left them."""
+"""Idle jobs wait for so long, since a request often follows what queued them."""
 
 
 class FairQueue(Generic[Job, Control]):
@@ -63,7 +63,7 @@ class FairQueue(Generic[Job, Control]):
             if not self._condition.wait_for(self._any, timeout_s):
                 return None
             self._is_drained = False
-            # Whoever leaves idle work is often about to ask something, and would wait for it.
+            # What queues idle work is often followed by a request, which would wait for it.
             self._condition.wait_for(lambda: self._control or self._by_document, IDLE_AFTER_S)
             if self._control:
                 return self._control.popleft()

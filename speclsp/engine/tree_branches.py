@@ -1,4 +1,4 @@
-"""Numbers the branches of a token tree, as a KV cache with sequences wants them.
+"""Numbers the branches of a token tree for a KV cache with sequences.
 
 Each leaf is a branch, and each node belongs to the branches of all leaves below it.  Numbered in
 depth-first order, a node's branches are a range.
@@ -25,9 +25,8 @@ class TreeBranches:
 def tree_branches(parents: Sequence[int], n_branches_max: int) -> TreeBranches:
     """Number the branches of the tree whose node i continues node ``parents[i]``, -1 the text.
 
-    Branch 0 is that of the first child of the first child and so on, which is where the most
-    probable path lies if children stand in that order.
-    Raises ValueError where a node does not stand behind its parent, or there are too many leaves.
+    Branch 0 follows first children, and so the most probable path where children are in that order.
+    Raises ValueError where a node does not follow its parent, or there are too many leaves.
     """
     n_nodes = len(parents)
     depths = [0] * n_nodes

@@ -11,7 +11,6 @@ import ctypes
 import functools
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,7 +27,6 @@ DeviceKind = Literal["cpu", "gpu", "igpu", "accel"]
 
 _LEVELS: dict[int, LogLevel] = {1: "debug", 2: "info", 3: "warning", 4: "error"}
 _LEVEL_CONTINUED = 5
-_MAX_WAITING_LINES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +43,13 @@ class DeviceInfo:
 
 
 class _Log:
-    """Cuts llama.cpp's log into lines, and keeps them until there is a sink."""
+    """Cuts llama.cpp's log into lines."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._sink: LogSink | None = None
-        self._waiting: deque[tuple[LogLevel, str]] = deque(maxlen=_MAX_WAITING_LINES)
+        self.sink: LogSink | None = None
         # A line may come in pieces, and several threads write at once.
         self._partial = threading.local()
         self._collectors = threading.local()
-
-    def route(self, sink: LogSink | None) -> None:
-        with self._lock:
-            self._sink = sink
-            waiting = tuple(self._waiting) if sink is not None else ()
-            if sink is not None:
-                self._waiting.clear()
-        if sink is not None:
-            for level, line in waiting:
-                sink(level, line)
 
     def receive(self, raw_level: int, raw_text: bytes | None) -> None:
         level: LogLevel = (
@@ -92,12 +78,9 @@ class _Log:
     def _emit(self, level: LogLevel, line: str) -> None:
         for collected in getattr(self._collectors, "all", ()):
             collected.append((level, line))
-        with self._lock:
-            sink = self._sink
-            if sink is None:
-                self._waiting.append((level, line))
-                return
-        sink(level, line)
+        sink = self.sink
+        if sink is not None:
+            sink(level, line)
 
 
 _log = _Log()
@@ -128,12 +111,12 @@ atexit.register(_silence)
 
 
 def route_log(sink: LogSink | None) -> None:
-    """Send llama.cpp's log, line by line, to ``sink``; None keeps the lines until there is one.
+    """Send llama.cpp's log, line by line, to ``sink``; None drops it.
 
     ``sink`` gets llama.cpp's own level and may be called from any thread, during any call into
-    llama.cpp.  The last 1,000 lines from before come first.
+    llama.cpp.
     """
-    _log.route(sink)
+    _log.sink = sink
 
 
 @contextmanager

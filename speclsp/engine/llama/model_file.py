@@ -17,7 +17,6 @@ from speclsp.errors import ModelLoadError, ModelNotFoundError
 
 _GGUF_MAGIC = b"GGUF"
 _LFS_MAGIC = b"version https://git-lfs"
-_OLD_MAGICS = (b"lmgg", b"tjgg", b"fmgg", b"algg")
 _HEADER_LENGTH = 64
 _SPLIT_NAME = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
 _MAX_LAYERS = 1024
@@ -85,11 +84,6 @@ def check_model_file(path: Path) -> None:
         raise ModelLoadError(
             f"{path} is a Git LFS pointer, not the model itself.",
             remedy="Fetch the file with `git lfs pull`.",
-        )
-    if header.startswith(_OLD_MAGICS):
-        raise ModelLoadError(
-            f"{path} is in llama.cpp's old GGML format.",
-            remedy="Download or convert the model as GGUF.",
         )
     if not header.startswith(_GGUF_MAGIC):
         raise ModelLoadError(

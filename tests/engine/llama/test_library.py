@@ -28,6 +28,9 @@ from speclsp.engine.llama.library import route_log
 from speclsp.engine.params import target_params
 from speclsp.settings import Settings
 
+lines = []
+if len(sys.argv) > 3:
+    route_log(lambda level, line: lines.append(f"{level} {line}"))
 path = Path(sys.argv[1])
 vocabulary = load_vocabulary(path)
 arguments = dict(fit=True, progress=lambda share: True, log=lambda level, line: None)
@@ -43,8 +46,6 @@ try:
 except Exception:
     pass
 if len(sys.argv) > 3:
-    lines = []
-    route_log(lambda level, line: lines.append(f"{level} {line}"))
     Path(sys.argv[3]).write_text("\\n".join(lines), encoding="utf-8")
 """
 
@@ -70,7 +71,7 @@ def test_nothing_of_the_log_reaches_the_process_streams(model_folder: Path, tmp_
     assert (run.stdout, run.stderr) == ("", "")
 
 
-def test_lines_from_before_there_was_a_sink_reach_it(model_folder: Path, tmp_path: Path) -> None:
+def test_the_sink_gets_the_log_with_its_levels(model_folder: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     run = _run(
         str(model_folder / "embedded-target-q8_0.gguf"), _broken(model_folder, tmp_path), str(log)
@@ -85,8 +86,8 @@ def test_lines_from_before_there_was_a_sink_reach_it(model_folder: Path, tmp_pat
 def test_a_line_in_pieces_becomes_one_and_a_failing_sink_harms_nothing() -> None:
     log = _Log()
     lines: list[tuple[str, str]] = []
+    log.sink = lambda level, line: lines.append((level, line))
     log.receive(3, b"one ")
-    log.route(lambda level, line: lines.append((level, line)))
     log.receive(5, b"two\nthree\n")
     log.receive(2, b"....\n")
     log.receive(4, b"broken \xff bytes\n")
@@ -105,7 +106,6 @@ def test_the_log_goes_to_the_sink_of_the_moment(model_folder: Path) -> None:
         lines.append(line)
         raise RuntimeError("a sink that fails")
 
-    route_log(lambda level, line: None)  # takes what other tests left waiting
     route_log(failing)
     try:
         with collected_lines() as collected:
@@ -123,17 +123,6 @@ def test_the_cpu_is_always_a_device() -> None:
     assert cpu.memory_total > 0
     assert "CPU" in buffer_types()
     assert library_version()
-
-
-@pytest.mark.parametrize("n_lines", [1500])
-def test_only_so_many_lines_wait(n_lines: int) -> None:
-    log = _Log()
-    for line_idx in range(n_lines):
-        log.receive(2, f"line {line_idx}\n".encode())
-    lines: list[str] = []
-    log.route(lambda level, line: lines.append(line))
-    assert len(lines) == 1000
-    assert lines[-1] == "line 1499"
 
 
 class Backends:

@@ -22,7 +22,7 @@ LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3
         (b"", "is empty", "Download a GGUF"),
         (LFS_POINTER, "Git LFS pointer", "git lfs pull"),
         (b"PK\x03\x04 a zip", "is not a GGUF file", "convert"),
-        (b"lmgg\x01\0\0\0", "old GGML format", "GGUF"),
+        (b"lmgg\x01\0\0\0", "is not a GGUF file", "GGUF"),
         (b"{}", "is not a GGUF file", "convert"),
     ],
 )
