@@ -12,10 +12,9 @@ from benchmarks.look_up_times import Quantiles
 from benchmarks.source_corpus import SourceCorpus
 
 AIM_BUILD_MTOK_S: Final = 0.8
-AIM_BYTES_PER_TOKEN: Final = 56.0
+AIM_BYTES_PER_TOKEN: Final = 24.0
 AIM_LOOK_UP_US: Final = 60.0
 AIM_REPLACE_US: Final = 2.0
-AIM_OPEN_S: Final = 1.0
 
 
 def corpus_line(corpus: SourceCorpus) -> str:
@@ -34,14 +33,14 @@ def growth_table(report: IndexReport) -> Table:
     """How the index grows."""
     table = _table(
         "Growth",
-        *("M tokens", "files", "segments", "Mtok/s", "B/token", "resident"),
+        *("M tokens", "files", "indexes", "Mtok/s", "B/token", "resident"),
         *_LOOK_UP_COLUMNS,
     )
     for size in report.sizes:
         table.add_row(
             f"{size.n_tokens / 1e6:.1f}",
             f"{size.n_files:,}",
-            str(size.n_segments),
+            str(size.n_indexes),
             f"{size.n_tokens / size.build.wall_s / 1e6:.2f}",
             f"{size.array_bytes / size.n_tokens:.1f}",
             _per_token(size.resident_bytes, size.n_tokens),
@@ -52,31 +51,28 @@ def growth_table(report: IndexReport) -> Table:
 
 def look_up_table(report: IndexReport) -> Table:
     """Look-ups in all states of the whole index."""
-    table = _table("Look-ups", "state", "segments", *_LOOK_UP_COLUMNS)
+    table = _table("Look-ups", "state", "indexes", *_LOOK_UP_COLUMNS)
     rows = (
-        ("as built", report.sizes[-1].n_segments, report.sizes[-1].look_up),
-        ("merged in idle time", report.settled_segments, report.settled_look_up),
+        ("as built", report.sizes[-1].n_indexes, report.sizes[-1].look_up),
         (
-            f"while {report.merged_tokens / 1e6:.1f} M tokens are merged",
-            report.settled_segments,
-            report.look_up_while_merging,
+            f"while {report.sorted_tokens / 1e6:.1f} M tokens are sorted",
+            report.sizes[-1].n_indexes,
+            report.look_up_while_sorting,
         ),
-        ("opened from disk", report.opening.n_segments, report.opening.look_up),
-        ("after replacing files", report.replacing.n_segments, report.replacing.look_up),
+        ("after replacing files", report.replacing.n_indexes, report.replacing.look_up),
     )
-    for name, n_segments, quantiles in rows:
-        table.add_row(name, str(n_segments), *_look_up_cells(quantiles))
+    for name, n_indexes, quantiles in rows:
+        table.add_row(name, str(n_indexes), *_look_up_cells(quantiles))
     return table
 
 
 def aims_table(report: IndexReport) -> Table:
     """What was to be reached, at the largest size."""
-    size, replacing, opening = report.sizes[-1], report.replacing, report.opening
+    size, replacing = report.sizes[-1], report.replacing
     build = size.n_tokens / size.build.wall_s / 1e6
     replace_us = 1e6 * replacing.spent.wall_s / max(1, replacing.n_tokens)
     memory = max(size.array_bytes, size.resident_bytes or 0) / size.n_tokens
-    slowest = max(size.look_up.p50, replacing.look_up.p50, opening.look_up.p50)
-    open_s = max(opening.cold_s or 0.0, opening.warm_s)
+    slowest = max(size.look_up.p50, replacing.look_up.p50)
     table = _table("Aims", "what", "aim", "measured", "")
     for name, aim, unit, measured, is_reached in (
         (
@@ -95,13 +91,12 @@ def aims_table(report: IndexReport) -> Table:
             slowest <= AIM_LOOK_UP_US,
         ),
         (
-            "replace a file after tokenising, merging included",
+            "replace a file after tokenising, sorting included",
             f"≤ {AIM_REPLACE_US}",
             "µs/token",
             replace_us,
             replace_us <= AIM_REPLACE_US,
         ),
-        ("open what was kept", f"≤ {AIM_OPEN_S}", "s", open_s, open_s <= AIM_OPEN_S),
     ):
         verdict = "reached" if is_reached else "missed"
         table.add_row(name, f"{aim} {unit}", f"{measured:.2f} {unit}", verdict)
@@ -110,33 +105,21 @@ def aims_table(report: IndexReport) -> Table:
 
 def remarks(report: IndexReport) -> list[str]:
     """What stands behind the figures."""
-    size, replacing, opening = report.sizes[-1], report.replacing, report.opening
-    build_s = size.build.wall_s + report.settle_s
+    size, replacing = report.sizes[-1], report.replacing
     replace_cpu_us = 1e6 * replacing.spent.cpu_s / max(1, replacing.n_tokens)
     n_times = replacing.n_sorted_tokens / max(1, replacing.n_tokens)
-    opened = _per_token(opening.resident_bytes, opening.n_tokens)
-    cold = "unknown" if opening.cold_s is None else f"{opening.cold_s:.2f} s"
     return [
-        (
-            f"Build with merging in idle time ({report.settle_s:.1f} s): "
-            f"{size.n_tokens / build_s / 1e6:.2f} Mtok/s."
-        ),
         (
             f"Replaced: {replacing.n_files:,} files of {replacing.n_tokens:,} tokens, each token "
             f"sorted {n_times:.1f} times; median {replacing.median_us_per_token:.2f} µs/token, "
-            f"slowest file {1e3 * replacing.slowest_s:,.0f} ms; merging afterwards in idle time "
-            f"{replacing.settle_s:.1f} s."
-        ),
-        (
-            f"Opened: {cold} cold, {opening.warm_s:.2f} s warm, {opening.disk_bytes / 1e6:,.0f} MB "
-            f"on disk, saved in {opening.save_s:.2f} s; {opened} B/token resident and shared."
+            f"slowest file {1e3 * replacing.slowest_s:,.0f} ms."
         ),
         (
             f"By processor time, whatever else the machine does: built at "
             f"{size.n_tokens / size.build.cpu_s / 1e6:.2f} Mtok/s, replaced at "
             f"{replace_cpu_us:.2f} µs/token."
         ),
-        f"Merging {report.merged_tokens:,} tokens beside look-ups took {report.merging_s:.1f} s.",
+        f"Sorting {report.sorted_tokens:,} tokens beside look-ups took {report.sorting_s:.1f} s.",
     ]
 
 

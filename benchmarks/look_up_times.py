@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from benchmarks.source_corpus import SourceCorpus
-from speclsp.drafting.corpus import SegmentedCorpus
 from speclsp.drafting.protocol import TokenArray
-from speclsp.drafting.suffix_array import DEPTH
+from speclsp.drafting.token_index import DEPTH
+from speclsp.project.corpus import Corpus
 
 _N_LOOK_UPS: Final = 4_000
 _N_WARM_UP: Final = 200
@@ -35,14 +35,14 @@ class Quantiles(NamedTuple):
         return cls(p50, p95, p99, max(nanoseconds) / 1000)
 
 
-def measure_look_up(corpus: SegmentedCorpus, tails: Sequence[TokenArray]) -> Quantiles:
+def measure_look_up(corpus: Corpus, tails: Sequence[TokenArray]) -> Quantiles:
     """Time look-ups of matches of any length."""
     for tail in tails[:_N_WARM_UP]:
         corpus.continuation(tail, 1, DEPTH, _N_DRAFTED)
     return Quantiles.of([look_up_ns(corpus, tail) for tail in tails])
 
 
-def look_up_ns(corpus: SegmentedCorpus, tail: TokenArray) -> int:
+def look_up_ns(corpus: Corpus, tail: TokenArray) -> int:
     """Time one look-up in nanoseconds."""
     start_ns = perf_counter_ns()
     corpus.continuation(tail, 1, DEPTH, _N_DRAFTED)

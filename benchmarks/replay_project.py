@@ -9,15 +9,15 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from speclsp.drafting.corpus import SegmentedCorpus
-from speclsp.drafting.corpus_builder import CorpusBuilder
+from speclsp.drafting.candidates import Candidate
 from speclsp.drafting.protocol import TokenArray
 from speclsp.errors import SpecLspError
+from speclsp.project.corpus import Corpus
 from speclsp.project.ignore import IgnoreRules
 from speclsp.project.scan import ScanTally, scan
 from speclsp.project.source_text import SourceText, read_source
@@ -63,6 +63,28 @@ class ReplayCursor:
     suffix: str
 
 
+class CorpusWithout:
+    """A corpus in which some files are hidden, for as long as this is asked.  For one thread."""
+
+    def __init__(self, corpus: Corpus, hidden: Sequence[bytes]) -> None:
+        self._corpus = corpus
+        self._hidden = hidden
+
+    def continuation(
+        self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
+    ) -> tuple[TokenArray, int]:
+        """Find what followed the longest suffix of ``tail``."""
+        self._corpus.hide(self._hidden)
+        return self._corpus.continuation(tail, n_min, n_max, n_tokens)
+
+    def candidates(
+        self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
+    ) -> list[Candidate]:
+        """Return what followed suffixes of ``tail``."""
+        self._corpus.hide(self._hidden)
+        return self._corpus.candidates(tail, n_min, n_max, n_tokens)
+
+
 class ReplayProject:
     """The files of a folder, read and indexed as the server does.
 
@@ -87,10 +109,10 @@ class ReplayProject:
                 remedy="Name the folder of a project with source code.",
             )
 
-    def corpus_without(self, cursor: ReplayCursor) -> SegmentedCorpus:
+    def corpus_without(self, cursor: ReplayCursor) -> CorpusWithout:
         """Return the index without the cursor's own file, as it is while the file is open."""
         source = self._texts.get(cursor.path)
-        return self.corpus if source is None else self.corpus.hiding([source.content])
+        return CorpusWithout(self.corpus, [] if source is None else [source.content])
 
     def gaps(self, n_cursors: int, seed: int) -> list[ReplayCursor]:
         """Return places where lines are taken out."""
@@ -100,8 +122,8 @@ class ReplayProject:
         """Return places where a changed copy of the code before the cursor is typed."""
         return self._drawn(n_cursors, random.Random(f"edits {seed}"), _edit)  # noqa: S311
 
-    def _read(self, root: Path, settings: Settings) -> SegmentedCorpus:
-        builder = CorpusBuilder()
+    def _read(self, root: Path, settings: Settings) -> Corpus:
+        corpus = Corpus()
         found = scan(
             root,
             IgnoreRules(root, settings.exclude),
@@ -113,10 +135,9 @@ class ReplayProject:
             source = read_source(file.path, settings.max_file_size)
             if isinstance(source, SourceText):
                 self._texts[file.relative] = source
-                builder.add(source.content, self._tokenize(source.text))
-        builder.flush()
-        builder.settle()
-        return builder.snapshot()
+                corpus.add(source.content, self._tokenize(source.text))
+        corpus.flush()
+        return corpus
 
     def _drawn(
         self,

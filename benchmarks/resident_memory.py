@@ -1,4 +1,4 @@
-"""How much memory processes occupy, and a page cache without its files."""
+"""How much memory processes occupy."""
 
 from __future__ import annotations
 
@@ -52,18 +52,3 @@ def _resident_pages(folder: Path) -> int | None:
         return int((folder / "statm").read_text(encoding="ascii").split()[1])
     except (OSError, IndexError):
         return None
-
-
-def drop_from_page_cache(folder: Path) -> bool:
-    """Have a folder's files read from the disk next time; whether the system can do that."""
-    if not hasattr(os, "posix_fadvise"):
-        return False
-    for path in folder.rglob("*"):
-        if path.is_file():
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            finally:
-                os.close(descriptor)
-    return True

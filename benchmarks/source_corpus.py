@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from speclsp.drafting.protocol import TokenArray
-from speclsp.drafting.segment import FileKey
+from speclsp.drafting.token_index import FileKey
 from speclsp.project.source_text import SourceText, read_source
 
 _MAX_FILE_BYTES: Final = 524_288

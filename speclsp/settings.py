@@ -319,7 +319,7 @@ class Settings:
     persist: bool = _setting(
         True,
         _PROJECT,
-        "Keep tokens, index and accepted completions on disk between sessions; off keeps nothing.",
+        "Keep tokens and accepted completions on disk between sessions; off keeps nothing.",
         scope="restart",
     )
 
@@ -585,7 +585,7 @@ class Settings:
     max_index_tokens: _Positive = _setting(
         20_000_000,
         _ADVANCED_PROJECT,
-        "Most tokens in the project index, which takes 24 bytes of memory for each.",
+        "Most tokens in the project index, which takes 8 bytes of memory for each.",
     )
 
     def for_language(self, language_id: str) -> Settings:

@@ -23,11 +23,9 @@ from speclsp.storage.locations import (
     accepted_store_path,
     calibration_store_path,
     learned_store_path,
-    segment_store_path,
     token_store_path,
     workspace_id,
 )
-from speclsp.storage.segment_store import IndexUse, SegmentStore
 from speclsp.storage.token_store import TokenStore, TokenUse
 
 
@@ -40,8 +38,6 @@ class Stores:
     learned: LearnedStore | None
     calibration: CalibrationStore | None
     """Belongs to models, not to workspaces."""
-    segments: SegmentStore
-    """Needs no opening: nothing is made by looking."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +47,6 @@ class Removed:
     n_files: int
     n_texts: int
     n_ngrams: int
-    n_indexes: int
 
 
 @click.group()
@@ -72,10 +67,9 @@ def list_data() -> None:
         token_uses = stores.tokens.uses() if stores.tokens else []
         accepted_uses = stores.accepted.uses() if stores.accepted else []
         learned_uses = stores.learned.uses() if stores.learned else []
-        index_uses = stores.segments.uses()
     console.print(_file_table())
-    if token_uses or accepted_uses or learned_uses or index_uses:
-        console.print(_workspace_table(token_uses, accepted_uses, learned_uses, index_uses))
+    if token_uses or accepted_uses or learned_uses:
+        console.print(_workspace_table(token_uses, accepted_uses, learned_uses))
     else:
         console.print("Nothing is kept.")
 
@@ -101,11 +95,10 @@ def forget(workspace: str | None, *, everything: bool) -> None:
                 n_files=stores.tokens.forget(chosen) if stores.tokens else 0,
                 n_texts=stores.accepted.forget(chosen) if stores.accepted else 0,
                 n_ngrams=stores.learned.forget(chosen) if stores.learned else 0,
-                n_indexes=stores.segments.forget(chosen),
             )
     click.echo(
-        f"Removed the tokens of {removed.n_files} files and {removed.n_texts} accepted "
-        f"completions, {removed.n_ngrams} n-grams, and {removed.n_indexes} project indexes."
+        f"Removed the tokens of {removed.n_files} files, {removed.n_texts} accepted completions, "
+        f"and {removed.n_ngrams} n-grams."
     )
 
 
@@ -115,7 +108,6 @@ def _forget_all() -> Removed:
             n_files=stores.tokens.forget_all() if stores.tokens else 0,
             n_texts=stores.accepted.forget_all() if stores.accepted else 0,
             n_ngrams=stores.learned.forget_all() if stores.learned else 0,
-            n_indexes=stores.segments.forget_all(),
         )
         if stores.calibration:
             stores.calibration.forget_all()
@@ -150,8 +142,7 @@ def _stores() -> Iterator[Stores]:
         if calibration_store_path().exists():
             calibration = CalibrationStore.open(report)
             stack.callback(calibration.close)
-        segments = SegmentStore.open(report)
-        yield Stores(tokens, accepted, learned, calibration, segments)
+        yield Stores(tokens, accepted, learned, calibration)
 
 
 def _databases() -> tuple[tuple[str, Path], ...]:
@@ -173,7 +164,6 @@ def _chosen(text: str, stores: Stores) -> bytes:
         if use.workspace is not None
     }
     known |= {use.workspace for use in (stores.learned.uses() if stores.learned else ())}
-    known |= {use.workspace for use in stores.segments.uses()}
     by_path = workspace_id(text)
     if by_path in known:
         return by_path
@@ -193,9 +183,6 @@ def _file_table() -> Table:
         aside = aside_files_of(path)
         if aside:
             table.add_row(f"{name}, damaged", _short(aside[0]), _size(aside))
-    table.add_row(
-        "project indexes", _short(segment_store_path()), decimal(SegmentStore.open().n_bytes)
-    )
     return table
 
 
@@ -203,7 +190,6 @@ def _workspace_table(
     token_uses: list[TokenUse],
     accepted_uses: list[AcceptedUse],
     learned_uses: list[LearnedUse],
-    index_uses: list[IndexUse],
 ) -> Table:
     """Folders are known by hashes: only those that the user stands in can be named."""
     places = (Path.cwd(), *Path.cwd().parents)
@@ -211,29 +197,25 @@ def _workspace_table(
     tokens = {use.workspace: use for use in token_uses}
     accepted: dict[bytes | None, AcceptedUse] = {use.workspace: use for use in accepted_uses}
     learned: dict[bytes | None, LearnedUse] = {use.workspace: use for use in learned_uses}
-    indexes: dict[bytes | None, IndexUse] = {use.workspace: use for use in index_uses}
     table = Table(title="By workspace folder", title_justify="left", box=SIMPLE_HEAD)
     table.add_column("workspace", no_wrap=True)
-    for header in ("files", "tokens", "accepted", "n-grams", "indexed", "size"):
+    for header in ("files", "tokens", "accepted", "n-grams", "size"):
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("folder", overflow="fold")
-    for workspace in dict.fromkeys([*tokens, *accepted, *learned, *indexes]):
+    for workspace in dict.fromkeys([*tokens, *accepted, *learned]):
         token_use = tokens.get(workspace, TokenUse(workspace, 0, 0, 0))
         accepted_use = accepted.get(workspace)
         learned_use = learned.get(workspace)
-        index_use = indexes.get(workspace)
         table.add_row(
             "(none any more)" if workspace is None else workspace.hex()[:12],
             f"{token_use.n_files:,}",
             f"{token_use.n_tokens:,}",
             f"{accepted_use.n_texts if accepted_use else 0:,}",
             f"{learned_use.n_ngrams if learned_use else 0:,}",
-            f"{index_use.n_tokens if index_use else 0:,}",
             decimal(
                 token_use.n_bytes
                 + (accepted_use.n_bytes if accepted_use else 0)
                 + (learned_use.n_bytes if learned_use else 0)
-                + (index_use.n_bytes if index_use else 0)
             ),
             here.get(workspace, "(elsewhere)"),
         )

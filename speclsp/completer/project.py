@@ -12,12 +12,11 @@ from speclsp.completer.late_work import LateWork
 from speclsp.drafting.protocol import TokenCorpus
 from speclsp.engine.models import Tokenizer
 from speclsp.errors import StoreError
-from speclsp.project.ignored_files import IgnoredFiles
+from speclsp.project.ignore import IgnoredFiles
 from speclsp.project.project_index import ProjectIndex
 from speclsp.request import IndexStats, WorkspaceFolder
 from speclsp.secrets.masked_text import RULES_VERSION
 from speclsp.settings import Settings
-from speclsp.storage.segment_store import SegmentStore
 from speclsp.storage.token_store import TokenStore
 
 _TOLD_S = 1.0
@@ -186,7 +185,6 @@ class Project:
             settings=settings,
             emit=self._events.emit,
             token_store=self._store,
-            segment_store=SegmentStore.open(self._report) if settings.persist else None,
             busy=self._busy,
         )
         index.set_open(self._open_files())

@@ -8,9 +8,9 @@ how long each match is and how many places it stands for, and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeGuard, runtime_checkable
 
-from speclsp.drafting.protocol import Draft, Drafter
+from speclsp.drafting.protocol import Draft, Drafter, TokenArray, TokenCorpus
 
 
 class Candidate(NamedTuple):
@@ -41,6 +41,20 @@ class TreeDrafter(Drafter, Protocol):
 
         Matches of less than ``n_min_match`` tokens are not worth the time to look for them.
         """
+
+
+class CandidateCorpus(TokenCorpus, Protocol):
+    """A corpus that gives alternatives."""
+
+    def candidates(
+        self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
+    ) -> list[Candidate]:
+        """Return what followed suffixes of ``tail``, the longest first, ``n_tokens`` at most."""
+
+
+def gives_candidates(corpus: TokenCorpus) -> TypeGuard[CandidateCorpus]:
+    """Whether a corpus gives alternatives.  Asking a protocol would take as long as a search."""
+    return hasattr(corpus, "candidates")
 
 
 def candidate_of(draft: Draft) -> Candidate:

@@ -12,14 +12,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from speclsp.drafting.calibration import Calibration
-from speclsp.drafting.candidates import Candidate
-from speclsp.drafting.corpus_candidates import corpus_candidates
+from speclsp.drafting.candidates import Candidate, gives_candidates
 from speclsp.drafting.cost import straight_curve
 from speclsp.drafting.draft_length import COST_PER_DRAFT_TOKEN
 from speclsp.drafting.draft_size import best_size, least_path
 from speclsp.drafting.lookup_text import LookupText
 from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, TokenCorpus
-from speclsp.drafting.suffix_array import DEPTH
+from speclsp.drafting.token_index import DEPTH
 from speclsp.drafting.tree_building import CandidateTrie, grouped
 from speclsp.settings import Settings
 
@@ -78,7 +77,12 @@ class SuffixDrafter:
         tail = self._text.tail()
         if tail.size >= n_min:
             for corpus in self._corpora:
-                found += corpus_candidates(corpus, tail, n_min, DEPTH, n_tokens)
+                if gives_candidates(corpus):
+                    found += corpus.candidates(tail, n_min, DEPTH, n_tokens)
+                    continue
+                tokens, length = corpus.continuation(tail, n_min, DEPTH, n_tokens)
+                if tokens.size:
+                    found.append(Candidate(tokens.tolist(), "project", length))
         return found
 
     def draft(self, generated: Sequence[int], n_max: int) -> Draft:

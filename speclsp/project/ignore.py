@@ -21,6 +21,7 @@ Patterns: TypeAlias = GitIgnoreSpec
 
 IGNORE_FILE: Final = ".gitignore"
 _MAX_IGNORE_FILE: Final = 1 << 20
+_MAX_VERDICTS: Final = 1_024
 
 
 def _words(text: str) -> frozenset[str]:
@@ -130,6 +131,40 @@ class IgnoreRules:
         if folder not in self._by_folder:
             self._by_folder[folder] = _read_spec(self._root / folder / IGNORE_FILE)
         return self._by_folder[folder]
+
+
+class IgnoredFiles:
+    """Says whether files that are open in buffers are left out by the user's patterns.
+
+    It keeps the rules of folders, and what they say, until they are renewed.  Not thread-safe.
+    """
+
+    def __init__(self, exclude: Iterable[str]) -> None:
+        self._exclude = tuple(exclude)
+        self._rules: dict[str, IgnoreRules] = {}
+        self._verdicts: dict[tuple[str, str], bool] = {}
+        """Each key press asks about the same file, and matching is what costs most there."""
+
+    def renew(self, exclude: Iterable[str]) -> None:
+        """Read all patterns again when they are needed."""
+        self._exclude = tuple(exclude)
+        self._rules.clear()
+        self._verdicts.clear()
+
+    def is_ignored(self, root: str, file: str) -> bool:
+        """Whether ``file``, in the folder ``root``, is left out; both paths are absolute."""
+        verdict = self._verdicts.get((root, file))
+        if verdict is None:
+            if len(self._verdicts) >= _MAX_VERDICTS:
+                self._verdicts.clear()
+            verdict = self._verdicts[root, file] = self._verdict(root, file)
+        return verdict
+
+    def _verdict(self, root: str, file: str) -> bool:
+        if root not in self._rules:
+            self._rules[root] = IgnoreRules(Path(root), self._exclude)
+        relative = os.path.relpath(file, root).replace(os.sep, "/")
+        return not relative.startswith("../") and self._rules[root].ignored_by_patterns(relative)
 
 
 def _is_skipped_by_name(path: str) -> bool:

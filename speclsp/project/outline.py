@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,10 @@ MAX_FILES: Final = 4_000
 MAX_FILE_BYTES: Final = 200_000
 """Larger files are generated, mostly."""
 _MAX_TEXTS: Final = 48
+
+
+class _InterruptedError(Exception):
+    """Scanning was given up."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,21 +69,27 @@ class ProjectOutline:
         """
         self._mask = masked if settings.mask_secrets else unmasked
         root = Path(self.root)
+
+        def pause() -> None:
+            if interrupted():
+                raise _InterruptedError
+
         found = scan(
             root,
             IgnoreRules(root, settings.exclude),
             ScanTally(),
             max_file_size=min(settings.max_file_size, MAX_FILE_BYTES),
             max_files=min(settings.max_files, MAX_FILES),
-            interrupted=interrupted,
+            pause=pause,
         )
         seen: dict[str, FileOutline] = {}
-        for file in found:
-            known = self._on_disk.get(file.relative)
-            if known is None or known.signature != file.signature:
-                make_way()
-                known = self._outlined(file)
-            seen[file.relative] = known
+        with suppress(_InterruptedError):
+            for file in found:
+                known = self._on_disk.get(file.relative)
+                if known is None or known.signature != file.signature:
+                    make_way()
+                    known = self._outlined(file)
+                seen[file.relative] = known
         if interrupted():
             return False
         if seen != self._on_disk:

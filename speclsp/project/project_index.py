@@ -1,35 +1,30 @@
 """The tokens of the workspace folders' files, kept up to date by one background thread.
 
 What is there can be searched from the first files on.  The thread takes one piece of work after
-another: a folder to scan, or a batch of changed paths.  Between two files it makes way: for a
-completion that is being computed, and for a change of mind.
+another: a folder to scan, or a batch of changed paths.  Between two files it pauses for a
+completion that is being computed, and gives up what has become pointless.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from speclsp.drafting.protocol import TokenArray, TokenCorpus
 from speclsp.errors import SpecLspError
-from speclsp.project.changes import ChangeBatch
-from speclsp.project.file_indexer import FileIndexer
-from speclsp.project.folder_update import Folder, Surroundings, apply_changes, scan_folder
-from speclsp.project.freed_memory import give_freed_memory_back
-from speclsp.project.ignore import IgnoreRules
-from speclsp.project.pace import Pace
-from speclsp.project.published_corpus import PublishedCorpus
-from speclsp.project.scan_progress import ScanProgress
+from speclsp.project.ignore import IGNORE_FILE, IgnoreRules
+from speclsp.project.indexed_files import IndexedFiles
+from speclsp.project.scan import FoundFile, ScanTally, examine, scan
 from speclsp.project.watch import Watcher, plan_watches
-from speclsp.request import Event, IndexStats, LogLevel, LogLine, Problem, WorkspaceFolder
+from speclsp.request import Event, IndexStats, LogLevel, LogLine, Problem, Progress, WorkspaceFolder
 from speclsp.settings import Settings
-from speclsp.storage.segment_store import SegmentStore
 from speclsp.storage.token_store import TokenStore
 
 _SWEEP_S: Final = 600.0
@@ -37,8 +32,19 @@ _SWEEP_S: Final = 600.0
 _POLL_S: Final = 60.0
 """The same where nothing can be watched."""
 
-_SETTLE_AFTER_S: Final = 30.0
-"""Seconds after which changes are merged with what was there, and kept for the next session."""
+_QUIET_S: Final = 0.15
+_LONGEST_QUIET_S: Final = 1.0
+"""Changes are taken after a short quiet, or a longer wait: a branch switch is one piece of work."""
+_MANY_CHANGES: Final = 200
+"""From this many changed paths on, scanning the whole folder is cheaper than looking at each."""
+
+_PAUSE_S: Final = 0.01
+_LONGEST_PAUSE_S: Final = 0.25
+"""A busy engine holds indexing up this long at most; it then works as long before it waits."""
+
+_MANY_FILES: Final = 200
+"""A scan that reads so many files shows its progress, even if it is not the first."""
+_PROGRESS_EVERY_S: Final = 0.2
 
 _JOIN_S: Final = 5.0
 _MAX_FAILURES: Final = 3
@@ -50,6 +56,24 @@ _INDEX_SETTINGS: Final = (
     "exclude",
     "max_index_tokens",
 )
+
+
+class _PointlessError(Exception):
+    """The work at hand has become pointless."""
+
+
+@dataclass(slots=True, eq=False)
+class _Folder:
+    """An open workspace folder.  ``root`` is absolute and without links."""
+
+    root: str
+    name: str
+    rules: IgnoreRules
+    is_scanned: bool = False
+    n_left_out: int = 0
+    walked: dict[str, bool] = field(default_factory=dict)
+    """Folders in it that are indexed, each with whether it holds one that is not."""
+    warned: set[str] = field(default_factory=set)
 
 
 class ProjectIndex:
@@ -68,27 +92,27 @@ class ProjectIndex:
         settings: Settings,
         emit: Callable[[Event], None],
         token_store: TokenStore | None,
-        segment_store: SegmentStore | None = None,
         busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self._emit = emit
-        self._pace = Pace(busy, lambda: self._closing)
+        self._busy = busy
         self._settings = settings
-        self._indexer = FileIndexer(
-            tokenize, fingerprint, token_store, segment_store, self._log, self._is_given_up
-        )
+        self._files = IndexedFiles(tokenize, fingerprint, token_store, self._log)
         self._wake = threading.Condition()
-        self._folders: dict[str, Folder] = {}
+        # Guarded by _wake.
+        self._folders: dict[str, _Folder] = {}
         self._to_scan: dict[str, None] = {}
         self._to_forget: dict[str, None] = {}
-        self._changes = ChangeBatch()
+        self._changes: dict[str, None] = {}
+        self._first_change_s = self._last_change_s = 0.0
         self._closing = False
         self._scanning = False
-        self._settle_at_s = math.inf
+        # Used by the thread alone.
         self._sweep_at_s = time.monotonic() + _SWEEP_S
+        self._no_pause_until_s = 0.0
+        self._is_pointless: Callable[[], bool] = lambda: self._closing
         self._watcher: Watcher | None = Watcher(self.changed)
         self._scan_numbers = itertools.count(1)
-        self._published = PublishedCorpus(self._indexer)
         self._thread = threading.Thread(target=self._run, name="speclsp-index", daemon=True)
         self._thread.start()
 
@@ -98,7 +122,7 @@ class ProjectIndex:
         with self._wake:
             if root not in self._folders:
                 self._to_forget.pop(root, None)
-                self._folders[root] = Folder(root, folder.name, IgnoreRules(Path(root), ()))
+                self._folders[root] = _Folder(root, folder.name, IgnoreRules(Path(root), ()))
                 self._to_scan[root] = None
                 self._wake.notify()
 
@@ -127,29 +151,31 @@ class ProjectIndex:
 
     def set_open(self, paths: frozenset[str]) -> None:
         """Say which files are open in buffers: what they hold on disk is not drafted from."""
-        self._published.set_open(paths)
+        self._files.set_open(frozenset(map(os.path.realpath, paths)))
 
     def changed(self, path: str) -> None:
         """Look at a file or folder again soon: it was written, made, moved or removed."""
         with self._wake:
-            self._changes.add(path, time.monotonic())
+            self._last_change_s = time.monotonic()
+            if not self._changes:
+                self._first_change_s = self._last_change_s
+            self._changes[path] = None
             self._wake.notify()
 
     def corpora(self) -> tuple[TokenCorpus, ...]:
         """Return what can be searched now."""
-        corpus = self._published.visible
-        return (corpus,) if corpus.n_tokens else ()
+        corpus = self._files.corpus
+        return (corpus,) if corpus.n_visible_tokens else ()
 
     def stats(self) -> IndexStats:
         """Return what the index holds."""
-        table = self._indexer.table
         with self._wake:
             n_left_out = sum(folder.n_left_out for folder in self._folders.values())
             building = bool(self._to_scan) or self._scanning
         return IndexStats(
-            n_files=table.n_files,
-            n_tokens=self._published.everything.n_tokens,
-            n_skipped=table.n_skipped + n_left_out,
+            n_files=self._files.n_files,
+            n_tokens=self._files.corpus.n_tokens,
+            n_skipped=self._files.n_skipped + n_left_out,
             building=building,
         )
 
@@ -160,18 +186,15 @@ class ProjectIndex:
             self._wake.notify()
         self._thread.join(_JOIN_S)
 
-    # The thread runs what follows.
+    # --- the thread -----------------------------------------------------------------------------
 
     def _run(self) -> None:
         n_failures = 0
-        is_closed = False
-        while not is_closed and n_failures < _MAX_FAILURES:
+        while not self._closing and n_failures < _MAX_FAILURES:
             try:
-                is_closed = self._closing
-                if is_closed:
-                    self._keep()
-                else:
-                    self._next_work()
+                self._next_work()
+            except _PointlessError:
+                continue
             except Exception as error:  # noqa: BLE001  nothing may end the thread unsaid
                 n_failures += 1
                 self._emit(
@@ -188,118 +211,121 @@ class ProjectIndex:
         """Wait for a piece of work and do it."""
         with self._wake:
             self._scanning = False
-            while not (self._closing or self._is_work_due()):
+            while not (self._closing or self._seconds_to_work() == 0):
                 self._wake.wait(self._seconds_to_work())
             if time.monotonic() >= self._sweep_at_s:
-                self._sweep_at_s = time.monotonic() + (
-                    _POLL_S if self._watcher is None else _SWEEP_S
-                )
+                sweep_s = _POLL_S if self._watcher is None else _SWEEP_S
+                self._sweep_at_s = time.monotonic() + sweep_s
                 self._to_scan.update(dict.fromkeys(self._folders))
             forgotten, self._to_forget = self._to_forget, {}
             root = next(iter(self._to_scan), None)
             folder = None if root is None else self._folders[root]
             self._to_scan.pop(root or "", None)
-            changes = self._changes.take() if folder is None else []
-            self._scanning = folder is not None
+            changes: list[str] = []
+            if folder is None:
+                changes = list(self._changes)
+                self._changes.clear()
+            settings, self._scanning = self._settings, folder is not None
+        self._is_pointless = lambda: self._closing
         for gone in forgotten:
             self._forget(gone)
         if folder is not None:
-            self._scan(folder)
-        elif changes:
-            self._apply(changes)
-        elif not self._closing and time.monotonic() >= self._settle_at_s:
-            self._settle()
-
-    def _is_work_due(self) -> bool:
-        if self._to_scan or self._to_forget:
-            return True
-        return self._seconds_to_work() == 0
+            self._is_pointless = lambda: (
+                self._closing
+                or self._folders.get(folder.root) is not folder
+                or self._settings is not settings
+            )
+            try:
+                self._scan(folder, settings)
+            except _PointlessError:
+                with self._wake:
+                    if self._folders.get(folder.root) is folder:
+                        self._to_scan[folder.root] = None
+        elif changes and settings.index_project:
+            self._apply(changes, settings)
 
     def _seconds_to_work(self) -> float:
-        ready_s = self._changes.ready_s
-        until_s = self._settle_at_s if ready_s is None else ready_s
-        return max(0.0, min(until_s, self._sweep_at_s) - time.monotonic())
+        if self._to_scan or self._to_forget:
+            return 0.0
+        due_s = self._sweep_at_s
+        if self._changes:
+            quiet_s = min(self._last_change_s + _QUIET_S, self._first_change_s + _LONGEST_QUIET_S)
+            due_s = min(due_s, quiet_s)
+        return max(0.0, due_s - time.monotonic())
+
+    def _pause(self) -> None:
+        """Wait while a completion is computed, but work at least half of the time.
+
+        Raises _PointlessError where going on is pointless.
+        """
+        start_s = time.monotonic()
+        while start_s >= self._no_pause_until_s and self._busy() and not self._closing:
+            if time.monotonic() >= start_s + _LONGEST_PAUSE_S:
+                self._no_pause_until_s = time.monotonic() + _LONGEST_PAUSE_S
+                break
+            time.sleep(_PAUSE_S)
+        if self._is_pointless():
+            raise _PointlessError
 
     def _forget(self, root: str) -> None:
-        self._indexer.close_folder(root)
+        self._files.forget(root, self._files.paths(root))
+        self._files.flush(self._pause)
         self._watch()
-        self._published.renew()
 
-    def _scan(self, folder: Folder) -> None:
-        settings = self._settings
+    # --- scanning a whole folder ----------------------------------------------------------------
+
+    def _scan(self, folder: _Folder, settings: Settings) -> None:
+        """Bring a folder up to date.  What was done counts, also where it is given up."""
         if not settings.index_project:
             folder.walked = {}
             folder.is_scanned = False
             self._forget(folder.root)
             return
-        token = f"speclsp/index/{os.getpid()}/{next(self._scan_numbers)}"
-        progress = ScanProgress(
-            self._emit, token, f"Indexing {folder.name}", is_first=not folder.is_scanned
+        with self._progress(folder) as progress:
+            if not folder.is_scanned:
+                self._files.forget_skipped(folder.root)
+            folder.rules = IgnoreRules(Path(folder.root), settings.exclude)
+            tally = ScanTally()
+            found = self._found(folder, settings, tally, start="")
+            # Watching begins before reading, so that no change falls between them.
+            folder.walked = tally.folders
+            self._watch()
+            folder.n_left_out = tally.n_skipped
+            self._warn(folder, settings, tally)
+            self._forget_missing(folder, self._files.paths(folder.root), found)
+            news = [file for file in found if self._files.is_news(folder.root, file)]
+            progress.start(len(news))
+            for n_done, file in enumerate(news, start=1):
+                self._pause()
+                self._files.index(folder.root, file, settings)
+                if self._files.is_flush_due():
+                    self._files.flush(self._pause)
+                progress.report(n_done)
+            self._files.flush(self._pause)
+            folder.is_scanned = True
+            self._files.note_use(folder.root)
+
+    def _found(
+        self, folder: _Folder, settings: Settings, tally: ScanTally, *, start: str
+    ) -> list[FoundFile]:
+        files = scan(
+            Path(folder.root),
+            folder.rules,
+            tally,
+            max_file_size=settings.max_file_size,
+            max_files=settings.max_files,
+            start=start,
+            pause=self._pause,
         )
-        around = self._surroundings(folder, settings)
-        with progress:
-            is_finished = scan_folder(folder, self._indexer, settings, around, progress)
-        self._settle_soon(0.0)
-        if not is_finished:
-            self._scan_again(folder)
+        # Files beside the open ones are the most likely to be drafted from.
+        near = {path.rpartition("/")[0] for path in self._files.open_paths}
+        return sorted(files, key=lambda file: file.path.rpartition("/")[0] not in near)
 
-    def _apply(self, changes: list[str]) -> None:
-        settings = self._settings
-        if not settings.index_project:
-            return
-        paths = [_without_links(path) for path in changes]
-        for folder in list(self._folders.values()):
-            start = folder.root.rstrip(os.sep) + os.sep
-            inside = [path for path in paths if path == folder.root or path.startswith(start)]
-            around = self._surroundings(folder, settings)
-            if inside and not apply_changes(folder, self._indexer, settings, around, inside):
-                self._scan_again(folder)
-        self._settle_soon(_SETTLE_AFTER_S)
-
-    def _settle(self) -> None:
-        if not self._indexer.settle(lambda: self._is_given_up() or self._is_hurried()):
-            # What came between comes first.
-            return
-        self._settle_at_s = math.inf
-        self._published.renew()
-        self._keep()
-        give_freed_memory_back()
-
-    def _settle_soon(self, wait_s: float) -> None:
-        self._settle_at_s = min(self._settle_at_s, time.monotonic() + wait_s)
-
-    def _is_given_up(self) -> bool:
-        """Asked every now and then by what takes long."""
-        self._pace.make_way()
-        return self._closing
-
-    def _is_hurried(self) -> bool:
-        """Whether work is waiting that users notice."""
-        return bool(self._to_scan or self._to_forget or self._changes.ready_s is not None)
-
-    def _keep(self) -> None:
-        for root, folder in list(self._folders.items()):
-            if folder.is_scanned:
-                self._indexer.keep(root)
-
-    def _scan_again(self, folder: Folder) -> None:
-        with self._wake:
-            if self._folders.get(folder.root) is folder:
-                self._to_scan[folder.root] = None
-
-    def _surroundings(self, folder: Folder, settings: Settings) -> Surroundings:
-        def interrupted() -> bool:
-            is_open = self._folders.get(folder.root) is folder
-            return self._closing or not is_open or self._settings is not settings
-
-        return Surroundings(
-            interrupted=interrupted,
-            make_way=self._pace.make_way,
-            watch=self._watch,
-            publish=self._published.renew,
-            warn=lambda text: self._log("warning", text),
-            open_paths=self._published.open_paths,
-        )
+    def _forget_missing(
+        self, folder: _Folder, known: Sequence[str], found: Sequence[FoundFile]
+    ) -> None:
+        present = {file.path for file in found}
+        self._files.forget(folder.root, [path for path in known if path not in present])
 
     def _watch(self) -> None:
         if self._watcher is None:
@@ -313,8 +339,144 @@ class ProjectIndex:
             self._sweep_at_s = time.monotonic() + _POLL_S
             self._emit(Problem(message=error.message, remedy=error.remedy))
 
+    # --- changed paths --------------------------------------------------------------------------
+
+    def _apply(self, changes: Sequence[str], settings: Settings) -> None:
+        paths = [_without_links(path) for path in changes]
+        for folder in list(self._folders.values()):
+            start = folder.root.rstrip(os.sep) + os.sep
+            inside = [path for path in paths if path == folder.root or path.startswith(start)]
+            relevant = {path: relative for path in inside if (relative := _relevant(folder, path))}
+            if (
+                folder.root in inside
+                or len(relevant) > _MANY_CHANGES
+                or any(Path(path).name == IGNORE_FILE for path in relevant)
+            ):
+                with self._wake:
+                    self._to_scan[folder.root] = None
+            elif relevant:
+                self._apply_to(folder, settings, relevant)
+
+    def _apply_to(self, folder: _Folder, settings: Settings, relevant: dict[str, str]) -> None:
+        """Look at changed paths of a folder, each with its relative path."""
+        news: dict[str, FoundFile] = {}
+        for path, relative in relevant.items():
+            if relative.endswith("/"):
+                news.update((file.path, file) for file in self._scan_part(folder, settings, path))
+                continue
+            # What is no file (any more) may have been a folder.
+            self._files.forget(folder.root, self._files.paths_below(folder.root, path))
+            file = examine(Path(folder.root), relative, max_file_size=settings.max_file_size)
+            if file is None:
+                self._files.forget(folder.root, [path])
+            else:
+                news[path] = file
+        known = set(self._files.paths(folder.root))
+        n_room = settings.max_files - len(known)
+        for path, file in news.items():
+            if not self._files.is_news(folder.root, file) or (path not in known and n_room <= 0):
+                continue
+            n_room -= path not in known
+            self._pause()
+            self._files.index(folder.root, file, settings)
+        self._files.flush(self._pause)
+
+    def _scan_part(self, folder: _Folder, settings: Settings, path: str) -> list[FoundFile]:
+        """Scan a folder in the folder."""
+        tally = ScanTally()
+        start = Path(path).relative_to(folder.root).as_posix()
+        found = self._found(folder, settings, tally, start=start)
+        folder.walked.update(tally.folders)
+        self._watch()
+        self._forget_missing(folder, self._files.paths_below(folder.root, path), found)
+        return found
+
+    # --- telling the user -----------------------------------------------------------------------
+
+    @contextmanager
+    def _progress(self, folder: _Folder) -> Iterator[_ScanProgress]:
+        token = f"speclsp/index/{os.getpid()}/{next(self._scan_numbers)}"
+        progress = _ScanProgress(self._emit, token, f"Indexing {folder.name}")
+        if not folder.is_scanned:
+            progress.begin("looking for files")
+        try:
+            yield progress
+        finally:
+            progress.end()
+
+    def _warn(self, folder: _Folder, settings: Settings, tally: ScanTally) -> None:
+        """Tell what the user may want to know of a scan, each thing once."""
+        warnings = [f"exclude: {text!r} is no pattern" for text in folder.rules.bad_patterns]
+        if tally.truncated:
+            warnings.append(f"only the first {settings.max_files} files are indexed (max_files)")
+        if tally.n_unreadable:
+            warnings.append(f"{tally.n_unreadable} folders cannot be read")
+        for warning in warnings:
+            if warning not in folder.warned:
+                folder.warned.add(warning)
+                self._log("warning", f"{folder.name}: {warning}")
+
     def _log(self, level: LogLevel, message: str) -> None:
         self._emit(LogLine(level=level, message=message))
+
+
+class _ScanProgress:
+    """Tells how far a scan is: not too often, and of a small one nothing but its first."""
+
+    def __init__(self, emit: Callable[[Event], None], token: str, title: str) -> None:
+        self._emit = emit
+        self._token = token
+        self._title = title
+        self._is_shown = False
+        self._n_files = 0
+        self._next_s = 0.0
+
+    def begin(self, message: str) -> None:
+        """Show it."""
+        self._is_shown = True
+        self._emit(
+            Progress(
+                token=self._token, stage="begin", title=self._title, message=message, percentage=0
+            )
+        )
+
+    def start(self, n_files: int) -> None:
+        """So many files are to be read."""
+        self._n_files = n_files
+        if n_files >= _MANY_FILES and not self._is_shown:
+            self.begin("")
+
+    def report(self, n_done: int) -> None:
+        """So many files have been read."""
+        now_s = time.monotonic()
+        if not self._is_shown or now_s < self._next_s:
+            return
+        self._next_s = now_s + _PROGRESS_EVERY_S
+        self._emit(
+            Progress(
+                token=self._token,
+                stage="report",
+                message=f"{n_done}/{self._n_files} files",
+                percentage=100 * n_done // max(1, self._n_files),
+            )
+        )
+
+    def end(self) -> None:
+        """Show no more."""
+        if self._is_shown:
+            self._emit(Progress(token=self._token, stage="end", message=f"{self._n_files} files"))
+
+
+def _relevant(folder: _Folder, path: str) -> str:
+    """Path relative to the folder, with a final slash for a folder; "" for one to pass over."""
+    target = Path(path)
+    relative = target.relative_to(folder.root).as_posix()
+    try:
+        is_folder = target.is_dir() and not target.is_symlink()
+    except OSError:
+        is_folder = False
+    relative += "/" if is_folder else ""
+    return "" if folder.rules.ignored_or_within(relative) else relative
 
 
 def _without_links(path: str) -> str:

@@ -67,17 +67,19 @@ def scan(
     max_file_size: int,
     max_files: int,
     start: str = "",
-    interrupted: Callable[[], bool] = lambda: False,
+    pause: Callable[[], None] = lambda: None,
 ) -> Iterator[FoundFile]:
     """Yield the files below ``start`` (relative to ``root``), nearer ones first.
 
     Links are not followed, as in git: a target inside the folder is found at its own place, and
     one outside does not belong to it.  So there are no loops; a folder that is reached twice all
     the same (a mount) is walked once.  What vanishes meanwhile or cannot be read is passed over.
+    ``pause`` is called before each folder; what it raises is passed on.
     """
     waiting: deque[str] = deque([start])
     walked: set[tuple[int, int]] = set()
-    while waiting and not interrupted():
+    while waiting:
+        pause()
         folder = waiting.popleft()
         entries = _entries(root / folder, walked, tally)
         if folder and not _FOREIGN_TREES.isdisjoint(entry.name for entry in entries):

@@ -1,16 +1,22 @@
-"""One SQLite database of ours: opened privately, shared between servers, replaced when damaged."""
+"""A SQLite database: private to the user, shared between servers, replaced where it is damaged."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
 from speclsp.errors import StoreError
-from speclsp.storage.file_lock import file_lock
 from speclsp.storage.locations import make_private
+
+if sys.platform != "win32":
+    import fcntl
 
 Report = Callable[[StoreError], None]
 """Hears of a problem that was dealt with."""
@@ -18,6 +24,7 @@ Report = Callable[[StoreError], None]
 _Result = TypeVar("_Result")
 
 _BUSY_S: Final = 2.0
+_POLL_S: Final = 0.01
 _PARTS: Final = ("", "-wal", "-shm")
 _ASIDE: Final = ".damaged"
 
@@ -208,3 +215,38 @@ def _is_damage(error: sqlite3.Error) -> bool:
     return isinstance(error, sqlite3.DatabaseError) and not isinstance(
         error, (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.NotSupportedError)
     )
+
+
+@contextmanager
+def file_lock(folder: Path, patience_s: float) -> Iterator[None]:
+    """Wait until no other process, nor thread, is inside for this folder, and go in.
+
+    Where the file system or the operating system knows no locks of folders nobody is waited for.
+    Raises TimeoutError where another is inside for longer than ``patience_s`` seconds.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    except OSError:
+        yield
+        return
+    try:
+        until_s = time.monotonic() + patience_s
+        while not _is_locked_by(descriptor):
+            if time.monotonic() >= until_s:
+                raise TimeoutError(f"another server has been busy in it for {patience_s:g} s")
+            time.sleep(_POLL_S)
+        yield
+    finally:
+        # The lock goes with its descriptor, and with the process.
+        os.close(descriptor)
+
+
+def _is_locked_by(descriptor: int) -> bool:
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+    return True

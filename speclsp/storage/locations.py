@@ -32,11 +32,6 @@ def token_store_path() -> Path:
     return cache_dir() / "tokens.sqlite3"
 
 
-def segment_store_path() -> Path:
-    """The folder of index segments."""
-    return cache_dir() / "index"
-
-
 def accepted_store_path() -> Path:
     """The database of accepted completions."""
     return state_dir() / "accepted.sqlite3"

@@ -7,6 +7,7 @@ hash of its path, the store notes which tokens it uses.
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import threading
 import time
@@ -22,7 +23,7 @@ import numpy as np
 from speclsp.drafting.protocol import TokenArray
 from speclsp.errors import StoreError
 from speclsp.storage.database import BusyError, Database, Report
-from speclsp.storage.locations import token_store_path, workspace_id
+from speclsp.storage.locations import cache_dir, token_store_path, workspace_id
 
 MAX_BYTES: Final = 512 * 2**20
 """Compressed tokens that are kept; the longest unused go first."""
@@ -52,6 +53,7 @@ CREATE TABLE use (
 CREATE INDEX use_by_tokens ON use (tokens)
 """
 
+_FORMER_INDEX: Final = "index"
 _DAY_S: Final = 86_400
 _MAX_PENDING_BYTES: Final = 8 * 2**20
 _MOST_PENDING_BYTES: Final = 64 * 2**20
@@ -92,7 +94,11 @@ class TokenStore:
 
     @classmethod
     def open(cls, report: Report = lambda _error: None) -> Self:
-        """Open the user's store.  ``report`` hears of a damaged file that was replaced."""
+        """Open the user's store.  ``report`` hears of a damaged file that was replaced.
+
+        Removes the index that earlier versions kept beside it; it is sorted from the tokens now.
+        """
+        shutil.rmtree(cache_dir() / _FORMER_INDEX, ignore_errors=True)
         return cls(token_store_path(), report=report)
 
     def get(self, fingerprint: str, content: bytes) -> TokenArray | None:

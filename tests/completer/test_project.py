@@ -13,12 +13,12 @@ from scripted_models import ScriptedLoader
 
 from speclsp.completer.events import EventQueue
 from speclsp.completer.project import Project
-from speclsp.drafting.corpus import SegmentedCorpus
-from speclsp.project.ignored_files import IgnoredFiles
+from speclsp.project.corpus import Corpus
+from speclsp.project.ignore import IgnoredFiles
 from speclsp.request import WorkspaceFolder
 from speclsp.settings import Settings
-from speclsp.storage.locations import segment_store_path, token_store_path
-from speclsp.storage.segment_store import SegmentStore
+from speclsp.storage.locations import token_store_path
+from speclsp.storage.token_store import TokenStore
 
 
 @pytest.fixture(autouse=True)
@@ -41,10 +41,11 @@ def test_index_is_kept(tmp_path: Path) -> None:
     for name in ("a.py", "b.py"):
         write(tmp_path / "p" / name, f"name = {name!r}\n" * 9)
     index_once(tmp_path / "p", persist=True)
-    (use,) = SegmentStore.open().uses()
+    store = TokenStore.open()
+    (use,) = store.uses()
+    store.close()
     assert use.n_tokens > 200
-    assert token_store_path().exists()
-    for path in segment_store_path().rglob("*"):
+    for path in token_store_path().parent.rglob("*"):
         assert path.stat().st_mode & 0o077 == 0
 
 
@@ -80,8 +81,8 @@ def n_visible(project: Project) -> int:
 
 def n_drafted_from(project: Project) -> int:
     (corpus,) = project.corpora()
-    assert isinstance(corpus, SegmentedCorpus)
-    return corpus.n_tokens
+    assert isinstance(corpus, Corpus)
+    return corpus.n_visible_tokens
 
 
 def test_a_file_s_own_text_counts_again_when_its_last_buffer_closes(
@@ -128,7 +129,7 @@ def test_links_of_open_files_are_resolved_beside_the_caller_and_not_for_each_ane
         assert may_go_on.wait(60)
         return path
 
-    monkeypatch.setattr("speclsp.project.published_corpus.os.path.realpath", counted)
+    monkeypatch.setattr("speclsp.project.project_index.os.path.realpath", counted)
     files = [str(tmp_path / "p" / f"{n}.py") for n in range(200)]
     indexed.opened(files[0])
     wait_until(lambda: bool(resolved))

@@ -122,7 +122,7 @@ def seen(planted: list[Planted], texts: list[str]) -> set[str]:
 def test_no_secret_is_tokenised_kept_or_logged(tmp_path, traces, tokenised) -> None:
     planted = planted_secrets(2)
     messages = type_among_secrets(tmp_path / "project", planted, Settings())
-    kept = list(kept_texts(traces, ByteVocabulary(), []))
+    kept = list(kept_texts(traces, ByteVocabulary()))
     assert any(PLACEHOLDER in text for text in tokenised)
     assert any("return box.width" in text for text in kept)
     assert seen(planted, tokenised) == set()
@@ -133,7 +133,7 @@ def test_no_secret_is_tokenised_kept_or_logged(tmp_path, traces, tokenised) -> N
 def test_with_masking_off_the_same_search_finds_them_all(tmp_path, traces, tokenised) -> None:
     planted = planted_secrets(2)
     type_among_secrets(tmp_path / "project", planted, Settings(mask_secrets=False))
-    kept = list(kept_texts(traces, ByteVocabulary(), []))
+    kept = list(kept_texts(traces, ByteVocabulary()))
     assert seen(planted, tokenised) == {p.kind for p in planted}
     assert len(seen(planted, kept)) > 20
 

@@ -10,14 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speclsp.drafting.candidates import Candidate, TreeDrafter
-from speclsp.drafting.corpus import SegmentedCorpus
-from speclsp.drafting.corpus_builder import CorpusBuilder
-from speclsp.drafting.corpus_candidates import corpus_candidates
 from speclsp.drafting.cost import VerifyCurve, straight_curve
 from speclsp.drafting.lookup_text import LookupText
 from speclsp.drafting.protocol import EMPTY_TOKENS, DraftContext, TokenArray
 from speclsp.drafting.suffix import SuffixDrafter, create
-from speclsp.drafting.suffix_array import DEPTH
+from speclsp.drafting.token_index import DEPTH
+from speclsp.project.corpus import Corpus
 from speclsp.settings import Settings
 
 FREE = VerifyCurve((1, 2), (1.0, 1.0))
@@ -28,12 +26,12 @@ def ids(text: str) -> TokenArray:
     return np.array([ord(c) for c in text], dtype=np.int32)
 
 
-def corpus(*texts: str) -> SegmentedCorpus:
-    builder = CorpusBuilder()
+def corpus(*texts: str) -> Corpus:
+    made = Corpus()
     for idx, text in enumerate(texts):
-        builder.add(bytes([idx]), ids(text))
-    builder.flush()
-    return builder.snapshot()
+        made.add(bytes([idx]), ids(text))
+    made.flush()
+    return made
 
 
 def context(
@@ -174,7 +172,7 @@ class FixedCorpus:
 class TestCorpora:
     def test_several_places_of_the_longest_match_and_shorter_ones(self) -> None:
         project = corpus("xabcde1", "yabcde2", "---de3", "-e4")
-        candidates = corpus_candidates(project, ids("abcde"), 1, DEPTH, 1)
+        candidates = project.candidates(ids("abcde"), 1, DEPTH, 1)
         rows = found(candidates)
         assert {("1", "project", 5), ("2", "project", 5)} <= set(rows)
         assert ("3", "project", 2) in rows
@@ -184,19 +182,19 @@ class TestCorpora:
 
     def test_no_shorter_match_than_asked_for(self) -> None:
         project = corpus("---de3")
-        assert corpus_candidates(project, ids("abcde"), 3, DEPTH, 1) == []
-        assert found(corpus_candidates(project, ids("abcde"), 2, DEPTH, 1)) == [("3", "project", 2)]
+        assert project.candidates(ids("abcde"), 3, DEPTH, 1) == []
+        assert found(project.candidates(ids("abcde"), 2, DEPTH, 1)) == [("3", "project", 2)]
 
     def test_a_sample_stands_for_many(self) -> None:
         project = corpus(*["ab" + chr(48 + idx) for idx in range(64)])
-        candidates = corpus_candidates(project, ids("ab"), 1, DEPTH, 1)
+        candidates = project.candidates(ids("ab"), 1, DEPTH, 1)
         assert len(candidates) < 64
         assert sum(c.n_places for c in candidates) == pytest.approx(64)
 
     def test_a_corpus_without_alternatives(self) -> None:
         made = drafter(context("q", corpora=[FixedCorpus()]), n_draft=1)
         assert found(made.candidates([], 9, 1)) == [("z", "project", 5)]
-        assert corpus_candidates(FixedCorpus(), ids("q"), 6, DEPTH, 1) == []
+        assert made.candidates([], 9, 6) == []
 
 
 class TestAlone:

@@ -33,10 +33,10 @@ N_READ_AT_ONCE = 100
 SERVE_AND_INDEX_A_PART = """
 import runpy, sys, time
 from pathlib import Path
-from speclsp.project import file_indexer
+from speclsp.project import indexed_files
 
 go_on, n_at_once = Path(sys.argv.pop(1)), int(sys.argv.pop(1))
-read_source, read = file_indexer.read_source, []
+read_source, read = indexed_files.read_source, []
 
 def read_when_told(*arguments):
     read.append(arguments)
@@ -44,7 +44,7 @@ def read_when_told(*arguments):
         time.sleep(0.01)
     return read_source(*arguments)
 
-file_indexer.read_source = read_when_told
+indexed_files.read_source = read_when_told
 runpy.run_module("speclsp", run_name="__main__", alter_sys=True)
 """
 """Serves as ever, but reads no more than so many files before a file appears: on some machines the

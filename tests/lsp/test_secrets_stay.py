@@ -14,7 +14,6 @@ from speclsp.embedded import embedded_target
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.lsp.client import InlineItem, ServerProcess
 from speclsp.request import LogLine, Progress, StateChanged
-from speclsp.secrets.masked_text import RULES_VERSION
 
 pytestmark = pytest.mark.real
 
@@ -90,9 +89,7 @@ async def ghost_at_the_end(server: ServerProcess, text: str) -> list[InlineItem]
 def found_traces(folder: Path, planted: list[Planted]) -> set[str]:
     """Return the kinds and names of the secrets of which more than a word stands in a folder."""
     vocabulary = load_vocabulary(embedded_target())
-    endings = (f"/masked-{RULES_VERSION}", "/unmasked")
-    fingerprints = [vocabulary.fingerprint + ending for ending in endings]
-    whole = "\n".join(kept_texts(folder, vocabulary, fingerprints))
+    whole = "\n".join(kept_texts(folder, vocabulary))
     return {
         f"{secret.kind} {secret.name}"
         for secret in planted

@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 from indexed_project import write
 
-from speclsp.project.ignore import IgnoreRules
-from speclsp.project.ignored_files import IgnoredFiles
+from speclsp.project.ignore import IgnoredFiles, IgnoreRules
 
 
 def test_patterns_decide_and_names_that_are_merely_not_indexed_do_not(tmp_path: Path) -> None:

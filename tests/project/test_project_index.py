@@ -88,7 +88,7 @@ class TestScan:
         index.built()
         assert index.index.stats().n_files == 2000
         assert all(index.follows(f"key {n} : ") == f"word{n}" for n in range(0, 2000, 13))
-        assert index.index.corpora()[0].n_segments <= 8  # type: ignore[attr-defined]
+        assert index.index.corpora()[0].n_indexes <= 4  # type: ignore[attr-defined]
 
     def test_files_beside_open_ones_come_first(self, project: Path, make_index: MakeIndex) -> None:
         for name in ("a/1.py", "b/2.py", "z/3.py", "z/4.py"):
@@ -166,15 +166,15 @@ class TestScan:
     ) -> None:
         write(project / "a.py", lines(1))
         index = make_index()
-        real_scan = project_index.scan_folder
+        real_scan = project_index.scan
         failures = iter([RuntimeError("boo")])
 
-        def scan_folder(*arguments: Any) -> bool:
+        def scan(*arguments: Any, **keywords: Any) -> Any:
             for failure in failures:
                 raise failure
-            return real_scan(*arguments)
+            return real_scan(*arguments, **keywords)
 
-        monkeypatch.setattr(project_index, "scan_folder", scan_folder)
+        monkeypatch.setattr(project_index, "scan", scan)
         index.open()
         wait_until(lambda: bool(index.of_type(Problem)))
         assert "boo" in index.of_type(Problem)[0].message
@@ -270,11 +270,7 @@ class TestOpenFiles:
         write(path, lines(2, 3))
         index.index.changed(str(path))
         wait_until(lambda: index.tokenize.n_calls == 2)
-        wait_until(
-            lambda: (
-                index.index._published.everything.n_tokens == len(WordTokenizer.tokens(lines(2, 3)))
-            )
-        )
+        wait_until(lambda: index.index.stats().n_tokens == len(WordTokenizer.tokens(lines(2, 3))))
         assert (index.follows("key 1 : "), index.follows("key 2 : ")) == ("", "")
         index.index.set_open(frozenset())
         assert (index.follows("key 1 : "), index.follows("key 2 : ")) == ("", "word2")
@@ -299,7 +295,7 @@ class TestChanges:
         assert index.follows("key 1 : ") == ""
         n_calls = index.tokenize.n_calls
         (project / "b.py").rename(project / "c.py")
-        paths = index.index._indexer.table.paths
+        paths = index.index._files.paths
         wait_until(lambda: {Path(p).name for p in paths(str(project))} == {"a.py", "c.py"})
         assert index.follows("key 2 : ") == "word2"
         assert index.tokenize.n_calls == n_calls

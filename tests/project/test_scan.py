@@ -118,8 +118,25 @@ def test_missing_root_yields_nothing(tmp_path: Path) -> None:
 def test_interrupted_between_folders(project: Path) -> None:
     for name in ("a/1.py", "b/2.py", "c/3.py"):
         write(project / name, "x")
-    answers = iter([False, False, True])
-    assert found(project, interrupted=lambda: next(answers)) == ["a/1.py"]
+    n_folders = 0
+
+    def pause() -> None:
+        nonlocal n_folders
+        n_folders += 1
+        if n_folders == 3:
+            raise KeyError
+
+    files = scan(
+        project,
+        IgnoreRules(project, ()),
+        ScanTally(),
+        max_file_size=1000,
+        max_files=100,
+        pause=pause,
+    )
+    assert next(files).relative == "a/1.py"
+    with pytest.raises(KeyError):
+        next(files)
 
 
 def test_part_of_a_folder(project: Path) -> None:

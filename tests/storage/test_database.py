@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from speclsp.errors import StoreError
-from speclsp.storage.database import BusyError, Database, aside_files_of, files_of
-from speclsp.storage.file_lock import file_lock
+from speclsp.storage.database import BusyError, Database, aside_files_of, file_lock, files_of
 
 SCHEMA = "CREATE TABLE t (x INTEGER); CREATE INDEX t_x ON t (x)"
 

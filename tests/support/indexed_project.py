@@ -17,7 +17,6 @@ from speclsp.drafting.protocol import TokenArray
 from speclsp.project.project_index import ProjectIndex
 from speclsp.request import Event, WorkspaceFolder
 from speclsp.settings import Settings
-from speclsp.storage.segment_store import SegmentStore
 from speclsp.storage.token_store import TokenStore
 
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
@@ -50,7 +49,6 @@ class IndexUnderTest:
         root: Path,
         *,
         token_store: TokenStore | None = None,
-        segment_store: SegmentStore | None = None,
         tokenize: WordTokenizer | None = None,
         busy: Callable[[], bool] = lambda: False,
         fingerprint: str = "words",
@@ -65,7 +63,6 @@ class IndexUnderTest:
             settings=Settings(**settings),
             emit=self.events.append,
             token_store=token_store,
-            segment_store=segment_store,
             busy=busy,
         )
 

@@ -10,24 +10,16 @@ from pathlib import Path
 import numpy as np
 
 from speclsp.prompt.protocol import Vocabulary
-from speclsp.storage.segment_file import SegmentFileError, read_segment
 
 
-def kept_texts(folder: Path, vocabulary: Vocabulary, fingerprints: Iterable[str]) -> Iterator[str]:
-    """Yield the texts below a folder; ``fingerprints`` are those that segments may have."""
+def kept_texts(folder: Path, vocabulary: Vocabulary) -> Iterator[str]:
+    """Yield the texts below a folder."""
     for path in sorted(folder.rglob("*")):
         if not path.is_file():
             continue
         yield path.read_bytes().decode("utf-8", "replace")
         if path.suffix in {".sqlite", ".sqlite3", ".db"}:
             yield from _database_texts(path, vocabulary)
-        for fingerprint in fingerprints:
-            try:
-                segment = read_segment(path, fingerprint)
-            except SegmentFileError:
-                continue
-            for key in segment.spans:
-                yield detokenised(segment.file_tokens(key), vocabulary)
 
 
 def detokenised(tokens: Iterable[int], vocabulary: Vocabulary) -> str:

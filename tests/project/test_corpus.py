@@ -3,28 +3,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speclsp.drafting.corpus import SegmentedCorpus
-from speclsp.drafting.corpus_builder import MAX_SEGMENTS, CorpusBuilder
 from speclsp.drafting.protocol import TokenArray
-from speclsp.drafting.query import MAX_TOKEN
-from speclsp.drafting.segment_building import build_segment
-from speclsp.drafting.suffix_array import DEPTH
+from speclsp.drafting.token_index import DEPTH, MAX_TOKEN
+from speclsp.project.corpus import Corpus
 
 
 def ids(*tokens: int) -> TokenArray:
     return np.array(tokens, dtype=np.int32)
 
 
-def corpus_of(*files: TokenArray) -> SegmentedCorpus:
-    builder = CorpusBuilder()
+def corpus_of(*files: TokenArray) -> Corpus:
+    corpus = Corpus()
     for idx, tokens in enumerate(files):
-        builder.add(str(idx).encode(), tokens)
-    builder.flush()
-    return builder.snapshot()
+        corpus.add(str(idx).encode(), tokens)
+    corpus.flush()
+    return corpus
 
 
 def look_up(
-    corpus: SegmentedCorpus, tail: TokenArray, *, n_min: int = 1, n_max: int = 16, n: int = 4
+    corpus: Corpus, tail: TokenArray, *, n_min: int = 1, n_max: int = 16, n: int = 4
 ) -> tuple[list[int], int]:
     tokens, n_matched = corpus.continuation(tail, n_min, n_max, n)
     assert tokens.dtype == np.int32
@@ -50,11 +47,11 @@ class TestContinuation:
 
     def test_newest_wins_among_equals(self) -> None:
         assert look_up(corpus_of(ids(1, 2, 3), ids(1, 2, 4)), ids(1, 2)) == ([4], 2)
-        builder = CorpusBuilder()
+        corpus = Corpus()
         for key, last in ((b"a", 3), (b"b", 4)):
-            builder.add(key, ids(1, 2, last))
-            builder.flush()
-        assert look_up(builder.snapshot(), ids(1, 2)) == ([4], 2)
+            corpus.add(key, ids(1, 2, last))
+            corpus.flush()
+        assert look_up(corpus, ids(1, 2)) == ([4], 2)
 
     def test_later_place_wins_within_a_file(self) -> None:
         assert look_up(corpus_of(ids(1, 2, 3, 1, 2, 4)), ids(1, 2), n=1) == ([4], 2)
@@ -88,123 +85,122 @@ class TestContinuation:
         assert look_up(corpus_of(ids(1, 2, 3)), ids(1, 2), n=0) == ([], 0)
 
     def test_empty_corpus_and_empty_file(self) -> None:
-        assert look_up(CorpusBuilder().snapshot(), ids(1)) == ([], 0)
+        assert look_up(Corpus(), ids(1)) == ([], 0)
         assert look_up(corpus_of(ids(), ids(1, 2)), ids(1)) == ([2], 1)
 
     def test_largest_token(self) -> None:
         corpus = corpus_of(ids(MAX_TOKEN, MAX_TOKEN, 0, MAX_TOKEN))
         assert look_up(corpus, ids(MAX_TOKEN, 0)) == ([MAX_TOKEN], 2)
 
-    @pytest.mark.parametrize("token", [-1, MAX_TOKEN + 1])
-    def test_impossible_token_is_refused(self, token: int) -> None:
-        with pytest.raises(ValueError, match=str(token)):
-            build_segment([(b"a", ids(token))])
-
     def test_many_places_of_one_match(self) -> None:
         tokens = np.tile(ids(1, 2, 3), 5000)
         assert look_up(corpus_of(tokens), ids(9, 1, 2)) == ([3, 1, 2, 3], 2)
 
 
-class TestBuilder:
+class TestChanges:
     def test_added_files_are_found_after_a_flush(self) -> None:
-        builder = CorpusBuilder()
-        builder.add(b"a", ids(1, 2, 3))
-        assert b"a" in builder
-        assert builder.n_pending_tokens == 3
-        assert look_up(builder.snapshot(), ids(1, 2)) == ([], 0)
-        builder.flush()
-        assert builder.n_pending_tokens == 0
-        assert look_up(builder.snapshot(), ids(1, 2)) == ([3], 2)
+        corpus = Corpus()
+        corpus.add(b"a", ids(1, 2, 3))
+        assert b"a" in corpus
+        assert corpus.n_pending_tokens == 3
+        assert look_up(corpus, ids(1, 2)) == ([], 0)
+        corpus.flush()
+        assert corpus.n_pending_tokens == 0
+        assert look_up(corpus, ids(1, 2)) == ([3], 2)
 
     def test_removed_file_is_not_found_and_can_be_revived(self) -> None:
-        builder = CorpusBuilder()
-        builder.add(b"a", ids(1, 2, 3))
-        builder.add(b"b", ids(5, 6, 7, 8))
-        builder.flush()
-        before = builder.snapshot()
-        builder.remove(b"a")
-        assert b"a" not in builder
-        assert look_up(builder.snapshot(), ids(1, 2)) == ([], 0)
-        assert look_up(before, ids(1, 2)) == ([3], 2)
-        assert builder.revive(b"a")
-        assert look_up(builder.snapshot(), ids(1, 2)) == ([3], 2)
-        assert not builder.revive(b"a")
-        assert not builder.revive(b"unknown")
+        corpus = Corpus()
+        corpus.add(b"a", ids(1, 2, 3))
+        corpus.add(b"b", ids(5, 6, 7, 8))
+        corpus.flush()
+        corpus.remove(b"a")
+        assert b"a" not in corpus
+        assert look_up(corpus, ids(1, 2)) == ([], 0)
+        n_sorted = corpus.n_sorted_tokens
+        corpus.add(b"a", ids(1, 2, 3))
+        assert look_up(corpus, ids(1, 2)) == ([3], 2)
+        corpus.flush()
+        assert corpus.n_sorted_tokens == n_sorted
 
     def test_removed_before_it_was_flushed(self) -> None:
-        builder = CorpusBuilder()
-        builder.add(b"a", ids(1, 2, 3))
-        builder.remove(b"a")
-        builder.flush()
-        assert builder.n_pending_tokens == 0
-        assert builder.snapshot().n_files == 0
+        corpus = Corpus()
+        corpus.add(b"a", ids(1, 2, 3))
+        corpus.remove(b"a")
+        corpus.flush()
+        assert corpus.n_pending_tokens == 0
+        assert corpus.n_files == 0
 
     def test_adding_twice_keeps_one(self) -> None:
-        builder = CorpusBuilder()
+        corpus = Corpus()
         for _ in range(2):
-            builder.add(b"a", ids(1, 2, 3))
-            builder.add(b"a", ids(1, 2, 3))
-            builder.flush()
-        assert (builder.snapshot().n_files, builder.snapshot().n_tokens) == (1, 3)
+            corpus.add(b"a", ids(1, 2, 3))
+            corpus.add(b"a", ids(1, 2, 3))
+            corpus.flush()
+        assert (corpus.n_files, corpus.n_tokens) == (1, 3)
 
     def test_shorter_match_beside_a_removed_longer_one(self) -> None:
-        builder = CorpusBuilder()
-        builder.add(b"long", ids(1, 2, 3, 4, 90))
-        builder.add(b"short", ids(7, 3, 4, 80))
-        builder.add(b"rest", np.arange(100, 200, dtype=np.int32))
-        builder.flush()
-        builder.remove(b"long")
-        assert look_up(builder.snapshot(), ids(1, 2, 3, 4)) == ([80], 2)
+        corpus = Corpus()
+        corpus.add(b"long", ids(1, 2, 3, 4, 90))
+        corpus.add(b"short", ids(7, 3, 4, 80))
+        corpus.add(b"rest", np.arange(100, 200, dtype=np.int32))
+        corpus.flush()
+        corpus.remove(b"long")
+        assert look_up(corpus, ids(1, 2, 3, 4)) == ([80], 2)
 
     def test_mostly_removed_segment_is_rebuilt(self) -> None:
-        builder = CorpusBuilder()
+        corpus = Corpus()
         for idx in range(10):
-            builder.add(bytes([idx]), np.arange(idx * 100, idx * 100 + 100, dtype=np.int32))
-        builder.flush()
+            corpus.add(bytes([idx]), np.arange(idx * 100, idx * 100 + 100, dtype=np.int32))
+        corpus.flush()
+        n_sorted = corpus.n_sorted_tokens
         for idx in range(6):
-            builder.remove(bytes([idx]))
-        builder.flush()
-        assert builder.n_indexed_tokens == 400
-        assert look_up(builder.snapshot(), ids(700, 701), n=1) == ([702], 2)
+            corpus.remove(bytes([idx]))
+        corpus.flush()
+        assert corpus.n_sorted_tokens - n_sorted == 400
+        assert look_up(corpus, ids(700, 701), n=1) == ([702], 2)
         for idx in range(6, 10):
-            builder.remove(bytes([idx]))
-        builder.flush()
-        assert builder.n_indexed_tokens == 0
+            corpus.remove(bytes([idx]))
+        corpus.flush()
+        assert (corpus.n_tokens, corpus.n_bytes) == (0, 0)
 
     def test_hidden_files_come_back(self) -> None:
         corpus = corpus_of(ids(1, 2, 3), ids(5, 6, 7))
-        hiding = corpus.hiding([b"0", b"unknown"])
-        assert look_up(hiding, ids(1, 2)) == ([], 0)
-        assert look_up(hiding, ids(5, 6)) == ([7], 2)
-        assert (hiding.n_files, hiding.n_tokens) == (1, 3)
-        assert look_up(hiding.hiding([b"1"]), ids(5, 6)) == ([], 0)
+        corpus.hide([b"0", b"unknown"])
+        assert look_up(corpus, ids(1, 2)) == ([], 0)
+        assert look_up(corpus, ids(5, 6)) == ([7], 2)
+        assert (corpus.n_files, corpus.n_tokens, corpus.n_visible_tokens) == (2, 6, 3)
+        corpus.remove(b"1")
+        corpus.hide([b"1"])
+        assert look_up(corpus, ids(5, 6)) == ([], 0)
+        corpus.hide([])
+        assert look_up(corpus, ids(5, 6)) == ([], 0)
         assert look_up(corpus, ids(1, 2)) == ([3], 2)
 
-    def test_segments_stay_few_and_merging_stays_cheap(self) -> None:
+    def test_hidden_files_stay_hidden_when_sorted_again(self) -> None:
+        corpus = corpus_of(ids(1, 2, 3), ids(5, 6, 7))
+        corpus.hide([b"0", b"2"])
+        corpus.add(b"2", ids(11, 12, 13))
+        corpus.flush()
+        assert look_up(corpus, ids(1, 2)) == look_up(corpus, ids(11, 12)) == ([], 0)
+        assert look_up(corpus, ids(5, 6)) == ([7], 2)
+
+    def test_indexes_stay_few_and_sorting_stays_cheap(self) -> None:
         n_files, n_tokens = 600, 50
-        builder = CorpusBuilder()
+        corpus = Corpus()
         random = np.random.default_rng(1)
         files = [random.integers(0, 1000, n_tokens).astype(np.int32) for _ in range(n_files)]
-        n_sorted = 0
         for idx, tokens in enumerate(files):
-            before = set(map(id, builder.segments))
-            builder.add(str(idx).encode(), tokens)
-            builder.flush()
-            assert len(builder.segments) <= MAX_SEGMENTS
-            n_sorted += sum(s.n_tokens for s in builder.segments if id(s) not in before)
-        assert n_sorted <= 12 * n_files * n_tokens
-        corpus = builder.snapshot()
+            corpus.add(str(idx).encode(), tokens)
+            corpus.flush()
+            assert corpus.n_indexes <= 5
+        assert corpus.n_sorted_tokens <= 14 * n_files * n_tokens
         assert corpus.n_tokens == n_files * n_tokens
         for tokens in files[::37]:
             assert look_up(corpus, tokens[:40]) == (tokens[40:44].tolist(), 16)
-        builder.settle()
-        assert builder.snapshot().n_segments <= MAX_SEGMENTS // 2
-        for tokens in files[::37]:
-            assert look_up(builder.snapshot(), tokens[:40]) == (tokens[40:44].tolist(), 16)
 
     def test_memory_per_token(self) -> None:
         corpus = corpus_of(np.random.default_rng(1).integers(0, 5000, 100_000).astype(np.int32))
-        assert corpus.n_bytes / corpus.n_tokens < 25
+        assert corpus.n_bytes / corpus.n_tokens < 9
 
 
 token_lists = st.lists(st.integers(0, 3), max_size=12)
@@ -245,18 +241,18 @@ def test_equals_brute_force(
     n_max: int,
     n: int,
 ) -> None:
-    builder = CorpusBuilder()
+    corpus = Corpus()
     living: list[list[int]] = []
     for i, batch in enumerate(batches):
         for j, file in enumerate(batch):
-            builder.add(bytes([i, j]), ids(*file))
+            corpus.add(bytes([i, j]), ids(*file))
             if (i, j) not in gone | hidden:
                 living.append(file)
-        builder.flush()
+        corpus.flush()
     for i, j in gone:
-        builder.remove(bytes([i, j]))
-    corpus = builder.snapshot().hiding([bytes(key) for key in hidden])
-    assert corpus.n_tokens == sum(map(len, living))
+        corpus.remove(bytes([i, j]))
+    corpus.hide([bytes(key) for key in hidden])
+    assert corpus.n_visible_tokens == sum(map(len, living))
     for tail in tails:
         rows, n_expected = brute_force(living, tail, n_min, n_max, n)
         tokens, n_matched = look_up(corpus, ids(*tail), n_min=n_min, n_max=n_max, n=n)

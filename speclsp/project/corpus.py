@@ -1,0 +1,234 @@
+"""Many files' tokens, searched together, while files come, change and go.
+
+The files are in a few :class:`~speclsp.drafting.token_index.TokenIndex`, each more than four times
+as large as the next newer one: new files are sorted into one index with all indexes that are not
+so much larger (Bentley and Saxe's logarithmic method).  A removed file stays in its index, marked
+as removed, until that is sorted again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+import numpy as np
+
+from speclsp.drafting.candidates import Candidate
+from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
+from speclsp.drafting.token_index import (
+    DEPTH,
+    FileKey,
+    Match,
+    TokenIndex,
+    favourite,
+    query_of,
+    tokens_of,
+)
+
+SOURCE: Final = "project"
+
+_MAX_PLACES: Final = 16
+"""Most places of one match that are asked for what follows them; so many need no others."""
+_SHORTER: Final = (4, 2)
+"""Match lengths that are asked for after the longest.  More of them cost time and gain little."""
+_GROWTH: Final = 4
+"""How much larger an index is than all newer ones together: fewer indexes against fewer sorts."""
+
+
+class Corpus:
+    """Files are added, removed and flushed by one thread; any thread may search and hide.
+
+    Implements :class:`~speclsp.drafting.candidates.CandidateCorpus`.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        """Guards which files of the indexes count."""
+        self._indexes: tuple[TokenIndex, ...] = ()
+        """The oldest and largest first."""
+        self._pending: dict[FileKey, TokenArray] = {}
+        self._removed: set[FileKey] = set()
+        self._hidden: frozenset[FileKey] = frozenset()
+        self._sizes: dict[FileKey, int] = {}
+        """Tokens of each file that is in an index and was not removed."""
+        self.n_tokens = 0
+        """Tokens that can be searched, those of hidden files included."""
+        self.n_pending_tokens = 0
+        """Tokens of files that can be searched after the next flush."""
+        self.n_sorted_tokens = 0
+        """Tokens that were sorted since the beginning, each as often as it was."""
+
+    def __contains__(self, key: FileKey) -> bool:
+        return key in self._pending or key in self._sizes
+
+    @property
+    def n_files(self) -> int:
+        """Files that can be searched, hidden ones included."""
+        return len(self._sizes)
+
+    @property
+    def n_visible_tokens(self) -> int:
+        """Tokens that are found: without those of hidden files."""
+        return self.n_tokens - sum(self._sizes.get(key, 0) for key in self._hidden)
+
+    @property
+    def n_indexes(self) -> int:
+        """Indexes that a search looks into."""
+        return len(self._indexes)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory that the indexes occupy."""
+        return sum(index.n_bytes for index in self._indexes)
+
+    def add(self, key: FileKey, tokens: TokenArray) -> None:
+        """Take in a file, which can be searched after the next :meth:`flush`.
+
+        A file that is there already stays as it is: the key stands for the content.
+        """
+        if key not in self and not self.revive(key):
+            self._pending[key] = tokens
+            self.n_pending_tokens += len(tokens)
+
+    def revive(self, key: FileKey) -> bool:
+        """Take back a removal, as after a branch was switched to and fro; False if too late."""
+        with self._lock:
+            if key not in self._removed:
+                return False
+            self._removed.discard(key)
+            self._sizes[key] = next(i.sizes[key] for i in self._indexes if key in i.sizes)
+            self.n_tokens += self._sizes[key]
+            self._mark((key,))
+        return True
+
+    def remove(self, key: FileKey) -> None:
+        """Take out a file, at once; without effect where it is not there."""
+        if key in self._pending:
+            self.n_pending_tokens -= len(self._pending.pop(key))
+        with self._lock:
+            if key in self._sizes:
+                self.n_tokens -= self._sizes.pop(key)
+                self._removed.add(key)
+                self._mark((key,))
+
+    def hide(self, keys: Collection[FileKey]) -> None:
+        """Leave these files out of all searches, and no others from now on."""
+        with self._lock:
+            former, self._hidden = self._hidden, frozenset(keys)
+            self._mark(former ^ self._hidden)
+
+    def flush(self, pause: Callable[[], None] = lambda: None) -> None:
+        """Make everything that was added searchable.
+
+        ``pause`` is called before each round of sorting; where it raises, nothing has changed.
+        """
+        n_kept, n_new = self._to_keep()
+        if n_kept == len(self._indexes) and not self._pending:
+            return
+        kept, merged = self._indexes[:n_kept], self._indexes[n_kept:]
+        files = [file for index in merged for file in index.files() if file[0] in self._sizes]
+        new = (TokenIndex([*files, *self._pending.items()], pause),) if n_new else ()
+        self.n_sorted_tokens += n_new
+        with self._lock:
+            self._indexes = (*kept, *new)
+            sizes = {key: size for index in self._indexes for key, size in index.sizes.items()}
+            self._removed &= sizes.keys()
+            self._sizes = {key: sizes[key] for key in sizes.keys() - self._removed}
+            self.n_tokens = sum(self._sizes.values())
+            self._mark(self._removed | self._hidden)
+        self._pending.clear()
+        self.n_pending_tokens = 0
+
+    def continuation(
+        self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
+    ) -> tuple[TokenArray, int]:
+        """Find what followed the longest suffix of ``tail`` in any file.
+
+        The match has at least ``n_min`` tokens and counts up to ``n_max``, at most DEPTH.  Of
+        several places with the longest match the most frequent continuation wins, token by token,
+        and of equal ones the newest.  Returns at most ``n_tokens`` tokens and the match's length;
+        (empty, 0) for no match.
+        """
+        matches = self._longest_matches(query_of(tail, n_max), max(n_min, 1), DEPTH, {})
+        if not matches or n_tokens < 1:
+            return EMPTY_TOKENS, 0
+        # The newest first: at equal merit the newer place wins.
+        texts = [
+            text
+            for index, match in reversed(matches)
+            for text in index.texts_after(match.places, n_tokens)
+        ]
+        tokens = tokens_of(favourite(texts, n_tokens))
+        return np.array(tokens, dtype=np.int32), matches[0][1].n_tokens
+
+    def candidates(
+        self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
+    ) -> list[Candidate]:
+        """Return what followed suffixes of ``tail`` of ``n_min`` to ``n_max`` tokens.
+
+        The longest match alone says little where it is one place, so shorter ones are asked for
+        as well, until enough places are known.  At most ``n_tokens`` tokens of each place.
+        """
+        query = query_of(tail, n_max)
+        found: list[Candidate] = []
+        known: dict[TokenIndex, Match] = {}
+        n_known, n_wanted = 0, n_max
+        for n_longest in (n_max, *_SHORTER):
+            if n_longest > n_wanted or n_longest < n_min or n_tokens < 1:
+                continue
+            matches = self._longest_matches(query, max(n_min, 1), n_longest, known)
+            if not matches:
+                break
+            known.update(matches)
+            n_matched = matches[0][1].n_tokens
+            texts = [
+                text
+                for index, match in matches
+                for text in index.texts_after(match.places, n_tokens)
+            ]
+            # The places of the longer match have the shorter one too.
+            n_places = sum(match.high - match.low for _, match in matches)
+            n_each = max(n_places - n_known, 1) / len(texts)
+            found += [Candidate(tokens_of(text), SOURCE, n_matched, n_each) for text in texts]
+            n_known, n_wanted = n_places, n_matched - 1
+            if n_known >= _MAX_PLACES:
+                break
+        return found
+
+    def _longest_matches(
+        self, query: bytes, n_min: int, n_max: int, known: Mapping[TokenIndex, Match]
+    ) -> list[tuple[TokenIndex, Match]]:
+        """Return the indexes that have the longest match of ``n_min`` to ``n_max`` tokens.
+
+        ``known`` are longer matches, beyond whose places it looks.
+        """
+        found: list[tuple[TokenIndex, Match]] = []
+        for index in self._indexes:
+            match = index.longest_match(query, n_min, n_max, known.get(index), _MAX_PLACES)
+            if match is None:
+                continue
+            if match.n_tokens > n_min:
+                found.clear()
+                n_min = match.n_tokens
+            found.append((index, match))
+        return found
+
+    def _to_keep(self) -> tuple[int, int]:
+        """Return how many of the oldest indexes stay as they are, and the tokens of the rest."""
+        n_kept, n_new, n_seen = len(self._indexes), self.n_pending_tokens, self.n_pending_tokens
+        for number in reversed(range(len(self._indexes))):
+            index = self._indexes[number]
+            n_living = sum(index.sizes[key] for key in index.sizes.keys() - self._removed)
+            n_seen += n_living
+            if n_living <= _GROWTH * n_new or 2 * n_living < index.n_tokens:
+                n_kept, n_new = number, n_seen
+        return n_kept, n_new
+
+    def _mark(self, keys: Collection[FileKey]) -> None:
+        """Let the indexes know which of these files count."""
+        for key in keys:
+            is_living = key not in self._removed and key not in self._hidden
+            for index in self._indexes:
+                if key in index.sizes:
+                    index.set_living(key, is_living=is_living)

@@ -1,0 +1,220 @@
+"""The files that are indexed: what each folder holds, and the tokens of each content.
+
+A content is indexed once, however many files hold it: copies, renamed files and files that two
+overlapping folders share cost nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.token_index import MAX_TOKEN
+from speclsp.errors import SpecLspError, StoreError
+from speclsp.project.corpus import Corpus
+from speclsp.project.scan import FoundFile, Signature
+from speclsp.project.source_text import SourceText, read_source, unmasked
+from speclsp.request import LogLevel
+from speclsp.secrets.masked_text import masked
+from speclsp.settings import Settings
+from speclsp.storage.token_store import TokenStore
+
+_FIRST_FLUSH: Final = 8_192
+"""Tokens that a scan reads before the first of them can be searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """A file as it was when last read; ``content`` is None for one that is not indexed."""
+
+    signature: Signature
+    content: bytes | None
+
+
+class IndexedFiles:
+    """One thread takes files in and out; any thread may ask.  Paths are absolute."""
+
+    def __init__(
+        self,
+        tokenize: Callable[[str], TokenArray],
+        fingerprint: str,
+        token_store: TokenStore | None,
+        log: Callable[[LogLevel, str], None],
+    ) -> None:
+        self.corpus = Corpus()
+        self._tokenize = tokenize
+        self._fingerprint = fingerprint
+        self._token_store = token_store
+        self._log = log
+        self._is_full = False
+        # Guards what follows.
+        self._lock = threading.Lock()
+        self._records: dict[str, dict[str, FileRecord]] = {}
+        self._holders: dict[bytes, set[tuple[str, str]]] = {}
+        """The folder and path of each file that holds a content."""
+        self.open_paths: frozenset[str] = frozenset()
+
+    # --- taking in and out ----------------------------------------------------------------------
+
+    def index(self, root: str, file: FoundFile, settings: Settings) -> None:
+        """Read a file; it can be searched after the next :meth:`flush`."""
+        mask = masked if settings.mask_secrets else unmasked
+        source = read_source(file.path, settings.max_file_size, mask)
+        content = None
+        if isinstance(source, SourceText):
+            content = self._take_in(root, source, file.path, settings.max_index_tokens)
+        with self._lock:
+            former = self._drop(root, file.path)
+            self._records.setdefault(root, {})[file.path] = FileRecord(file.signature, content)
+            if content is not None:
+                self._holders.setdefault(content, set()).add((root, file.path))
+        if former is not None and former != content:
+            self.corpus.remove(former)
+
+    def forget(self, root: str, paths: Iterable[str]) -> None:
+        """Take files of a folder out."""
+        for path in paths:
+            with self._lock:
+                content = self._drop(root, path)
+            if content is not None:
+                self.corpus.remove(content)
+
+    def forget_skipped(self, root: str) -> None:
+        """Forget the files of a folder that were read and are not indexed."""
+        with self._lock:
+            records = self._records.get(root, {})
+            for path in [path for path, record in records.items() if record.content is None]:
+                del records[path]
+
+    def is_flush_due(self) -> bool:
+        """Whether so many files are waiting that sorting them is worth its time."""
+        return self.corpus.n_pending_tokens >= max(_FIRST_FLUSH, self.corpus.n_tokens)
+
+    def flush(self, pause: Callable[[], None]) -> None:
+        """Make all files searchable, and keep their tokens."""
+        self._hide_open()
+        self.corpus.flush(pause)
+        self._stored(lambda store: store.flush())
+
+    def note_use(self, root: str) -> None:
+        """Tell the store which tokens a folder uses, so that it keeps them."""
+        records = list(self._records.get(root, {}).values())
+        contents = [record.content for record in records if record.content is not None]
+        self._stored(lambda store: store.note_use(root, self._fingerprint, contents))
+
+    def set_open(self, paths: frozenset[str]) -> None:
+        """Say which files are open in buffers: what they hold on disk is not drafted from."""
+        self.open_paths = paths
+        self._hide_open()
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    def is_news(self, root: str, file: FoundFile) -> bool:
+        """Whether a file is new or differs from when it was last read."""
+        record = self._records.get(root, {}).get(file.path)
+        return record is None or record.signature != file.signature
+
+    def paths(self, root: str) -> list[str]:
+        """Return all files known of a folder."""
+        return list(self._records.get(root, ()))
+
+    def paths_below(self, root: str, folder: str) -> list[str]:
+        """Return the files known in a folder of a workspace folder, at any depth."""
+        start = folder.rstrip("/") + "/"
+        return [path for path in self.paths(root) if path.startswith(start)]
+
+    @property
+    def n_files(self) -> int:
+        """Files that are indexed, each path once."""
+        with self._lock:
+            return len({path for _, path in chain.from_iterable(self._holders.values())})
+
+    @property
+    def n_skipped(self) -> int:
+        """Files that were read and are not indexed."""
+        with self._lock:
+            records = chain.from_iterable(each.values() for each in self._records.values())
+            return sum(record.content is None for record in records)
+
+    # --- contents -------------------------------------------------------------------------------
+
+    def _drop(self, root: str, path: str) -> bytes | None:
+        """Forget a file; returns its content if no other file holds it."""
+        record = self._records.get(root, {}).pop(path, None)
+        if record is None or record.content is None:
+            return None
+        holders = self._holders[record.content]
+        holders.discard((root, path))
+        if holders:
+            return None
+        del self._holders[record.content]
+        return record.content
+
+    def _hide_open(self) -> None:
+        """Hide the contents that only open files hold."""
+        with self._lock:
+            contents = {
+                record.content
+                for records in self._records.values()
+                for path in self.open_paths
+                if (record := records.get(path)) is not None and record.content is not None
+            }
+            hidden = [
+                content
+                for content in contents
+                if all(path in self.open_paths for _, path in self._holders[content])
+            ]
+            self.corpus.hide(hidden)
+
+    def _take_in(
+        self, root: str, source: SourceText, path: str, max_index_tokens: int
+    ) -> bytes | None:
+        """Return the content of a file, if it is in the index now."""
+        content = source.content
+        if content in self.corpus or self.corpus.revive(content):
+            return content
+        tokens = self._tokens(root, source, path, max_index_tokens)
+        if tokens is None:
+            return None
+        self.corpus.add(content, tokens)
+        return content
+
+    def _tokens(
+        self, root: str, source: SourceText, path: str, max_index_tokens: int
+    ) -> TokenArray | None:
+        """Return the tokens of a content; None where it cannot be indexed."""
+        n_tokens = self.corpus.n_tokens + self.corpus.n_pending_tokens
+        if n_tokens >= max_index_tokens:
+            if not self._is_full:
+                self._is_full = True
+                text = f"the project index is full at {n_tokens:,} tokens (max_index_tokens)"
+                self._log("warning", text)
+            return None
+        stored = self._stored(lambda store: store.get(self._fingerprint, source.content))
+        if stored is not None:
+            return stored
+        try:
+            tokens = self._tokenize(source.text)
+        except SpecLspError as error:
+            self._log("warning", f"{path} cannot be tokenised: {error}")
+            return None
+        if len(tokens) and int(tokens.max()) > MAX_TOKEN:
+            self._log("warning", f"{path} is left out: its token ids are too large")
+            return None
+        self._stored(lambda store: store.put(root, self._fingerprint, source.content, tokens))
+        return tokens
+
+    def _stored(self, ask: Callable[[TokenStore], TokenArray | None]) -> TokenArray | None:
+        """Ask the store; does without one that fails."""
+        if self._token_store is None:
+            return None
+        try:
+            return ask(self._token_store)
+        except StoreError as error:
+            self._token_store = None
+            self._log("warning", f"tokens are not kept between sessions: {error}")
+            return None
