@@ -112,58 +112,59 @@ class Settings:
     """Resolved settings: every value is valid."""
 
     enabled: bool = _setting(
-        True, _COMPLETION, "Complete at all; switched off, the models' memory is freed."
+        True, _COMPLETION, "Suggest completions; off frees the models' memory."
     )
     n_predict: _Positive = _setting(
-        128, _COMPLETION, "Most tokens of one completion.", aliases=("predict",), short="-n"
+        128, _COMPLETION, "Maximum tokens of one completion.", aliases=("predict",), short="-n"
     )
     multiline: Multiline = _setting(
         "auto",
         _COMPLETION,
-        "Several lines: `always`, `never`, or `auto` (where the cursor's line opens a block or "
-        "is empty).",
+        "Allow several lines: `always`, `never`, or `auto` (where the cursor's line opens a block "
+        "or is empty).",
     )
-    max_lines: _Positive = _setting(20, _COMPLETION, "Most lines of one completion.")
+    max_lines: _Positive = _setting(20, _COMPLETION, "Maximum lines of one completion.")
     min_confidence: _Probability = _setting(
         0.15,
         _COMPLETION,
-        "Least (geometric) mean probability of a suggestion's tokens while you type, from 0, "
-        "which shows every suggestion, to 1.",
+        "Minimum geometric mean probability of a suggestion's tokens while you type; 0 shows "
+        "every suggestion.",
     )
     n_candidates: Annotated[int, msgspec.Meta(ge=1, le=8)] = _setting(
         3,
         _COMPLETION,
-        "Suggestions to choose from where the user asks for them; while typing there is one.",
+        "Number of suggestions where you ask for them; while you type there is one.",
     )
     deadline_ms: _Positive = _setting(
-        3000, _COMPLETION, "Milliseconds after which a request is answered with what is finished."
+        3000,
+        _COMPLETION,
+        "Milliseconds after which a request is answered with what is generated so far.",
     )
     t_max_predict_ms: _NonNegative = _setting(
         700,
         _COMPLETION,
-        "Latency budget while you type: a line that ends so many milliseconds after the first "
-        "token ends the suggestion, as in llama.cpp; 0 sets none.",
+        "Latency budget while you type, as in llama.cpp: the first line that ends so many "
+        "milliseconds after the first token ends the suggestion; 0 sets none.",
     )
     debounce_ms: _MinusOneOrMore = _setting(
         -1,
         _COMPLETION,
-        "Milliseconds that an automatic request waits for the next keystroke before it reaches "
-        "the model; -1 follows the model's measured speed (0 where it is fast, at most 150), "
-        "and waits longer where suggestions were turned down many times in a row.",
+        "Milliseconds that an automatic request waits for the next keystroke before the model "
+        "runs; -1 follows the model's speed (0 where it is fast, at most 150) and waits longer "
+        "after many rejected suggestions in a row.",
     )
     complete_comments: bool = _setting(True, _COMPLETION, "Complete inside comments.")
     complete_strings: bool = _setting(True, _COMPLETION, "Complete inside string literals.")
     automatic_filters: bool = _setting(
         True,
         _COMPLETION,
-        "Answer automatic requests empty where they cannot help: inside a word, and where the "
-        "same text was turned down twice. A request that the user makes always goes to the "
-        "model.",
+        "Skip requests while you type inside a word, or where you rejected the same suggestion "
+        "twice. Requests that you make by command are never skipped.",
     )
     exclude_automatic: list[str] = _setting(
         [],
         _COMPLETION,
-        "Paths that are not completed automatically, as in .gitignore, relative to the "
+        "Files without suggestions while you type: patterns as in .gitignore, relative to the "
         "workspace folder.",
         per_language=False,
     )
@@ -171,106 +172,111 @@ class Settings:
         {},
         _COMPLETION,
         'Settings by language id, for example `{"markdown": {"enabled": false}}`; any setting '
-        "of the groups completion and sampling.",
+        "marked *by language*.",
         per_language=False,
     )
 
     suggestion_memory: bool = _setting(
         True,
         _MEMORY,
-        "Answer text typed as suggested from memory: with the rest of the suggestion, not with "
-        "what the model would say by now; and let a running generation go on while what is "
-        "typed agrees with it.",
+        "Answer text that you type as suggested with the rest of the suggestion, without running "
+        "the model; a running generation continues while you type what it generates.",
     )
     prefetch: bool = _setting(
         True,
         _MEMORY,
-        "While a suggestion is on screen, complete what follows it in idle time; rests where "
-        "that is seldom used. Off saves power.",
+        "While a suggestion is shown, generate what follows it; pauses where you seldom use it. "
+        "Off saves power.",
     )
 
     model: str = _setting(
-        "", _MODEL, "Path of the target model's GGUF; empty for the embedded one.", short="-m"
+        "",
+        _MODEL,
+        "Path of the target model's GGUF file; empty for the embedded model.",
+        short="-m",
     )
     spec_draft_model: str = _setting(
         "",
         _MODEL,
-        "Path of the draft model's GGUF; empty for none, `embedded` for the one that comes "
-        "with speclsp and fits the embedded target.",
+        "Path of the draft model's GGUF file; empty for none, `embedded` for the one that belongs "
+        "to the embedded target model.",
         aliases=("draft_model", "model_draft"),
         short="-md",
     )
     n_gpu_layers: GpuLayers = _setting(
         "auto",
         _MODEL,
-        "Layers in GPU memory: a number, `all`, or `auto` (all; fewer where they do not fit).",
+        "Layers in GPU memory: a number, `all`, or `auto` (as many as fit).",
         aliases=("gpu_layers",),
         short="-ngl",
     )
     device: str = _setting(
         "",
         _MODEL,
-        "Devices to offload to, separated by commas; `none` for none, empty for all.",
+        "Devices to offload to, separated by commas; `none` for the CPU alone, empty for all GPUs.",
         short="-dev",
     )
     ctx_size: _NonNegative = _setting(
         4096,
         _MODEL,
-        "Positions of the KV cache; 0 takes the model's trained context.",
+        "Size of the KV cache in tokens; 0 takes the model's training context.",
         aliases=("n_ctx",),
         short="-c",
     )
     threads: _MinusOneOrMore = _setting(
         -1,
         _MODEL,
-        "CPU threads while decoding; -1 takes the physical cores, fewer for a small model.",
+        "CPU threads for decoding; -1 takes the physical cores, fewer for a small model.",
         aliases=("n_threads",),
         short="-t",
     )
-    flash_attn: FlashAttn = _setting("auto", _MODEL, "Flash attention.", short="-fa")
+    flash_attn: FlashAttn = _setting(
+        "auto", _MODEL, "Flash attention; `auto` uses it where the device has it.", short="-fa"
+    )
     cache_type_k: KvCacheType = _setting(
-        "f16", _MODEL, "Type of the KV cache's keys.", short="-ctk"
+        "f16", _MODEL, "Data type of the KV cache's keys.", short="-ctk"
     )
     cache_type_v: KvCacheType = _setting(
         "f16",
         _MODEL,
-        "Type of the KV cache's values; a quantised one needs flash attention.",
+        "Data type of the KV cache's values; a quantised one needs flash attention.",
         short="-ctv",
     )
     cache_ram: _NonNegative = _setting(
         512,
         _MODEL,
-        "Most MiB of saved KV states of a model, by which going back to a file or place "
-        "evaluates nothing; 0 saves none.",
+        "Maximum MiB of saved KV states per model; returning to a file or place then needs no "
+        "prefill. 0 saves none.",
     )
     fit: bool = _setting(
         True,
         _MODEL,
-        "Where the model does not fit the GPU, take fewer layers, then a smaller KV cache.",
+        "Where the model does not fit the GPU, offload fewer layers, then make the KV cache "
+        "smaller.",
     )
     sleep_idle_seconds: _MinusOneOrMore = _setting(
         900,
         _MODEL,
-        "Seconds without a request after which the weights are freed; -1 keeps them.",
+        "Seconds without a request after which the weights are freed; -1 keeps them loaded.",
         scope="live",
     )
 
     n_prompt: _NonNegative = _setting(
         0,
         _PROMPT,
-        "Most prompt tokens in all; 0 takes 2048, less where the model's context is smaller.",
+        "Maximum prompt tokens in all; 0 takes 2048, less where the model's context is smaller.",
     )
     n_context: _MinusOneOrMore = _setting(
         -1,
         _PROMPT,
-        "Most prompt tokens of context from other files: what their declarations, your last "
-        "edits and similar code say; -1 takes a quarter of the prompt, 0 none.",
+        "Maximum prompt tokens of context from other files (declarations, your last edits, "
+        "similar code); -1 takes a quarter of the prompt, 0 none.",
     )
     fim_template: str = _setting(
         "",
         _PROMPT,
-        "Fill-in-the-middle prompt of a model that the built-in table does not know, with "
-        "{prefix}, {suffix}, and optionally {middle}, {repo}, {path}.",
+        "Fill-in-the-middle prompt for a model that the built-in table does not know: {prefix}, "
+        "{suffix}, and optionally {middle}, {repo}, {path}.",
         scope="engine",
     )
 
@@ -287,33 +293,31 @@ class Settings:
     lookup_cache_static: list[str] = _setting(
         [],
         _SPECULATION,
-        "ngram-cache: statistics files of n-grams of two tokens, which confirm or overrule "
-        "drafts; llama.cpp's or speclsp's own.",
+        "ngram-cache: statistics files of n-grams of two tokens, which confirm or overrule drafts "
+        "(llama.cpp's format or speclsp's).",
         short="-lcs",
     )
     lookup_cache_dynamic: list[str] = _setting(
         [],
         _SPECULATION,
-        "ngram-cache: statistics files of n-grams of any length to draft from; llama.cpp's (1 "
-        "to 4 tokens) or speclsp's own.",
+        "ngram-cache: statistics files of n-grams of any length to draft from (llama.cpp's "
+        "format, 1 to 4 tokens, or speclsp's).",
         short="-lcd",
     )
 
     index_project: bool = _setting(
-        True, _PROJECT, "Scan the workspace folders so that drafts come from their files too."
+        True, _PROJECT, "Index the workspace folders, so that drafts come from their files too."
     )
-    exclude: list[str] = _setting([], _PROJECT, "More patterns to leave out, as in .gitignore.")
-    max_file_size: _Positive = _setting(
-        524288, _PROJECT, "Files larger than this many bytes are not indexed."
+    exclude: list[str] = _setting(
+        [], _PROJECT, "Further files to leave out of the index: patterns as in .gitignore."
     )
-    max_files: _Positive = _setting(
-        20000, _PROJECT, "Most files that are indexed per workspace folder."
-    )
+    max_file_size: _Positive = _setting(524288, _PROJECT, "Largest file to index, in bytes.")
+    max_files: _Positive = _setting(20000, _PROJECT, "Maximum files to index per workspace folder.")
     mask_secrets: bool = _setting(
         True,
         _PROJECT,
-        "Put a placeholder in place of passwords, keys and tokens in files and buffers, and "
-        "suggest nothing on their lines, in files that look secret and in ignored ones.",
+        "Replace passwords, keys and tokens in files and buffers by placeholders, and suggest "
+        "nothing on their lines, in files that look secret and in ignored files.",
         scope="restart",
     )
     persist: bool = _setting(
@@ -324,55 +328,63 @@ class Settings:
     )
 
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
-        "info", _LOG, "Least level that reaches the log."
+        "info", _LOG, "Lowest level that is logged."
     )
     statistics_every: _NonNegative = _setting(
-        50, _LOG, "Completions between two statistics blocks in the log; 0 for only at the end."
+        50, _LOG, "Completions between two statistics blocks in the log; 0 writes one at the end."
     )
 
     temperature: Annotated[float, msgspec.Meta(ge=0.0)] = _setting(
         0.0,
         _SAMPLING,
-        "0 takes the most probable token; above, tokens are drawn.",
+        "0 takes the most probable token; above, tokens are sampled.",
         aliases=("temp",),
     )
     top_k: _NonNegative = _setting(
-        40, _SAMPLING, "Draw among the k most probable tokens; 0 for all."
+        40, _SAMPLING, "Sample from the k most probable tokens; 0 for all."
     )
     top_p: _Probability = _setting(
-        0.95, _SAMPLING, "Draw among the fewest tokens whose probability reaches this; 1 for all."
+        0.95,
+        _SAMPLING,
+        "Sample from the fewest tokens whose probabilities add up to this; 1 for all.",
     )
     min_p: _Probability = _setting(
-        0.05, _SAMPLING, "Drop tokens less probable than this share of the best; 0 for none."
+        0.05,
+        _SAMPLING,
+        "Drop tokens less probable than this share of the most probable one; 0 for none.",
     )
     seed: _MinusOneOrMore = _setting(
-        -1, _SAMPLING, "Seed of the draws; -1 takes a new one for each request.", short="-s"
+        -1, _SAMPLING, "Seed of the sampling; -1 takes a new one for each request.", short="-s"
     )
 
     n_prefix: _NonNegative = _setting(
-        0, _ADVANCED_PROMPT, "Most prompt tokens before the cursor; 0 takes what the suffix leaves."
+        0,
+        _ADVANCED_PROMPT,
+        "Maximum prompt tokens before the cursor; 0 takes what the suffix leaves.",
     )
     n_suffix: _NonNegative = _setting(
-        0, _ADVANCED_PROMPT, "Most prompt tokens after the cursor; 0 takes a quarter of the room."
+        0,
+        _ADVANCED_PROMPT,
+        "Maximum prompt tokens after the cursor; 0 takes a quarter of the prompt.",
     )
     n_jump: _NonNegative = _setting(
         256,
         _ADVANCED_PROMPT,
-        "Most prompt tokens that the first request at another place in a file evaluates while "
+        "Maximum prompt tokens that the first request at another place in a file evaluates while "
         "you type; the rest follows in idle time. 0 evaluates the whole prompt.",
     )
     fim_layout: FimLayout = _setting(
         "anchored",
         _ADVANCED_PROMPT,
-        "Where the middle begins: at a line above the cursor, so that a keystroke evaluates "
-        "only what was typed (`anchored`), or at the cursor (`plain`).",
+        "Where the prompt's middle begins: at a line above the cursor (`anchored`), so that a "
+        "keystroke evaluates only what you typed, or at the cursor (`plain`).",
         aliases=("layout",),
     )
     healing: bool = _setting(
         True,
         _ADVANCED_PROMPT,
-        "Let the model say again what was typed last and hold it to that, so that no word is "
-        "broken where its tokens meet; off ends the prompt at the cursor.",
+        "Token healing: the model generates the last characters that you typed again, constrained "
+        "to them, so that no word is split between tokens; off ends the prompt at the cursor.",
     )
 
     mode: DraftMode = _setting(
@@ -385,26 +397,26 @@ class Settings:
     p_split: _Probability = _setting(
         0.02,
         _ADVANCED_SPECULATION,
-        "tree: least probability of a second branch.",
+        "tree: minimum probability of a second branch.",
         aliases=("spec_draft_p_split", "draft_p_split"),
     )
     max_draft: _Positive = _setting(
-        15, _ADVANCED_SPECULATION, "chain and tree: most draft tokens that one pass verifies."
+        15, _ADVANCED_SPECULATION, "chain and tree: maximum draft tokens that one pass verifies."
     )
     max_ngram_size: _Positive = _setting(
         16,
         _ADVANCED_SPECULATION,
-        "prompt-lookup: most tokens of context that a match counts (llama.cpp's retired "
-        "`spec_ngram_size_n` means this; the ngram-* drafters have sizes of their own).",
+        "prompt-lookup: maximum tokens of context to match (llama.cpp's retired "
+        "`spec_ngram_size_n`).",
         aliases=("spec_ngram_size_n",),
     )
     min_ngram_size: _Positive = _setting(
-        3, _ADVANCED_SPECULATION, "prompt-lookup: least tokens of context that must match."
+        3, _ADVANCED_SPECULATION, "prompt-lookup: minimum tokens of context that must match."
     )
     num_pred_tokens: _Positive = _setting(
         10,
         _ADVANCED_SPECULATION,
-        "prompt-lookup: most tokens of one draft (llama.cpp's retired `spec_ngram_size_m`).",
+        "prompt-lookup: maximum tokens of one draft (llama.cpp's retired `spec_ngram_size_m`).",
         aliases=("spec_ngram_size_m",),
     )
     spec_ngram_simple_size_n: _NgramSize = _setting(
@@ -414,24 +426,24 @@ class Settings:
         scope="engine",
     )
     spec_ngram_simple_size_m: _NgramSize = _setting(
-        48, _ADVANCED_SPECULATION, "ngram-simple: most tokens of one draft.", scope="engine"
+        48, _ADVANCED_SPECULATION, "ngram-simple: maximum tokens of one draft.", scope="engine"
     )
     spec_ngram_simple_min_hits: _Positive = _setting(
         1,
         _ADVANCED_SPECULATION,
-        "ngram-simple: how often the context must stand in the text before it is drafted from.",
+        "ngram-simple: occurrences of the context in the text before it is drafted from.",
         scope="engine",
     )
     spec_ngram_map_k_size_n: _NgramSize = _setting(
         12, _ADVANCED_SPECULATION, "ngram-map-k: tokens of context that must match.", scope="engine"
     )
     spec_ngram_map_k_size_m: _NgramSize = _setting(
-        48, _ADVANCED_SPECULATION, "ngram-map-k: most tokens of one draft.", scope="engine"
+        48, _ADVANCED_SPECULATION, "ngram-map-k: maximum tokens of one draft.", scope="engine"
     )
     spec_ngram_map_k_min_hits: _Positive = _setting(
         1,
         _ADVANCED_SPECULATION,
-        "ngram-map-k: how often the context must stand in the text before it is drafted from.",
+        "ngram-map-k: occurrences of the context in the text before it is drafted from.",
         scope="engine",
     )
     spec_ngram_map_k4v_size_n: _NgramSize = _setting(
@@ -443,13 +455,13 @@ class Settings:
     spec_ngram_map_k4v_size_m: _NgramSize = _setting(
         48,
         _ADVANCED_SPECULATION,
-        "ngram-map-k4v: most tokens of one draft, and tokens by which values are told apart.",
+        "ngram-map-k4v: maximum tokens of one draft, and tokens that tell values apart.",
         scope="engine",
     )
     spec_ngram_map_k4v_min_hits: _Positive = _setting(
         1,
         _ADVANCED_SPECULATION,
-        "ngram-map-k4v: how often the context must stand in the text before it is drafted from.",
+        "ngram-map-k4v: occurrences of the context in the text before it is drafted from.",
         scope="engine",
     )
     spec_ngram_mod_n_match: _NgramSize = _setting(
@@ -458,27 +470,27 @@ class Settings:
     spec_ngram_mod_n_min: _NgramDraftSize = _setting(
         48,
         _ADVANCED_SPECULATION,
-        "ngram-mod: nothing is drafted where fewer tokens in a row are known.",
+        "ngram-mod: drafts shorter than this are dropped.",
         scope="engine",
     )
     spec_ngram_mod_n_max: _NgramDraftSize = _setting(
-        64, _ADVANCED_SPECULATION, "ngram-mod: most tokens of one draft.", scope="engine"
+        64, _ADVANCED_SPECULATION, "ngram-mod: maximum tokens of one draft.", scope="engine"
     )
     spec_ngram_cache_n_max: _Positive = _setting(
-        8, _ADVANCED_SPECULATION, "ngram-cache: most tokens of one draft."
+        8, _ADVANCED_SPECULATION, "ngram-cache: maximum tokens of one draft."
     )
     draft_sampling: DraftSamplingMode = _setting(
         "argmax",
         _ADVANCED_SPECULATION,
-        "How the draft model chooses where the temperature is above 0: the most probable "
-        "token, so that a seeded completion is the same as without drafts, or a drawn one, "
+        "How the draft model chooses at a temperature above 0: `argmax` drafts the most probable "
+        "token and keeps a seeded completion the same as without drafts; `sampled` draws one, "
         "which the target accepts more often (the same distribution, by other random numbers).",
         scope="engine",
     )
     spec_draft_n_max: _NonNegative = _setting(
         3,
         _ADVANCED_SPECULATION,
-        "draft: most tokens of one draft.",
+        "draft: maximum tokens of one draft.",
         aliases=("draft_max", "draft_n", "draft", "draft_n_max"),
     )
     spec_draft_n_min: _NonNegative = _setting(
@@ -506,11 +518,14 @@ class Settings:
     override_tensor: str = _setting(
         "",
         _ADVANCED_MODEL,
-        "Tensors to place in a buffer type: `PATTERN=TYPE,…`, for example `blk\\.1.*=CPU`.",
+        "Buffer types for tensors by name: `PATTERN=TYPE,…`, for example `blk\\.1.*=CPU`.",
         short="-ot",
     )
     cpu_moe: bool = _setting(
-        False, _ADVANCED_MODEL, "Keep all experts of a mixture on the CPU.", short="-cmoe"
+        False,
+        _ADVANCED_MODEL,
+        "Keep all experts of a mixture-of-experts model on the CPU.",
+        short="-cmoe",
     )
     n_cpu_moe: _NonNegative = _setting(
         0, _ADVANCED_MODEL, "Keep the experts of the first N layers on the CPU.", short="-ncmoe"
@@ -521,12 +536,16 @@ class Settings:
     load_mode: LoadMode = _setting(
         "auto",
         _ADVANCED_MODEL,
-        "How to read model files: `none`, `mlock` and `dio` read them, the others map them "
-        "into memory.",
+        "How to read model files: `none`, `mlock` and `dio` read them, the others map them into "
+        "memory.",
         short="-lm",
     )
     batch_size: _Positive = _setting(
-        2048, _ADVANCED_MODEL, "Most tokens of one decode call.", aliases=("n_batch",), short="-b"
+        2048,
+        _ADVANCED_MODEL,
+        "Maximum tokens of one decode call.",
+        aliases=("n_batch",),
+        short="-b",
     )
     ubatch_size: _Positive = _setting(
         512,
@@ -545,7 +564,7 @@ class Settings:
     fit_ctx: _Positive = _setting(
         2048,
         _ADVANCED_MODEL,
-        "Least positions that `fit` may leave to the KV cache.",
+        "Smallest KV cache that `fit` may choose, in tokens.",
         short="-fitc",
     )
     spec_draft_device: str = _setting(
@@ -558,7 +577,7 @@ class Settings:
     spec_draft_ngl: GpuLayers = _setting(
         "auto",
         _ADVANCED_MODEL,
-        "Layers of the draft model in GPU memory.",
+        "Layers of the draft model in GPU memory, as `n_gpu_layers`.",
         aliases=("gpu_layers_draft", "n_gpu_layers_draft", "spec_draft_n_gpu_layers"),
         short="-ngld",
     )
@@ -572,20 +591,20 @@ class Settings:
     spec_replace: list[str] = _setting(
         [],
         _ADVANCED_MODEL,
-        "Pairs `TARGET DRAFT` of strings, for example `<|fim_prefix|> <PRE>`: with at least "
-        "one, a draft model with another vocabulary drafts through text in which these are "
+        "Pairs `TARGET DRAFT` of strings, for example `<|fim_prefix|> <PRE>`; with at least one, "
+        "a draft model with another vocabulary drafts through text, in which the pairs are "
         "replaced.",
     )
 
     max_document_size: _Positive = _setting(
         4_000_000,
         _ADVANCED_PROJECT,
-        "Open documents of more characters get no suggestions: each key would copy them.",
+        "Largest document with suggestions, in characters.",
     )
     max_index_tokens: _Positive = _setting(
         20_000_000,
         _ADVANCED_PROJECT,
-        "Most tokens in the project index, which takes 8 bytes of memory for each.",
+        "Maximum tokens in the project index, which takes 8 bytes of memory for each.",
     )
 
     def for_language(self, language_id: str) -> Settings:
