@@ -56,7 +56,7 @@ peers:
 	@tools/peers/build_llama_server.sh $(ARGS)
 
 docs: $(STAMPS)/run
-	$(BIN)/python -m speclsp.cli.settings_table docs
+	$(BIN)/python tools/settings_table.py docs
 	$(BIN)/python tools/vscode_settings.py
 
 lock: $(STAMPS)/venv

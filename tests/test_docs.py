@@ -13,7 +13,7 @@ from speclsp import settings
 from speclsp.cli.headless import METHODS, CompleteParams
 from speclsp.cli.main import SUBCOMMANDS, LazyGroup, cli
 from speclsp.cli.options import SettingOption, long_option
-from speclsp.cli.settings_table import with_settings
+from tools.settings_table import with_settings
 from speclsp.lsp import did_show, execute_command
 from speclsp.lsp.execute_command import STATISTICS
 from speclsp.request import EngineState

@@ -23,7 +23,7 @@ from rich.table import Table
 from speclsp import settings
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.options import SettingsCommand, given_options
-from speclsp.cli.without_editor import EventLog
+from speclsp.cli.without_editor import events_logged
 from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.session import summed
 from speclsp.decoding.speedup import tokens_per_pass
@@ -211,18 +211,12 @@ def _ask(completer: LocalCompleter, request: CompletionRequest, version: int, si
 def _completer(resolved: Settings, root: Path) -> Iterator[LocalCompleter]:
     """Load the models and index the project; warnings go to standard error."""
     completer = LocalCompleter(resolved)
-    log = EventLog(completer, "warning")
-    try:
-        completer.open_folder(WorkspaceFolder(root=str(root), name=repository_name(root)))
-        completer.start()
-        log.start()
+    completer.open_folder(WorkspaceFolder(root=str(root), name=repository_name(root)))
+    completer.start()
+    with events_logged(completer, "warning"):
         while completer.statistics().index.building:
             time.sleep(_POLL_S)
         yield completer
-    finally:
-        log.expect_end()
-        completer.close()
-        log.stop()
 
 
 def _print(model: str, sides: Sides, title: str) -> None:

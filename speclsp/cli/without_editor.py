@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
@@ -14,7 +13,7 @@ import click
 
 from speclsp.cancellation import CancellationToken
 from speclsp.errors import EngineUnavailableError
-from speclsp.lsp.events import SourceFormatter, level_of
+from speclsp.lsp.events import EventPump, SourceFormatter, level_of
 from speclsp.request import (
     CompletionRequest,
     CompletionResult,
@@ -28,7 +27,6 @@ from speclsp.request import (
 from speclsp.seam import Completer
 
 _LEVELS: tuple[str, ...] = get_args(LogLevel)
-_WAIT_S = 0.2
 _POLL_S = 0.01
 _MAX_REFUSALS = 500
 """Times that a completer may refuse although it is neither loading nor switched off nor failed."""
@@ -38,7 +36,6 @@ _MAX_REFUSALS = 500
 def events_logged(completer: Completer, least_level: LogLevel) -> Iterator[None]:
     """Write a completer's events to standard error; close the completer at the end."""
     log = EventLog(completer, least_level)
-    log.start()
     try:
         yield
         log.expect_end()
@@ -74,18 +71,12 @@ def complete_when_ready(
 
 
 class EventLog:
-    """A thread that writes a completer's events until it is told to stop."""
+    """Writes a completer's events on a thread until it is told to stop."""
 
     def __init__(self, completer: Completer, least_level: LogLevel) -> None:
-        self._completer = completer
         self._least_level = least_level
         self._ending = False
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._drain, name="event-log", daemon=True)
-
-    def start(self) -> None:
-        """Begin to write events."""
-        self._thread.start()
+        self._pump = EventPump(completer, self._write)
 
     def expect_end(self) -> None:
         """Report what the end interrupts, such as loading the model, as no error."""
@@ -93,19 +84,7 @@ class EventLog:
 
     def stop(self) -> None:
         """Write the remaining events and end; the completer must be closed."""
-        self._stopping.set()
-        self._thread.join(timeout=5)
-
-    def _drain(self) -> None:
-        while True:
-            event = self._completer.next_event(_WAIT_S)
-            if event is not None:
-                self._write(event)
-            elif self._stopping.is_set():
-                return
-            else:
-                # A closed completer answers None at once.
-                self._stopping.wait(0.01)
+        self._pump.finish()
 
     def _write(self, event: Event) -> None:
         level, text = describe(event)

@@ -16,38 +16,37 @@ logger = logging.getLogger(__name__)
 
 _OWN_LOGGER = "speclsp"
 _POLL_S = 0.25
+_PAUSE_S = 0.01
 _FINISH_TIMEOUT_S = 2.0
 
 
 class EventPump:
-    """One thread that waits for events and hands each to ``deliver`` on the running loop."""
+    """One thread that waits for a completer's events and hands each to ``deliver``."""
 
-    def __init__(self, completer: Completer, deliver: Callable[[Event], None]) -> None:
+    def __init__(self, completer: Completer, deliver: Callable[[Event], object]) -> None:
         self._completer = completer
         self._deliver = deliver
-        self._loop = asyncio.get_running_loop()
         self._finishing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="speclsp-events", daemon=True)
-
-    def start(self) -> None:
-        """Begin to wait for events."""
         self._thread.start()
 
-    async def finish(self) -> None:
-        """Deliver what is left, then end the thread; to be called once the completer is closed."""
+    def finish(self) -> None:
+        """Deliver the remaining events, then end the thread; the completer must be closed."""
         self._finishing.set()
-        await asyncio.to_thread(self._thread.join, _FINISH_TIMEOUT_S)
-        await asyncio.sleep(0)  # lets the last deliveries run
+        self._thread.join(_FINISH_TIMEOUT_S)
 
     def _run(self) -> None:
         while True:
             try:
+                finishing = self._finishing.is_set()  # read first, so that no event is left
                 event = self._completer.next_event(_POLL_S)
                 if event is not None:
-                    self._loop.call_soon_threadsafe(self._deliver, event)
-                elif self._finishing.is_set():
+                    self._deliver(event)
+                elif finishing:
                     return
-            except RuntimeError:  # the loop has ended
+                else:
+                    self._finishing.wait(_PAUSE_S)  # a closed completer returns None at once
+            except RuntimeError:  # the event loop that should get the events has ended
                 return
             except Exception:
                 logger.exception("the completer's events ended")

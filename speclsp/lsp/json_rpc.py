@@ -12,7 +12,6 @@ import contextvars
 import json
 import logging
 import re
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -68,7 +67,6 @@ class JsonRpcConnection(JsonRPCProtocol):
     def __init__(self, server: JsonRPCServer, converter: Converter) -> None:
         self._send_body: Callable[[bytes], None] | None = None
         self._batch_replies: dict[MessageId, Reply] = {}
-        self._heard_s = time.monotonic()
         self.abandoned = False
         """Whether the client is gone, so that nobody reads the answers."""
         self.exited = asyncio.Event()
@@ -112,13 +110,8 @@ class JsonRpcConnection(JsonRPCProtocol):
         self._send_body = send_body
         self.abandoned = False
 
-    def quiet_s(self) -> float:
-        """Return the seconds since the last message; any thread may ask."""
-        return time.monotonic() - self._heard_s
-
     def receive(self, body: bytes) -> None:
         """Take one message.  Whatever it is, this does not raise."""
-        self._heard_s = time.monotonic()
         try:
             message = read_message(body)
             if isinstance(message, list) and message and self.accepts_batches:

@@ -117,7 +117,8 @@ class Session:
         except Exception:
             logger.exception("the completer did not close cleanly")
         if self._pump is not None:
-            await self._pump.finish()
+            await asyncio.to_thread(self._pump.finish)
+            await asyncio.sleep(0)  # lets the last deliveries run
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something beside the handlers; what it raises is logged."""
@@ -156,8 +157,10 @@ class Session:
                 return
             self._applied = settings
             self.completer = completer
-            self._pump = EventPump(completer, self._take_event)
-            self._pump.start()
+            loop = asyncio.get_running_loop()
+            self._pump = EventPump(
+                completer, lambda event: loop.call_soon_threadsafe(self._take_event, event)
+            )
             self.tell("start", completer.start)
             for folder in self.folders:
                 self.tell("open_folder", completer.open_folder, folder)

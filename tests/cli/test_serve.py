@@ -39,7 +39,7 @@ def interpreter() -> Iterator[None]:
 def test_the_interpreter_has_nothing_to_look_through_at_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(serve_module, "serve_stdio", lambda _: 0)
+    monkeypatch.setattr(serve_module, "serve_stdio", lambda *_: 0)
     n_before = gc.get_freeze_count()
     assert CliRunner().invoke(serve, ["--stdio"]).exit_code == 0
     assert gc.get_freeze_count() > n_before

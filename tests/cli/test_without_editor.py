@@ -44,7 +44,6 @@ def test_what_is_left_is_written_before_the_log_stops(capsys: pytest.CaptureFixt
         Progress(token="t", stage="end"),
     )
     log = EventLog(completer, "info")
-    log.start()
     log.stop()
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -54,7 +53,6 @@ def test_what_is_left_is_written_before_the_log_stops(capsys: pytest.CaptureFixt
 def test_what_is_broken_off_at_the_end_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     completer: Any = Emitter()
     log = EventLog(completer, "info")
-    log.start()
     log.expect_end()
     completer.events.put(Problem(message="Loading was called off."))
     log.stop()

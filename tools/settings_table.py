@@ -1,6 +1,6 @@
 """The pages of settings, written from the one table.
 
-``python -m speclsp.cli.settings_table docs`` (``make docs``) writes them anew.
+``python tools/settings_table.py docs`` (``make docs``) writes them again.
 """
 
 from __future__ import annotations
