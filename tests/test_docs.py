@@ -13,10 +13,10 @@ from speclsp import settings
 from speclsp.cli.headless import METHODS, CompleteParams
 from speclsp.cli.main import SUBCOMMANDS, LazyGroup, cli
 from speclsp.cli.options import SettingOption, long_option
-from tools.settings_table import with_settings
 from speclsp.lsp import did_show, execute_command
 from speclsp.lsp.execute_command import STATISTICS
 from speclsp.request import EngineState
+from tools.settings_table import with_settings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
