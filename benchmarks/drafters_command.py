@@ -1,31 +1,274 @@
-"""``python -m benchmarks drafters`` and ``python -m benchmarks calibration``."""
+"""``python -m benchmarks drafters`` and ``calibration``: what drafts are worth on a project."""
 
 from __future__ import annotations
 
 import json
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.calibration_error import CalibrationError, measure_calibration
-from benchmarks.cost_true_remarks import print_remarks, remarks
-from benchmarks.drafter_counts import count_drafters, summary
-from benchmarks.drafter_times import TimedRun, time_drafters
-from benchmarks.drafters_report import (
-    aims_lines,
-    chart,
-    counts_table,
-    report_object,
-    times_line,
-    times_table,
+from benchmarks.charts import BarChart, svg
+from benchmarks.drafter_replay import (
+    N_DRAFT,
+    CountSummary,
+    DrafterCounts,
+    DrafterTimes,
+    TimedRun,
+    count_drafters,
+    summary,
+    time_drafters,
 )
-from benchmarks.replay_project import ReplayProject
+from benchmarks.machine import print_remarks, remarks
+from benchmarks.progress import RunProgress
+from benchmarks.replay_project import N_TRUTH, ReplayProject, Tokenize
+from benchmarks.tables import Table
 from speclsp import settings
 from speclsp.cli.options import OutputFile, SettingsCommand, given_options, write_text
+from speclsp.drafting.calibration import Calibration, Cell
+from speclsp.drafting.merger import DraftMerger
+from speclsp.drafting.protocol import DraftContext
+from speclsp.drafting.suffix import SuffixDrafter
+from speclsp.drafting.teacher_forcing import FREE_CURVE, ReplayCounts, replay
 from speclsp.engine.models import LlamaLoader, Tokenizer, Weights
+from speclsp.settings import Settings
+
+_N_BINS: Final = 10
+_DRAFTED: Final = 0.1
+"""Tokens of a lower probability are rarely worth a draft: the error is given without them too."""
+
+
+@dataclass(slots=True)
+class ErrorBin:
+    """Tokens whose probability lay in a tenth of the range."""
+
+    n_tokens: int = 0
+    said: float = 0.0
+    """Sum of the probabilities."""
+    n_right: int = 0
+
+
+@dataclass(slots=True)
+class CalibrationError:
+    """Predictions by probability."""
+
+    bins: list[ErrorBin] = field(default_factory=lambda: [ErrorBin() for _ in range(_N_BINS)])
+
+    def add(self, probability: float, right: bool) -> None:
+        """Count one prediction."""
+        place = self.bins[min(int(probability * _N_BINS), _N_BINS - 1)]
+        place.n_tokens += 1
+        place.said += probability
+        place.n_right += right
+
+    @property
+    def expected(self) -> float:
+        """The expected calibration error over all predictions."""
+        return _expected(self.bins)
+
+    @property
+    def expected_of_drafted(self) -> float:
+        """The same over predictions of a tenth and more."""
+        return _expected(self.bins[int(_DRAFTED * _N_BINS) :])
+
+
+class WatchedCalibration(Calibration):
+    """A calibration that notes what it said of each token before it learns the truth."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error = CalibrationError()
+
+    def observe(
+        self, cells: Iterable[Cell], probability: float, agreement: int, right: bool
+    ) -> None:
+        """Note and learn."""
+        self.error.add(self.joint(probability, agreement), right)
+        super().observe(cells, probability, agreement, right)
+
+
+def measure_calibration(
+    project: ReplayProject,
+    settings: Settings,
+    tokenize: Tokenize,
+    *,
+    n_cursors: int,
+    seed: int,
+) -> CalibrationError:
+    """Replay a project's text with the merged tree of suffix matches, starting from the priors."""
+    calibration = WatchedCalibration()
+    merger = DraftMerger(
+        [SuffixDrafter(n_draft=settings.max_draft)],
+        calibration,
+        mode="tree",
+        p_split=settings.p_split,
+        n_max=settings.max_draft,
+    )
+    counts = ReplayCounts()
+    for cursor in project.gaps(n_cursors, seed):
+        context = DraftContext(
+            prompt=(),
+            prefix=tokenize(cursor.prefix),
+            suffix=tokenize(cursor.suffix),
+            corpora=(project.corpus_without(cursor),),
+            verify_curve=FREE_CURVE,
+            n_branches=settings.max_draft,
+        )
+        truth = tokenize(cursor.truth)[:N_TRUTH].tolist()
+        replay(merger, context, truth, settings.max_draft, counts)
+    return calibration.error
+
+
+def _expected(bins: list[ErrorBin]) -> float:
+    n_tokens = sum(place.n_tokens for place in bins)
+    return sum(abs(place.said - place.n_right) for place in bins) / max(1, n_tokens)
+
+
+_COUNT_HEADERS: Final = ("tokens/pass", "acceptance", "mean acceptance length")
+
+
+def counts_table(results: Sequence[DrafterCounts]) -> Table:
+    """Return the table of the replay without a model."""
+    table = Table(
+        f"The human's text replayed, {N_DRAFT} draft tokens per pass, passes free of cost",
+        ("task", "drafter", *_COUNT_HEADERS, "passes with draft"),
+        n_names=2,
+    )
+    for result in results:
+        counts = result.counts
+        table.add(
+            result.task,
+            result.drafter,
+            *_count_columns(counts),
+            f"{100 * counts.n_draft_passes / max(1, counts.n_passes):.0f} %",
+        )
+    return table
+
+
+def _count_columns(counts: ReplayCounts) -> tuple[str, str, str]:
+    return (
+        f"{counts.tokens_per_pass:.3f}",
+        f"{100 * counts.acceptance:.1f} %",
+        f"{counts.mean_acceptance_length:.2f}",
+    )
+
+
+def summary_table(summary: CountSummary) -> Table:
+    """Return how the merged tree does beside each drafter alone."""
+    table = Table("Merged, beside the drafters alone", ("", "value"))
+    table.add("merged tokens per pass", f"{summary.merged:.3f}")
+    table.add("merged / best drafter alone", f"{summary.to_best_single:.3f}")
+    table.add("merged / best of llama.cpp's", f"{summary.to_best_llama_cpp:.3f}")
+    table.add("mean acceptance length in edits", f"{summary.edit_length:.3f}")
+    return table
+
+
+def times_table(run: TimedRun) -> Table:
+    """Return the table of the real model's completions."""
+    table = Table(
+        f"The model's own output: T(1) = {run.single_pass_ms:.2f} ms, "
+        f"{100 * run.loop_share:.0f} % of the completions end in a loop",
+        ("drafter", *_COUNT_HEADERS, "speed-up", "least … most of the rounds", "p50 ms", "p95 ms"),
+    )
+    for times in run.drafters:
+        speedups = times.speedups(run.off)
+        table.add(
+            times.drafter,
+            *_count_columns(times.counts),
+            f"{statistics.median(speedups):.3f}",
+            f"{min(speedups):.2f} … {max(speedups):.2f}",
+            f"{times.percentile(0.5):.1f}",
+            f"{times.percentile(0.95):.1f}",
+        )
+    return table
+
+
+def report_object(
+    project: str,
+    options: dict[str, Any],
+    results: Sequence[DrafterCounts],
+    summary: CountSummary,
+    run: TimedRun | None,
+) -> dict[str, Any]:
+    """Return everything as plain data for JSON."""
+    return {
+        "project": project,
+        "options": options,
+        "counts": [
+            {
+                "task": result.task,
+                "drafter": result.drafter,
+                **_counts_object(result.counts),
+                "n_accepted_by_source": result.counts.n_by_source,
+            }
+            for result in results
+        ],
+        "summary": {
+            "merged": summary.merged,
+            "to_best_single": summary.to_best_single,
+            "to_best_llama_cpp": summary.to_best_llama_cpp,
+            "edit_length": summary.edit_length,
+        },
+        "times": None
+        if run is None
+        else {
+            "single_pass_ms": run.single_pass_ms,
+            "loop_share": run.loop_share,
+            "drafters": [_times_object(times, run) for times in run.drafters],
+        },
+    }
+
+
+def chart(project: str, results: Sequence[DrafterCounts]) -> str:
+    """Return the counts as an SVG."""
+    gaps = {
+        result.drafter: result.counts.tokens_per_pass for result in results if result.task == "gaps"
+    }
+    edits = {
+        result.drafter: result.counts.tokens_per_pass
+        for result in results
+        if result.task == "edits"
+    }
+    names = sorted(gaps, key=lambda name: -gaps[name])
+    bars = BarChart(
+        f"Tokens per target pass in {project}: {N_DRAFT} draft tokens, human text",
+        names,
+        [
+            ("lines taken out", [gaps[name] for name in names]),
+            ("code edits", [edits.get(name, 0.0) for name in names]),
+        ],
+        reference=1.0,
+    )
+    return svg([bars])
+
+
+def _times_object(times: DrafterTimes, run: TimedRun) -> dict[str, Any]:
+    speedups = times.speedups(run.off)
+    return {
+        "drafter": times.drafter,
+        **_counts_object(times.counts),
+        "speedup": statistics.median(speedups),
+        "speedup_by_round": speedups,
+        "ms_p50": times.percentile(0.5),
+        "ms_p95": times.percentile(0.95),
+    }
+
+
+def _counts_object(counts: ReplayCounts) -> dict[str, Any]:
+    return {
+        "tokens_per_pass": counts.tokens_per_pass,
+        "acceptance": counts.acceptance,
+        "mean_acceptance_length": counts.mean_acceptance_length,
+        "n_tokens": counts.n_tokens,
+        "n_passes": counts.n_passes,
+        "n_draft_passes": counts.n_draft_passes,
+        "n_drafted": counts.n_drafted,
+        "n_accepted": counts.n_accepted,
+    }
+
 
 _PROJECT = click.argument(
     "project", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="PROJECT"
@@ -69,12 +312,16 @@ def drafters(
 ) -> None:
     """Replay lines of PROJECT with every drafter, and with all of them merged."""
     resolved = settings.resolve([given_options(options)]).settings
-    console = Console()
     run: TimedRun | None = None
-    with console.status("Loading") as status:
+    with RunProgress() as progress:
+        task = progress.add_task("Loading", total=None)
+
+        def tell(what: str) -> None:
+            progress.update(task, description=what, advance=1)
+
         loader = LlamaLoader(lambda _level, _line: None)
         tokenizer = loader.tokenizer(resolved)
-        status.update(f"Indexing {project}")
+        tell(f"Indexing {project}")
         replayed = ReplayProject(project, resolved, tokenizer.vocabulary.tokenize)
         results = list(
             count_drafters(
@@ -84,7 +331,7 @@ def drafters(
                 n_vocab=tokenizer.vocabulary.n_tokens,
                 n_cursors=n_cursors,
                 seed=replay_seed,
-                progress=status.update,
+                progress=tell,
             )
         )
         figures = summary(results)
@@ -100,17 +347,15 @@ def drafters(
                     n_rounds=n_rounds,
                     n_predict=min(resolved.n_predict, weights.target.n_ctx // 4),
                     seed=replay_seed,
-                    progress=status.update,
+                    progress=tell,
                 )
             finally:
                 weights.close()
-    print_remarks(console, resolved)
-    console.print(counts_table(results))
-    for line in aims_lines(figures):
-        console.print(line, highlight=False)
+    print_remarks(resolved)
+    click.echo(counts_table(results))
+    click.echo(summary_table(figures))
     if run is not None:
-        console.print(times_table(run))
-        console.print(times_line(run), highlight=False)
+        click.echo(times_table(run))
     if json_path is not None:
         given = {
             "cursors": n_cursors,
@@ -136,14 +381,8 @@ def calibration(project: Path, n_cursors: int, replay_seed: int, **options: Any)
     error = measure_calibration(
         replayed, resolved, tokenizer.vocabulary.tokenize, n_cursors=n_cursors, seed=replay_seed
     )
-    console = Console()
-    print_remarks(console, resolved)
-    console.print(_bins_table(error))
-    console.print(
-        f"expected calibration error = {error.expected:.4f}, "
-        f"of tokens with a probability of 0.1 and more {error.expected_of_drafted:.4f}",
-        highlight=False,
-    )
+    print_remarks(resolved)
+    click.echo(_bins_table(error))
 
 
 def _weights(loader: LlamaLoader, resolved: settings.Settings, tokenizer: Tokenizer) -> Weights:
@@ -151,13 +390,16 @@ def _weights(loader: LlamaLoader, resolved: settings.Settings, tokenizer: Tokeni
 
 
 def _bins_table(error: CalibrationError) -> Table:
-    table = Table()
-    for header in ("probability", "tokens", "said", "right"):
-        table.add_column(header, justify="right")
+    table = Table(
+        "Tokens by the probability that was said, and how many of them were right",
+        ("probability", "tokens", "said", "right"),
+        caption=f"expected calibration error = {error.expected:.4f}, "
+        f"of tokens with a probability of 0.1 and more {error.expected_of_drafted:.4f}",
+    )
     n_bins = len(error.bins)
     for idx, place in enumerate(error.bins):
         if place.n_tokens:
-            table.add_row(
+            table.add(
                 f"{idx / n_bins:.1f} … {(idx + 1) / n_bins:.1f}",
                 str(place.n_tokens),
                 f"{place.said / place.n_tokens:.3f}",

@@ -1,4 +1,4 @@
-"""What a benchmark ran on, for records that others shall compare theirs with."""
+"""What a benchmark ran on: the machine, the memory that processes occupy, and made models."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+import click
+
 from speclsp import __version__
 from speclsp.engine.cpus import physical_cpu_count
 from speclsp.engine.llama.library import devices
+from speclsp.engine.models import cost_true_remark, model_files, wants_draft_model
+from speclsp.settings import Settings
 
 CPU_DEVICE: Final = "CPU"
 _GIBIBYTE: Final = 2**30
@@ -126,3 +130,69 @@ def _output_lines(command: Sequence[str]) -> list[str]:
     except (OSError, subprocess.TimeoutExpired):
         return []
     return (done.stderr + done.stdout).splitlines()
+
+
+_MIB: Final = 1 << 20
+
+
+def resident_bytes() -> int | None:
+    """Return this process's resident memory; None where the system does not say."""
+    pages = _resident_pages(Path("/proc/self"))
+    return None if pages is None else pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def tree_resident_bytes(pid: int, proc: Path = Path("/proc")) -> int | None:
+    """Return the resident memory of a process and all below it; None where that is not told.
+
+    Pages that several of them share, as those of a model file are, count for each.
+    """
+    parents = dict(_parents(proc))
+    tree, found = {pid}, True
+    while found:
+        below = {child for child, parent in parents.items() if parent in tree} - tree
+        tree |= below
+        found = bool(below)
+    pages = [n for member in tree if (n := _resident_pages(proc / str(member))) is not None]
+    return sum(pages) * os.sysconf("SC_PAGE_SIZE") if pages else None
+
+
+def tree_resident_mib(pid: int) -> float:
+    """Return the same in MiB, 0 where it is not told, as of a process that has ended."""
+    return (tree_resident_bytes(pid) or 0) / _MIB
+
+
+def _parents(proc: Path) -> Iterator[tuple[int, int]]:
+    """Yield each process with its parent."""
+    for folder in proc.glob("[0-9]*"):
+        try:
+            # The second field is the program's name in brackets, which may hold anything.
+            fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            yield int(folder.name), int(fields[1])
+        except (OSError, ValueError, IndexError):
+            continue  # it ended meanwhile
+
+
+def _resident_pages(folder: Path) -> int | None:
+    try:
+        return int((folder / "statm").read_text(encoding="ascii").split()[1])
+    except (OSError, IndexError):
+        return None
+
+
+def remarks(settings: Settings) -> list[str]:
+    """Return a line for each of the settings' models that was made by ``benchmarks make-model``.
+
+    Raises :class:`~speclsp.errors.ModelError` where a model file cannot be read.
+    """
+    files = model_files(settings)
+    paths = [files.target]
+    if files.draft is not None and wants_draft_model(settings):
+        paths.append(files.draft)
+    said = ((path, cost_true_remark(path)) for path in paths)
+    return [f"{path.name} is {remark}" for path, remark in said if remark]
+
+
+def print_remarks(settings: Settings) -> None:
+    """Print them."""
+    for line in remarks(settings):
+        click.echo(line)

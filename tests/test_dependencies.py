@@ -28,12 +28,6 @@ def declared() -> set[str]:
     return {normal(re.split(r"[^\w.-]", line)[0]) for line in project()["dependencies"]}
 
 
-def declared_as_models() -> set[str]:
-    """Return what only those install who make models."""
-    lines = project()["optional-dependencies"]["models"]
-    return {normal(re.split(r"[^\w.-]", line)[0]) for line in lines}
-
-
 def project() -> dict[str, Any]:
     found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     return found
@@ -50,7 +44,7 @@ def normal(name: str) -> str:
 
 
 def test_every_import_is_a_declared_dependency() -> None:
-    known = declared() | declared_as_models()
+    known = declared()
     assert {name for name in imported() if not distributions_of(name) & known} == set()
 
 

@@ -19,8 +19,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.case_making import make_cases, write_cases
 from benchmarks.cases import EditCase, load_cases
+from benchmarks.cases_command import make_cases, write_cases
 
 N_CASES = 16
 N_FILE_CHARS = 40_000

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
-from benchmarks.asking import Answer, Asker
+from benchmarks.askers import Answer, Asker
+from speclsp.errors import SpecLspError
+from speclsp.request import RequestStats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,3 +79,31 @@ class Peer(Protocol):
 
         Raises :class:`~speclsp.errors.SpecLspError` where it does not start, with its last words.
         """
+
+
+_FOLDERS: Final = re.compile(r"(?<![\w/:.])/(?:[^\s/:'\"]+/)+(?=[^\s/:'\"])")
+
+
+def reason(error: SpecLspError) -> str:
+    """Return an error's first line and its remedy, as a record has it."""
+    first = error.message.partition("\n")[0]
+    return without_folders(f"{first} {error.remedy}".strip())
+
+
+def without_folders(text: str) -> str:
+    """Return ``text`` with the names of files alone, without where they lie."""
+    return _FOLDERS.sub("", text)
+
+
+def host_ms_per_step(stats: RequestStats) -> float | None:
+    """Return a step's milliseconds outside llama_decode; None where those within are unknown.
+
+    A step is a target pass that gave tokens: its draft, choosing and scoring its tokens, stop
+    rules, rolling back.  Time inside llama_decode is the target's and that of a draft model.
+    The prompt's last pass is a step on every side: ``ms_predict`` begins behind the evaluation of
+    the prompt, so that its draft and the choice of its tokens count, and evaluating it does not.
+    """
+    if not stats.n_decode_passes or stats.ms_decode <= 0.0:
+        return None
+    ms_native = stats.ms_decode + sum(one.ms_decode for one in stats.drafters.values())
+    return (stats.ms_predict - ms_native) / stats.n_target_passes

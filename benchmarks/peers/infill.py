@@ -1,11 +1,13 @@
-"""Requests to llama-server's ``/infill``, and what comes back."""
+"""Requests to llama-server's ``/infill`` and ``/completion``, and what comes back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from benchmarks.askers import Answer
 from speclsp.request import RequestStats
 
 _CONTENT: Final = "content"
@@ -64,3 +66,25 @@ def infill_answer(response: JsonObject) -> InfillAnswer:
 def _number(response: JsonObject, name: str) -> float:
     value = response.get(f"timings/{name}", 0)
     return float(value) if isinstance(value, int | float) else 0.0
+
+
+def continued(
+    complete: Infill,
+    prompt: Sequence[int],
+    n_predict: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Answer:
+    """Have a server continue ``prompt`` greedily; no rule but the end token ends the text."""
+    started = clock()
+    found = complete(
+        {
+            "id_slot": 0,
+            "prompt": list(prompt),
+            "n_predict": n_predict,
+            "stream": False,
+            "cache_prompt": True,
+            "response_fields": list(RESPONSE_FIELDS),
+            "temperature": 0.0,
+        }
+    )
+    return Answer(text=found.text, ms=1000 * (clock() - started), stats=found.stats)

@@ -1,23 +1,34 @@
-"""llama-server as a process, asked over HTTP."""
+"""llama-server as a process, asked over HTTP, with each way of speculation that it has."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmarks.peers.infill import InfillAnswer, JsonObject, infill_answer
-from benchmarks.peers.json_http import JsonConnection
+import httpx
+import msgspec
+
+from benchmarks.askers import Answer, Asker
+from benchmarks.machine import has_gpu, server_devices
+from benchmarks.peers.contract import Peer, PeerOptions, PeerSession
+from benchmarks.peers.infill import InfillAnswer, JsonObject, continued, infill_answer
 from benchmarks.peers.serving_process import (
+    ANSWERS_WITHIN_S,
     LOADS_WITHIN_S,
     ServingProcess,
     serving,
     wait_until,
 )
-from speclsp.errors import EngineUnavailableError
+from benchmarks.peers.vim_asker import VimAsker
+from speclsp.errors import EngineError, EngineUnavailableError
 
+_N_SHOWN: Final = 500
 _NO_SPECULATION: Final = re.compile(r"failed to initialize speculative decoding context: (.+)")
 _ADDRESS: Final = re.compile(r"http://127\.0\.0\.1:(\d+)")
 
@@ -25,9 +36,9 @@ _ADDRESS: Final = re.compile(r"http://127\.0\.0\.1:(\d+)")
 class LlamaServer:
     """A server that has loaded its model."""
 
-    def __init__(self, process: ServingProcess, connection: JsonConnection) -> None:
+    def __init__(self, process: ServingProcess, client: httpx.Client) -> None:
         self._process = process
-        self._connection = connection
+        self._client = client
 
     def infill(self, request: JsonObject) -> InfillAnswer:
         """Send a request and wait.
@@ -43,19 +54,35 @@ class LlamaServer:
 
     def save_prompt(self, file_name: str) -> None:
         """Write what the KV cache holds to the folder of ``--slot-save-path``."""
-        self._connection.post("/slots/0?action=save", {"filename": file_name})
+        self._post("/slots/0?action=save", {"filename": file_name})
 
     def restore_prompt(self, file_name: str) -> None:
         """Let the KV cache hold what was written by a server with the same model."""
-        self._connection.post("/slots/0?action=restore", {"filename": file_name})
+        self._post("/slots/0?action=restore", {"filename": file_name})
 
     def _answer(self, path: str, request: JsonObject) -> InfillAnswer:
+        return infill_answer(self._post(path, request))
+
+    def _post(self, path: str, body: JsonObject) -> JsonObject:
         try:
-            return infill_answer(self._connection.post(path, request))
-        except EngineUnavailableError as error:
+            try:
+                response = self._client.post(path, json=body)
+            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                # Servers close connections that rested, and after so many requests.
+                response = self._client.post(path, json=body)
+        except httpx.HTTPError as error:
             self._process.check()
-            why = error.message.rstrip(".")
-            raise self._process.failure(f"did not answer ({why})") from error
+            said = str(error) or type(error).__name__
+            raise self._process.failure(f"did not answer ({said})") from error
+        if response.status_code != httpx.codes.OK:
+            said = response.text[:_N_SHOWN]
+            raise EngineError(
+                f"the server refuses a request with status {response.status_code}: {said}"
+            )
+        try:
+            return msgspec.json.decode(response.content, type=JsonObject)
+        except msgspec.DecodeError as error:
+            raise EngineError(f"the server's answer is not JSON: {error}.") from error
 
     def resident_mib(self) -> float:
         """Return the server's resident memory in MiB."""
@@ -70,13 +97,19 @@ def llama_server(command: Sequence[str], log: Path) -> Iterator[LlamaServer]:
     not get ready, with its last words, and where it says that it does not speculate.
     """
     with serving([*command, "--host", "127.0.0.1", "--port", "0"], log) as process:
-        connection = JsonConnection(_port(process))
-        try:
-            wait_until(lambda: connection.is_ready("/health"), process, longest_s=LOADS_WITHIN_S)
+        address = f"http://127.0.0.1:{_port(process)}"
+        with httpx.Client(base_url=address, timeout=ANSWERS_WITHIN_S, trust_env=False) as client:
+            wait_until(lambda: _is_ready(client), process, longest_s=LOADS_WITHIN_S)
             _check_speculation(process)
-            yield LlamaServer(process, connection)
-        finally:
-            connection.close()
+            yield LlamaServer(process, client)
+
+
+def _is_ready(client: httpx.Client) -> bool:
+    """Return whether the server has loaded its model."""
+    try:
+        return client.get("/health").status_code == httpx.codes.OK
+    except httpx.HTTPError:
+        return False
 
 
 def _check_speculation(process: ServingProcess) -> None:
@@ -96,3 +129,172 @@ def _port(process: ServingProcess) -> int:
     match = found()
     assert match is not None
     return int(match[1])
+
+
+NAME: Final = "llama-server"
+_SEED: Final = 1
+_BATCH: Final = 1024
+"""Of the flags that llama.vim recommends, ``--fim-qwen-1.5b-default`` and its like; they say how
+many tokens of a prompt are shown, too: three quarters of it before the cursor, one behind."""
+_CACHE_REUSE: Final = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlamaServerPeer:
+    """One configuration of llama-server."""
+
+    name: str
+    flags: Callable[[PeerOptions], list[str]]
+    """What is added to the command line."""
+    needs: Callable[[PeerOptions], str | None]
+    """What the options lack."""
+
+    def why_not(self, options: PeerOptions) -> str | None:
+        """Return what is missing."""
+        binary = options.llama_server
+        if binary is None:
+            return "there is no llama-server: tools/peers/build_llama_server.sh builds it."
+        if not binary.is_file() or not os.access(binary, os.X_OK):
+            return f"{binary} is no program."
+        if options.n_gpu_layers and has_gpu() and server_devices(binary) == ():
+            return (
+                f"{binary} is built for the CPU only, and ours has layers on a GPU; CMAKE_ARGS for "
+                "tools/peers/build_llama_server.sh say what it is built for."
+            )
+        return self.needs(options)
+
+    @contextmanager
+    def open(self, options: PeerOptions) -> Iterator[PeerSession]:
+        """Start the server.
+
+        Raises :class:`~speclsp.errors.EngineUnavailableError` where it does not get ready.
+        """
+        log = options.folder / f"{self.name.replace(' ', '-')}.log"
+        with llama_server(self.command(options), log) as server:
+            has_draft_model = "--spec-draft-model" in self.flags(options)
+            yield LlamaServerSession(server, options, has_draft_model=has_draft_model)
+
+    def command(self, options: PeerOptions) -> list[str]:
+        """Return the command line, the address left out."""
+        return [
+            str(options.llama_server),
+            *("--model", str(options.model)),
+            *("--ctx-size", str(options.n_context)),
+            *("--batch-size", str(_BATCH)),
+            *("--ubatch-size", str(_BATCH)),
+            *("--cache-reuse", str(_CACHE_REUSE)),
+            *("--threads", str(options.n_threads)),
+            *("--n-gpu-layers", _layers(options)),
+            *("--seed", str(_SEED)),
+            *("--slot-save-path", str(options.folder)),
+            *self.flags(options),
+        ]
+
+
+class LlamaServerSession:
+    """A server that runs."""
+
+    def __init__(self, server: LlamaServer, options: PeerOptions, *, has_draft_model: bool) -> None:
+        self._server = server
+        self._folder = options.folder
+        self._has_draft_model = has_draft_model
+        self._latest: tuple[int, ...] = ()
+        self._asker = VimAsker(
+            server.infill,
+            n_predict=options.n_predict,
+            remembers=options.with_cache,
+            one_line=options.one_line,
+        )
+
+    @property
+    def asker(self) -> Asker:
+        """llama.vim."""
+        return self._asker
+
+    def resident_mib(self) -> float:
+        """Return the server's resident memory."""
+        return self._server.resident_mib()
+
+    def host_ms_per_step(self) -> float | None:
+        """Return None: the server tells the time of its steps as a whole."""
+        return None
+
+    def complete(self, prompt: Sequence[int], n_predict: int) -> Answer:
+        """Continue a prompt of tokens; see :class:`~benchmarks.peers.contract`.
+
+        A prompt that another server has evaluated is not evaluated again: on a CPU that takes
+        several seconds.  A draft model has to see it, though.
+        """
+        known = tuple(prompt) == self._latest
+        self._latest = tuple(prompt)
+        if known or self._has_draft_model:
+            return continued(self._server.completion, prompt, n_predict)
+        name = f"{hashlib.sha256(msgspec.json.encode(self._latest)).hexdigest()}.prompt"
+        if (self._folder / name).is_file():
+            self._server.restore_prompt(name)
+            return continued(self._server.completion, prompt, n_predict)
+        answer = continued(self._server.completion, prompt, n_predict)
+        self._server.save_prompt(name)
+        return answer
+
+
+def llama_server_peers() -> tuple[Peer, ...]:
+    """Return llama-server without speculation, and with each kind of it, as it is set by default.
+
+    The ngram-cache takes the statistics file.
+    """
+    kinds = ("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod")
+    return (
+        LlamaServerPeer(name=NAME, flags=_speculating(), needs=_needs_nothing),
+        *(
+            LlamaServerPeer(name=f"{NAME} {kind}", flags=_speculating(kind), needs=_needs_nothing)
+            for kind in kinds
+        ),
+        LlamaServerPeer(
+            name=f"{NAME} ngram-cache",
+            flags=lambda options: [
+                *_speculating("ngram-cache")(options),
+                *("--lookup-cache-static", str(options.statistics_file)),
+            ],
+            needs=lambda options: _missing(options.statistics_file, "statistics file"),
+        ),
+        LlamaServerPeer(
+            name=f"{NAME} draft",
+            flags=lambda options: [*_speculating("draft-simple")(options), *_draft(options)],
+            needs=lambda options: _missing(options.draft_model, "draft model"),
+        ),
+        LlamaServerPeer(
+            name=f"{NAME} draft+ngram-mod",
+            flags=lambda options: [
+                *_speculating("draft-simple,ngram-mod")(options),
+                *_draft(options),
+            ],
+            needs=lambda options: _missing(options.draft_model, "draft model"),
+        ),
+    )
+
+
+def _speculating(kinds: str = "none") -> Callable[[PeerOptions], list[str]]:
+    return lambda _options: ["--spec-type", kinds]
+
+
+def _layers(options: PeerOptions) -> str:
+    return "all" if options.n_gpu_layers < 0 else str(options.n_gpu_layers)
+
+
+def _draft(options: PeerOptions) -> list[str]:
+    return [
+        *("--spec-draft-model", str(options.draft_model)),
+        *("--spec-draft-threads", str(options.n_threads)),
+        *("--spec-draft-ngl", _layers(options)),
+    ]
+
+
+def _needs_nothing(_options: PeerOptions) -> str | None:
+    return None
+
+
+def _missing(file: Path | None, what: str) -> str | None:
+    if file is None:
+        return f"no {what} is given."
+    return None if file.is_file() else f"there is no {what} {file}."

@@ -9,11 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from benchmarks.asking import Answer, Asker
-from benchmarks.host_share import host_ms_per_step
-from benchmarks.peers.continuing import continued
-from benchmarks.peers.contract import Peer, PeerOptions, PeerSession
-from benchmarks.peers.infill import InfillAnswer, JsonObject, infill_answer
+from benchmarks.askers import Answer, Asker
+from benchmarks.peers.contract import Peer, PeerOptions, PeerSession, host_ms_per_step
+from benchmarks.peers.infill import InfillAnswer, JsonObject, continued, infill_answer
 from benchmarks.peers.serving_process import (
     ANSWERS_WITHIN_S,
     LOADS_WITHIN_S,

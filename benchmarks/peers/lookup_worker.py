@@ -17,8 +17,23 @@ import llama_cpp
 import msgspec
 from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
 
-from benchmarks.peers.indentation import without_dedent
 from benchmarks.peers.infill import JsonObject
+
+
+def without_dedent(text: str, n_indent: int) -> str:
+    """Return a text up to the first line that is indented by less than ``n_indent`` characters.
+
+    The first line continues the cursor's, and a line of blanks alone is none yet.
+    """
+    first, *rest = text.split("\n")
+    kept = [first]
+    for line in rest:
+        inner = line.lstrip(" \t")
+        if inner and len(line) - len(inner) < n_indent:
+            return "\n".join([*kept, ""])
+        kept.append(line)
+    return text
+
 
 N_DRAFT_ON_GPU: Final = 10
 N_DRAFT_ON_CPU: Final = 2

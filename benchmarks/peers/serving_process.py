@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from benchmarks.resident_memory import tree_resident_mib
+from benchmarks.machine import tree_resident_mib
 from speclsp.errors import EngineUnavailableError
 
 ANSWERS_WITHIN_S: Final = 300.0

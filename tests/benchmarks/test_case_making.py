@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from case_folders import NEW, OLD, write_lines
 
-from benchmarks.case_making import ProjectCases, make_cases, write_cases
 from benchmarks.cases import CasesError, load_cases
+from benchmarks.cases_command import ProjectCases, make_cases, write_cases
 
 
 @pytest.fixture

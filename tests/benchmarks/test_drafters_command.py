@@ -9,11 +9,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from click.testing import CliRunner, Result
 
-from benchmarks.bar_chart import bar_chart
-from benchmarks.calibration_error import CalibrationError
 from benchmarks.commands import cli
-from benchmarks.drafter_times import DrafterTimes, TimedRun
-from benchmarks.drafters_report import times_line
+from benchmarks.drafters_command import CalibrationError
 from speclsp.drafting.registry import known_names
 from speclsp.embedded import sample_project
 
@@ -37,9 +34,8 @@ def test_drafters_are_compared(tmp_path: Path) -> None:
     names = [name for name in known_names() if name != "draft"]
     for name in (*names, "merged tree", "merged chain", "merged auto", "off"):
         assert name in result.output
-    assert "merged / best of llama.cpp's = " in result.output
+    assert "| merged / best of llama.cpp's" in result.output
     assert "end in a loop" in result.output
-    assert "(aim 0.98 where T(1) is at least 5 ms)" in result.output
     figures = json.loads(report.read_text())
     assert figures["options"] == {"cursors": 2, "seed": 0, "rounds": 2, "remarks": []}
     assert {row["task"] for row in figures["counts"]} == {"gaps", "edits"}
@@ -55,19 +51,6 @@ def test_drafters_are_compared(tmp_path: Path) -> None:
         assert 0.0 < row["ms_p50"] <= row["ms_p95"]
     assert 0.0 <= figures["times"]["loop_share"] <= 1.0
     assert ET.fromstring(picture.read_text()).tag.endswith("svg")
-
-
-@pytest.mark.parametrize(
-    ("ms", "expected"),
-    [
-        (10.2, "speed-up of merged auto = 0.980 (aim 0.98: reached)"),
-        (10.3, "speed-up of merged auto = 0.971 (aim 0.98: missed)"),
-    ],
-)
-def test_the_times_are_held_to_their_aim(ms: float, expected: str) -> None:
-    off = DrafterTimes("off", ms_by_round=[[10.0], [10.0], [10.0]])
-    auto = DrafterTimes("merged auto", ms_by_round=[[ms], [5.0], [40.0]])
-    assert times_line(TimedRun([off, auto], loop_share=0.0, single_pass_ms=5.0)) == expected
 
 
 def test_a_folder_without_code_is_refused(tmp_path: Path) -> None:
@@ -93,16 +76,3 @@ def test_the_calibration_error() -> None:
     error.add(1.0, True)
     assert error.bins[9].n_tokens == 1
     assert CalibrationError().expected == 0.0
-
-
-def test_the_chart_is_well_formed() -> None:
-    svg = bar_chart("a < b", ["one", "two & three"], [("x", [1.0, 2.0]), ("y", [0.0, 3.0])], 1.0)
-    root = ET.fromstring(svg)
-    texts = [element.text for element in root.iter() if element.text and element.text.strip()]
-    assert {"a < b", "one", "two & three", "x", "y", "1.00", "2.00", "0.00", "3.00"} <= set(texts)
-    bars = [
-        float(element.get("width", "0"))
-        for element in root.iter("{http://www.w3.org/2000/svg}rect")
-        if element.get("height") == "18"
-    ]
-    assert bars[3] == pytest.approx(1.5 * bars[2], abs=0.2)

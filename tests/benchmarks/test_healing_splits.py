@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.healing_splits import (
+from benchmarks.healing_command import (
     Split,
     count_splits,
     healing,

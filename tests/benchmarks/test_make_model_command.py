@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from benchmarks.commands import cli
-from benchmarks.model_making import SmallModel
+from benchmarks.make_model_command import SmallModel
 from speclsp.embedded import embedded_draft, embedded_target
 from speclsp.settings import Settings
 

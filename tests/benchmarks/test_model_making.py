@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.make_model_command import Quantisation, SmallModel, make_model
 from benchmarks.model_comparison import compare_models, real_prompts
-from benchmarks.model_making import Quantisation, SmallModel, make_model
-from benchmarks.model_padding import SHUT_OUT, ModelPadding
-from benchmarks.model_shapes import QWEN2_5_CODER, ModelShape, ShapeError
+from benchmarks.model_padding import QWEN2_5_CODER, SHUT_OUT, ModelPadding, ModelShape, ShapeError
 from speclsp.embedded import embedded_draft, embedded_target
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
@@ -218,5 +217,5 @@ def test_without_the_package_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch
         return real(name, *arguments, **named)
 
     monkeypatch.setattr(builtins, "__import__", fail)
-    with pytest.raises(SpecLspError, match=r"pip install 'speclsp\[models\]'"):
+    with pytest.raises(SpecLspError, match=r"pip install -e '\.\[benchmarks\]'"):
         SmallModel(embedded_target())

@@ -6,8 +6,8 @@ import pytest
 from case_folders import case
 from scripted_asker import ScriptedAsker
 
-from benchmarks.asking import Answer
-from benchmarks.quality_replay import asked_places, judged_place, replay_quality
+from benchmarks.askers import Answer
+from benchmarks.quality_scores import asked_places, judged_place, replay_quality
 
 
 @pytest.mark.parametrize(

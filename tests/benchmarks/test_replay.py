@@ -8,8 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.drafter_choices import MERGED, DrafterChoice, merged_choice, single_choices
-from benchmarks.drafter_counts import DrafterCounts, count_drafters, summary
+from benchmarks.drafter_replay import (
+    MERGED,
+    DrafterChoice,
+    DrafterCounts,
+    count_drafters,
+    merged_choice,
+    single_choices,
+    summary,
+)
 from benchmarks.replay_project import (
     N_COPIED_LINES,
     N_GAP_LINES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from benchmarks.resident_memory import resident_bytes, tree_resident_bytes
+from benchmarks.machine import resident_bytes, tree_resident_bytes
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

@@ -11,11 +11,16 @@ from case_folders import case
 from scripted_asker import ScriptedAsker
 from scripted_models import ScriptedLoader
 
-from benchmarks.asking import Answer
+from benchmarks.askers import Answer, local_asker
 from benchmarks.cases import EditCase
-from benchmarks.local_asker import local_asker
-from benchmarks.typing_counts import Spread, TypingCounts, count_typing
-from benchmarks.typing_session import JUMP_KEYS, TypedSession, replay_typing
+from benchmarks.typing_session import (
+    JUMP_KEYS,
+    Spread,
+    TypedSession,
+    TypingCounts,
+    count_typing,
+    replay_typing,
+)
 from speclsp.request import RequestStats, SessionStats
 from speclsp.settings import Settings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.typist import Suggestion, keys
+from benchmarks.typing_session import Suggestion, keys
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.asking import Answer
+from benchmarks.askers import Answer
 from benchmarks.cases import EditCase
 from speclsp.request import SessionStats
 

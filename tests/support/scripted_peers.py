@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from scripted_asker import ScriptedAsker
 
-from benchmarks.asking import Answer, Asker
+from benchmarks.askers import Answer, Asker
 from benchmarks.cases import EditCase
 from benchmarks.peers.contract import PeerOptions, PeerSession
 from speclsp.errors import EngineError

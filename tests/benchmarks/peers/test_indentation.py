@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.peers.indentation import without_dedent
+from benchmarks.peers.lookup_worker import without_dedent
 
 
 @pytest.mark.parametrize(

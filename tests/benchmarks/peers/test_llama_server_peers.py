@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from fake_llama_server import as_program
 
 from benchmarks.cases import EditCase
-from benchmarks.peers import llama_server_peers as llama_server_peers_module
+from benchmarks.peers import llama_server as llama_server_module
 from benchmarks.peers.contract import Peer, PeerOptions, TokenPeerSession
-from benchmarks.peers.llama_server_peers import llama_server_peers
+from benchmarks.peers.llama_server import llama_server_peers
 from speclsp.cli.ngram import ngram
 from speclsp.embedded import embedded_draft, embedded_target
 
@@ -134,8 +134,8 @@ def test_a_server_for_the_cpu_alone_is_not_compared_with_a_gpu(
     options: PeerOptions,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(llama_server_peers_module, "has_gpu", lambda: True)
-    monkeypatch.setattr(llama_server_peers_module, "server_devices", lambda _binary: found)
+    monkeypatch.setattr(llama_server_module, "has_gpu", lambda: True)
+    monkeypatch.setattr(llama_server_module, "server_devices", lambda _binary: found)
     server = as_program(options.folder)
     why_not = PEERS[""].why_not(replace(options, llama_server=server, n_gpu_layers=n_gpu_layers))
     assert ("is built for the CPU only" in (why_not or "")) == is_told

@@ -9,8 +9,7 @@ import llama_cpp
 import pytest
 
 from benchmarks.cases import EditCase
-from benchmarks.host_share import host_ms_per_step
-from benchmarks.peers.contract import PeerOptions, TokenPeerSession
+from benchmarks.peers.contract import PeerOptions, TokenPeerSession, host_ms_per_step
 from benchmarks.peers.infill import infill_answer
 from benchmarks.peers.lookup_peer import lookup_peer
 from benchmarks.peers.lookup_worker import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.peers.reasons import reason, without_folders
+from benchmarks.peers.contract import reason, without_folders
 from speclsp.errors import EngineError
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.peers.reasons import reason
+from benchmarks.peers.contract import reason
 from benchmarks.peers.serving_process import talking, wait_until
 from speclsp.errors import EngineUnavailableError
 

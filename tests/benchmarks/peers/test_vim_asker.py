@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.asking import Answer
+from benchmarks.askers import Answer
 from benchmarks.cases import EditCase
 from benchmarks.peers.infill import InfillAnswer, JsonObject
 from benchmarks.peers.vim_asker import VimAsker

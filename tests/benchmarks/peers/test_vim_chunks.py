@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from benchmarks.peers.llama_vim import CHUNK_LINES, N_CHUNKS, ChunkRing, similarity
 from benchmarks.peers.vim_buffer import VimBuffer, vim_buffer
-from benchmarks.peers.vim_chunks import CHUNK_LINES, N_CHUNKS, ChunkRing, similarity
 
 
 def ring() -> ChunkRing:

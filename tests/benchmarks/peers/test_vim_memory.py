@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from benchmarks.peers.vim_buffer import LocalContext, local_context, vim_buffer
-from benchmarks.peers.vim_memory import (
+from benchmarks.peers.llama_vim import (
     N_CHARS_BACK,
     N_REMEMBERED,
     VimMemory,
     key_of,
     keys_of,
 )
+from benchmarks.peers.vim_buffer import LocalContext, local_context, vim_buffer
 
 
 def context(before: str, after: str = "\n") -> LocalContext:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.peers.vim_buffer import vim_buffer
-from benchmarks.peers.vim_screen import shown_suggestion
+from benchmarks.peers.vim_buffer import shown_suggestion, vim_buffer
 
 
 @pytest.mark.parametrize(

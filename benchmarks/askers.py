@@ -1,0 +1,432 @@
+"""A completer as a replay sees it, in this process or in a server process over stdio.
+
+Documents are opened, keys change them, and answers come back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+
+from benchmarks.cases import EditCase
+from speclsp.cancellation import CancellationToken
+from speclsp.completer.local import LocalCompleter
+from speclsp.engine.models import Loader
+from speclsp.errors import EngineError, EngineUnavailableError
+from speclsp.lsp.client import InlineItem, ServerProcess, line_and_character
+from speclsp.request import (
+    AnswerSource,
+    CompletionRequest,
+    Document,
+    EngineState,
+    LogLine,
+    RequestStats,
+    SessionStats,
+    StateChanged,
+    WorkspaceFolder,
+)
+from speclsp.seam import Completer
+from speclsp.settings import Settings
+
+_POLL_S: Final = 0.01
+_LONGEST_WAIT_S: Final = 300.0
+"""For a model to be loaded, and for a project to be indexed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back for one request; ``text`` is empty where nothing is shown."""
+
+    text: str
+    n_replaced: int = 0
+    completion_id: str = ""
+    source: AnswerSource = "model"
+    ms: float = 0.0
+    """From the request to the answer, as who asks waits for it."""
+    stats: RequestStats = field(default_factory=RequestStats)
+
+
+class Asker(Protocol):
+    """What a replay needs of a completer, in this process or in another."""
+
+    def enter(self, case: EditCase) -> None:
+        """Open the case's project alone, and its file in the state before the edit."""
+
+    def leave(self, case: EditCase) -> None:
+        """Close the case's file."""
+
+    def ask(self, case: EditCase, n_typed: int) -> Answer:
+        """Ask behind the first ``n_typed`` characters of what is typed.
+
+        Raises :class:`~speclsp.errors.SpecLspError` where there is no answer.
+        """
+
+    def shown(self, answer: Answer) -> None:
+        """The answer is on the screen."""
+
+    def taken(self, answer: Answer, n_chars: int) -> None:
+        """The human took the first ``n_chars`` characters of an answer's text."""
+
+    def rest(self) -> None:
+        """Let work be done that waits for a human's pause."""
+
+    def statistics(self) -> SessionStats:
+        """Return the session's sums."""
+
+
+class LocalAsker:
+    """Asks a completer of this process; it is closed by whoever made it."""
+
+    def __init__(
+        self,
+        completer: Completer,
+        *,
+        deadline_ms: int | None,
+        rest: Callable[[], object],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._completer = completer
+        self._deadline_ms = deadline_ms
+        self._rest = rest
+        self._clock = clock
+        self._root = ""
+        self._places: dict[str, _OpenFile] = {}
+        """By the case's id.  Finding them asks the file system, which is no part of an answer."""
+
+    def enter(self, case: EditCase) -> None:
+        """Open the case's project and file."""
+        root = str(case.project.resolve()) if case.project is not None else ""
+        if root != self._root:
+            self._change_folder(root, case.project_name)
+        place = self._places[case.id] = _OpenFile(uri=_uri(case), file=_file(case))
+        self._completer.open_document(_document(case, 0, place))
+
+    def leave(self, case: EditCase) -> None:
+        """Close the case's file."""
+        place = self._places.pop(case.id)
+        self._completer.close_document(place.uri)
+
+    def ask(self, case: EditCase, n_typed: int) -> Answer:
+        """Send the text as it is now, and ask."""
+        place = self._places[case.id]
+        place.version += 1
+        started = self._clock()
+        self._completer.change_document(_document(case, n_typed, place))
+        request = CompletionRequest(
+            uri=place.uri,
+            file=place.file,
+            path=case.path,
+            repo_name=case.project_name,
+            prefix=case.prefix + case.typed[:n_typed],
+            suffix=case.suffix,
+            language_id=case.language_id,
+            deadline_ms=self._deadline_ms,
+            wait_for_model=True,
+        )
+        result = self._completer.complete(request, CancellationToken()).result()
+        return Answer(
+            text=result.text,
+            n_replaced=result.n_replaced,
+            completion_id=result.completion_id,
+            source=result.source,
+            ms=1000 * (self._clock() - started),
+            stats=result.stats,
+        )
+
+    def shown(self, answer: Answer) -> None:
+        """Tell the completer."""
+        self._completer.shown(answer.completion_id)
+
+    def taken(self, answer: Answer, n_chars: int) -> None:
+        """Tell the completer."""
+        whole = n_chars >= len(answer.text)
+        self._completer.accepted(answer.completion_id, None if whole else n_chars)
+
+    def rest(self) -> None:
+        """Wait until the completer has nothing left to do."""
+        self._rest()
+
+    def statistics(self) -> SessionStats:
+        """Return the completer's sums."""
+        return self._completer.statistics()
+
+    def _change_folder(self, root: str, name: str) -> None:
+        self._wait_while(lambda: self._completer.state() == "loading")
+        if self._root:
+            self._completer.close_folder(self._root)
+        self._root = root
+        if root:
+            self._completer.open_folder(WorkspaceFolder(root=root, name=name))
+            self._wait_while(lambda: self._completer.statistics().index.building)
+
+    def _wait_while(self, condition: Callable[[], bool]) -> None:
+        end = self._clock() + _LONGEST_WAIT_S
+        while condition():
+            if self._clock() > end:
+                raise EngineUnavailableError("the completer is not ready after five minutes.")
+            time.sleep(_POLL_S)
+
+
+@dataclass(slots=True, kw_only=True)
+class _OpenFile:
+    """A case's file, as it stands in the editor."""
+
+    uri: str
+    file: str
+    version: int = 1
+
+
+def _document(case: EditCase, n_typed: int, place: _OpenFile) -> Document:
+    return Document(
+        uri=place.uri,
+        path=case.path,
+        file=place.file,
+        language_id=case.language_id,
+        version=place.version,
+        text=case.prefix + case.typed[:n_typed] + case.suffix,
+    )
+
+
+def _file(case: EditCase) -> str:
+    return str(case.project.resolve() / case.path) if case.project is not None else ""
+
+
+def _uri(case: EditCase) -> str:
+    if case.project is None:
+        return f"untitled:{case.id}"
+    return (case.project.resolve() / case.path).as_uri()
+
+
+LONGEST_REST_S: Final = 10.0
+"""Idle work that takes longer is cut short by the next key."""
+
+
+@contextmanager
+def local_asker(
+    settings: Settings,
+    *,
+    deadline_ms: int | None = None,
+    rests: bool = True,
+    loader: Loader | None = None,
+) -> Iterator[LocalAsker]:
+    """Make a completer that keeps nothing on disk, and close it in the end.
+
+    ``deadline_ms`` of each request; None takes the settings'.  ``rests`` is False for a human who
+    presses the next key at once.
+    """
+    completer = LocalCompleter(dataclasses.replace(settings, persist=False), loader=loader)
+    completer.start()
+    try:
+        yield LocalAsker(
+            completer,
+            deadline_ms=deadline_ms,
+            rest=lambda: completer.wait_idle(LONGEST_REST_S) if rests else None,
+        )
+    finally:
+        completer.close()
+
+
+_T = TypeVar("_T")
+
+ANSWERS_WITHIN_S: Final = 300.0
+"""A server that takes longer for one answer hangs."""
+
+_COUNTED: Final = tuple(
+    field.name for field in dataclasses.fields(RequestStats) if field.name != "drafters"
+)
+"""What one request adds to the session's sums."""
+
+
+class ServerAsker:
+    """Asks a server process over stdio; whoever made the process ends it.
+
+    What one request cost is what it added to the session's sums.
+    A server that does not answer within ``answers_within_s`` seconds is killed, since nothing else
+    would end it, and the call raises :class:`~speclsp.errors.EngineUnavailableError`.
+    A request that fails is answered as if there was no suggestion, and quickly, so that asking
+    raises :class:`~speclsp.errors.EngineError` with the last of ``messages``, what it showed.
+    """
+
+    def __init__(
+        self,
+        server: ServerProcess,
+        runner: asyncio.Runner,
+        *,
+        rests: bool,
+        messages: Sequence[LogLine] = (),
+        answers_within_s: float = ANSWERS_WITHIN_S,
+    ) -> None:
+        self._server = server
+        self._runner = runner
+        self._rests = rests
+        self._messages = messages
+        self._answers_within_s = answers_within_s
+        self._folder: Path | None = None
+        self._item: InlineItem | None = None
+        self._n_before = 0
+        """Characters of the item's text that stand before the cursor already."""
+        self._stats = SessionStats()
+
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        return self._server.pid
+
+    def enter(self, case: EditCase) -> None:
+        """Open the case's project and file."""
+        folder = case.project.resolve() if case.project is not None else None
+        if folder != self._folder:
+            self._server.change_folders(folder, self._folder)
+            self._folder = folder
+            self._wait_while(lambda: self.statistics().index.building, _LONGEST_WAIT_S)
+        self._server.open_beside(_uri(case), case.prefix + case.suffix, case.language_id)
+
+    def leave(self, case: EditCase) -> None:
+        """Close the case's file."""
+        self._server.go_to(_uri(case))
+        self._server.close_document()
+
+    def ask(self, case: EditCase, n_typed: int) -> Answer:
+        """Send the text as it is now, and ask."""
+        before = case.prefix + case.typed[:n_typed]
+        line, character = line_and_character(before, len(before))
+        self._stats = self.statistics()
+        self._server.go_to(_uri(case))
+        started = time.perf_counter()
+        self._server.change(before + case.suffix)
+        items = self._answered(self._server.inline_completion(line, character))
+        ms = 1000 * (time.perf_counter() - started)
+        self._item = items[0] if items else None
+        answer = self._answer(before[len(before) - character :])
+        after = self.statistics()
+        if after.n_failed > self._stats.n_failed:
+            said = self._messages[-1].message if self._messages else "it does not say why."
+            raise EngineError(f"the server failed at a request: {said}")
+        source, stats = _cost(self._stats, after)
+        return dataclasses.replace(answer, ms=ms, source=source, stats=stats)
+
+    def shown(self, answer: Answer) -> None:
+        """Say nothing: what is sent counts as shown where a client never says so."""
+
+    def taken(self, answer: Answer, n_chars: int) -> None:
+        """Do as an editor does when an item was inserted."""
+        if self._item is None:
+            return
+        if n_chars >= len(answer.text):
+            self._answered(self._server.accept(self._item))
+        else:
+            self._server.accept_partly(self._item, self._n_before + n_chars)
+
+    def rest(self) -> None:
+        """Wait until the server has nothing left to do, as it says twice in a row."""
+        if self._rests:
+            latest = [False, False]
+
+            def goes_on() -> bool:
+                latest[:] = [latest[1], self.statistics().is_idle]
+                return not all(latest)
+
+            self._wait_while(goes_on, LONGEST_REST_S)
+
+    def statistics(self) -> SessionStats:
+        """Return the server's sums."""
+        answer = self._answered(self._server.execute_command("speclsp.showStatistics"))
+        return msgspec.convert(answer, SessionStats)
+
+    def _answered(self, question: Coroutine[Any, Any, _T]) -> _T:
+        return _within(self._runner, question, self._server, self._answers_within_s)
+
+    def _answer(self, line_before: str) -> Answer:
+        """Return what the item adds at the cursor: its text may begin with the line's."""
+        item = self._item
+        n_before = len(line_before)
+        if item is None or item.end_character < n_before:
+            return Answer(text="")
+        self._n_before = n_before - item.start_character
+        if not item.insert_text.startswith(line_before[item.start_character :]):
+            return Answer(text="")
+        return Answer(
+            text=item.insert_text[self._n_before :], n_replaced=item.end_character - n_before
+        )
+
+    def _wait_while(self, condition: Callable[[], bool], longest_s: float) -> None:
+        end = time.monotonic() + longest_s
+        while time.monotonic() < end and condition():
+            self._runner.run(asyncio.sleep(_POLL_S))
+
+
+@contextmanager
+def server_asker(settings: Settings, *, rests: bool = True) -> Iterator[ServerAsker]:
+    """Start a server that keeps nothing on disk, and end it in the end.
+
+    Raises :class:`~speclsp.errors.SpecLspError` where it does not get ready.
+    """
+    states: list[StateChanged] = []
+    messages: list[LogLine] = []
+    server = ServerProcess(on_state=states.append, on_message=messages.append)
+    options = {**_changed(settings), "persist": False, "log_level": "error"}
+    argv = [sys.executable, "-m", "speclsp", "serve", "--stdio"]
+    with TemporaryDirectory() as folder, asyncio.Runner() as runner:
+        try:
+            starting = server.start(argv, Path(folder), options=options)
+            _within(runner, starting, server, ANSWERS_WITHIN_S)
+            runner.run(_ready(states, messages))
+            yield ServerAsker(server, runner, rests=rests, messages=messages)
+        finally:
+            runner.run(server.shutdown())
+
+
+def _within(
+    runner: asyncio.Runner,
+    question: Coroutine[Any, Any, _T],
+    server: ServerProcess,
+    longest_s: float,
+) -> _T:
+    """Return the answer; a server that takes longer would answer this one to the next one."""
+    try:
+        return runner.run(asyncio.wait_for(question, longest_s))
+    except TimeoutError as error:
+        runner.run(server.shutdown(timeout_s=0.0))
+        raise EngineUnavailableError(
+            f"the server did not answer within {longest_s:g} seconds."
+        ) from error
+
+
+async def _ready(states: list[StateChanged], messages: list[LogLine]) -> None:
+    end = time.monotonic() + _LONGEST_WAIT_S
+    ended: tuple[EngineState, ...] = ("failed", "off")
+    while not any(state.state == "ready" for state in states):
+        if time.monotonic() > end or any(state.state in ended for state in states):
+            said = " ".join(line.message for line in messages) or "it is not ready in time."
+            raise EngineUnavailableError(f"the server did not load the model: {said}")
+        await asyncio.sleep(_POLL_S)
+
+
+def _changed(settings: Settings) -> dict[str, Any]:
+    """The settings that differ from their defaults: the server takes them by name."""
+    defaults = Settings()
+    return {
+        field.name: getattr(settings, field.name)
+        for field in dataclasses.fields(settings)
+        if getattr(settings, field.name) != getattr(defaults, field.name)
+    }
+
+
+def _cost(before: SessionStats, after: SessionStats) -> tuple[AnswerSource, RequestStats]:
+    """Return who answered, and what that took."""
+    if after.n_memory > before.n_memory:
+        return "memory", RequestStats()
+    if after.n_filtered > before.n_filtered:
+        return "filter", RequestStats()
+    counts = {name: getattr(after.totals, name) - getattr(before.totals, name) for name in _COUNTED}
+    return "model", RequestStats(**counts)

@@ -1,0 +1,380 @@
+"""Drafters replayed on a project: counts on the human's text, times with the model."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Final, Literal
+
+from benchmarks.replay_project import N_TRUTH, ReplayCursor, ReplayProject, Tokenize
+from speclsp.decoding.sampling import SamplingParams, make_sampler
+from speclsp.decoding.speculate import Generation, generate
+from speclsp.drafting.calibration import Calibration
+from speclsp.drafting.chain import DrafterChain
+from speclsp.drafting.merger import DraftMerger, MergeMode
+from speclsp.drafting.proposer import Proposer
+from speclsp.drafting.protocol import DraftContext, Drafter, TokenCorpus
+from speclsp.drafting.registry import DRAFT_MODEL, drafter_names, known_names, load_drafter
+from speclsp.drafting.suffix import NAME as SUFFIX
+from speclsp.drafting.suffix import SuffixDrafter
+from speclsp.drafting.teacher_forcing import FREE_CURVE, ReplayCounts, replay
+from speclsp.engine.models import Tokenizer, Weights
+from speclsp.prompt.prompt import PromptBudget, build_prompt
+from speclsp.settings import Settings
+from speclsp.text.repetition import repeated_characters, repeated_lines
+
+OFF: Final = "off"
+MERGED: Final = "merged"
+LLAMA_CPP: Final = frozenset(
+    ("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache")
+)
+"""Drafters that do what llama.cpp's do."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterChoice:
+    """One row of a comparison.
+
+    Drafters are made anew for each completion, since some keep what they saw, and would see a
+    file whose lines another cursor takes out.  What is learned of probabilities goes on.
+    """
+
+    name: str
+    settings: Settings
+    drafters: tuple[str, ...] = ()
+    mode: MergeMode | None = None
+    """How they are merged; None for a drafter alone."""
+    calibration: Calibration = dataclasses.field(default_factory=Calibration)
+
+    @property
+    def keeps_no_text(self) -> bool:
+        """Whether its drafters may serve one completion after another; see above."""
+        return set(self.drafters) <= {SUFFIX, DRAFT_MODEL}
+
+    def proposer(self, draft_model: Drafter | None = None) -> Proposer | None:
+        """Return what drafts; None where nothing does.
+
+        Raises :class:`~speclsp.errors.DrafterError` for a drafter that cannot be had.
+        """
+        drafters: list[Drafter] = []
+        for name in self.drafters:
+            if name == SUFFIX:
+                n_draft = self.settings.max_draft
+                drafters.append(SuffixDrafter(n_draft=n_draft, calibration=self.calibration))
+            elif name != DRAFT_MODEL:
+                drafters.append(load_drafter(name, self.settings))
+            elif draft_model is not None:
+                drafters.append(draft_model)
+        if not drafters:
+            return None
+        if self.mode is None:
+            return DrafterChain(drafters)
+        return DraftMerger(
+            drafters,
+            self.calibration,
+            mode=self.mode,
+            p_split=self.settings.p_split,
+            n_max=self.settings.max_draft,
+        )
+
+
+def single_choices(settings: Settings) -> list[DrafterChoice]:
+    """Return each installed drafter alone, but for the draft model."""
+    names = [name for name in known_names() if name != DRAFT_MODEL]
+    return [DrafterChoice(name, settings, (name,)) for name in names]
+
+
+def merged_choice(settings: Settings, mode: MergeMode) -> DrafterChoice:
+    """Return the settings' drafters, merged in a mode."""
+    return DrafterChoice(f"{MERGED} {mode}", settings, drafter_names(settings.drafters), mode)
+
+
+Task = Literal["gaps", "edits"]
+
+N_DRAFT: Final = 15
+"""Draft tokens of each pass."""
+_N_PROMPT: Final = 1024
+"""Tokens before the cursor that stand for the prompt."""
+
+
+@dataclass(slots=True)
+class DrafterCounts:
+    """One drafter's counts on one task."""
+
+    task: Task
+    drafter: str
+    counts: ReplayCounts = field(default_factory=ReplayCounts)
+
+
+@dataclass(frozen=True, slots=True)
+class CountSummary:
+    """What the merged tree is held to."""
+
+    merged: float
+    """Tokens per pass in gaps."""
+    to_best_single: float
+    """The same in units of the best drafter alone."""
+    to_best_llama_cpp: float
+    edit_length: float
+    """Mean acceptance length of passes with a draft in edits; 0 where none were replayed."""
+
+
+def count_drafters(
+    project: ReplayProject,
+    settings: Settings,
+    tokenize: Tokenize,
+    *,
+    n_vocab: int,
+    n_cursors: int,
+    seed: int,
+    progress: Callable[[str], None],
+) -> Iterator[DrafterCounts]:
+    """Replay a project with each drafter alone and with all merged; ``progress`` is told names."""
+    tasks: list[tuple[Task, list[ReplayCursor]]] = [
+        ("gaps", project.gaps(n_cursors, seed)),
+        ("edits", project.edits(n_cursors, seed)),
+    ]
+    for task, cursors in tasks:
+        replayable = [(_context(project, cursor, tokenize, n_vocab), cursor) for cursor in cursors]
+        choices = [
+            *single_choices(settings),
+            merged_choice(settings, "chain"),
+            merged_choice(settings, "tree"),
+        ]
+        for choice in choices:
+            progress(f"{task}: {choice.name}")
+            result = DrafterCounts(task, choice.name)
+            _replay_all(choice, replayable, tokenize, result.counts)
+            yield result
+
+
+def summary(results: Sequence[DrafterCounts]) -> CountSummary:
+    """Return the figures of the merged tree, and how they compare."""
+    tree = f"{MERGED} tree"
+    per_pass = {
+        result.drafter: result.counts.tokens_per_pass for result in results if result.task == "gaps"
+    }
+    single = [rate for name, rate in per_pass.items() if not name.startswith(MERGED)]
+    llama_cpp = [rate for name, rate in per_pass.items() if name in LLAMA_CPP]
+    edits = [
+        result.counts.mean_acceptance_length
+        for result in results
+        if result.task == "edits" and result.drafter == tree and result.counts.n_passes
+    ]
+    return CountSummary(
+        merged=per_pass[tree],
+        to_best_single=per_pass[tree] / max(single),
+        to_best_llama_cpp=per_pass[tree] / max(llama_cpp),
+        edit_length=max(edits, default=0.0),
+    )
+
+
+def _context(
+    project: ReplayProject, cursor: ReplayCursor, tokenize: Tokenize, n_vocab: int
+) -> DraftContext:
+    prefix = tokenize(cursor.prefix)
+    return DraftContext(
+        prompt=prefix[-_N_PROMPT:].tolist(),
+        prefix=prefix,
+        suffix=tokenize(cursor.suffix),
+        corpora=(project.corpus_without(cursor),),
+        verify_curve=FREE_CURVE,
+        n_vocab=n_vocab,
+        n_branches=N_DRAFT,
+    )
+
+
+def _replay_all(
+    choice: DrafterChoice,
+    replayable: list[tuple[DraftContext, ReplayCursor]],
+    tokenize: Tokenize,
+    counts: ReplayCounts,
+) -> None:
+    for context, cursor in replayable:
+        proposer = choice.proposer()
+        if proposer is not None:
+            truth = tokenize(cursor.truth)[:N_TRUTH].tolist()
+            replay(proposer, context, truth, N_DRAFT, counts)
+
+
+@dataclass(slots=True)
+class DrafterTimes:
+    """One drafter's completions with the real model."""
+
+    drafter: str
+    ms_by_round: list[list[float]] = field(default_factory=list)
+    """For each round the milliseconds of each place's completion."""
+    counts: ReplayCounts = field(default_factory=ReplayCounts)
+
+    def percentile(self, share: float) -> float:
+        """Return the milliseconds that a share of the completions stays within."""
+        times = sorted(ms for ms_of_round in self.ms_by_round for ms in ms_of_round)
+        return times[min(int(share * len(times)), len(times) - 1)] if times else 0.0
+
+    def speedups(self, off: DrafterTimes) -> list[float]:
+        """Return for each round the median over the places of time without / time with it."""
+        return [
+            statistics.median(
+                plain / ms for plain, ms in zip(plain_round, ms_round, strict=True) if ms > 0.0
+            )
+            for plain_round, ms_round in zip(off.ms_by_round, self.ms_by_round, strict=True)
+        ]
+
+
+@dataclass(slots=True)
+class TimedRun:
+    """What the model did."""
+
+    drafters: list[DrafterTimes]
+    loop_share: float
+    """Share of the completions that ended in a loop."""
+    single_pass_ms: float
+    """T(1), by the passes without speculation."""
+
+    @property
+    def off(self) -> DrafterTimes:
+        """The baseline."""
+        return self.drafters[0]
+
+
+def time_drafters(
+    project: ReplayProject,
+    settings: Settings,
+    tokenizer: Tokenizer,
+    weights: Weights,
+    *,
+    n_cursors: int,
+    n_rounds: int,
+    n_predict: int,
+    seed: int,
+    progress: Callable[[str], None],
+) -> TimedRun:
+    """Complete places of a project with the real model, with each drafter and with none.
+
+    Raises :class:`~speclsp.errors.DecodeError`.
+    """
+    choices = [
+        DrafterChoice(OFF, settings),
+        *single_choices(settings),
+        merged_choice(settings, "chain"),
+        merged_choice(settings, "auto"),
+    ]
+    times = [DrafterTimes(choice.name) for choice in choices]
+    kept = [choice.proposer(weights.draft) if choice.keeps_no_text else None for choice in choices]
+    n_prompt = min(weights.max_prompt, weights.target.n_ctx - n_predict)
+    contexts = [
+        draft_context(
+            cursor,
+            project.name,
+            (project.corpus_without(cursor),),
+            settings,
+            tokenizer,
+            weights,
+            n_prompt=n_prompt,
+        )
+        for cursor in project.gaps(n_cursors, seed)
+    ]
+    n_loops = 0
+    s_single, n_single = 0.0, 0
+    for round_idx in range(n_rounds):
+        for drafter in times:
+            drafter.ms_by_round.append([])
+        for place, context in enumerate(contexts):
+            progress(f"round {round_idx + 1} of {n_rounds}, completion {place + 1}")
+            warm = _complete(None, context, weights, tokenizer, n_predict)
+            n_loops += _ends_in_loop(warm, tokenizer)
+            s_single += warm.stats.ms_single_passes
+            n_single += warm.stats.n_single_passes
+            for idx in _rotated(len(choices), round_idx + place):
+                proposer = kept[idx] or choices[idx].proposer(weights.draft)
+                generation = _complete(proposer, context, weights, tokenizer, n_predict)
+                _count(times[idx], generation)
+    return TimedRun(
+        drafters=times,
+        loop_share=n_loops / max(1, n_rounds * len(contexts)),
+        single_pass_ms=s_single / max(1, n_single),
+    )
+
+
+def draft_context(
+    cursor: ReplayCursor,
+    repo_name: str,
+    corpora: tuple[TokenCorpus, ...],
+    settings: Settings,
+    tokenizer: Tokenizer,
+    weights: Weights,
+    *,
+    n_prompt: int,
+) -> DraftContext:
+    """Return a place's prompt of at most ``n_prompt`` tokens, and what drafts may come from."""
+    prompt = build_prompt(
+        tokenizer.family,
+        tokenizer.vocabulary,
+        repo_name=repo_name,
+        path=cursor.path,
+        prefix=cursor.prefix,
+        suffix=cursor.suffix,
+        budget=PromptBudget(
+            n_prompt=n_prompt, n_prefix=settings.n_prefix, n_suffix=settings.n_suffix
+        ),
+        window=None,
+        layout=settings.fim_layout,
+    )
+    cost = weights.pass_cost
+    return DraftContext(
+        prompt=prompt.tokens,
+        prefix=tokenizer.vocabulary.tokenize(cursor.prefix),
+        suffix=tokenizer.vocabulary.tokenize(cursor.suffix),
+        corpora=corpora,
+        verify_curve=cost.curve,
+        tree_curve=cost.tree_curve,
+        single_s=cost.single_s,
+    )
+
+
+def _complete(
+    proposer: Proposer | None,
+    context: DraftContext,
+    weights: Weights,
+    tokenizer: Tokenizer,
+    n_predict: int,
+) -> Generation:
+    return generate(
+        weights.target,
+        context,
+        drafter=proposer,
+        sampler=make_sampler(
+            SamplingParams(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, seed=0)
+        ),
+        n_predict=n_predict,
+        stop=lambda token: token in tokenizer.family.end_tokens,
+        interrupted=lambda: None,
+        clock=perf_counter,
+    )
+
+
+def _count(times: DrafterTimes, generation: Generation) -> None:
+    stats = generation.stats
+    times.ms_by_round[-1].append(stats.ms_total)
+    counts = times.counts
+    counts.n_tokens += stats.n_predicted
+    counts.n_passes += stats.n_target_passes
+    counts.n_drafted += stats.n_drafted
+    counts.n_accepted += stats.n_accepted
+    counts.n_draft_passes += stats.n_draft_passes
+
+
+def _ends_in_loop(generation: Generation, tokenizer: Tokenizer) -> bool:
+    pieces = b"".join(tokenizer.vocabulary.piece(token) for token in generation.tokens)
+    lines = pieces.decode("utf-8", errors="replace").split("\n")
+    return (
+        any(repeated_lines(lines[:end]) is not None for end in range(1, len(lines) + 1))
+        or repeated_characters(lines[-1]) is not None
+    )
+
+
+def _rotated(n_items: int, shift: int) -> Sequence[int]:
+    return [(idx + shift) % n_items for idx in range(n_items)]

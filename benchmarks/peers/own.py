@@ -1,0 +1,94 @@
+"""Our own sides of a comparison: a server process over stdio, with and without speculation."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from benchmarks.askers import Asker, ServerAsker, server_asker
+from benchmarks.machine import tree_resident_mib
+from benchmarks.peers.contract import Peer, PeerOptions, PeerSession, host_ms_per_step
+from speclsp.settings import Settings
+
+OURS: Final = "speclsp"
+OURS_PLAIN: Final = "speclsp (no speculation)"
+
+_PLAIN: Final[Mapping[str, Any]] = {"speculation": False}
+_FORGETFUL: Final[Mapping[str, Any]] = {"suggestion_memory": False, "prefetch": False}
+_ONE_LINE: Final[Mapping[str, Any]] = {"multiline": "never"}
+
+
+def our_peers(settings: Settings) -> tuple[Peer, ...]:
+    """Return our sides; ``settings`` are what the comparison leaves open."""
+    return (OwnPeer(OURS, settings), OwnPeer(OURS_PLAIN, settings, _PLAIN))
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPeer:
+    """speclsp by some settings; see :class:`~benchmarks.peers.contract.Peer`."""
+
+    name: str
+    settings: Settings
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of this side alone."""
+
+    def why_not(self, options: PeerOptions) -> str | None:  # noqa: ARG002 - it always can
+        """Return None: it can run wherever this runs."""
+        return None
+
+    def open(self, options: PeerOptions) -> AbstractContextManager[PeerSession]:
+        """Start a server and wait for its model."""
+        return _open(self.settings_for(options))
+
+    def settings_for(self, options: PeerOptions) -> Settings:
+        """Return what the server is started with."""
+        settings = own_settings(self.settings, options)
+        if not options.with_cache:
+            settings = dataclasses.replace(settings, **_FORGETFUL)
+        if options.one_line:
+            settings = dataclasses.replace(settings, **_ONE_LINE)
+        return dataclasses.replace(settings, **self.changes)
+
+
+def own_settings(settings: Settings, options: PeerOptions) -> Settings:
+    """Return the settings by which our sides get what all sides are given."""
+    draft = options.draft_model
+    statistics = [] if options.statistics_file is None else [str(options.statistics_file)]
+    return dataclasses.replace(
+        settings,
+        model=settings.model and str(options.model),
+        spec_draft_model=settings.spec_draft_model if draft is None else str(draft),
+        lookup_cache_static=settings.lookup_cache_static or statistics,
+        threads=options.n_threads,
+        ctx_size=options.n_context,
+        n_predict=options.n_predict,
+    )
+
+
+@contextmanager
+def _open(settings: Settings) -> Iterator[PeerSession]:
+    with server_asker(settings) as asker:
+        yield OwnSession(asker)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSession:
+    """A server of ours that runs."""
+
+    server: ServerAsker
+
+    @property
+    def asker(self) -> Asker:
+        """Asks it over stdio."""
+        return self.server
+
+    def resident_mib(self) -> float:
+        """Return the resident memory of the server and what it started."""
+        return tree_resident_mib(self.server.pid)
+
+    def host_ms_per_step(self) -> float | None:
+        """Return what a step took outside llama_decode, over the session."""
+        return host_ms_per_step(self.server.statistics().totals)

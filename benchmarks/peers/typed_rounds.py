@@ -1,0 +1,239 @@
+"""The same sessions typed to each side of a comparison, in alternating rounds.
+
+In every round each side is started anew, warmed up and typed to, in an order that changes from
+round to round, so that whatever else the machine does hits all alike.  Rounds may have cases of
+their own: then a spread over them is one over places, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from benchmarks.cases import EditCase, drawn_cases
+from benchmarks.peers.contract import Peer, PeerOptions, reason, without_folders
+from benchmarks.typing_session import TypedSession, TypingCounts, count_typing, replay_typing
+from speclsp.decoding.session import summed
+from speclsp.errors import SpecLspError
+from speclsp.request import RequestStats, SessionStats
+
+
+def typed_rounds(
+    cases: Sequence[EditCase], *, n_rounds: int, n_cases: int, n_keys: int, seed: int
+) -> list[list[EditCase]]:
+    """Draw ``n_cases`` for each round, and cut them to ``n_keys`` characters.
+
+    Shorter ones are drawn only where there are no others: each case begins with a jump, and short
+    ones would make jumps of most requests.  Where there are too few for all rounds, all have the
+    same.  No round without a case is returned.
+    """
+    if not n_cases:
+        return []
+    long_enough = [case for case in cases if len(case.typed) >= n_keys] or cases
+    if len(long_enough) < n_cases * n_rounds:
+        return [_cut(drawn_cases(long_enough, n_cases, seed), n_keys)] * n_rounds
+    drawn = _cut(drawn_cases(long_enough, n_cases * n_rounds, seed), n_keys)
+    # They are dealt out: cases of one project stand together.
+    return [drawn[idx::n_rounds] for idx in range(n_rounds)]
+
+
+def _cut(cases: Sequence[EditCase], n_keys: int) -> list[EditCase]:
+    return [dataclasses.replace(case, typed=case.typed[:n_keys]) for case in cases]
+
+
+def case_lines(rounds: Sequence[Sequence[EditCase]], n_cases: int, n_keys: int) -> list[str]:
+    """Return what is other than was asked for, where the cases are few or short."""
+    lines: list[str] = []
+    ids = [[case.id for case in cases] for cases in rounds]
+    if any(ids.count(of_round) > 1 for of_round in ids):
+        lines.append("All rounds type the same cases: there are too few for each to have its own.")
+    if any(len(cases) < n_cases for cases in rounds):
+        lines.append(f"{len(rounds[0])} cases are typed instead of {n_cases}: there are no others.")
+    if any(len(case.typed) < n_keys for cases in rounds for case in cases):
+        lines.append(f"No case has {n_keys} characters (--keys): shorter ones are typed.")
+    return lines
+
+
+WARM_UP: Final = EditCase(
+    id="warm-up",
+    project=None,
+    path="warm_up.py",
+    language_id="python",
+    prefix="def one():\n    ",
+    typed="return 1",
+    suffix="\n",
+)
+"""Asked at before the session, so that nobody's first decode is measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypedRound:
+    """What one side did in one round."""
+
+    session: TypedSession
+    own_work: SessionStats
+    """What the side did ahead and in idle time."""
+    resident_mib: float
+    host_ms: float | None
+    """Per decode step outside llama_decode, None where that is not told."""
+
+    @property
+    def counts(self) -> TypingCounts:
+        """The session's figures."""
+        return count_typing(self.session, self.own_work)
+
+    @property
+    def stats(self) -> RequestStats:
+        """Sums over the session's requests, without what was done ahead or in idle time."""
+        found = (request.answer.stats for request in self.session.requests)
+        return functools.reduce(summed, found, RequestStats())
+
+    def until(self, n_chars: int) -> TypedRound:
+        """Return what was done up to so many characters; own work and memory stay the whole's."""
+        return replace(self, session=self.session.until(n_chars))
+
+
+@dataclass(slots=True)
+class PeerRun:
+    """A side over all rounds."""
+
+    name: str
+    rounds: list[TypedRound] = field(default_factory=list)
+    """Those that all sides have ended."""
+    why_not: str = ""
+    """Why it could not run, or went on no further; its rounds count for nothing then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypingPlan:
+    """What is typed to all sides, and for how long."""
+
+    rounds: Sequence[Sequence[EditCase]]
+    """Each round's cases: the same to all sides."""
+    seed: int
+    longest_s: float
+    """For one side's session of one round, which is cut short then."""
+    key_s: float
+    """For each character of a session; one that takes longer is cut short, too."""
+    going_on: Callable[[Sequence[PeerRun]], Collection[str]]
+    """Says after the first round which sides are typed to in the others."""
+
+    @property
+    def n_chars(self) -> Sequence[int]:
+        """Characters of a session, by round."""
+        return [sum(len(case.typed) for case in cases) for cases in self.rounds]
+
+    def longest_session_s(self, cases: Sequence[EditCase]) -> float:
+        """Return how long one side may take to write the cases."""
+        return min(self.longest_s, self.key_s * sum(len(case.typed) for case in cases))
+
+
+def all_of(runs: Sequence[PeerRun]) -> Collection[str]:
+    """Return the names of all sides."""
+    return {run.name for run in runs}
+
+
+def typed_runs_of(peers: Sequence[Peer], options: PeerOptions) -> list[PeerRun]:
+    """Return what :func:`type_to_all` fills, with why some cannot run."""
+    return [
+        PeerRun(peer.name, why_not=without_folders(peer.why_not(options) or "")) for peer in peers
+    ]
+
+
+def type_to_all(
+    runs: Sequence[PeerRun],
+    peers: Sequence[Peer],
+    options: PeerOptions,
+    plan: TypingPlan,
+    progress: Callable[[str, int], None],
+) -> None:
+    """Type to all sides in rounds; a side that fails says why.
+
+    ``runs`` are those of ``peers``, and get each round when it is whole, so that they hold what can
+    be compared whenever this is interrupted.
+    ``progress`` is told who is typed to, and how many characters were written since last told;
+    those that will not be written any more count as written.
+    """
+    names = all_of(runs)
+    n_rounds = len(plan.rounds)
+    for round_idx, cases in enumerate(plan.rounds):
+        done: list[tuple[PeerRun, TypedRound]] = []
+        for idx in rotated(len(peers), round_idx):
+            peer, run = peers[idx], runs[idx]
+            label = f"{peer.name}, round {round_idx + 1} of {n_rounds}"
+            left = _Left(plan.n_chars[round_idx], functools.partial(progress, label))
+            left.write(0)
+            if not run.why_not and run.name in names:
+                try:
+                    done.append((run, _type_to(peer, options, cases, plan, left.write)))
+                except SpecLspError as error:
+                    run.why_not = reason(error)
+                    run.rounds.clear()
+            left.write(left.n_chars)
+        for run, one in done:
+            run.rounds.append(one)
+        if round_idx == 0:
+            names = plan.going_on(runs)
+
+
+@dataclass(slots=True)
+class _Left:
+    """What is still to be written of a session."""
+
+    n_chars: int
+    progress: Callable[[int], None]
+
+    def write(self, n_chars: int) -> None:
+        """Note that so many characters more are done with."""
+        self.n_chars -= n_chars
+        self.progress(n_chars)
+
+
+def _type_to(
+    peer: Peer,
+    options: PeerOptions,
+    cases: Sequence[EditCase],
+    plan: TypingPlan,
+    progress: Callable[[int], None],
+) -> TypedRound:
+    with peer.open(options) as session:
+        asker = session.asker
+        asker.enter(WARM_UP)
+        asker.ask(WARM_UP, 0)
+        asker.leave(WARM_UP)
+        asker.rest()
+        before = asker.statistics()
+        end = time.monotonic() + plan.longest_session_s(cases)
+        typed = replay_typing(
+            cases,
+            asker,
+            seed=plan.seed,
+            progress=progress,
+            is_over=lambda: time.monotonic() >= end,
+        )
+        after = asker.statistics()
+        own_work = replace(
+            after,
+            n_idle_evaluated=after.n_idle_evaluated - before.n_idle_evaluated,
+            prefetch=replace(
+                after.prefetch,
+                n_prompt_evaluated=after.prefetch.n_prompt_evaluated
+                - before.prefetch.n_prompt_evaluated,
+                n_predicted=after.prefetch.n_predicted - before.prefetch.n_predicted,
+            ),
+        )
+        return TypedRound(
+            session=typed,
+            own_work=own_work,
+            resident_mib=session.resident_mib(),
+            host_ms=session.host_ms_per_step(),
+        )
+
+
+def rotated(n_items: int, shift: int) -> Sequence[int]:
+    """Return the indices of ``n_items``, beginning at another one for each ``shift``."""
+    return [(idx + shift) % n_items for idx in range(n_items)]

@@ -1,0 +1,122 @@
+"""What a comparison reads beforehand, whom it types to, and where it decodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from case_folders import case
+
+from benchmarks.peers import comparison as comparison_module
+from benchmarks.peers.comparison import (
+    Comparison,
+    all_peers,
+    check_files,
+    decode_places,
+    without_kinds,
+)
+from benchmarks.peers.contract import PeerOptions
+from benchmarks.peers.report import place_lines
+from speclsp.embedded import embedded_draft, embedded_target
+from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
+from speclsp.engine.models import LlamaLoader
+from speclsp.errors import StoreError
+from speclsp.settings import Settings
+
+CODE = "".join(
+    f"def add_{idx}(a, b):\n    total = a + b\n    return total\n\n\n" for idx in range(20)
+)
+
+
+@pytest.fixture
+def comparison(tmp_path: Path) -> Comparison:
+    options = PeerOptions(
+        model=embedded_target(),
+        draft_model=None,
+        statistics_file=None,
+        llama_server=None,
+        n_threads=1,
+        n_gpu_layers=0,
+        n_context=1024,
+        n_predict=8,
+        with_cache=True,
+        one_line=False,
+        folder=tmp_path,
+    )
+    return Comparison(
+        settings=Settings(),
+        options=options,
+        cases=[case("abc")],
+        n_rounds=3,
+        seed=0,
+        n_places=2,
+        n_decoded=8,
+    )
+
+
+def test_kinds_of_speculation_are_typed_to_where_they_are_named() -> None:
+    peers = all_peers(Settings())
+    plain = [peer.name for peer in without_kinds(peers, ())]
+    assert plain == ["speclsp", "speclsp (no speculation)", "llama-server", "llama-cpp-python"]
+    named = [peer.name for peer in without_kinds(peers, {"llama-server ngram-mod"})]
+    assert named == [*plain[:3], "llama-server ngram-mod", plain[3]]
+
+
+@dataclass
+class Opened:
+    """Loads vocabularies, and keeps which there were and which were closed."""
+
+    files: list[Path] = field(default_factory=list)
+    closed: list[Path] = field(default_factory=list)
+
+    def load(self, path: Path) -> LlamaVocabulary:
+        vocabulary = load_vocabulary(path)
+        self.files.append(path)
+        close = vocabulary.close
+
+        def noted() -> None:
+            self.closed.append(path)
+            close()
+
+        vocabulary.close = noted  # type: ignore[method-assign]  # to see it called
+        return vocabulary
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("statistics", [None, b"four"])
+def test_what_is_opened_to_be_checked_is_closed(
+    comparison: Comparison,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    statistics: bytes | None,
+) -> None:
+    opened = Opened()
+    monkeypatch.setattr(comparison_module, "load_vocabulary", opened.load)
+    options = replace(comparison.options, draft_model=embedded_draft())
+    if statistics is None:
+        check_files(replace(comparison, options=options))
+    else:
+        file = tmp_path / "pairs.bin"
+        file.write_bytes(statistics)
+        with pytest.raises(StoreError):
+            check_files(replace(comparison, options=replace(options, statistics_file=file)))
+    assert opened.files == [embedded_target(), embedded_draft()]
+    assert opened.closed == [embedded_draft(), embedded_target()]
+
+
+@pytest.mark.real
+def test_cases_without_a_project_leave_the_copies_out_with_a_word(
+    comparison: Comparison, tmp_path: Path
+) -> None:
+    tokenizer = LlamaLoader(lambda _level, _line: None).tokenizer(comparison.settings)
+    found = decode_places(comparison, tokenizer)
+    assert [len(places) for places in found.values()] == [1, 0]
+    fewer = "Decoding where an edit begins is at 1 places instead of 6: there are no others."
+    none = "Nothing is decoded in a changed copy of a block: no case has a project with a block of"
+    assert place_lines(found, 6) == [fewer, f"{none} code that can be copied."]
+    (tmp_path / "sums.py").write_text(CODE)
+    with_project = replace(comparison.cases[0], project=tmp_path)
+    found = decode_places(replace(comparison, cases=[with_project]), tokenizer)
+    assert len(found["edits"]) == 6
+    assert place_lines(found, 6) == [fewer]

@@ -1,0 +1,194 @@
+"""A session typed to several sides in alternating rounds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from case_folders import case
+from scripted_peers import ScriptedPeer
+
+from benchmarks.askers import Answer
+from benchmarks.cases import EditCase
+from benchmarks.peers.contract import PeerOptions
+from benchmarks.peers.own import OURS, OURS_PLAIN, OwnPeer, our_peers, own_settings
+from benchmarks.peers.typed_rounds import (
+    WARM_UP,
+    PeerRun,
+    TypingPlan,
+    all_of,
+    rotated,
+    type_to_all,
+    typed_runs_of,
+)
+from speclsp.errors import EngineError
+from speclsp.request import RequestStats
+from speclsp.settings import Settings
+
+
+def options(folder: Path, *, with_cache: bool = True, one_line: bool = False) -> PeerOptions:
+    return PeerOptions(
+        model=folder / "model.gguf",
+        draft_model=None,
+        statistics_file=None,
+        llama_server=None,
+        n_threads=2,
+        n_gpu_layers=-1,
+        n_context=1024,
+        n_predict=16,
+        with_cache=with_cache,
+        one_line=one_line,
+        folder=folder,
+    )
+
+
+PLAN = TypingPlan(
+    rounds=[[case("abc"), case("defg", id="two", path="b.py")]] * 3,
+    seed=0,
+    longest_s=600.0,
+    key_s=60.0,
+    going_on=all_of,
+)
+
+
+def typed(
+    folder: Path, *peers: ScriptedPeer, plan: TypingPlan = PLAN
+) -> tuple[list[PeerRun], Counter[str]]:
+    told: Counter[str] = Counter()
+    runs = typed_runs_of(peers, options(folder))
+    type_to_all(runs, peers, options(folder), plan, lambda label, n: told.update({label: n}))
+    return runs, told
+
+
+def test_each_side_is_started_anew_in_each_round_and_nobody_is_always_first(
+    tmp_path: Path,
+) -> None:
+    log: list[str] = []
+    runs, told = typed(tmp_path, *(ScriptedPeer(name, log=log) for name in "ABC"))
+    opened = [line for line in log if line.startswith("open")]
+    assert opened == [f"open {name}" for name in "ABCBCACAB"]
+    assert [line.split()[0] for line in log] == ["open", "close"] * 9
+    assert [(run.name, len(run.rounds), run.why_not) for run in runs] == [
+        ("A", 3, ""), ("B", 3, ""), ("C", 3, ""),
+    ]  # fmt: skip
+    assert set(told.values()) == {7}
+    assert "B, round 2 of 3" in told
+
+
+def test_a_side_is_warmed_up_before_and_that_counts_nowhere(tmp_path: Path) -> None:
+    def slow_at_first(one: EditCase, _n: int) -> Answer:
+        ms = 900.0 if one.id == WARM_UP.id else 2.0
+        return Answer(text="", ms=ms, stats=RequestStats(n_prompt=1, n_prompt_evaluated=1))
+
+    peer = ScriptedPeer("A", slow_at_first)
+    (run,), _ = typed(tmp_path, peer)
+    assert peer.askers[0].told[:3] == [
+        ("enter", "warm-up"), ("ask", "warm-up", 0), ("leave", "warm-up"),
+    ]  # fmt: skip
+    counts = run.rounds[0].counts
+    assert (counts.ms["all"].most, counts.n_requests, counts.n_chars) == (2.0, 9, 7)
+    assert run.rounds[0].stats.n_prompt_evaluated == 9
+    assert run.rounds[0].resident_mib == 100.0
+
+
+def test_a_side_that_cannot_run_says_why_and_the_others_go_on(tmp_path: Path) -> None:
+    def fails(one: EditCase, n_typed: int) -> str:
+        if one.id == "two" and n_typed == 1:
+            raise EngineError("it fell over.")
+        return ""
+
+    log: list[str] = []
+    peers = (
+        ScriptedPeer("A", fails, log),
+        ScriptedPeer("B", log=log, missing="there is none."),
+        ScriptedPeer("C", log=log),
+    )
+    (failed, missing, fine), told = typed(tmp_path, *peers)
+    assert (failed.why_not, failed.rounds) == ("it fell over.", [])
+    assert (missing.why_not, missing.rounds) == ("there is none.", [])
+    assert len(fine.rounds) == 3
+    assert [line for line in log if "A" in line] == ["open A", "close A"]
+    assert set(told.values()) == {7}  # what will not be written counts as done
+
+
+def test_what_whole_rounds_measured_is_there_when_it_is_interrupted(tmp_path: Path) -> None:
+    def interrupts(one: EditCase, _n: int) -> str:
+        if one.id == "two" and len(peers[1].askers) == 2:
+            raise KeyboardInterrupt
+        return ""
+
+    log: list[str] = []
+    peers = (ScriptedPeer("A", log=log), ScriptedPeer("B", interrupts, log))
+    runs = typed_runs_of(peers, options(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        type_to_all(runs, peers, options(tmp_path), PLAN, lambda _label, _n: None)
+    assert [(run.name, len(run.rounds), run.why_not) for run in runs] == [
+        ("A", 1, ""),
+        ("B", 1, ""),
+    ]
+    assert log == ["open A", "close A", "open B", "close B", "open B", "close B"]
+
+
+def test_those_that_do_not_go_on_are_typed_to_once(tmp_path: Path) -> None:
+    peers = [ScriptedPeer(name) for name in "ABC"]
+    plan = replace(PLAN, going_on=lambda runs: {run.name for run in runs} - {"B"})
+    runs, told = typed(tmp_path, *peers, plan=plan)
+    assert [(run.name, len(run.rounds), run.why_not) for run in runs] == [
+        ("A", 3, ""), ("B", 1, ""), ("C", 3, ""),
+    ]  # fmt: skip
+    assert set(told.values()) == {7}
+
+
+def test_rounds_may_have_cases_of_their_own(tmp_path: Path) -> None:
+    peer = ScriptedPeer("A")
+    rounds = [[case("abc")], [case("defg", id="two")]]
+    (run,), told = typed(tmp_path, peer, plan=replace(PLAN, rounds=rounds))
+    assert [one.counts.n_chars for one in run.rounds] == [3, 4]
+    assert [asker.told[3] for asker in peer.askers] == [("enter", "one"), ("enter", "two")]
+    assert list(told.values()) == [3, 4]
+
+
+@pytest.mark.parametrize("plan", [replace(PLAN, longest_s=0.0), replace(PLAN, key_s=0.0)])
+def test_a_session_and_its_keys_have_their_time(tmp_path: Path, plan: TypingPlan) -> None:
+    (run,), told = typed(tmp_path, ScriptedPeer("A"), plan=plan)
+    assert [one.session.is_cut for one in run.rounds] == [True] * 3
+    assert [one.counts.n_requests for one in run.rounds] == [0] * 3
+    assert set(told.values()) == {7}
+
+
+def test_turns_are_taken() -> None:
+    assert [list(rotated(3, shift)) for shift in range(4)] == [
+        [0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2],
+    ]  # fmt: skip
+
+
+def test_our_sides_get_what_all_sides_are_given(tmp_path: Path) -> None:
+    base = Settings(model="mine.gguf", max_draft=4)
+    ours, plain = our_peers(base)
+    assert (ours.name, plain.name) == (OURS, OURS_PLAIN)
+    assert ours.why_not(options(tmp_path)) is None
+    found = own_settings(base, options(tmp_path))
+    assert (found.model, found.threads, found.ctx_size, found.n_predict, found.max_draft) == (
+        str(tmp_path / "model.gguf"), 2, 1024, 16, 4,
+    )  # fmt: skip
+    # The embedded model stays it: the settings then know how long its prompts may be.
+    assert own_settings(Settings(), options(tmp_path)).model == ""
+
+
+def test_our_sides_forget_where_nobody_remembers(tmp_path: Path) -> None:
+    assert isinstance(our_peers(Settings())[1], OwnPeer)
+    plain = OwnPeer("plain", Settings(), {"speculation": False})
+    remembering, forgetting = (
+        plain.settings_for(options(tmp_path, with_cache=with_cache)) for with_cache in (True, False)
+    )
+    assert not remembering.speculation
+    assert (remembering.suggestion_memory, remembering.prefetch) == (True, True)
+    assert (forgetting.suggestion_memory, forgetting.prefetch) == (False, False)
+
+
+def test_our_sides_end_a_text_with_its_line_where_all_do(tmp_path: Path) -> None:
+    ours = OwnPeer(OURS, Settings(multiline="always"))
+    assert ours.settings_for(options(tmp_path)).multiline == "always"
+    assert ours.settings_for(options(tmp_path, one_line=True)).multiline == "never"

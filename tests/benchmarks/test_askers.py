@@ -1,0 +1,81 @@
+"""A server process that is asked as a replay asks, and fails or does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+from case_folders import case
+
+from benchmarks.askers import ServerAsker
+from speclsp.errors import EngineError, EngineUnavailableError
+from speclsp.lsp.client import InlineItem, ServerProcess, ServerProcessError
+from speclsp.request import LogLine, SessionStats
+
+
+class FailingServer:
+    """Answers, and says so: nothing is suggested, and each request from the second on failed."""
+
+    def __init__(self) -> None:
+        self.n_requests = 0
+
+    def go_to(self, _uri: str) -> None:
+        pass
+
+    def change(self, _text: str) -> None:
+        pass
+
+    async def inline_completion(self, _line: int, _character: int) -> list[InlineItem]:
+        self.n_requests += 1
+        return []
+
+    async def execute_command(self, _name: str) -> Any:
+        n_failed = max(0, self.n_requests - 1)
+        return msgspec.to_builtins(SessionStats(n_requests=self.n_requests, n_failed=n_failed))
+
+
+@pytest.mark.parametrize(
+    ("messages", "said"),
+    [([], "it does not say why"), ([LogLine(level="error", message="no room.")], "no room")],
+)
+def test_a_request_that_failed_is_no_quick_answer(messages: list[LogLine], said: str) -> None:
+    server = cast("ServerProcess", FailingServer())
+    with asyncio.Runner() as runner:
+        asker = ServerAsker(server, runner, rests=False, messages=messages)
+        assert asker.ask(case("abc"), 1).text == ""
+        with pytest.raises(EngineError, match=f"failed at a request: {said}"):
+            asker.ask(case("abc"), 2)
+
+
+@pytest.fixture
+def hung(tmp_path: Path) -> Iterator[tuple[ServerProcess, asyncio.Runner]]:
+    """A server that was started and went on no further."""
+    server = ServerProcess()
+    argv = [sys.executable, "-m", "speclsp", "serve", "--stdio"]
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(server.start(argv, tmp_path, options={"persist": False}))
+            os.kill(server.pid, signal.SIGSTOP)
+            yield server, runner
+        finally:
+            assert runner.run(server.shutdown()) == -signal.SIGKILL
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be stopped there")
+def test_a_server_that_hangs_is_ended_with_a_reason(
+    hung: tuple[ServerProcess, asyncio.Runner],
+) -> None:
+    server, runner = hung
+    asker = ServerAsker(server, runner, rests=False, answers_within_s=0.1)
+    with pytest.raises(EngineUnavailableError, match=r"did not answer within 0\.1 seconds"):
+        asker.statistics()
+    # It is gone, so that it cannot answer the first request to the next one.
+    with pytest.raises(ServerProcessError):
+        asker.statistics()
