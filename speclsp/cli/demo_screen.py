@@ -6,7 +6,7 @@ import asyncio
 import io
 import re
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Final
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
@@ -31,6 +31,12 @@ MOST_LINES_ABOVE = 16
 LINES_BELOW = 3
 LINES_OF_CONTEXT = 3
 
+PICTURE_WIDTH = 96
+MOMENT_LINES = 12
+
+_STYLE: Final[Any] = {"title_justify": "left", "title_style": "bold", "box": SIMPLE_HEAD}
+_WEB_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoResult:
@@ -42,49 +48,54 @@ class DemoResult:
     """The frame with the longest ghost text that was taken; None where none was."""
 
 
-class Screen(Protocol):
-    """Where the demo is seen."""
-
-    async def show(self, frame: Frame) -> None:
-        """Show a frame, for as long as somebody needs to read it."""
-
-    def status(self, text: str) -> None:
-        """Say what takes so long."""
-
-    def finish(self, last: Frame) -> None:
-        """Leave a scene's last frame on the screen."""
-
-    def close(self) -> None:
-        """Take what moves off the screen; calling it again changes nothing."""
-
-
-class LiveScreen:
-    """A terminal in which the file is typed before one's eyes."""
+class Screen:
+    """Shows the demo: in a terminal the file as it is typed, elsewhere lines of what stays."""
 
     def __init__(self, console: Console, tally: Tally, *, pace: float) -> None:
+        """With a ``pace`` of 1 a reader can follow, with 0 nothing waits."""
+        self.tally = tally
+        self.moment: Frame | None = None
+        """The frame with the longest ghost text that was accepted."""
         self._console = console
-        self._tally = tally
         self._pace = pace
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
+    def status(self, what: str) -> None:
+        """Show what the demo waits for."""
+        if self._console.is_terminal:
+            self._update(Text(f"{what} …", style="cyan"))
+        else:
+            self._print(f"{what} …")
+
+    def progress(self, text: str) -> None:
+        """Show how far the server has got; only in a terminal."""
+        if text and self._console.is_terminal:
+            self._update(Text(text, style="cyan"))
+
     async def show(self, frame: Frame) -> None:
         """Show a frame; one whose ghost text is about to be accepted stays longer."""
-        n_above = max(4, min(MOST_LINES_ABOVE, self._console.height - LINES_BELOW - 5))
-        self._update(Group(render_frame(frame, n_above), render_tally(self._tally)))
-        seconds = SECONDS_PER_ACCEPT if frame.n_taking else SECONDS_PER_KEY
-        await asyncio.sleep(self._pace * seconds)
-
-    def status(self, text: str) -> None:
-        """Show a line that the next one replaces."""
-        self._update(Text(text, style="cyan"))
+        if frame.n_taking and len(frame.ghost) > len(self.moment.ghost if self.moment else ""):
+            self.moment = frame
+        if self._console.is_terminal:
+            n_above = max(4, min(MOST_LINES_ABOVE, self._console.height - LINES_BELOW - 5))
+            self._update(Group(render_frame(frame, n_above), render_tally(self.tally)))
+            seconds = SECONDS_PER_ACCEPT if frame.n_taking else SECONDS_PER_KEY
+            await asyncio.sleep(self._pace * seconds)
+        elif frame.n_taking:
+            line = frame.before[frame.before.rfind("\n") + 1 :]
+            self._print(f"{frame.path}: {line}[{frame.ghost[: frame.n_taking]}]")
 
     def finish(self, last: Frame) -> None:
-        """Print the scene's end, which stays."""
+        """Print the scene's end, which stays on the screen."""
         self.close()
-        self._console.print(render_frame(last, n_scene_lines(last)))
+        if self._console.is_terminal:
+            self._console.print(render_frame(last, n_scene_lines(last)))
+            return
+        self._print(f"--- {last.path}, accepted ghost text in brackets")
+        self._print(with_brackets(last))
 
     def close(self) -> None:
-        """Take the moving part off the screen."""
+        """Remove the moving part from the screen; calling it again changes nothing."""
         self._live.stop()
 
     def _update(self, content: Group | Text) -> None:
@@ -92,46 +103,26 @@ class LiveScreen:
             self._live.start()
         self._live.update(content, refresh=True)
 
-
-class PlainScreen:
-    """Lines, for a pipe or a file: only what stays."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
-    async def show(self, frame: Frame) -> None:
-        """Show the ghost text that is about to be accepted."""
-        if frame.n_taking:
-            line = frame.before[frame.before.rfind("\n") + 1 :]
-            self._print(f"{frame.path}: {line}[{frame.ghost[: frame.n_taking]}]")
-
-    def status(self, text: str) -> None:
-        """Print a line."""
-        self._print(text)
-
-    def finish(self, last: Frame) -> None:
-        """Print what was written; accepted text is in brackets."""
-        parts: list[str] = []
-        position = last.before.rfind("\n", 0, last.start) + 1
-        for accepted_start, accepted_end in last.accepted:
-            parts.append(last.before[position:accepted_start])
-            parts.append(f"[{last.before[accepted_start:accepted_end]}]")
-            position = accepted_end
-        parts.append(last.before[position:])
-        self._print(f"--- {last.path}, accepted ghost text in brackets")
-        self._print("".join(parts).strip("\n"))
-
-    def close(self) -> None:
-        """Nothing moves here."""
-
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def with_brackets(frame: Frame) -> str:
+    """Return the scene's text with accepted ghost text in brackets."""
+    parts: list[str] = []
+    position = frame.before.rfind("\n", 0, frame.start) + 1
+    for accepted_start, accepted_end in frame.accepted:
+        parts.append(frame.before[position:accepted_start])
+        parts.append(f"[{frame.before[accepted_start:accepted_end]}]")
+        position = accepted_end
+    parts.append(frame.before[position:])
+    return "".join(parts).strip("\n")
 
 
 def render_frame(frame: Frame, n_above: int) -> Panel:
     """Return ``n_above`` lines up to the cursor's, the ghost text there, and a few lines below."""
     first_line = max(0, frame.before.count("\n") + 1 - n_above)
-    start = _line_start(frame.before, first_line)
+    start = sum(len(line) + 1 for line in frame.before.split("\n")[:first_line])
     below = "\n".join(frame.after.split("\n")[: LINES_BELOW + 1]).rstrip("\n")
     shown = frame.before[start:] + below
     code = Syntax("", "python", theme=THEME).highlight(shown)
@@ -182,32 +173,19 @@ def _subtitle(frame: Frame) -> str | None:
     return "Tab: accepted" if frame.n_taking == len(frame.ghost) else "its first lines: accepted"
 
 
-def _line_start(text: str, line_idx: int) -> int:
-    start = 0
-    for _ in range(line_idx):
-        start = text.index("\n", start) + 1
-    return start
-
-
 def statistics_tables(stats: SessionStats) -> list[Table]:
     """Return the tables: drafters, session, time per stage."""
-    return [drafter_table(stats), session_table(stats), stage_table(stats)]
-
-
-def drafter_table(stats: SessionStats) -> Table:
-    """Return what each drafter proposed and what became of it."""
-    table = _table("Drafters")
-    table.add_column("drafter", no_wrap=True)
-    for header in (
+    drafters = _table(
+        "Drafters",
+        "drafter",
         "drafts",
         "drafted tokens",
         "accepted tokens",
         "acceptance rate",
         "mean acceptance length",
-    ):
-        table.add_column(header, justify="right")
+    )
     for name, drafter in stats.totals.drafters.items():
-        table.add_row(
+        drafters.add_row(
             name,
             str(drafter.n_drafts),
             str(drafter.n_drafted),
@@ -215,11 +193,13 @@ def drafter_table(stats: SessionStats) -> Table:
             f"{drafter.acceptance_rate:.0%}",
             f"{drafter.mean_acceptance_length:.2f}",
         )
-    return table
+    stages = _table("Milliseconds per request", "stage", "p50", "p95", "requests")
+    for stage, latency in stats.latency.items():
+        stages.add_row(stage, f"{latency.p50:.1f}", f"{latency.p95:.1f}", str(latency.n))
+    return [drafters, _session_table(stats), stages]
 
 
-def session_table(stats: SessionStats) -> Table:
-    """Return the sums over the session."""
+def _session_table(stats: SessionStats) -> Table:
     totals = stats.totals
     n_reused = totals.n_prompt - totals.n_prompt_evaluated
     share = n_reused / totals.n_prompt if totals.n_prompt else 0.0
@@ -242,51 +222,36 @@ def session_table(stats: SessionStats) -> Table:
             f"{stats.n_accepted_items} accepted ({stats.n_chars_accepted} characters)"
         ),
     }
-    table = _table("Session")
-    table.add_column("what")
-    table.add_column("figure")
-    table.show_header = False
+    table = Table("what", "figure", show_header=False, **_STYLE)
+    table.title = "Session"
     for what, figure in rows.items():
         table.add_row(what, figure)
     return table
 
 
-def stage_table(stats: SessionStats) -> Table:
-    """Return the time that each stage of a request takes."""
-    table = _table("Milliseconds per request")
-    table.add_column("stage")
-    for header in ("p50", "p95", "requests"):
+def _table(title: str, first: str, *numbers: str) -> Table:
+    """Return an empty table with a column of names and columns of numbers."""
+    table = Table(title=title, **_STYLE)
+    table.add_column(first, no_wrap=True)
+    for header in numbers:
         table.add_column(header, justify="right")
-    for stage, latency in stats.latency.items():
-        table.add_row(stage, f"{latency.p50:.1f}", f"{latency.p95:.1f}", str(latency.n))
     return table
-
-
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
 
 
 def _times(speedup: float | None) -> str:
     return "not measured" if speedup is None else f"{speedup:.2f}×"
 
 
-WIDTH = 96
-MOMENT_LINES = 12
-TITLE = "speclsp demo"
-
-_WEB_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
-
-
 def picture(result: DemoResult) -> str:
     """Return an SVG of what the terminal showed."""
-    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
+    console = Console(record=True, width=PICTURE_WIDTH, file=io.StringIO(), force_terminal=True)
     if result.moment is not None:
         console.print(render_frame(result.moment, MOMENT_LINES))
     for end in result.ends[:1]:
         console.print(render_frame(end, n_scene_lines(end)))
     for table in statistics_tables(result.stats):
         console.print(table)
-    svg = console.export_svg(title=TITLE, unique_id="speclsp-demo")
+    svg = console.export_svg(title="speclsp demo", unique_id="speclsp-demo")
     # Pictures in a README may not load fonts from elsewhere; the browser's monospace font serves.
     # Some viewers drop the indentation unless they are told to keep spaces.
     return _WEB_FONTS.sub("", svg).replace("<svg ", '<svg xml:space="preserve" ', 1)

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from speclsp.cli.demo import DemoResult
 from speclsp.cli.demo_screen import (
-    LiveScreen,
-    PlainScreen,
+    DemoResult,
+    Screen,
     picture,
     render_frame,
     statistics_tables,
@@ -149,10 +148,12 @@ def test_the_picture_needs_nothing_from_elsewhere() -> None:
     assert "prompt-lookup" in svg
 
 
-async def test_both_screens_take_every_call() -> None:
-    console = Console(width=80, force_terminal=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
-    for screen in (LiveScreen(console, Tally(), pace=0.0), PlainScreen(console)):
-        screen.status("Loading … 3 s")
+@pytest.mark.parametrize("terminal", [True, False])
+async def test_the_screen_takes_every_call_in_a_terminal_and_elsewhere(terminal: bool) -> None:
+    with open("/dev/null", "w") as file:  # noqa: PTH123
+        screen = Screen(Console(width=80, force_terminal=terminal, file=file), Tally(), pace=0.0)
+        screen.status("Loading")
+        screen.progress("Loading 40 %")
         await screen.show(frame())
         screen.finish(frame())
         screen.close()
