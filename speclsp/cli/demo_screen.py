@@ -126,7 +126,8 @@ def render_frame(frame: Frame, n_above: int) -> Panel:
     below = "\n".join(frame.after.split("\n")[: LINES_BELOW + 1]).rstrip("\n")
     shown = frame.before[start:] + below
     code = Syntax("", "python", theme=THEME).highlight(shown)
-    code.right_crop(len(code) - len(shown))  # highlight() ends every text with a line end
+    if len(code) > len(shown):  # highlight() adds a line end where there is none
+        code.right_crop(len(code) - len(shown))
     for accepted_start, accepted_end in frame.accepted:
         if accepted_end > start:
             code.stylize(ACCEPTED_STYLE, max(0, accepted_start - start), accepted_end - start)

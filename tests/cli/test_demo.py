@@ -129,6 +129,13 @@ def test_a_frame_shows_the_text_the_ghost_text_and_what_follows() -> None:
     assert rows == ["1  def f():", "2      return▏ 1", "3      # more", "4", "5  last_line = 1"]
 
 
+def test_a_frame_may_end_with_empty_lines() -> None:
+    console = Console(width=60, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    console.print(render_frame(Frame(path="a.py", before="a\n\n", after="", start=0), 10))
+    rows = [line.strip("│ \n") for line in console.export_text().splitlines()[1:-1]]
+    assert rows == ["1  a", "2", "3  ▏"]
+
+
 def test_every_figure_of_the_statistics_is_in_the_tables() -> None:
     console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
     for table in statistics_tables(STATS):
