@@ -2,6 +2,7 @@
 # make test   lint, types and all tests
 # make test-neovim  the Neovim plugin's tests, in real Neovims
 # make test-vscode  the VS Code extension's lint and tests, in a real workbench
+# make bench  run the benchmarks that need no other program; ARGS="-m MODEL.gguf" and other settings
 # make peers  build llama-server, which `python -m benchmarks peers` compares with
 # make lock   resolve the dependencies anew
 # make docs   write the settings pages and the VS Code extension's settings anew
@@ -25,7 +26,7 @@ WITH_PROGRESS := $(PYTHON) tools/run_with_progress.py
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--python-version 3.11 --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: demo test lint types tests test-neovim test-vscode peers docs lock clean
+.PHONY: demo test lint types tests test-neovim test-vscode bench peers docs lock clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/run
@@ -52,6 +53,16 @@ test-neovim: $(STAMPS)/dev
 test-vscode: $(STAMPS)/run
 	@SPECLSP_SERVER="$${SPECLSP_SERVER:-$(CURDIR)/$(BIN)/speclsp}" tools/editors/test_vscode.sh
 
+# The longest take minutes each on two cores.
+bench: $(STAMPS)/dev
+	$(BIN)/python -m benchmarks host $(ARGS)
+	$(BIN)/python -m benchmarks drafters fixtures/cases/starlette $(ARGS)
+	$(BIN)/python -m benchmarks calibration fixtures/cases/starlette $(ARGS)
+	$(BIN)/python -m benchmarks typing fixtures/cases/cases.jsonl $(ARGS)
+	$(BIN)/python -m benchmarks quality fixtures/cases/cases.jsonl $(ARGS)
+	$(BIN)/python -m benchmarks healing fixtures/sample_project/shop/*.py $(ARGS)
+	$(BIN)/python -m benchmarks index $(ARGS)
+
 peers:
 	@tools/peers/build_llama_server.sh $(ARGS)
 
@@ -66,7 +77,7 @@ lock: $(STAMPS)/venv
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	find speclsp tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+	find speclsp benchmarks tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Everything is checked before the first thing is downloaded.
 $(STAMPS)/venv:

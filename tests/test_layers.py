@@ -142,3 +142,9 @@ def test_nothing_prints_since_stdout_is_the_wire(path: Path):
 def test_no_folder_is_a_drawer_for_everything():
     stems = {p.stem for p in sources()}
     assert not stems & {"utils", "util", "helpers", "common", "misc"}
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_the_product_knows_neither_its_benchmarks_nor_its_training(path: Path):
+    beside = {"benchmarks", "training", "tests", "tools"}
+    assert not beside & {module.split(".")[0] for module in imported_modules(path)}
