@@ -11,9 +11,6 @@ from speclsp.errors import ModelNotFoundError, SpecLspError
 TARGET_FILE_NAME = "embedded-target-f16.gguf"
 DRAFT_FILE_NAME = "embedded-draft-q8_0.gguf"
 
-MAX_PROMPT = 640
-"""Most prompt tokens that the embedded target completes well: it was trained at 768."""
-
 _PACKAGE = Path(__file__).resolve().parent
 _ROOTS = (_PACKAGE / "_fixtures", _PACKAGE.parent / "fixtures")
 

@@ -18,7 +18,7 @@ from speclsp.drafting.held_text import HeldText
 from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import DraftContext, TokenArray, TokenCorpus
-from speclsp.engine.models import Tokenizer, Weights
+from speclsp.engine.models import MAX_PROMPT, Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.prompt.healing import held_back
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
@@ -75,7 +75,7 @@ def prompt_budget(settings: Settings, weights: Weights, n_predict: int) -> Promp
     """
     n_ctx = weights.target.n_ctx
     room = max(n_ctx - n_predict, n_ctx // 2)
-    n_prompt = min(settings.n_prompt or weights.max_prompt, room)
+    n_prompt = min(settings.n_prompt or MAX_PROMPT, room)
     return PromptBudget(
         n_prompt=n_prompt,
         n_prefix=settings.n_prefix,

@@ -103,8 +103,6 @@ class Weights:
     supports_rollback: bool = True
     pass_cost: PassCost = field(default_factory=PassCost)
     """What passes take, as they show it."""
-    max_prompt: int = MAX_PROMPT
-    """Most prompt tokens where the settings leave it open."""
     problems: Sequence[SpecLspError] = ()
     """What went wrong without stopping the rest: a draft model that cannot be used."""
 
@@ -206,7 +204,6 @@ class LlamaLoader:
             n_bytes_reserved=_draft_bytes(draft_path, settings, model_params) if draft_path else 0,
         )
         loaded = (files.target, _version(files.target), model_params, tuple(target.layers.items()))
-        max_prompt = MAX_PROMPT if settings.model else embedded.MAX_PROMPT
         # More branches are for speculation alone.
         measured = (*loaded, replace(context_params, n_branches=1), target.n_ctx)
         on_cpu = not offload_devices(model_params)
@@ -230,7 +227,6 @@ class LlamaLoader:
             layers=dict(target.layers),
             supports_rollback=target.supports_rollback,
             pass_cost=pass_cost,
-            max_prompt=max_prompt,
             problems=problems,
         )
 

@@ -199,7 +199,10 @@ async def test_a_suggestion_that_is_typed_as_it_stands_costs_no_target_pass(
     tmp_path: Path, start: Start
 ) -> None:
     heard = await start(tmp_path, persist=False, multiline="always", prefetch=False)
-    before = "def area(width, height):\n    return width * height\n\n\ndef volume(width, height"
+    before = (
+        "def area(width, height):\n    return width * height\n\n\n"
+        "class Box:\n    def __init__(self, width, height):"
+    )
     after = "\n\n\nprint(area(1, 2))\n"
     path = tmp_path / "boxes.py"
 

@@ -35,7 +35,7 @@ CUTS = ((0.3, 0.5), (0.55, 0.0), (0.8, 0.35))
 """Share of the file's lines before the cursor's line, and of that line before the cursor."""
 
 N_PREFIX, N_SUFFIX = 360, 110
-"""Tokens around the cursor; the embedded models were trained on some 700 in all."""
+"""Tokens around the cursor."""
 
 
 @dataclass(frozen=True)
