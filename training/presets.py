@@ -15,8 +15,14 @@ class ModelPreset:
     shape: Shape
     learning_rate: float
     with_muon: bool
-    learns_from_target: bool
-    """Whether the target's distributions count half: it is trained first."""
+    target_layers: tuple[int, ...] = ()
+    """Layers of the target that a draft model starts with; empty for random weights.
+
+    A draft model is distilled from the target: it learns the target's distributions, and from
+    texts that the target wrote where there are any.
+    """
+    context_share: float = 1.0
+    """Share of the predictions in the context that count; middles always count."""
     minutes: float
     """How long it is trained where the command does not say."""
     n_tokens: int | None
@@ -52,16 +58,16 @@ CPU = Preset(
         shape=Shape(n_vocab=4096, n_layers=5, width=192, n_heads=3, n_kv_heads=1, n_ffn=512),
         learning_rate=6e-4,
         with_muon=False,
-        learns_from_target=False,
         minutes=80,
         n_tokens=None,
     ),
     draft=ModelPreset(
-        shape=Shape(n_vocab=4096, n_layers=2, width=128, n_heads=4, n_kv_heads=1, n_ffn=320),
+        shape=Shape(n_vocab=4096, n_layers=3, width=192, n_heads=3, n_kv_heads=1, n_ffn=416),
         learning_rate=1e-3,
         with_muon=False,
-        learns_from_target=True,
-        minutes=15,
+        target_layers=(0, 1, 2),
+        context_share=0.25,
+        minutes=80,
         n_tokens=None,
     ),
     n_workers=2,
@@ -83,7 +89,6 @@ GPU = Preset(
         shape=Shape(n_vocab=8192, n_layers=9, width=320, n_heads=5, n_kv_heads=1, n_ffn=896),
         learning_rate=3e-3,
         with_muon=True,
-        learns_from_target=False,
         minutes=60,
         n_tokens=3_000_000_000,
     ),
@@ -91,7 +96,6 @@ GPU = Preset(
         shape=Shape(n_vocab=8192, n_layers=2, width=128, n_heads=2, n_kv_heads=1, n_ffn=320),
         learning_rate=3e-3,
         with_muon=True,
-        learns_from_target=True,
         minutes=20,
         n_tokens=2_000_000_000,
     ),

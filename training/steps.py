@@ -6,7 +6,7 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from training.checkpoints import model_of_state, read_state, write_weights
 from training.corpus import SourceFile, build_corpus, read_files, write_files
 from training.export import write_gguf
 from training.folder import ROLES, Role, WorkFolder
+from training.layouts import Sample
 from training.manifest import manifest_of, write_manifest
 from training.model import Model
 from training.optimiser import make_optimisers
@@ -24,7 +25,7 @@ from training.presets import ModelPreset, Preset
 from training.samples import SampleStream
 from training.schedule import Budget
 from training.shards import ShardedRows, shard_plan, write_shards
-from training.start import read_gguf
+from training.start import pruned, read_gguf
 from training.tokens import encoder, read_tokenizer, special_tokens, train_tokenizer
 from training.trainer import Run, batches, train
 
@@ -35,6 +36,10 @@ _LARGER = {"python": 20_000_000, "llama.cpp": 14_000_000}
 _N_TOKENIZER_CHARS = 30_000_000
 _N_SHARD_TOKENS = 4_000_000
 _N_CTX = 2048
+_HUMAN_SHARE = 1 / 3
+
+RowMaker = Callable[[int], Iterator[Sample]]
+"""Yields rows of a number of tokens."""
 
 
 def collect(folder: WorkFolder, sources: Iterable[SourceFile]) -> None:
@@ -132,23 +137,26 @@ def train_worker(folder: WorkFolder, preset: Preset, role: Role, minutes: float,
             optimiser.load_state_dict(state)
     # A run that goes on draws other samples than the one before it.
     seed = 1000 * int(totals["steps"]) + rank
-    source = (
-        ShardedRows(folder.shards, seed)
+    rows = (
+        ShardedRows(folder.shards, seed).rows
         if folder.shards.is_dir()
-        else make_stream(folder, preset, seed)
+        else make_stream(folder, preset, seed).rows
     )
+    if role == "draft" and folder.answers.is_dir():
+        rows = partial(_mixed, rows, ShardedRows(folder.answers, seed).rows, random.Random(seed))
     run = Run(
         folder=folder.run(role),
         learning_rate=plan.learning_rate,
         n_warmup_steps=preset.n_warmup_steps,
         middle_weight=preset.mix.weights.middle,
-        teacher=_teacher(folder, preset) if plan.learns_from_target else None,
+        context_share=plan.context_share,
+        teacher=_teacher(folder, preset) if role == "draft" else None,
         save_every_s=preset.save_every_s,
         keep_every_s=preset.keep_every_s,
     )
     budget = Budget(60 * minutes, plan.n_tokens, preset.decay_share)
     shapes = _shapes(preset, random.Random(int(totals["steps"])))
-    train(model, optimisers, batches(source.rows, shapes), budget, run, totals, workers)
+    train(model, optimisers, batches(rows, shapes), budget, run, totals, workers)
 
 
 def export(folder: WorkFolder) -> None:
@@ -179,7 +187,10 @@ def _begun(
     """The model where its training stands, the totals, and the optimisers' states."""
     if not folder.state(role).is_file():
         torch.manual_seed(0)
-        return Model(plan.shape), _no_totals(), []
+        if not plan.target_layers:
+            return Model(plan.shape), _no_totals(), []
+        target = model_of_state(read_state(folder.state("target")))
+        return pruned(target, plan.target_layers, plan.shape.n_ffn), _no_totals(), []
     state = read_state(folder.state(role))
     return model_of_state(state), state["totals"], state.get("optimisers", [])
 
@@ -188,6 +199,15 @@ def _teacher(folder: WorkFolder, preset: Preset) -> Model:
     model = model_of_state(read_state(folder.state("target")))
     model.to(preset.device).eval()
     return model
+
+
+def _mixed(
+    rows: RowMaker, answers: RowMaker, rng: random.Random, n_tokens: int
+) -> Iterator[Sample]:
+    """Rows of people's texts, and twice as many of the target's."""
+    human, own = rows(n_tokens), answers(n_tokens)
+    while True:
+        yield next(human) if rng.random() < _HUMAN_SHARE else next(own)
 
 
 def _shapes(preset: Preset, rng: random.Random) -> Iterator[tuple[int, int]]:

@@ -33,8 +33,10 @@ class Run:
     learning_rate: float
     n_warmup_steps: int
     middle_weight: float
+    context_share: float = 1.0
+    """Share of the predictions in the context that count."""
     teacher: Model | None = None
-    """A model whose distributions count half, so that a draft learns what the target will say."""
+    """A model whose distributions are learned in place of the texts' own tokens."""
     save_every_s: float
     keep_every_s: float
 
@@ -91,10 +93,12 @@ def train(
         batch = next(data)
         factor = rate_factor(budget, step, run.n_warmup_steps)
         set_learning_rate(optimisers, run.learning_rate * factor)
+        batch = batch.on(device)
+        chosen = chosen_positions(batch.weights, run.context_share, run.middle_weight)
         with torch.autocast(device.type, dtype=torch.bfloat16):
-            losses, distances = token_losses(model, batch.on(device), run.teacher)
-        weights = batch.weights.to(device)
-        learned = losses if run.teacher is None else (losses + distances) / 2
+            losses, distances = token_losses(model, batch, chosen, run.teacher)
+        weights = batch.weights.flatten()[chosen]
+        learned = losses if run.teacher is None else distances
         (learned * weights).sum().div(weights.sum()).backward()
         seconds = workers.average(model, time.monotonic() - started)
         started = time.monotonic()
@@ -110,7 +114,8 @@ def train(
         totals["steps"] += 1
         totals["tokens"] += n_tokens
         totals["seconds"] += budget.seconds_used - used_before
-        sums.add(losses.detach(), weights, run.middle_weight, n_tokens)
+        shown = losses if run.teacher is None else distances
+        sums.add(shown.detach(), weights, run.middle_weight, n_tokens)
         if step % _N_LOGGED == 0:
             means = sums.means()
             totals.update(context=means["context"], middle=means["middle"])
@@ -130,24 +135,43 @@ def train(
     log.close()
 
 
-def token_losses(model: Model, batch: Batch, teacher: Model | None) -> tuple[Tensor, Tensor]:
-    """Return each prediction's loss and its distance from the teacher's (batch, positions).
+def chosen_positions(weights: Tensor, context_share: float, middle_weight: float) -> Tensor:
+    """Return the indices of the predictions that count, in the flattened batch.
 
-    Both in nats; the distance is the Kullback-Leibler divergence, 0 without a teacher.
+    These are those of middles, and a random share of those of the context.
     """
-    logits = model(batch.tokens).flatten(0, 1).float()
-    log_odds = F.log_softmax(logits, dim=-1)
-    losses = F.nll_loss(log_odds, batch.targets.flatten(), reduction="none")
+    flat = weights.flatten()
+    counts = flat >= middle_weight / 2
+    if context_share > 0:
+        counts |= (flat > 0) & (torch.rand_like(flat) < context_share)
+    return counts.nonzero().squeeze(1)
+
+
+def token_losses(
+    model: Model, batch: Batch, chosen: Tensor, teacher: Model | None
+) -> tuple[Tensor, Tensor]:
+    """Return each chosen prediction's loss and its distance from the teacher's (chosen).
+
+    Both in nats.  Without a teacher the distances are 0; with one they are Kullback-Leibler
+    divergences of the teacher's distribution from the model's.
+    """
+    log_odds = F.log_softmax(_logits(model, batch.tokens, chosen), dim=-1)
+    losses = F.nll_loss(log_odds, batch.targets.flatten()[chosen], reduction="none")
     distances = torch.zeros_like(losses)
     if teacher is not None:
         with torch.no_grad():
-            wanted = F.softmax(teacher(batch.tokens).flatten(0, 1).float(), dim=-1)
+            wanted = F.softmax(_logits(teacher, batch.tokens, chosen), dim=-1)
         distances = F.kl_div(log_odds, wanted, reduction="none").sum(-1)
-    return losses.view(batch.tokens.shape), distances.view(batch.tokens.shape)
+    return losses, distances
+
+
+def _logits(model: Model, tokens: Tensor, chosen: Tensor) -> Tensor:
+    hidden = model.hidden(tokens).flatten(0, 1)[chosen]
+    return F.linear(hidden, model.e.weight).float()
 
 
 class _Sums:
-    """Losses of middles and of everything else since the last line of the log."""
+    """Losses (distances under a teacher) of middles and of all else since the log's last line."""
 
     def __init__(self) -> None:
         self._middle = self._context = 0.0

@@ -37,7 +37,7 @@ TINY_PRESET = replace(
     CPU,
     n_vocab=320,
     target=replace(CPU.target, shape=TINY, n_tokens=4096),
-    draft=replace(CPU.draft, shape=TINY, n_tokens=1024),
+    draft=replace(CPU.draft, shape=replace(TINY, n_ffn=64), target_layers=(0, 1), n_tokens=1024),
     n_workers=1,
     n_batch_tokens=512,
     lengths=((256, 1.0),),
@@ -107,7 +107,7 @@ def test_a_step_of_a_preset_on_a_cpu(preset: Preset, role: Role, tmp_path: Path)
         learning_rate=1e-3,
         n_warmup_steps=0,
         middle_weight=4.0,
-        teacher=Model(preset.target.shape) if plan.learns_from_target else None,
+        teacher=Model(preset.target.shape) if role == "draft" else None,
         save_every_s=1e9,
         keep_every_s=1e9,
     )
