@@ -254,7 +254,7 @@ def _written(one: Estimate, factor: float) -> str:
 
 _OURS: Final = "speclsp"
 _DEADLINE_MS: Final = 600_000
-"""What is suggested shall not depend on how busy the machine is."""
+"""As with no latency budget: suggestions shall not depend on how busy the machine is."""
 
 
 @click.command("quality", cls=SettingsCommand)
@@ -287,7 +287,7 @@ def quality_command(
 ) -> None:
     """Compare suggestions with what humans wrote in CASES, and with a plain client's."""
     given = given_options(options)
-    resolved = settings.resolve([{"debounce_ms": 0}, given]).settings
+    resolved = settings.resolve([{"debounce_ms": 0, "t_max_predict_ms": 0}, given]).settings
     cases = drawn_cases(load_cases(cases_path), n_cases, replay_seed)
     ways = {_OURS: resolved, **baselines(resolved)}
     with RunProgress() as progress:

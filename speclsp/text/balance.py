@@ -20,9 +20,6 @@ from speclsp.text.trim import Trimmed, trimmed
 _UNPAIRED_LANGUAGES: Final = PROSE | {"", "shellscript"}
 """Languages with brackets and apostrophes that need no partner."""
 
-_LEADS_ON: Final = frozenset("([{,+*/%=&|<>?\\")
-"""What a line ends with behind which an open bracket is meant to stay open."""
-
 _CONNECTORS: Final = " \t,.+-*/%=&|([{"
 """What is worth nothing at the end of a text that lost what it leads to."""
 
@@ -79,17 +76,15 @@ def _kept(text: str, after: str, unchanged: _Unpaired, rules: StopRules) -> str:
         if quote is not None:
             return _before_quote(text, quote)
     own = _own_state(text, rules)
-    leads_on = _leads_on(text, after)
-    blamed = [m for m in own.brackets if not leads_on and not _ends_line(text, m)]
+    opens_block = _opens_block(text, after)
+    blamed = [m for m in own.brackets if not opens_block and not _ends_line(text, m)]
     if has_more_closers:
         # One that is left open takes the closer that was meant for another.
         blamed = [*own.brackets, *(c for c in own.closed_brackets if c.opener is None)]
     if not blamed or not (has_more_closers or has_more_openers):
         return text
     last = max(blamed, key=_index)
-    if last.kind in CLOSERS:
-        return _before_line_or(text, last.index, "")
-    return _before_opener(text, last.index)
+    return _before_line_or(text, last.index, "" if last.kind in CLOSERS else _CONNECTORS)
 
 
 def _unpaired(rules: StopRules, text: str, after: str) -> _Unpaired:
@@ -124,9 +119,9 @@ def _lone_quote(text: str, quotes: Sequence[Mark], start: int) -> Mark | None:
     return Mark(found[-1].group(), found[-1].start()) if found else None
 
 
-def _leads_on(text: str, after: str) -> bool:
-    """Whether the text's last line goes on in the next."""
-    return text[-1:] in _LEADS_ON and not after.partition("\n")[0].strip()
+def _opens_block(text: str, after: str) -> bool:
+    """Whether the text ends where a block of braces is to follow on the next lines."""
+    return text.endswith("{") and not after.partition("\n")[0].strip()
 
 
 def _ends_line(text: str, opener: Mark) -> bool:
@@ -144,16 +139,6 @@ def _before_quote(text: str, quote: Mark) -> str:
         # Behind a letter it is an apostrophe: prose, where code is to be.
         return before.rpartition("\n")[0]
     return _before_line_or(text, quote.index, _CONNECTORS)
-
-
-def _before_opener(text: str, index: int) -> str:
-    """The text up to its last line that means to leave the bracket open, or without it."""
-    end = text.rfind("\n")
-    while end > index:
-        if text[:end].rstrip()[-1:] in _LEADS_ON:
-            return text[:end].rstrip()
-        end = text.rfind("\n", 0, end)
-    return _before_line_or(text, index, _CONNECTORS)
 
 
 def _before_line_or(text: str, index: int, unwanted: str) -> str:

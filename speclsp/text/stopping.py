@@ -15,7 +15,7 @@ from speclsp.text.code_reader import read_code
 from speclsp.text.languages import leads_to_definition
 from speclsp.text.repetition import first_loop, repeated_lines
 from speclsp.text.rules import StopRules
-from speclsp.text.trim import Trimmed, departs_from_known_word, has_only_closers, is_same_line
+from speclsp.text.trim import Trimmed, is_same_line
 
 StopReason = Literal[
     "end",
@@ -119,7 +119,6 @@ class CompletionText:
         self._clock = clock
         self._time_is_up_at: float | None = None
         self._detokenizer = Utf8Detokenizer()
-        self._is_healed = bool(typed)
         self._n_typed_bytes = len(typed.encode("utf-8", "replace"))
         self._text = ""
         self._line_start = 0
@@ -154,9 +153,7 @@ class CompletionText:
         elif "\n" in raw[len(raw.rstrip()) :]:
             # The blank lines led over to what the rule has cut.
             raw = raw.rstrip()
-        done = balanced(self._without_foreign_closers(raw), self._rules)
-        if self._is_healed and departs_from_known_word(done.text, self._rules):
-            done = Trimmed("")
+        done = balanced(raw, self._rules)
         return CompletedText(done.text, done.n_replaced, self._stopped_by)
 
     def fitted(self, beginning: str) -> Trimmed:
@@ -198,9 +195,8 @@ class CompletionText:
             self._check_indentation()
         n_kept = first_loop(self._text[self._line_start :], n_known)
         if n_kept is not None:
-            # One round, without what only led over to the next, nor a bracket whose end is lost.
+            # One round, without what only led over to the next.
             kept = self._text[self._line_start :][:n_kept].rstrip(_CONNECTORS)
-            kept = kept[: self._n_before_open_bracket(kept)].rstrip(_CONNECTORS)
             self._text = self._text[: self._line_start] + kept
             self._stopped_by = "loop"
 
@@ -287,35 +283,6 @@ class CompletionText:
             self._rules.code_before
         )
         return is_own and bool(self._rules.state_after(self._text + "\n").lone_quotes)
-
-    def _without_foreign_closers(self, raw: str) -> str:
-        """The text before a bracket that closes nothing, or what the rest of the line closes."""
-        rules = self._rules
-        if has_only_closers(rules.line_after) or rules.state_before.scope == "string":
-            return raw  # The text may bring the closers itself.
-        n_taken = len(read_code(rules.language_id, rules.line_after).closed_brackets)
-        line_start = len(rules.code_before) - len(rules.line_before)
-        opened = rules.state_before.brackets
-        n_free = len(opened)
-        if n_taken:
-            n_free = sum(mark.index >= line_start for mark in opened) - n_taken
-        for closer in rules.state_after(raw).closed_brackets:
-            if closer.kind in ")]" and (n_free <= 0 or closer.opener is None):
-                return raw[: closer.index - len(rules.code_before)].rstrip()
-            n_free -= 1
-        return raw
-
-    def _n_before_open_bracket(self, line: str) -> int:
-        """How many characters of the last line stand before a bracket that nothing closes."""
-        # What follows a text of several lines closes what was opened before its last one.
-        before, rest = "", ""
-        if not self._lines:
-            before, rest = self._rules.line_before, self._rules.line_after
-        language_id = self._rules.language_id
-        opened = read_code(language_id, before + line).brackets
-        n_left = len(opened) - len(read_code(language_id, rest).closed_brackets)
-        own = [mark.index - len(before) for mark in opened[: max(0, n_left)]]
-        return next((index for index in own if index >= 0), len(line))
 
     def _has_open_bracket(self, line: str) -> bool:
         return bool(read_code(self._rules.language_id, line).brackets)

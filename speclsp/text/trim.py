@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,18 +17,6 @@ _PARTING: Final = re.compile(r"[ \t]*(?:\n[ \t]*)?")
 
 _WORD_START: Final = re.compile(r"\w+", re.ASCII)
 _WORD_END: Final = re.compile(r"\w+\Z", re.ASCII)
-
-_WORD: Final = re.compile(r"\w+")
-_TAIL: Final = re.compile(r"[^\W\d]\w*\Z")
-
-_N_TYPED: Final = 3
-"""Letters of a word that tell which one it is to be."""
-
-_N_MISSING: Final = 2
-"""At most as many letters are missing of a word that is all but typed."""
-
-_N_TIMES: Final = 2
-"""As often does a word stand nearby that is expected to come again."""
 
 _N_LONG_LINE: Final = 12
 """Letters and digits of a line that is known again at another depth."""
@@ -55,10 +42,9 @@ def trimmed(text: str, rules: StopRules) -> Trimmed:
     The result begins with what ``text`` begins with, in the file's line ends and indentation; it is
     empty rather than only white space, and never replaces more than the rest of the line.
     """
-    text = _without_blank_end(_without_next_lines(text, rules.next_lines), rules.line_after)
+    text = _without_blank_end(text, rules.line_after)
     if not text.strip():
         return _NOTHING
-    text = without_closers_below(text, rules.line_before, rules.line_after, rules.next_lines)
     fitted = fitted_to_line(text, rules.line_before, rules.line_after)
     if not fitted.text.strip() or _only_closes_the_closed(fitted, rules):
         return _NOTHING
@@ -171,24 +157,6 @@ def _surplus_closers(text: str, quote: str, language_id: str) -> list[Mark]:
     return [c for c in after.closers if not (is_in_string_again and c.kind == quote)]
 
 
-def without_closers_below(
-    text: str, line_before: str, line_after: str, next_lines: Sequence[str]
-) -> str:
-    """Return the text without the closing brackets at its end that the next line begins with.
-
-    Behind ``f(`` and before a line that is ``)`` the call is closed already.
-    """
-    closing_line = next_lines[0].strip() if next_lines else ""
-    if "\n" in text or line_after.strip() or not closing_line[:1] or closing_line[0] not in ")]}":
-        return text
-    if indent_width(next_lines[0]) != indent_width(line_before):
-        return text
-    kept = text.rstrip().removesuffix(";")
-    if len(read_code("", kept).closed_brackets) == 1 and kept.endswith(closing_line[0]):
-        return kept[:-1].rstrip()
-    return text
-
-
 def _says_all_of(line: str, rest: str) -> bool:
     """Whether ``rest`` stands in ``line``, white space aside."""
     dense_rest = "".join(rest.split())
@@ -221,16 +189,6 @@ def _is_word(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-def _without_next_lines(text: str, next_lines: tuple[str, ...]) -> str:
-    """Without last lines that are the next lines after the cursor."""
-    lines = text.rstrip().split("\n")
-    for n_lines in range(min(len(lines) - 1, len(next_lines)), 0, -1):
-        pairs = zip(lines[-n_lines:], next_lines[:n_lines], strict=True)
-        if all(is_same_line(line, (next_line,)) for line, next_line in pairs):
-            return "\n".join(lines[:-n_lines])
-    return text
-
-
 def _without_blank_end(text: str, line_after: str) -> str:
     """Without white space at the end, but for what parts the text from the line's rest.
 
@@ -241,25 +199,3 @@ def _without_blank_end(text: str, line_after: str) -> str:
         return kept
     parting = _PARTING.match(text, len(kept))
     return text[: parting.end()] if parting else kept
-
-
-def departs_from_known_word(text: str, rules: StopRules) -> bool:
-    """Whether ``text`` makes an unknown word of one that was all but typed and known.
-
-    Behind ``itsdangerou`` that is anything but ``s``, where the code nearby has ``itsdangerous``
-    and not the other word.
-    """
-    tail, head = _TAIL.search(rules.line_before), _WORD.match(text)
-    if tail is None or head is None or len(tail.group()) < _N_TYPED:
-        return False
-    typed, word = tail.group(), tail.group() + head.group()
-    # The word that is being typed is known no more than it is finished.
-    before = rules.code_before.removesuffix(typed)
-    known = Counter(_WORD.findall(before + "\n" + rules.line_after + rules.code_after))
-    if word in known:
-        return False
-    longest = len(typed) + _N_MISSING
-    return any(
-        n_times >= _N_TIMES and len(typed) < len(other) <= longest and other.startswith(typed)
-        for other, n_times in known.items()
-    )

@@ -167,7 +167,7 @@ CASES = {
         "python",
         "def f(▮)\n",
         "a):\n    x = g(1) + h(1" + ", 1" * 99,
-        "def f(a):\n    x = g(1) + h\n",
+        "def f(a):\n",
         "loop",
     ),
     "a loop within a string's closing quote": (
