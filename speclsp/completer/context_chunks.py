@@ -7,18 +7,17 @@ theirs chosen at once instead, so that the same input gives the same prompt.
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from speclsp.completer.events import EventQueue
+from speclsp.completer.project import Project
 from speclsp.engine.models import MAX_PROMPT
-from speclsp.project.outline import ProjectOutline
-from speclsp.project.pace import Pace
 from speclsp.prompt.chunks import ContextChunk
-from speclsp.prompt.context.candidate import Candidate
 from speclsp.prompt.context.choosing import (
     CursorPlace,
     ViewedText,
@@ -28,15 +27,19 @@ from speclsp.prompt.context.choosing import (
     viewed_candidates,
 )
 from speclsp.prompt.context.edits import EditTrail
-from speclsp.prompt.context.ranking import as_chunk, ranked
+from speclsp.prompt.context.outline import FileOutline, ProjectOutline
+from speclsp.prompt.context.ranking import Candidate, as_chunk, ranked
 from speclsp.request import CompletionRequest, Document
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
 
 _QUIET_S: Final = 0.2
 """Seconds without a request or change after which chunks are chosen."""
-_RESCAN_S: Final = 30.0
-"""Seconds after which a folder is looked at again for changes that nobody told of."""
+_OUTLINED_S: Final = 60.0
+"""Most seconds that choosing waits until the files of a folder are outlined."""
+_BUSY_S: Final = 0.25
+"""Most seconds that choosing makes way for a completion."""
+_POLL_S: Final = 0.01
 _JOIN_S: Final = 5.0
 _MAX_PLACES: Final = 64
 _MAX_DELIVERED: Final = 2_000
@@ -54,7 +57,7 @@ class ContextChunks:
         settings: Settings,
         events: EventQueue,
         *,
-        root_of: Callable[[str], str],
+        project: Project,
         busy: Callable[[], bool],
         chosen: Callable[[], None],
     ) -> None:
@@ -62,8 +65,8 @@ class ContextChunks:
         self._tell_chosen = chosen
         self._settings = settings
         self._events = events
-        self._root_of = root_of
-        self._pace = Pace(busy, lambda: self._closing)
+        self._project = project
+        self._busy = busy
         self._wake = threading.Condition()
         self._closing = False
         # Guarded by _wake.
@@ -78,8 +81,9 @@ class ContextChunks:
         # Guarded by _work, which is held while chunks are chosen.
         self._work = threading.Lock()
         self._trail = EditTrail()
-        self._outlines: dict[str, ProjectOutline] = {}
-        self._scanned_s: dict[str, float] = {}
+        self._outlines: dict[str, tuple[int, dict[str, tuple[str, FileOutline]], ProjectOutline]]
+        self._outlines = {}
+        """By folder: the version of its files' outlines, the open files', and both together."""
         self._gone: frozenset[str] = frozenset()
         self._delivered: dict[str, tuple[str, str]] = {}
         self._thread = threading.Thread(target=self._run, name="speclsp-context", daemon=True)
@@ -90,11 +94,6 @@ class ContextChunks:
     def apply_settings(self, settings: Settings) -> None:
         """Take new settings."""
         self._settings = settings
-        self.look_again()
-
-    def look_again(self) -> None:
-        """Look for changed files with the next choice."""
-        self._scanned_s = {}
 
     def take(self, document: Document) -> None:
         """Take an opened or changed buffer, its secrets masked."""
@@ -114,7 +113,6 @@ class ContextChunks:
             self._places.pop(uri, None)
             self._chosen.pop(uri, None)
             self._waiting.pop(uri, None)
-        self.look_again()
 
     def asked(self, request: CompletionRequest) -> None:
         """Take note of where somebody asks, its text masked."""
@@ -189,7 +187,7 @@ class ContextChunks:
 
     def _next_work(self) -> None:
         with self._wake:
-            while not self._closing and not self._is_due():
+            while not self._closing and self._seconds_to_work() != 0:
                 self._wake.wait(self._seconds_to_work())
             if self._closing:
                 return
@@ -203,6 +201,9 @@ class ContextChunks:
         try:
             if request is not None and self._settings.n_context:
                 former = self._chosen.get(uri, ())
+                until_s = time.monotonic() + _BUSY_S
+                while self._busy() and time.monotonic() < until_s and not self._closing:
+                    time.sleep(_POLL_S)
                 if self._choose(request) != former:
                     self._tell_chosen()
         finally:
@@ -210,15 +211,14 @@ class ContextChunks:
                 self._is_choosing = False
                 self._wake.notify_all()
 
-    def _is_due(self) -> bool:
-        return bool(self._waiting) and self._seconds_to_work() == 0
-
     def _seconds_to_work(self) -> float | None:
         if not self._waiting:
             return None
         return max(0.0, self._last_news_s + _QUIET_S - time.monotonic())
 
     def _choose(self, request: CompletionRequest) -> tuple[Candidate, ...]:
+        root = self._project.root_of(request.file)
+        version, on_disk = self._outlined(root, current=not request.supersede)
         with self._work:
             with self._wake:
                 changes, self._changes = self._changes, {}
@@ -226,8 +226,8 @@ class ContextChunks:
                 places = list(reversed(self._places.values()))
             for old, new in changes.values():
                 self._trail.take(new.uri, new.path, old.text.split("\n"), new.text.split("\n"))
-            chosen = tuple(self._candidates(request, documents, places))
-            root = self._root_of(request.file)
+            outline = self._outline(root, version, on_disk, documents) if root else None
+            chosen = tuple(self._candidates(request, documents, places, outline))
             for candidate in chosen:
                 self._delivered.pop(candidate.key, None)
                 self._delivered[candidate.key] = (root, candidate.path)
@@ -241,8 +241,9 @@ class ContextChunks:
     def _candidates(
         self,
         request: CompletionRequest,
-        documents: dict[str, Document],
+        documents: Mapping[str, Document],
         places: Sequence[CompletionRequest],
+        outline: ProjectOutline | None,
     ) -> list[Candidate]:
         place = CursorPlace(
             uri=request.uri, path=request.path, prefix=request.prefix, suffix=request.suffix
@@ -259,32 +260,44 @@ class ContextChunks:
             if p.uri in shown and p.uri != request.uri
         ]
         candidates += viewed_candidates(viewed)
-        outline = self._outline(self._root_of(request.file), documents)
         if outline is not None:
             candidates += declared_candidates(place, outline)
-            self._pace.make_way()
             candidates += similar_candidates(place, outline)
         n_chars = _CHARS_PER_TOKEN * (self._settings.n_prompt or MAX_PROMPT)
         visible = request.prefix[-n_chars * 3 // 4 :] + request.suffix[: n_chars // 4]
         return ranked(candidates, visible)
 
-    def _outline(self, root: str, documents: dict[str, Document]) -> ProjectOutline | None:
-        """Return a folder's outline as it is now; None outside of all folders."""
-        if not root:
-            return None
-        outline = self._outlines.setdefault(root, ProjectOutline(root))
-        now_s = time.monotonic()
-        if now_s >= self._scanned_s.get(root, 0.0) + _RESCAN_S or not outline.is_read:
-            if not outline.update(self._settings, self._pace.make_way, lambda: self._closing):
-                return None
-            self._scanned_s[root] = now_s
-        outline.set_open(
-            {
-                outline.relative(document.file): document.text
-                for document in documents.values()
-                if document.file and self._root_of(document.file) == root and document.text
-            }
-        )
+    def _outlined(self, root: str, *, current: bool) -> tuple[int, Mapping[str, FileOutline]]:
+        """Return the outlines of a folder's files, once the index has read them."""
+        until_s = time.monotonic() + _OUTLINED_S
+        while (found := self._project.outlines(root, current=current)) is None:
+            if self._closing or time.monotonic() >= until_s:
+                return -1, {}
+            time.sleep(_POLL_S)
+        return found
+
+    def _outline(
+        self,
+        root: str,
+        version: int,
+        on_disk: Mapping[str, FileOutline],
+        documents: Mapping[str, Document],
+    ) -> ProjectOutline:
+        """Return a folder's outline with its open files as they are in buffers."""
+        former_version, former_open, outline = self._outlines.get(root, (None, {}, None))
+        texts = {
+            os.path.relpath(document.file, root).replace(os.sep, "/"): document.text
+            for document in documents.values()
+            if document.file and document.text and self._project.root_of(document.file) == root
+        }
+        opened: dict[str, tuple[str, FileOutline]] = {}
+        for path, text in texts.items():
+            former = former_open.get(path)
+            is_same = former is not None and former[0] == text
+            opened[path] = former if former and is_same else (text, FileOutline.of(text, path))
+        if outline is None or version != former_version or opened != former_open:
+            outline = ProjectOutline(on_disk, opened, lambda path: self._project.text(root, path))
+            self._outlines[root] = (version, opened, outline)
         self._gone = frozenset(
             key
             for key, (owner, path) in self._delivered.items()

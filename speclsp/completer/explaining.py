@@ -11,8 +11,7 @@ from speclsp.completer.completion import prompt_budget, said_again, settings_of
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.engine.models import Tokenizer, Weights
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, renewed_chunks
-from speclsp.prompt.context.candidate import Candidate
-from speclsp.prompt.context.ranking import as_chunk
+from speclsp.prompt.context.ranking import Candidate, as_chunk
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 from speclsp.request import CompletionRequest
 from speclsp.settings import Settings

@@ -88,7 +88,7 @@ class LocalCompleter:
         self._context = ContextChunks(
             settings,
             self._events,
-            root_of=self._project.root_of,
+            project=self._project,
             busy=lambda: self._engine.busy,
             chosen=self._engine.look_for_plans,
         )
@@ -152,7 +152,6 @@ class LocalCompleter:
     def reindex(self) -> None:
         """Scan all folders again."""
         self._project.reindex()
-        self._context.look_again()
 
     def open_document(self, document: Document) -> None:
         """Take an opened buffer."""
@@ -167,7 +166,6 @@ class LocalCompleter:
         document = self._buffers.get(uri)
         if document is not None:
             self._project.saved(document.file)
-            self._context.look_again()
 
     def close_document(self, uri: str) -> None:
         """Forget a buffer."""

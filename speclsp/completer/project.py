@@ -13,6 +13,7 @@ from speclsp.drafting.protocol import TokenCorpus
 from speclsp.engine.models import Tokenizer
 from speclsp.errors import StoreError
 from speclsp.project.ignore import IgnoredFiles
+from speclsp.project.indexed_files import Outlines
 from speclsp.project.project_index import ProjectIndex
 from speclsp.request import IndexStats, WorkspaceFolder
 from speclsp.secrets.masked_text import RULES_VERSION
@@ -59,10 +60,9 @@ class Project:
     def apply_settings(self, settings: Settings) -> None:
         """Take new settings."""
         with self._lock:
-            was_indexing = self._settings.index_project
-            self._settings = settings
+            former, self._settings = self._settings, settings
             self._ignored.renew(settings.exclude)
-            if settings.index_project != was_indexing:
+            if _is_index_wanted(settings) != _is_index_wanted(former):
                 self._close_index()
                 self._open_index()
             elif self._index is not None:
@@ -163,6 +163,20 @@ class Project:
         index = self._index
         return () if index is None else index.corpora()
 
+    def outlines(self, root: str, *, current: bool) -> Outlines | None:
+        """Return the outlines of a folder's files; None where they will be there later."""
+        with self._lock:
+            index = self._index
+            is_coming = self._tokenizer is None and _is_index_wanted(self._settings)
+        if index is None:
+            return None if is_coming and root in self._folders else Outlines()
+        return index.outlines(root, current=current)
+
+    def text(self, root: str, relative: str) -> str | None:
+        """Return the text of an outlined file; None where it cannot be read any more."""
+        index = self._index
+        return None if index is None else index.text(root, relative)
+
     def stats(self) -> IndexStats:
         """Return what the index holds."""
         index = self._index
@@ -176,9 +190,9 @@ class Project:
 
     def _open_index(self) -> None:
         tokenizer, settings = self._tokenizer, self._settings
-        if tokenizer is None or not settings.index_project:
+        if tokenizer is None or not _is_index_wanted(settings):
             return
-        self._store = self._open_store() if settings.persist else None
+        self._store = self._open_store() if settings.persist and settings.index_project else None
         index = ProjectIndex(
             tokenizer.vocabulary.tokenize,
             tokenizer.vocabulary.fingerprint + _masking_of(settings),
@@ -209,6 +223,11 @@ class Project:
         if self._store is not None:
             self._store.close()
             self._store = None
+
+
+def _is_index_wanted(settings: Settings) -> bool:
+    """Whether files are drafted from, or shown in prompts."""
+    return settings.index_project or settings.n_context != 0
 
 
 def _masking_of(settings: Settings) -> str:

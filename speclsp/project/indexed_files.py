@@ -1,4 +1,4 @@
-"""The files that are indexed: what each folder holds, and the tokens of each content.
+"""The files that are indexed: what each folder holds, the tokens of each content, the outlines.
 
 A content is indexed once, however many files hold it: copies, renamed files and files that two
 overlapping folders share cost nothing.
@@ -6,18 +6,21 @@ overlapping folders share cost nothing.
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from speclsp.drafting.protocol import TokenArray
 from speclsp.drafting.token_index import MAX_TOKEN
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.project.corpus import Corpus
 from speclsp.project.scan import FoundFile, Signature
-from speclsp.project.source_text import SourceText, read_source, unmasked
+from speclsp.project.source_text import Mask, SourceText, read_source, unmasked
+from speclsp.prompt.context.outline import FileOutline
 from speclsp.request import LogLevel
 from speclsp.secrets.masked_text import masked
 from speclsp.settings import Settings
@@ -25,6 +28,10 @@ from speclsp.storage.token_store import TokenStore
 
 _FIRST_FLUSH: Final = 8_192
 """Tokens that a scan reads before the first of them can be searched."""
+_MAX_OUTLINED: Final = 4_000
+"""Files of a folder that are outlined: those nearest to it."""
+_MAX_OUTLINED_BYTES: Final = 200_000
+"""Larger files are generated, mostly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,15 @@ class FileRecord:
 
     signature: Signature
     content: bytes | None
+
+
+class Outlines(NamedTuple):
+    """The outlines of a folder's files."""
+
+    version: int = -1
+    """Another number stands for other outlines."""
+    by_path: Mapping[str, FileOutline] = {}
+    """By the paths relative to the folder, with slashes."""
 
 
 class IndexedFiles:
@@ -50,36 +66,53 @@ class IndexedFiles:
         self._fingerprint = fingerprint
         self._token_store = token_store
         self._log = log
-        self._is_full = False
+        self._told_full = False
         # Guards what follows.
         self._lock = threading.Lock()
         self._records: dict[str, dict[str, FileRecord]] = {}
         self._holders: dict[bytes, set[tuple[str, str]]] = {}
         """The folder and path of each file that holds a content."""
+        self._outlines: dict[str, dict[str, FileOutline]] = {}
+        self._n_outline_changes = 0
         self.open_paths: frozenset[str] = frozenset()
 
     # --- taking in and out ----------------------------------------------------------------------
 
-    def index(self, root: str, file: FoundFile, settings: Settings) -> None:
-        """Read a file; it can be searched after the next :meth:`flush`."""
-        mask = masked if settings.mask_secrets else unmasked
-        source = read_source(file.path, settings.max_file_size, mask)
-        content = None
-        if isinstance(source, SourceText):
-            content = self._take_in(root, source, file.path, settings.max_index_tokens)
-        with self._lock:
-            former = self._drop(root, file.path)
-            self._records.setdefault(root, {})[file.path] = FileRecord(file.signature, content)
-            if content is not None:
-                self._holders.setdefault(content, set()).add((root, file.path))
-        if former is not None and former != content:
-            self.corpus.remove(former)
+    def take(self, root: str, file: FoundFile, settings: Settings) -> SourceText | None:
+        """Read a file and outline it; returns its text where that has to be tokenised yet."""
+        source = read_source(file.path, settings.max_file_size, _mask(settings))
+        self._outline(root, file, source.text if isinstance(source, SourceText) else "")
+        if not isinstance(source, SourceText) or not settings.index_project:
+            self._record(root, file, None)
+            return None
+        content = source.content
+        is_there = content in self.corpus or self.corpus.revive(content)
+        if not is_there and not self._is_full(settings.max_index_tokens):
+            stored = self._stored(lambda store: store.get(self._fingerprint, content))
+            if stored is None:
+                return source
+            self.corpus.add(content, stored)
+            is_there = True
+        self._record(root, file, content if is_there else None)
+        return None
+
+    def tokenise(self, root: str, file: FoundFile, source: SourceText, settings: Settings) -> None:
+        """Tokenise a file that was read; it can be searched after the next :meth:`flush`."""
+        is_there = source.content in self.corpus
+        if not is_there and not self._is_full(settings.max_index_tokens):
+            tokens = self._tokens(root, source, file.path)
+            if tokens is not None:
+                self.corpus.add(source.content, tokens)
+                is_there = True
+        self._record(root, file, source.content if is_there else None)
 
     def forget(self, root: str, paths: Iterable[str]) -> None:
         """Take files of a folder out."""
         for path in paths:
             with self._lock:
                 content = self._drop(root, path)
+                if self._outlines.get(root, {}).pop(os.path.relpath(path, root), None) is not None:
+                    self._n_outline_changes += 1
             if content is not None:
                 self.corpus.remove(content)
 
@@ -127,6 +160,16 @@ class IndexedFiles:
         start = folder.rstrip("/") + "/"
         return [path for path in self.paths(root) if path.startswith(start)]
 
+    def outlines(self, root: str) -> Outlines:
+        """Return the outlines of a folder's files, by their paths relative to it."""
+        with self._lock:
+            return Outlines(self._n_outline_changes, dict(self._outlines.get(root, {})))
+
+    def text(self, root: str, relative: str, settings: Settings) -> str | None:
+        """Return the text of an outlined file, or None where it cannot be read any more."""
+        source = read_source(str(Path(root, relative)), _MAX_OUTLINED_BYTES, _mask(settings))
+        return source.text if isinstance(source, SourceText) else None
+
     @property
     def n_files(self) -> int:
         """Files that are indexed, each path once."""
@@ -170,33 +213,39 @@ class IndexedFiles:
             ]
             self.corpus.hide(hidden)
 
-    def _take_in(
-        self, root: str, source: SourceText, path: str, max_index_tokens: int
-    ) -> bytes | None:
-        """Return the content of a file, if it is in the index now."""
-        content = source.content
-        if content in self.corpus or self.corpus.revive(content):
-            return content
-        tokens = self._tokens(root, source, path, max_index_tokens)
-        if tokens is None:
-            return None
-        self.corpus.add(content, tokens)
-        return content
+    def _record(self, root: str, file: FoundFile, content: bytes | None) -> None:
+        with self._lock:
+            former = self._drop(root, file.path)
+            self._records.setdefault(root, {})[file.path] = FileRecord(file.signature, content)
+            if content is not None:
+                self._holders.setdefault(content, set()).add((root, file.path))
+        if former is not None and former != content:
+            self.corpus.remove(former)
 
-    def _tokens(
-        self, root: str, source: SourceText, path: str, max_index_tokens: int
-    ) -> TokenArray | None:
-        """Return the tokens of a content; None where it cannot be indexed."""
+    def _outline(self, root: str, file: FoundFile, text: str) -> None:
+        with self._lock:
+            outlines = self._outlines.setdefault(root, {})
+            if file.signature.n_bytes > _MAX_OUTLINED_BYTES or (
+                len(outlines) >= _MAX_OUTLINED and file.relative not in outlines
+            ):
+                return
+        outline = FileOutline.of(text, file.relative)
+        with self._lock:
+            outlines[file.relative] = outline
+            self._n_outline_changes += 1
+
+    def _is_full(self, max_index_tokens: int) -> bool:
         n_tokens = self.corpus.n_tokens + self.corpus.n_pending_tokens
-        if n_tokens >= max_index_tokens:
-            if not self._is_full:
-                self._is_full = True
-                text = f"the project index is full at {n_tokens:,} tokens (max_index_tokens)"
-                self._log("warning", text)
-            return None
-        stored = self._stored(lambda store: store.get(self._fingerprint, source.content))
-        if stored is not None:
-            return stored
+        if n_tokens < max_index_tokens:
+            return False
+        if not self._told_full:
+            self._told_full = True
+            text = f"the project index is full at {n_tokens:,} tokens (max_index_tokens)"
+            self._log("warning", text)
+        return True
+
+    def _tokens(self, root: str, source: SourceText, path: str) -> TokenArray | None:
+        """Tokenise a text and store its tokens; None where it cannot be indexed."""
         try:
             tokens = self._tokenize(source.text)
         except SpecLspError as error:
@@ -218,3 +267,7 @@ class IndexedFiles:
             self._token_store = None
             self._log("warning", f"tokens are not kept between sessions: {error}")
             return None
+
+
+def _mask(settings: Settings) -> Mask:
+    return masked if settings.mask_secrets else unmasked

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 from indexed_project import write
+from scripted_models import ScriptedLoader
 
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.events import EventQueue
-from speclsp.prompt.context.candidate import Candidate
-from speclsp.request import CompletionRequest, Document
+from speclsp.completer.project import Project
+from speclsp.prompt.context.ranking import Candidate
+from speclsp.request import CompletionRequest, Document, WorkspaceFolder
 from speclsp.settings import Settings
 
 WAIT_S = 60
@@ -19,17 +21,27 @@ MODELS = 'class Box:\n    """A box."""\n\n    def area_of_it(self):\n        ret
 CART = "from models import Box\n\n\ndef total(boxes):\n    box = Box("
 
 
-class Project:
+class OpenProject:
+    """A folder, its index, and the chunks that are chosen from both."""
+
     def __init__(self, root: Path, settings: Settings | None = None) -> None:
         self.root = root
         self.told: list[bool] = []
+        settings = settings or Settings(persist=False)
+        self.index = Project(settings, EventQueue(), busy=lambda: False)
+        self.index.open_folder(WorkspaceFolder(root=str(root), name="p"))
+        self.index.take_tokenizer(ScriptedLoader().tokenizer(settings))
         self.chunks = ContextChunks(
-            settings or Settings(),
+            settings,
             EventQueue(),
-            root_of=lambda file: str(root) if file.startswith(str(root)) else "",
+            project=self.index,
             busy=lambda: False,
             chosen=lambda: self.told.append(True),
         )
+
+    def close(self) -> None:
+        self.chunks.close()
+        self.index.close()
 
     def open(self, name: str, text: str) -> None:
         file = str(self.root / name)
@@ -55,14 +67,14 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
+def project(tmp_path: Path) -> Iterator[OpenProject]:
     write(tmp_path / "models.py", MODELS)
-    project = Project(tmp_path)
+    project = OpenProject(tmp_path)
     yield project
-    project.chunks.close()
+    project.close()
 
 
-def test_what_a_name_at_the_cursor_means_is_chosen(project: Project) -> None:
+def test_what_a_name_at_the_cursor_means_is_chosen(project: OpenProject) -> None:
     project.open("cart.py", CART)
     first = project.chosen("cart.py", CART)[0]
     assert (first.path, first.reason) == ("models.py", "declaration")
@@ -71,7 +83,7 @@ def test_what_a_name_at_the_cursor_means_is_chosen(project: Project) -> None:
     assert chunks[0].text == first.text.rstrip("\n")
 
 
-def test_edits_of_other_documents_and_how_they_were_before(project: Project) -> None:
+def test_edits_of_other_documents_and_how_they_were_before(project: OpenProject) -> None:
     text = "".join(f"value_{n} = {n}\n" for n in range(30))
     project.open("notes.py", text)
     project.open("notes.py", text.replace("value_9 = 9", "renamed = 9"))
@@ -81,7 +93,7 @@ def test_edits_of_other_documents_and_how_they_were_before(project: Project) -> 
     assert found["diff"].path == "notes.py.diff"
 
 
-def test_what_was_looked_at_last(project: Project) -> None:
+def test_what_was_looked_at_last(project: OpenProject) -> None:
     text = "".join(f"seen_{n} = {n}\n" for n in range(60))
     project.open("seen.py", text)
     project.request("seen.py", "".join(text.splitlines(keepends=True)[:40]))
@@ -96,16 +108,16 @@ def test_the_same_input_gives_the_same_chunks(tmp_path: Path) -> None:
     prefix = "".join(f"helper_{n}(cart, voucher)\n" for n in range(12))
     runs = []
     for _ in range(3):
-        project = Project(tmp_path)
+        project = OpenProject(tmp_path)
         project.open("x.py", "a = 1\n")
         project.open("x.py", "a = 22\n")
         runs.append(project.chosen("main.py", prefix))
-        project.chunks.close()
+        project.close()
     assert len(runs[0]) > 5
     assert runs[0] == runs[1] == runs[2]
 
 
-def test_while_typing_nobody_waits_and_what_is_there_is_taken(project: Project) -> None:
+def test_while_typing_nobody_waits_and_what_is_there_is_taken(project: OpenProject) -> None:
     project.open("cart.py", CART)
     request = project.request("cart.py", CART, supersede=True)
     assert project.chunks.wait_settled(WAIT_S)
@@ -115,19 +127,19 @@ def test_while_typing_nobody_waits_and_what_is_there_is_taken(project: Project) 
     assert project.chunks.candidates(request) == ()
 
 
-def test_what_is_gone_is_not_shown_any_more(project: Project) -> None:
+def test_what_is_gone_is_not_shown_any_more(project: OpenProject) -> None:
     project.open("cart.py", CART)
     (chosen, *_) = project.chosen("cart.py", CART)
     assert not project.chunks.gone()
     write(project.root / ".gitignore", "models.py\n")
-    project.chunks.look_again()
+    project.index.reindex()
     assert "models.py" not in {c.path for c in project.chosen("cart.py", CART)}
     assert chosen.key in project.chunks.gone()
 
 
 def test_switched_off_there_is_none(tmp_path: Path) -> None:
     write(tmp_path / "models.py", MODELS)
-    project = Project(tmp_path, Settings(n_context=0))
+    project = OpenProject(tmp_path, Settings(n_context=0, persist=False))
     project.open("cart.py", CART)
     assert project.chosen("cart.py", CART) == ()
-    project.chunks.close()
+    project.close()

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from speclsp.prompt.context.candidate import Candidate
 from speclsp.prompt.context.declarations import declaration_text, declarations
 from speclsp.prompt.context.edits import EditedRegion
-from speclsp.prompt.context.identifiers import codes_of, names_in
 from speclsp.prompt.context.imports import imported_paths
-from speclsp.prompt.context.project_view import ProjectView
-from speclsp.prompt.context.similarity import best_window
+from speclsp.prompt.context.outline import ProjectOutline
+from speclsp.prompt.context.ranking import Candidate
+from speclsp.prompt.context.similarity import best_window, codes_of, names_in
 
 _NEAR_BEFORE: Final = 30
 _NEAR_AFTER: Final = 8
@@ -53,7 +52,7 @@ class ViewedText:
     line: int
 
 
-def declared_candidates(place: CursorPlace, project: ProjectView) -> list[Candidate]:
+def declared_candidates(place: CursorPlace, project: ProjectOutline) -> list[Candidate]:
     """Return declarations of the names around the cursor: of imported files, else if unique."""
     whole = place.prefix + place.suffix
     own = {declared.name for declared in declarations(whole, place.path)}
@@ -71,7 +70,7 @@ def declared_candidates(place: CursorPlace, project: ProjectView) -> list[Candid
     return found[:_MAX_DECLARATIONS]
 
 
-def similar_candidates(place: CursorPlace, project: ProjectView) -> list[Candidate]:
+def similar_candidates(place: CursorPlace, project: ProjectOutline) -> list[Candidate]:
     """Return the windows of other files that speak most of what the cursor's lines speak of."""
     query = codes_of(names_in(place.near))
     found: list[Candidate] = []
@@ -167,7 +166,7 @@ def _nearest_first(place: CursorPlace) -> list[str]:
 
 
 def _declaring(
-    name: str, path: str, imported: Sequence[str], project: ProjectView
+    name: str, path: str, imported: Sequence[str], project: ProjectOutline
 ) -> Iterator[tuple[str, bool]]:
     files = [file for file in project.declaring(name) if file != path]
     from_imports = [file for file in files if file in imported]
@@ -177,7 +176,7 @@ def _declaring(
         yield from ((file, False) for file in files)
 
 
-def _declaration(project: ProjectView, path: str, name: str) -> Iterator[tuple[str, int, str]]:
+def _declaration(project: ProjectOutline, path: str, name: str) -> Iterator[tuple[str, int, str]]:
     text = project.text(path)
     if text is None:
         return

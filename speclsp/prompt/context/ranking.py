@@ -1,12 +1,12 @@
-"""One order over candidates of all kinds, without what the prompt shows anyway."""
+"""Pieces of other files that may help at the cursor, in one order over all kinds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from speclsp.prompt.chunks import ContextChunk
-from speclsp.prompt.context.candidate import Candidate
 
 MAX_CHUNKS: Final = 24
 _KNOWN_SHARE: Final = 0.6
@@ -16,6 +16,38 @@ _LEAST_LINE: Final = 4
 
 _STABILITY: Final = {"declaration": 3, "similar": 2, "viewed": 1, "edit": 0, "diff": 0}
 """What changes least goes first: the KV cache lasts up to the first change."""
+
+
+Reason = Literal["edit", "diff", "declaration", "viewed", "similar"]
+"""What was edited last, how, what a name near the cursor means, what was looked at last, and what
+looks like the text around the cursor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """``text`` stands at ``first_line`` (from 0) of the file ``path``."""
+
+    path: str
+    """Relative to its workspace folder, with slashes."""
+    first_line: int
+    text: str
+    reason: Reason
+    detail: str
+    """Says in a few words what the reason was here."""
+    score: float
+    """From 0 to 1, comparable between all candidates."""
+    name: str = ""
+    """What keeps it apart from others of its file while lines move; "" for its first line."""
+
+    @property
+    def last_line(self) -> int:
+        """The last line that it covers."""
+        return self.first_line + self.text.rstrip("\n").count("\n")
+
+    @property
+    def key(self) -> str:
+        """Names the place: the same one with other text is a newer version of it."""
+        return f"{self.reason}:{self.path}:{self.name or self.first_line}"
 
 
 def ranked(candidates: Iterable[Candidate], visible: str) -> list[Candidate]:

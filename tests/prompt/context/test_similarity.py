@@ -1,5 +1,11 @@
-from speclsp.prompt.context.identifiers import codes_of, names_in
-from speclsp.prompt.context.similarity import WINDOW_LINES, NameTable, best_window, windows
+from speclsp.prompt.context.similarity import (
+    WINDOW_LINES,
+    NameTable,
+    best_window,
+    codes_of,
+    names_in,
+    windows,
+)
 
 CART = "def total_price(cart, voucher):\n    return cart.subtotal - voucher.discount\n"
 STOCK = "def restock(warehouse, amount):\n    warehouse.amount += amount\n"

@@ -1,0 +1,90 @@
+"""The outlines of a folder's files, which the index makes while it reads them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from indexed_project import IndexUnderTest, wait_until, write
+
+from speclsp.project import indexed_files
+from speclsp.prompt.context.outline import FileOutline, ProjectOutline
+from speclsp.secrets.masked_text import PLACEHOLDER
+
+MakeIndex = Callable[..., IndexUnderTest]
+
+
+def outline_of(index: IndexUnderTest, **texts: str) -> ProjectOutline:
+    root = str(index.root)
+    wait_until(lambda: index.index.outlines(root, current=True) is not None)
+    found = index.index.outlines(root, current=True)
+    assert found is not None
+    opened = {
+        f"{name}.py": (text, FileOutline.of(text, f"{name}.py")) for name, text in texts.items()
+    }
+    return ProjectOutline(found.by_path, opened, lambda path: index.index.text(root, path))
+
+
+@pytest.mark.parametrize("index_project", [True, False])
+def test_what_a_folder_declares_without_ignored_and_secret_files(
+    project: Path, make_index: MakeIndex, index_project: bool
+) -> None:
+    write(project / "a.py", 'password = "hunter22"\ndef area(): pass\n')
+    write(project / "pkg" / "b.py", "class Box:\n    def area(self): pass\n")
+    write(project / ".gitignore", "private.py\n")
+    write(project / "private.py", "def area(): pass\n")
+    write(project / "secrets.py", "def area(): pass\n")
+    outline = outline_of(make_index(index_project=index_project).open())
+    assert list(outline.files) == [".gitignore", "a.py", "pkg/b.py"]
+    assert outline.declaring("area") == ["a.py"]  # a method is reached through its class
+    assert outline.declaring("Box") == ["pkg/b.py"]
+    assert outline.text("a.py") == f'password = "{PLACEHOLDER}"\ndef area(): pass\n'
+    assert outline.text("private.py") is None
+
+
+def test_each_file_is_read_once_for_tokens_and_outline(
+    project: Path, make_index: MakeIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    real = indexed_files.read_source
+
+    def counting(path: str, *arguments):
+        read.append(Path(path).name)
+        return real(path, *arguments)
+
+    monkeypatch.setattr(indexed_files, "read_source", counting)
+    for name in ("a.py", "b.py"):
+        write(project / name, f"def of_{name[0]}(): pass\n")
+    index = make_index().open().built()
+    index.index.reindex()
+    outline_of(index.built())
+    assert read == ["a.py", "b.py"]
+    write(project / "b.py", "def other(): pass\n# longer\n")
+    wait_until(lambda: outline_of(index).declaring("other") == ["b.py"])
+    assert read == ["a.py", "b.py", "b.py"]
+    assert outline_of(index).declaring("of_b") == ()
+    (project / "b.py").unlink()
+    wait_until(lambda: list(outline_of(index).files) == ["a.py"])
+
+
+def test_an_open_buffer_stands_for_its_file(project: Path, make_index: MakeIndex) -> None:
+    write(project / "a.py", "def on_disk(): pass\n")
+    index = make_index().open()
+    outline = outline_of(index, a="def in_buffer(): pass\n", new="LIMIT = 3\n")
+    assert outline.declaring("on_disk") == ()
+    assert outline.declaring("in_buffer") == ["a.py"]
+    assert outline.declaring("LIMIT") == ["new.py"]
+    assert outline.text("a.py") == "def in_buffer(): pass\n"
+    assert outline_of(index).declaring("on_disk") == ["a.py"]
+
+
+def test_outlines_are_there_before_all_files_are_tokenised(
+    project: Path, make_index: MakeIndex
+) -> None:
+    write(project / "a.py", "def area(): pass\n")
+    index = make_index()
+    index.tokenize.gate.clear()
+    index.open()
+    assert outline_of(index).declaring("area") == ["a.py"]
+    assert index.index.stats().building
+    assert index.index.stats().n_tokens == 0
+    index.tokenize.gate.set()
