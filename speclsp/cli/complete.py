@@ -50,7 +50,7 @@ def complete(project: Path | None, **options: Any) -> None:
 
 
 async def _serve(resolved: Settings, headless: HeadlessOptions, stdin: int, stdout: int) -> int:
-    """Answer the pipe with a completer of its own; 1 if nobody read the answers, else 0."""
+    """Serve the pipe with a new completer; return the exit code."""
     completer = LocalCompleter(resolved)
     completer.start()
     with events_logged(completer, resolved.log_level):

@@ -31,7 +31,7 @@ from speclsp.storage.token_store import TokenStore, TokenUse
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The user's stores; None where there is none yet."""
+    """The user's stores, None for those that do not exist yet."""
 
     tokens: TokenStore | None
     accepted: AcceptedStore | None
@@ -42,7 +42,7 @@ class Stores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
-    """How much was removed of what the stores keep."""
+    """What was removed from the stores."""
 
     n_files: int
     n_texts: int
@@ -61,7 +61,7 @@ def data() -> None:
 
 @data.command("list")
 def list_data() -> None:
-    """Show what is kept, where, and how much, for each workspace folder."""
+    """Show what is kept on disk, where, and how much, for each workspace folder."""
     console = Console(markup=False)
     with _stores() as stores:
         token_uses = stores.tokens.uses() if stores.tokens else []
@@ -83,7 +83,7 @@ def list_data() -> None:
 )
 @click.option("--all", "everything", is_flag=True, help="Remove everything.")
 def forget(workspace: str | None, *, everything: bool) -> None:
-    """Remove what is kept, for one workspace folder or for all."""
+    """Remove what is kept on disk for one workspace folder, or for all."""
     if (workspace is None) == (not everything):
         raise click.UsageError("Say what to remove: --workspace DIR, or --all.")
     if workspace is None:
@@ -123,7 +123,7 @@ def _forget_all() -> Removed:
 
 @contextmanager
 def _stores() -> Iterator[Stores]:
-    """Open the stores that there are; errors and replaced files are told on stderr."""
+    """Open the existing stores; errors and replaced files are reported on stderr."""
 
     def report(error: StoreError) -> None:
         click.echo(str(error), err=True)
@@ -146,7 +146,7 @@ def _stores() -> Iterator[Stores]:
 
 
 def _databases() -> tuple[tuple[str, Path], ...]:
-    """Return what the databases hold, and where they are."""
+    """Return the contents and the path of each database."""
     return (
         ("project files' tokens", token_store_path()),
         ("accepted completions", accepted_store_path()),
@@ -156,7 +156,7 @@ def _databases() -> tuple[tuple[str, Path], ...]:
 
 
 def _chosen(text: str, stores: Stores) -> bytes:
-    """Return the id of a workspace given by its folder, or by the beginning of its id."""
+    """Return the id of the workspace with this folder, or whose id begins with this text."""
     known = {use.workspace for use in (stores.accepted.uses() if stores.accepted else ())}
     known |= {
         use.workspace
@@ -191,7 +191,7 @@ def _workspace_table(
     accepted_uses: list[AcceptedUse],
     learned_uses: list[LearnedUse],
 ) -> Table:
-    """Folders are known by hashes: only those that the user stands in can be named."""
+    """Return a row per workspace; only the current folder and its parents can be named."""
     places = (Path.cwd(), *Path.cwd().parents)
     here: dict[bytes | None, str] = {workspace_id(str(place)): str(place) for place in places}
     tokens = {use.workspace: use for use in token_uses}

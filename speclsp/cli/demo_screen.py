@@ -1,4 +1,4 @@
-"""What the demo shows: the file, ghost text, accepted text, the statistics; also as a picture."""
+"""Renders the demo: the file, ghost text, accepted text, statistics; also as an SVG picture."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ _WEB_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoResult:
-    """What a run leaves: the statistics, each scene's end, and one frame with ghost text."""
+    """The result of a run: the statistics, each scene's last frame, one frame with ghost text."""
 
     stats: SessionStats
     ends: tuple[Frame, ...]
     moment: Frame | None
-    """The frame with the longest ghost text that was taken; None where none was."""
+    """The frame with the longest accepted ghost text; None if none was accepted."""
 
 
 class Screen:
-    """Shows the demo: in a terminal the file as it is typed, elsewhere lines of what stays."""
+    """Shows the demo: in a terminal the file while it is typed, elsewhere plain lines."""
 
     def __init__(self, console: Console, tally: Tally, *, pace: float) -> None:
         """With a ``pace`` of 1 a reader can follow, with 0 nothing waits."""
@@ -120,7 +120,7 @@ def with_brackets(frame: Frame) -> str:
 
 
 def render_frame(frame: Frame, n_above: int) -> Panel:
-    """Return ``n_above`` lines up to the cursor's, the ghost text there, and a few lines below."""
+    """Return ``n_above`` lines up to the cursor, the ghost text, and a few lines below."""
     first_line = max(0, frame.before.count("\n") + 1 - n_above)
     start = sum(len(line) + 1 for line in frame.before.split("\n")[:first_line])
     below = "\n".join(frame.after.split("\n")[: LINES_BELOW + 1]).rstrip("\n")
@@ -154,7 +154,7 @@ def render_tally(tally: Tally) -> Text:
 
 
 def n_scene_lines(frame: Frame) -> int:
-    """Return how many lines show all that was written, and a little of what stood before."""
+    """Return how many lines show all that was typed, and some lines above."""
     return frame.before.count("\n", frame.start) + 1 + LINES_OF_CONTEXT
 
 

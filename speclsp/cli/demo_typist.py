@@ -1,4 +1,4 @@
-"""What the demo types, and the typist who takes the ghost text that was meant."""
+"""The code that the demo types, and the typist, who accepts ghost text that matches it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from speclsp.lsp.client import InlineItem, ServerProcess
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One piece of code that somebody means to write.
+    """One piece of code to write.
 
-    The ghost text comes from the model.  The typist takes it where it is what was meant to be
-    written, and types on where it is not.
+    The typist accepts the model's ghost text where it matches ``meant``, and types on elsewhere.
     """
 
     path: str
     after: str
-    """Text of the file behind which the typing begins; empty for the file's end."""
+    """Text of the file after which the typing begins; empty for the end of the file."""
     meant: str
 
     def split(self, text: str) -> tuple[str, str]:
@@ -72,12 +71,12 @@ def save_suppliers(path: Path, suppliers: list[Supplier]) -> None:
 
 
 LEAST_CHARS_TAKEN = 3
-"""Shorter ghost text is typed faster than it is read."""
+"""Shorter ghost text is faster typed than read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What is on the screen: a file's text before and after the cursor, and the ghost text."""
+    """The content of the screen: a file's text before and after the cursor, and ghost text."""
 
     path: str
     before: str
@@ -93,7 +92,7 @@ class Frame:
 
 @dataclass(slots=True)
 class Tally:
-    """What typing cost so far."""
+    """Counts of the typing so far."""
 
     n_keys: int = 0
     n_accepted: int = 0
@@ -104,7 +103,7 @@ class Tally:
 
 
 class Typist:
-    """Writes scenes keystroke by keystroke, and asks for ghost text after each."""
+    """Types scenes key by key, and requests ghost text after each key."""
 
     def __init__(
         self,
@@ -121,7 +120,7 @@ class Typist:
         self._clock = clock
 
     async def play(self, scene: Scene) -> Frame:
-        """Type a scene into its file and save that; returns the last frame."""
+        """Type a scene into its file, save the file, and return the last frame."""
         path = self._folder / scene.path
         text = path.read_text(encoding="utf-8")
         self._server.open(path, text)
@@ -183,9 +182,9 @@ class Typist:
 
 
 def _ghost_text(item: InlineItem | None, before: str) -> str:
-    """Return what an item adds at the end of ``before``; empty where it replaces what follows.
+    """Return what an item adds after ``before``, empty if it replaces text after the cursor.
 
-    An item may begin with what stands before the cursor on its line.
+    An item may begin with the text before the cursor on its line.
     """
     character = len(before) - (before.rfind("\n") + 1)
     if item is None or item.end_character != character:
@@ -197,7 +196,7 @@ def _ghost_text(item: InlineItem | None, before: str) -> str:
 
 
 def _n_meant(ghost: str, rest: str) -> int:
-    """Return how much of the ghost text is meant: all of it, its first lines, or 0."""
+    """Return how many characters of the ghost text match: all, its first lines, or 0."""
     line_ends = [idx for idx, char in enumerate(ghost) if char == "\n"]
     for n_chars in (len(ghost), *reversed(line_ends)):
         taken = ghost[:n_chars]

@@ -47,7 +47,7 @@ LIBRARY_REMEDIES = {
     ),
     "libvulkan": "Install the Vulkan loader: `sudo apt install libvulkan1`.",
 }
-"""What helps where llama.cpp's library lacks another, by a part of that one's name."""
+"""The remedy if a library that llama.cpp needs is missing, by a part of its name."""
 
 INOTIFY = Path("/proc/sys/fs/inotify")
 ENOUGH_WATCHES = 65536
@@ -67,18 +67,18 @@ class Finding:
     text: str
     remedy: str = ""
     noteworthy: bool = False
-    """Whether it works, but less well than it might."""
+    """Whether it works, but not as well as it could."""
 
     @property
     def mark(self) -> Mark:
-        """What the line begins with."""
+        """The first word of the line."""
         if self.remedy:
             return "problem"
         return "note" if self.noteworthy else "ok"
 
 
 def findings(settings: Settings) -> Iterator[Finding]:
-    """Check one thing after another.  The checks of the engine end at its first problem."""
+    """Run all checks.  Those of the engine end at the first problem."""
     yield python()
     yield compiler()
     engine_found = False
@@ -102,7 +102,7 @@ def python() -> Finding:
 
 
 def compiler() -> Finding:
-    """Say which compilers there are; they are needed only to compile llama.cpp."""
+    """Name the compilers, which are needed only to compile llama.cpp."""
     usual = {"C": ("CC", "cc", "gcc", "clang"), "C++": ("CXX", "c++", "g++", "clang++")}
     found: list[str] = []
     for language, (variable, *names) in usual.items():
@@ -151,12 +151,12 @@ def _engine_remedy(reason: str) -> str:
 
 
 def wants_gpu(settings: Settings) -> bool:
-    """Whether the settings leave the GPU to the target model."""
+    """Return whether the settings let the target model use the GPU."""
     return settings.device.strip() != "none" and settings.n_gpu_layers != 0
 
 
 def models(settings: Settings) -> Iterator[Finding]:
-    """Load the models as the server does, and complete something."""
+    """Load the models as the server does, and run one completion."""
     try:
         files = model_files(settings)
         tokenizer = LlamaLoader(lambda _level, _line: None).tokenizer(settings)
@@ -168,7 +168,7 @@ def models(settings: Settings) -> Iterator[Finding]:
     completer.start()
     try:
         trial = _trial(completer)
-        # What ended the loading is the trial's outcome, too.
+        # The trial reports why loading ended; do not repeat it.
         yield from (said for said in _said(completer) if said.text != trial.text)
         yield trial
         yield from gpu_use(settings, completer.statistics().layers)
@@ -202,7 +202,7 @@ def _trial(completer: LocalCompleter) -> Finding:
 
 
 def _said(completer: LocalCompleter) -> Iterator[Finding]:
-    """Repeat what the log says of the models: what was loaded, where, and what went wrong."""
+    """Yield the log's lines about loading the models, and its problems."""
     while (event := completer.next_event(0.0)) is not None:
         if isinstance(event, Problem):
             yield Finding("model", event.message, event.remedy or "See the message.")
@@ -211,7 +211,7 @@ def _said(completer: LocalCompleter) -> Iterator[Finding]:
 
 
 def gpu_use(settings: Settings, layers: Mapping[str, int]) -> Iterator[Finding]:
-    """Check that a GPU that is there has something to do."""
+    """Check that a GPU, if there is one, holds some of the layers."""
     library = importlib.import_module("speclsp.engine.llama.library")
     gpus = [device.name for device in library.devices() if device.kind in GPU_KINDS]
     if gpus and layers and wants_gpu(settings) and layers.keys() <= {"CPU"}:
@@ -224,7 +224,7 @@ def gpu_use(settings: Settings, layers: Mapping[str, int]) -> Iterator[Finding]:
 
 
 def writable(subject: str, folder: Path) -> Finding:
-    """Check that files can be written where speclsp keeps them."""
+    """Check that a folder of speclsp is writable."""
     remedy = f"Make {folder} writable, or set `persist` to false so that nothing is kept."
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -236,7 +236,7 @@ def writable(subject: str, folder: Path) -> Finding:
 
 
 def watch_limits() -> Iterator[Finding]:
-    """Check how many folders the system lets us watch, where it has such limits."""
+    """Check the system's limits on watching folders, if it has them."""
     for name, enough in (
         ("max_user_watches", ENOUGH_WATCHES),
         ("max_user_instances", ENOUGH_INSTANCES),
@@ -260,7 +260,7 @@ _COLOURS: dict[Mark, str] = {"ok": "green", "note": "yellow", "problem": "red"}
 def doctor(**options: Any) -> None:
     """Check the installation; with settings given, check it with those.
 
-    Every line begins with ok, note or problem; the exit code is 1 where there is a problem.
+    Every line begins with ok, note or problem; the exit code is 1 if there is a problem.
     """
     resolved = settings.resolve([given_options(options)]).settings
     n_problems = 0

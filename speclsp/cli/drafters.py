@@ -1,4 +1,4 @@
-"""``speclsp drafters``: what the setting ``drafters`` may name, and where it comes from."""
+"""``speclsp drafters``: the names that the setting ``drafters`` accepts, and their packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``speclsp explain``: the prompt at a place in a file, and why it is so."""
+"""``speclsp explain``: the prompt at a place in a file, and the reason for each part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ``speclsp`` command: finds the subcommand and imports only that one."""
+"""The ``speclsp`` command, which imports only the subcommand that is run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MISSING_ENGINE = (
 
 @dataclass(frozen=True, slots=True)
 class Subcommand:
-    """Where a subcommand is, and its line in the help text."""
+    """Where a subcommand is defined, and its line in the help text."""
 
     module: str
     attribute: str
@@ -36,7 +36,9 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
         "speclsp.cli.complete", "complete", "Complete headless: JSON-RPC on stdin and stdout."
     ),
     "explain": Subcommand(
-        "speclsp.cli.explain", "explain", "Show the prompt at a place in a file, and why it is so."
+        "speclsp.cli.explain",
+        "explain",
+        "Show the prompt at a place in a file, with reasons.",
     ),
     "demo": Subcommand(
         "speclsp.cli.demo", "demo", "Type into a sample project and watch the ghost text."

@@ -39,14 +39,14 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class _Path(click.Path):
-    """A path as a Path."""
+    """A click path that is a Path."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(path_type=Path, **attributes)
 
 
 def _scan_options() -> list[click.Parameter]:
-    """Return the settings that say what is read, and with which vocabulary."""
+    """Return the options for the settings that choose the files and the vocabulary."""
     return [SettingOption(name) for name in ("model", "exclude", "max_file_size", "max_files")]
 
 
@@ -73,9 +73,9 @@ def _model_option(command: _Command) -> _Command:
 def ngram() -> None:
     """Work with statistics files, for the drafter ngram-cache.
 
-    They say how often which token followed which n-gram. speclsp writes them in a format of its
-    own, which is open at once whatever its size and knows its vocabulary, or as llama.cpp's
-    llama-lookup-create does. Both kinds are read everywhere.
+    They count which token followed which n-gram, and how often. speclsp writes them in a format
+    of its own, which names its vocabulary, or in the format of llama.cpp's llama-lookup-create.
+    All commands read both formats.
     """
 
 
@@ -151,7 +151,7 @@ def merge(parts: tuple[Path, ...], output: Path, layout: Layout | None, model: s
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=_Path())
 @_model_option
 def info(paths: tuple[Path, ...], model: str | None) -> None:
-    """Show what files hold."""
+    """Show the contents of files."""
     vocabulary = _vocabulary(model)
     _show([open_statistics(path, vocabulary) for path in paths])
 
@@ -214,13 +214,13 @@ def verify(paths: tuple[Path, ...], model: str | None) -> None:
     type=click.IntRange(1),
     default=100_000,
     show_default=True,
-    help="About so many tokens of the folder's files are gone through, spread over all of them.",
+    help="About how many tokens to replay, spread over all of the folder's files.",
 )
 def evaluate(path: Path, folder: Path, n_tokens: int, **options: Any) -> None:
     """Try a file on text that it was not built from.
 
-    The source files below DIR are gone through as if a model wrote them, token by token, with
-    drafts from each file so far, without and with the statistics.
+    Replays the source files below DIR token by token, as if a model wrote them, with drafts from
+    the text so far, once without and once with the statistics.
     """
     resolved = settings.resolve([given_options(options)]).settings
     vocabulary = load_vocabulary(model_files(resolved).target)
@@ -239,7 +239,7 @@ def evaluate(path: Path, folder: Path, n_tokens: int, **options: Any) -> None:
 
 
 def _orders(order: int, layout: Layout) -> Sequence[int]:
-    """Return the lengths of the n-grams that --order means."""
+    """Return the lengths of the n-grams for --order."""
     if layout == "speclsp":
         return range(1, order + 1)
     if order > MAX_ORDER:
@@ -252,7 +252,7 @@ def _orders(order: int, layout: Layout) -> Sequence[int]:
 def _opened_together(
     paths: Sequence[Path], model: str | None
 ) -> tuple[list[StatisticsFile], VocabularyIdentity | None]:
-    """Open files that must be of one vocabulary: the model's, or the first that a file names."""
+    """Open files of one vocabulary: the model's, or the first that a file names."""
     vocabulary: VocabularyIdentity | None = _vocabulary(model)
     if vocabulary is None:
         headers = (open_statistics(path, None).header for path in paths)
@@ -282,7 +282,7 @@ def _show(opened: Sequence[StatisticsFile]) -> None:
 
 
 def _progress() -> Progress:
-    """Return progress bars for a terminal at stderr, which vanish when they are done."""
+    """Return progress bars on stderr, if it is a terminal; they vanish when they are done."""
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
@@ -304,7 +304,7 @@ def _report_share(progress: Progress, task: Any) -> Callable[[float], bool]:
 
 
 def info_line(file: StatisticsFile) -> str:
-    """Say what a file is."""
+    """Return a line with a file's size, format, role and vocabulary."""
     size = decimal(file.path.stat().st_size)
     header = file.header
     if header is None:
@@ -327,10 +327,10 @@ def info_table(file: StatisticsFile) -> Table:
 
 
 _STRETCH: Final = 512
-"""Tokens that are gone through at once; what stands before them in the file is known."""
+"""Tokens that are replayed in a row, with the file's text before them as context."""
 
 Compared = dict[str, ReplayCounts]
-"""Counts by what the drafts came from."""
+"""Counts by the drafts' source."""
 
 
 def compare(
@@ -341,7 +341,7 @@ def compare(
     n_tokens: int,
     progress: Callable[[float], bool],
 ) -> Compared:
-    """Go through about ``n_tokens`` tokens of texts, without and with a file's statistics."""
+    """Replay about ``n_tokens`` tokens of texts, without and with a file's statistics."""
     sources = (file.tables,)
     given = Statistics(static=sources) if file.role == "static" else Statistics(dynamic=sources)
     kinds = {"the text so far": NO_STATISTICS, f"and the {file.role} file": given}
@@ -384,7 +384,7 @@ def comparison_table(compared: Compared) -> Table:
 def _stretches(
     texts: Sequence[TokenArray], n_tokens: int
 ) -> Iterator[tuple[TokenArray, TokenArray]]:
-    """Yield stretches of texts, each with what stands before it, evenly spread over all."""
+    """Yield stretches evenly spread over all texts, each with the text before it."""
     stretches = [
         (text[:start], text[start : start + _STRETCH])
         for text in texts

@@ -1,4 +1,4 @@
-"""Counts the n-grams of folders, in several processes at once."""
+"""Counts the n-grams of folders in several processes."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from speclsp.project.source_text import SourceText, read_source
 from speclsp.settings import Settings
 
 Progress = Callable[[int], None]
-"""Is told how many bytes of files were done since it was told last."""
+"""Called with the number of bytes counted since the last call."""
 
 _SHARD_BYTES: Final = 2 * 2**20
 _MERGE_ROWS: Final = 4_000_000
 _WAITING_PER_PROCESS: Final = 3
 
 Rows = dict[int, Observations]
-"""Counts by order, in a form that travels between processes."""
+"""Counts by order, in a form that can be sent between processes."""
 
 
 @dataclass(slots=True)
 class Shard:
-    """What was counted in some files."""
+    """The counts of some files."""
 
     n_files: int = 0
     n_skipped: int = 0
-    """Files that are no source text."""
+    """Files that are not source text."""
     n_tokens: int = 0
     n_bytes: int = 0
     rows: Rows = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Shard:
 
 @dataclass(slots=True)
 class Built:
-    """What was counted in all files."""
+    """The counts of all files."""
 
     tables: NgramTables
     n_files: int = 0
@@ -54,9 +54,9 @@ class Built:
 
 
 def found_files(folders: Sequence[Path], settings: Settings) -> tuple[list[FoundFile], bool]:
-    """Return the files below some folders that may be read, and whether ``max_files`` cut them.
+    """Return the readable files below some folders, and whether ``max_files`` left some out.
 
-    Ignored files and such that look like secrets are left out, as from the project index; a file
+    Ignored files and files that look like secrets are left out, as in the project index.  A file
     that two folders hold counts once.
     """
     found: dict[str, FoundFile] = {}
@@ -79,7 +79,7 @@ def found_files(folders: Sequence[Path], settings: Settings) -> tuple[list[Found
 def texts_tokens(
     files: Sequence[FoundFile], max_file_size: int, vocabulary: LlamaVocabulary
 ) -> Iterator[TokenArray]:
-    """Yield the tokens of those files that are source texts."""
+    """Yield the tokens of the files that are source text."""
     for file in files:
         source = read_source(file.path, max_file_size)
         if isinstance(source, SourceText):
@@ -109,7 +109,7 @@ def build_tables(
         built.n_tokens += shard.n_tokens
         pending.append(shard.rows)
         n_pending += sum(rows.tokens.size for rows in shard.rows.values())
-        # Merging a lot at a time, so that no count is touched too often.
+        # Merge many at a time, so that each count is copied few times.
         if n_pending > max(_MERGE_ROWS, _n_rows(built.tables)):
             built.tables = summed([rows_by_order(built.tables), *pending])
             pending, n_pending = [], 0
@@ -121,7 +121,7 @@ def build_tables(
 def count_shard(
     model: Path, files: Sequence[FoundFile], orders: tuple[int, ...], max_file_size: int
 ) -> Shard:
-    """Count the n-grams of some files, in whatever process."""
+    """Count the n-grams of some files; runs in any process."""
     texts = list(texts_tokens(files, max_file_size, _vocabulary(model)))
     return Shard(
         n_files=len(texts),

@@ -22,7 +22,7 @@ from speclsp.errors import SettingsError, SpecLspError
 
 
 class SettingOption(click.Option):
-    """An option of the table; its help shows the name and llama.cpp's short form only."""
+    """The option of a setting; its help shows the name and llama.cpp's short form only."""
 
     def __init__(self, setting_name: str) -> None:
         self.setting_name = setting_name
@@ -49,9 +49,9 @@ class SettingOption(click.Option):
 
 
 class SettingsCommand(click.Command):
-    """A command with an option for every setting, as keyword arguments by setting name.
+    """A command with an option for every setting, passed as keyword arguments.
 
-    An option that is not given is None or empty: see :func:`given_options`.
+    Options that are not given are None or empty; :func:`given_options` leaves them out.
     Its help lists the settings by group.
     """
 
@@ -117,7 +117,7 @@ def is_mapping(name: str) -> bool:
 
 
 def choices(name: str) -> tuple[str, ...]:
-    """Return the words that a setting takes, empty where it takes no fixed words."""
+    """Return the words that a setting accepts, empty if it accepts no fixed words."""
     words: list[str] = []
     stack = [settings.TYPES[name]]
     while stack:
@@ -130,7 +130,7 @@ def choices(name: str) -> tuple[str, ...]:
 
 
 def metavar(name: str) -> str:
-    """Return what stands for the value in help texts and tables."""
+    """Return the placeholder for the value in help texts and tables."""
     if is_mapping(name):
         return "JSON"
     kinds = _plain_types(settings.TYPES[name])
@@ -142,7 +142,7 @@ def metavar(name: str) -> str:
 
 
 def default_text(name: str) -> str:
-    """Return a setting's default as the help text and the README write it."""
+    """Return a setting's default as help texts and documents write it."""
     value = settings.default(name)
     if isinstance(value, bool):
         return "on" if value else "off"
@@ -152,7 +152,7 @@ def default_text(name: str) -> str:
 
 
 def _check(name: str) -> Callable[[str], Any]:
-    """Return the conversion of a setting's text; click adds the option to its error."""
+    """Return a function that converts a setting's text; click adds the option to its error."""
 
     def check(text: str) -> Any:
         try:
@@ -166,7 +166,7 @@ def _check(name: str) -> Callable[[str], Any]:
 
 
 def _json_check(name: str) -> Callable[[str], Any]:
-    """Return the conversion of a setting that is an object: checked as the server checks it."""
+    """Return a function that converts a setting's JSON, with the server's checks."""
 
     def check(text: str) -> Any:
         try:
@@ -194,7 +194,7 @@ def _declarations(name: str) -> list[str]:
 
 
 def _plain_types(hint: Any) -> set[type]:
-    """Return the types within a hint: ``int | Literal["auto"]`` has int."""
+    """Return the types in a hint: int for ``int | Literal["auto"]``."""
     if isinstance(hint, type):
         return {hint}
     if typing.get_origin(hint) is typing.Literal:
@@ -203,7 +203,7 @@ def _plain_types(hint: Any) -> set[type]:
 
 
 class OutputFile(click.Path):
-    """A file to write, in a folder that is there and may be written to."""
+    """The path of a file to write, in a folder that exists and is writable."""
 
     def __init__(self) -> None:
         super().__init__(dir_okay=False, writable=True, path_type=Path)
@@ -220,14 +220,15 @@ class OutputFile(click.Path):
 
 
 def _is_open_elsewhere(path: Path) -> bool:
-    """Whether a path stands for a file that is open already, as /dev/stdout does."""
+    """Whether a path names a file that is open already, such as /dev/stdout."""
     return path.is_absolute() and path.parts[1] in ("dev", "proc")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text as a whole, so that what was there stays until all of it is on the disk.
+    """Write a text atomically: the old file stays until the new one is complete.
 
-    A device or a pipe is written to.  Raises SpecLspError where the disk has no room, for example.
+    Devices and pipes are written to directly.  Raises SpecLspError, for example if the disk is
+    full.
     """
     try:
         if path.exists() and (not path.is_file() or _is_open_elsewhere(path)):

@@ -49,8 +49,8 @@ def complete_when_ready(
 ) -> CompletionResult | None:
     """Complete as soon as the model is loaded; return None if cancelled before that.
 
-    Raises :class:`~speclsp.errors.EngineUnavailableError` when the engine is off or failed to
-    load, and :class:`~speclsp.errors.EngineError` where decoding fails.
+    Raises :class:`~speclsp.errors.EngineUnavailableError` if the engine is off or failed to load,
+    and :class:`~speclsp.errors.EngineError` if decoding fails.
     """
     n_refusals = 0
     while True:
@@ -94,7 +94,7 @@ class EventLog:
 
 
 class RecordLog(logging.Handler):
-    """Writes log records of Python's libraries as events are written."""
+    """Writes log records in the same form as events."""
 
     def __init__(self, least_level: LogLevel) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ def _echo(level: LogLevel, text: str, least_level: LogLevel) -> None:
 
 
 def describe(event: Event) -> tuple[LogLevel, str]:
-    """Return an event as a level and a line; an empty line for what is not worth one."""
+    """Return an event's level and line; the line is empty for events that need none."""
     match event:
         case LogLine(level=level, message=message):
             return level, message

@@ -48,7 +48,7 @@ class InlineItem:
 
 
 def _ignore(_: object) -> None:
-    """Drop what nobody asked to hear."""
+    """Ignore an event."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class _Buffer:
 
 
 class ServerProcess:
-    """One language server process and its open documents, of which one is typed into.
+    """One language server process and its open documents, one of them the current one.
 
     The callbacks run on the event loop: ``on_log`` for window/logMessage, ``on_message`` for
     window/showMessage, ``on_progress`` for work-done progress, ``on_state`` for the
@@ -84,7 +84,7 @@ class ServerProcess:
         self._stderr: deque[str] = deque(maxlen=_STDERR_LINES_KEPT)
         self._buffers: dict[str, _Buffer] = {}
         self._uri = ""
-        """The document that is typed into, empty for none."""
+        """The current document, empty for none."""
         self._listen()
 
     # --- life -----------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class ServerProcess:
 
         ``options`` are speclsp settings: sent as initializationOptions, and answered to
         workspace/configuration.
-        Raises :class:`ServerProcessError` where the server does not answer.
+        Raises :class:`ServerProcessError` if the server does not answer.
         """
         self._options = dict(options or {})
         try:
@@ -148,7 +148,7 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """The server's process; it was started."""
+        """The id of the server's process.  Raises :class:`ServerProcessError` before the start."""
         if self._process is None:
             raise ServerProcessError("the server was not started.")
         return self._process.pid
@@ -161,12 +161,12 @@ class ServerProcess:
     # --- document -------------------------------------------------------------------------------
 
     def open(self, path: Path, text: str, language_id: str = "python") -> None:
-        """Open ``path`` with ``text`` in its buffer; a document opened before is closed."""
+        """Open ``path`` with ``text`` in its buffer, in place of the current document."""
         self.close_document()
         self.open_beside(path.resolve().as_uri(), text, language_id)
 
     def open_beside(self, uri: str, text: str, language_id: str) -> None:
-        """Open a document beside those that are open, and type into it from now on."""
+        """Open one more document and make it the current one."""
         self._uri = uri
         self._buffers[uri] = _Buffer(1, text)
         self._client.text_document_did_open(
@@ -174,11 +174,11 @@ class ServerProcess:
         )
 
     def go_to(self, uri: str) -> None:
-        """Type into another open document from now on."""
+        """Make another open document the current one."""
         self._uri = uri
 
     def close_document(self) -> None:
-        """Close the document that is typed into, if any."""
+        """Close the current document, if any."""
         if self._buffers.pop(self._uri, None) is not None:
             self._client.text_document_did_close(
                 types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(self._uri))
@@ -186,7 +186,7 @@ class ServerProcess:
         self._uri = ""
 
     def change(self, text: str) -> None:
-        """Make ``text`` the buffer's whole text; only what differs is sent."""
+        """Replace the buffer's text by ``text``; only the difference is sent."""
         buffer = self._buffers[self._uri]
         edit = edit_between(buffer.text, text)
         start, end = (
@@ -205,7 +205,7 @@ class ServerProcess:
         )
 
     def change_folders(self, added: Path | None, removed: Path | None) -> None:
-        """Open a workspace folder, close another."""
+        """Open one workspace folder and close another."""
 
         def folders(path: Path | None) -> list[types.WorkspaceFolder]:
             return [] if path is None else [types.WorkspaceFolder(path.as_uri(), path.name)]
@@ -226,7 +226,7 @@ class ServerProcess:
     async def inline_completion(self, line: int, character: int) -> list[InlineItem]:
         """Ask for ghost text at a position (from 0, code points).
 
-        Raises :class:`ServerProcessError` where the server answers with an error.
+        Raises :class:`ServerProcessError` if the server answers with an error.
         """
         result = await self._ask(
             self._client.text_document_inline_completion_async(
@@ -245,7 +245,7 @@ class ServerProcess:
     async def execute_command(self, name: str, arguments: Sequence[Any] = ()) -> Any:
         """Run a command of the server and return its answer (plain JSON data).
 
-        Raises :class:`ServerProcessError` where the server answers with an error.
+        Raises :class:`ServerProcessError` if the server answers with an error.
         """
         return await self._ask(
             self._client.workspace_execute_command_async(
@@ -254,12 +254,12 @@ class ServerProcess:
         )
 
     async def accept(self, item: InlineItem) -> None:
-        """Run the command that an editor runs once an item was inserted."""
+        """Run an item's command, as an editor does after it has inserted the item."""
         if item.command:
             await self.execute_command(item.command, item.arguments)
 
     def accept_partly(self, item: InlineItem, n_chars: int) -> None:
-        """Say that the first ``n_chars`` characters of an item's text were inserted so far."""
+        """Report that the first ``n_chars`` characters of an item are inserted so far."""
         taken = item.insert_text[:n_chars]
         self._client.protocol.notify(
             DID_PARTIALLY_ACCEPT,
@@ -279,7 +279,7 @@ class ServerProcess:
             return await answer
         except JsonRpcException as error:
             raise ServerProcessError(f"the server answered {error.code}: {error.message}") from None
-        except RuntimeError as error:  # pygls fails open requests so when the process ends
+        except RuntimeError as error:  # pygls's error for open requests when the process ends
             raise ServerProcessError(f"{error}\n{self.stderr_tail}".strip()) from error
 
     async def _drain_stderr(self) -> None:
@@ -334,7 +334,7 @@ def _inline_item(item: types.InlineCompletionItem, line: int, character: int) ->
 
 
 def capabilities() -> types.ClientCapabilities:
-    """Return what the client can do."""
+    """Return the client's capabilities."""
     return types.ClientCapabilities(
         general=types.GeneralClientCapabilities(
             position_encodings=[types.PositionEncodingKind.Utf32]
@@ -349,7 +349,7 @@ def capabilities() -> types.ClientCapabilities:
 
 
 def progress_of(params: types.ProgressParams) -> Progress:
-    """Return a step of work-done progress as the seam has it."""
+    """Convert a step of work-done progress."""
     value = params.value
     data: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
     return Progress(
@@ -380,6 +380,6 @@ def edit_between(old: str, new: str) -> Edit:
 
 
 def line_and_character(text: str, offset: int) -> tuple[int, int]:
-    """Return where an offset lies, from 0, in code points; lines end at LF."""
+    """Return the line and character of an offset, from 0, in code points; lines end at LF."""
     line_idx = text.count("\n", 0, offset)
     return line_idx, offset - (text.rfind("\n", 0, offset) + 1)

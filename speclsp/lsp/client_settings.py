@@ -1,7 +1,7 @@
-"""Settings as a client gives them: several layers on the wire, one resolved table.
+"""The client's settings: several layers, resolved to one table.
 
 From the lowest layer up: the command line, ``initializationOptions``, pushed settings, pulled
-settings, those pulled for one workspace folder, and what a command switched.
+settings, settings pulled for one workspace folder, and ``speclsp.toggle``.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from speclsp.settings import (
 
 _SECTION = "speclsp"
 FOLDER_SETTINGS = tuple(name for name in FIELDS if info(name).by_folder)
-"""Settings that a single request can carry, so that they may differ by workspace folder."""
+"""Settings that may differ by workspace folder, because a single request can carry them."""
 
 
 class ClientSettings:
-    """Holds the layers and resolves them anew whenever one is replaced."""
+    """Holds the layers and resolves them whenever one is replaced."""
 
     def __init__(self, base_options: Mapping[str, Any]) -> None:
         self._base: dict[str, Any] = dict(base_options)
@@ -49,13 +49,13 @@ class ClientSettings:
         self._resolve()
 
     def set_pushed(self, value: object) -> None:
-        """Take the settings of didChangeConfiguration; null keeps the former ones."""
+        """Take the settings of didChangeConfiguration; null keeps the previous ones."""
         if value is not None:
             self._pushed = self._wire_options("didChangeConfiguration", value)
             self._resolve()
 
     def set_pulled(self, value: object, by_folder: Mapping[str, object]) -> None:
-        """Take the answers to workspace/configuration, in all and by a folder's URI."""
+        """Take the answers to workspace/configuration: the global one, and one by folder URI."""
         self._pulled = self._wire_options("workspace/configuration", value)
         self._pulled_by_folder = {
             uri: self._wire_options("workspace/configuration", folder_value)
@@ -69,17 +69,17 @@ class ClientSettings:
         self._resolve()
 
     def for_folder(self, folder_uri: str | None) -> Settings:
-        """Return the settings that hold in a folder, or outside of all."""
+        """Return the settings of a folder, or of documents outside all folders."""
         return self._by_folder.get(folder_uri or "", self.current)
 
     @property
     def for_completer(self) -> Settings:
-        """The settings that hold where no folder has others; on where a folder alone is on."""
+        """The settings outside all folders, but enabled if any folder's are."""
         settings = (self.current, *self._by_folder.values())
         return dataclasses.replace(self.current, enabled=any(s.enabled for s in settings))
 
     def overrides(self, folder_uri: str | None) -> dict[str, SettingValue]:
-        """Return what requests from a folder must carry: its values that the completer lacks."""
+        """Return the settings in which a folder differs from the completer's."""
         in_folder, everywhere = self.for_folder(folder_uri), self.for_completer
         return {
             name: getattr(in_folder, name)
@@ -88,7 +88,7 @@ class ClientSettings:
         }
 
     def new_problems(self) -> tuple[SettingProblem, ...]:
-        """Return the wrong values that were not returned before and are still there."""
+        """Return the problems that the previous call did not return."""
         found = dict.fromkeys((*self._shape_problems.values(), *self._problems))
         new = tuple(p for p in found if p not in self._reported)
         self._reported = frozenset(found)
@@ -126,10 +126,10 @@ class ClientSettings:
 
 
 def flat_options(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings in an object from the wire that has no section ``speclsp``.
+    """Return the settings in a client's object that has no section ``speclsp``.
 
-    They stand there by their names, or with ``speclsp.`` before each.
-    An object of nothing but other objects, none of them a setting, is the sections of others.
+    The keys are the settings' names, with or without the prefix ``speclsp.``.
+    An object that holds only objects, none of them a setting, has other programs' sections.
     """
     own = {k.removeprefix(f"{_SECTION}."): v for k, v in value.items() if isinstance(k, str)}
     dotted = any(k.startswith(f"{_SECTION}.") for k in value)

@@ -21,7 +21,7 @@ from pygls.protocol import default_converter
 from speclsp.lsp.trigger_kinds import OLD_INVOKED
 
 _SNAKE = re.compile(r"_([a-z])")
-"""lsprotocol names fields in snake case; errors name them as they are on the wire."""
+"""lsprotocol's field names are in snake case; errors give the names on the wire."""
 
 _CAPABILITIES_READ: tuple[tuple[str, ...], ...] = (
     ("general", "positionEncodings"),
@@ -36,7 +36,7 @@ _CAPABILITIES_READ: tuple[tuple[str, ...], ...] = (
 
 
 def make_converter() -> cattrs.Converter:
-    """Return pygls' converter, made strict about strings, numbers and booleans."""
+    """Return pygls's converter with strict strings, numbers and booleans."""
     converter: cattrs.Converter = default_converter()  # type: ignore[no-untyped-call]  # pygls' own
     converter.register_structure_hook(str, _string)
     converter.register_structure_hook(int, _integer)
@@ -97,10 +97,10 @@ def _trigger_kind(value: Any, _: Any) -> int:
 
 
 def _only_capabilities_read(params: Any) -> Any:
-    """Drop the client's capabilities that nothing here reads.
+    """Drop the client's capabilities that the server does not read.
 
-    A client newer than lsprotocol may list enumeration values that it does not know, and that
-    must not make initialize fail.
+    A client newer than lsprotocol may list unknown enumeration values, which must not make
+    initialize fail.
     """
     if not isinstance(params, dict) or not isinstance(params.get("capabilities"), dict):
         return params

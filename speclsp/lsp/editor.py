@@ -29,7 +29,7 @@ _REPORT_EVERY_S = 0.1
 
 
 class Wire(Protocol):
-    """The two ways to speak to a client."""
+    """What the editor's side of the connection can send."""
 
     def notify(self, method: str, params: Any | None = None) -> None:
         """Send a notification."""
@@ -39,10 +39,10 @@ class Wire(Protocol):
 
 
 class Editor:
-    """Log, messages, state and questions.
+    """Sends log lines, messages, status, progress and requests to the editor.
 
-    Nothing may be sent before initialize is answered, so early log lines wait until
-    :meth:`greet`.  Use it on the event loop's thread only.
+    LSP forbids most messages before initialize is answered, so early ones wait for :meth:`greet`.
+    Use it on the event loop's thread only.
     """
 
     def __init__(self, wire: Wire, log_level: LogLevel) -> None:
@@ -53,25 +53,25 @@ class Editor:
         self._early: deque[tuple[str, Any]] = deque(maxlen=_MAX_EARLY_LINES)
 
     def greet(self) -> None:
-        """Send what waited for the end of initialize."""
+        """Send the messages that waited for the end of initialize."""
         self._greeted = True
         while self._early:
             self._wire.notify(*self._early.popleft())
 
     def log(self, level: LogLevel, message: str) -> None:
-        """Write to the editor's log, where ``level`` is not below the setting."""
+        """Write to the editor's log, unless ``level`` is below the setting."""
         if _SEVERITY[level] >= _SEVERITY[self.log_level]:
             params = types.LogMessageParams(type=_MESSAGE_TYPE[level], message=message)
             self._notify(types.WINDOW_LOG_MESSAGE, params)
 
     def show(self, level: LogLevel, message: str) -> None:
-        """Put a message before the user's eyes, and into the log."""
+        """Show a message to the user, and log it."""
         params = types.ShowMessageParams(type=_MESSAGE_TYPE[level], message=message)
         self._notify(types.WINDOW_SHOW_MESSAGE, params)
         self.log(level, message)
 
     def status(self, state: EngineState, message: str) -> None:
-        """Tell editors that show it what the engine is doing."""
+        """Send the engine's state, for editors that show it."""
         self._notify("$/speclsp/status", {"state": state, "message": message})
 
     def progress(self, token: str, value: Any) -> None:
@@ -79,7 +79,7 @@ class Editor:
         self._notify(types.PROGRESS, types.ProgressParams(token=token, value=value))
 
     def create_progress(self, token: str) -> asyncio.Future[Any] | None:
-        """Ask for a progress display; None where the editor has none."""
+        """Ask for a progress display; return None if the editor has none."""
         window = self.capabilities.window
         if window is None or not window.work_done_progress:
             return None
@@ -87,7 +87,7 @@ class Editor:
         return self._wire.ask(types.WINDOW_WORK_DONE_PROGRESS_CREATE, params)
 
     def configuration(self, scope_uris: Sequence[str | None]) -> asyncio.Future[Any] | None:
-        """Ask for the settings in each scope; None where the editor cannot be asked."""
+        """Ask for the settings in each scope; return None if the editor cannot be asked."""
         workspace = self.capabilities.workspace
         if workspace is None or not workspace.configuration:
             return None
@@ -96,7 +96,7 @@ class Editor:
         return self._wire.ask(types.WORKSPACE_CONFIGURATION, params)
 
     def watch_configuration(self) -> asyncio.Future[Any] | None:
-        """Ask to be told of changed settings; None where the editor needs no asking."""
+        """Register for changed settings; return None if the editor takes no registration."""
         workspace = self.capabilities.workspace
         changes = workspace.did_change_configuration if workspace else None
         if changes is None or not changes.dynamic_registration:
@@ -118,7 +118,7 @@ class Editor:
 
 @dataclass(slots=True)
 class _Work:
-    """One piece of work: what began it, where it is, and whether the editor shows it."""
+    """One piece of work: its first and latest event, and whether the editor shows it."""
 
     begin: Progress
     latest: Progress | None = None
@@ -127,10 +127,10 @@ class _Work:
 
 
 class ProgressReporter:
-    """Creates a token before it is used, and says nothing to an editor that refuses it.
+    """Sends progress events, after the editor has accepted their token.
 
-    What happens while the editor has not answered yet is told once it has, and reports come at
-    most as often as an eye can follow.
+    Events that come before its answer wait.  An editor that refuses the token gets none.
+    At most ten reports a second are sent.
     """
 
     def __init__(self, editor: Editor, clock: Callable[[], float]) -> None:
@@ -139,7 +139,7 @@ class ProgressReporter:
         self._works: dict[str, _Work] = {}
 
     def take(self, event: Progress) -> None:
-        """Pass one event on."""
+        """Send one event, now or when the token is accepted."""
         if event.stage == "begin":
             self._begin(event)
             return

@@ -21,7 +21,7 @@ _FINISH_TIMEOUT_S = 2.0
 
 
 class EventPump:
-    """One thread that waits for a completer's events and hands each to ``deliver``."""
+    """A thread that waits for a completer's events and calls ``deliver`` with each."""
 
     def __init__(self, completer: Completer, deliver: Callable[[Event], object]) -> None:
         self._completer = completer
@@ -54,7 +54,7 @@ class EventPump:
 
 
 class WireLog(logging.Handler):
-    """Sends each record to ``deliver`` on the event loop, from whatever thread it comes."""
+    """Calls ``deliver`` on the event loop with each log record, from any thread."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, deliver: Callable[[LogLevel, str], None]
@@ -65,18 +65,18 @@ class WireLog(logging.Handler):
         self.setFormatter(SourceFormatter())
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass a record on; one that comes after the loop's end is lost."""
+        """Deliver a record; records after the loop's end are lost."""
         try:
             text = self.format(record)
         except (TypeError, ValueError, KeyError, AttributeError):
-            # Its arguments do not fit its format; standard error, logging's way, nobody reads.
+            # The arguments do not fit the format; logging would write to stderr, unread.
             text = f"{record.name}: {record.msg!r} {record.args!r}"
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._deliver, level_of(record), text)
 
 
 class SourceFormatter(logging.Formatter):
-    """Names the logger where it is not one of ours."""
+    """Names the logger unless it is one of speclsp's."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's name
         """Return a record's message."""
@@ -106,14 +106,14 @@ class PrintedLines(io.TextIOBase):
 
 @contextlib.contextmanager
 def logging_to(deliver: Callable[[LogLevel, str], None]) -> Iterator[None]:
-    """Send all log records to ``deliver`` on the running loop; others' from warning up."""
+    """Deliver all records of speclsp, and warnings and errors of others, on the running loop."""
     with logging_by(WireLog(asyncio.get_running_loop(), deliver)):
         yield
 
 
 @contextlib.contextmanager
 def logging_by(handler: logging.Handler) -> Iterator[None]:
-    """Give ``handler`` all log records, and the warnings of Python's libraries."""
+    """Install ``handler`` for all log records and for Python's warnings."""
     root = logging.getLogger()
     own = logging.getLogger(_OWN_LOGGER)
     former = own.level

@@ -1,4 +1,4 @@
-"""``workspace/executeCommand``: the server's commands; and the request for its statistics."""
+"""``workspace/executeCommand``, and the request ``speclsp/statistics``."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ REINDEX = "speclsp.reindex"
 TOGGLE = "speclsp.toggle"
 
 STATISTICS = "speclsp/statistics"
-"""A request for what ``speclsp.showStatistics`` returns, without writing it to the log."""
+"""A request that returns the same as ``speclsp.showStatistics``, and logs nothing."""
 
 
 def execute_command(session: Session, params: types.ExecuteCommandParams) -> Any:
-    """Run a command and return its answer, plain JSON data."""
+    """Run a command and return its answer as JSON data."""
     command = COMMANDS.get(params.command)
     if command is None:
         raise _wrong(f"unknown command {params.command!r}; known are {', '.join(COMMANDS)}")
@@ -56,7 +56,7 @@ def reindex(session: Session, _: Sequence[Any]) -> None:
 
 
 def toggle(session: Session, arguments: Sequence[Any]) -> dict[str, bool]:
-    """Switch completion on or off, to the one given or to the other: ``[]`` or ``[enabled]``."""
+    """Switch completion on or off: ``[enabled]``, or ``[]`` for the opposite of now."""
     if len(arguments) > 1 or not all(isinstance(a, bool) for a in arguments):
         raise _wrong(f"{TOGGLE} takes true, false or nothing")
     enabled = arguments[0] if arguments else not session.settings.for_completer.enabled
@@ -66,7 +66,7 @@ def toggle(session: Session, arguments: Sequence[Any]) -> dict[str, bool]:
 
 
 def live_statistics(session: Session, _: Any) -> Any:
-    """Return the SessionStats as JSON data, for an editor that draws them while it runs."""
+    """Return the SessionStats as JSON data, for editors that show them live."""
     return msgspec.to_builtins(session.live_statistics())
 
 

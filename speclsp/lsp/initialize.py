@@ -12,7 +12,7 @@ from speclsp.lsp.text_buffer import PositionEncoding
 
 
 def initialize(session: Session, params: types.InitializeParams, encoding: str) -> None:
-    """Take the client's folders, settings and position encoding."""
+    """Store the client's folders, settings and position encoding."""
     session.encoding = cast("PositionEncoding", encoding)
     session.editor.capabilities = params.capabilities
     session.settings.set_initialization(params.initialization_options)
@@ -32,7 +32,7 @@ async def shutdown(session: Session, _: None) -> None:
 
 
 def folder_uris(params: types.InitializeParams) -> list[str]:
-    """Return the workspace folders; older clients name one root by URI, or by path."""
+    """Return the URIs of the workspace folders; older clients give one root URI or path."""
     if params.workspace_folders:
         return [folder.uri for folder in params.workspace_folders]
     if params.root_uri:

@@ -52,12 +52,12 @@ _SUFFIX_OF_LANGUAGE = {
 _NO_REPOSITORY = "untitled"
 _IGNORES_CASE = sys.platform in {"darwin", "win32"}
 _HAS_HOSTS = sys.platform == "win32"
-"""Whether a path of this system can name another host."""
+"""Whether paths of this system can name another host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A URI taken apart: ``path`` has slashes, no trailing one, and a small drive letter."""
+    """A parsed URI; ``path`` has slashes, no trailing slash and a lower-case drive letter."""
 
     scheme: str
     host: str
@@ -65,28 +65,28 @@ class Place:
 
     @property
     def has_drive(self) -> bool:
-        """Whether the path is one of Windows, like ``c:/src``."""
+        """Whether the path begins with a drive letter, as in ``c:/src``."""
         return len(self.path) >= 2 and self.path[1] == ":" and self.path[0].isalpha()
 
     @property
     def comparable(self) -> tuple[str, str, str]:
-        """What is equal for two URIs of the same file."""
+        """A key that is equal for all URIs of one file."""
         if self.has_drive or self.host or _IGNORES_CASE:
             return self.scheme, self.host.casefold(), self.path.casefold()
         return self.scheme, self.host, self.path
 
     @property
     def file_path(self) -> str:
-        """The path in the file system, empty where the URI names no file."""
+        """The path in the file system, empty if the URI names no file."""
         if self.scheme != "file":
             return ""
         return f"//{self.host}{self.path}" if self.host else self.path
 
     @property
     def local_file(self) -> str:
-        """The absolute path on this system, empty where the URI cannot mean one.
+        """The absolute path on this system, empty if it cannot be one.
 
-        A path with a drive letter is none on a system without drives, for example.
+        For example, systems without drives have no paths with a drive letter.
         """
         path = self.file_path
         possible = os.path.isabs(path) and "\0" not in path  # noqa: PTH117  text, no file
@@ -109,9 +109,9 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a document stands: ``path`` relative to its folder, with slashes.
+    """A document's place: ``path`` is relative to its folder, with slashes.
 
-    ``file`` is the absolute path of its file, empty where it has none on this system.
+    ``file`` is the absolute path of its file, empty if it has none on this system.
     """
 
     folder: Folder | None
@@ -121,7 +121,7 @@ class Location:
 
 
 def place_of(uri: str) -> Place:
-    """Take a URI apart; one that cannot be parsed is taken as an opaque path."""
+    """Parse a URI; one that cannot be parsed becomes an opaque path."""
     try:
         parts = urlsplit(uri)
         scheme, host, path = parts.scheme, unquote(parts.netloc), unquote(parts.path)
@@ -139,7 +139,7 @@ def place_of(uri: str) -> Place:
 
 
 def document_key(uri: str) -> str:
-    """Return what two spellings of one document's URI have in common."""
+    """Return a URI in one spelling: without escapes, with a lower-case drive letter."""
     scheme, colon, rest = unquote(uri).partition(":")
     if rest[:3] == "///" and rest[4:5] == ":":
         rest = "///" + rest[3].lower() + rest[4:]
@@ -147,16 +147,16 @@ def document_key(uri: str) -> str:
 
 
 def folder_at(uri: str, name: str = "") -> Folder:
-    """Return the folder at a URI, named after its last component where no name is given."""
+    """Return the folder at a URI; its default name is the last component of the path."""
     place = place_of(uri)
     return Folder(uri=uri, place=place, name=name or place.name or _NO_REPOSITORY)
 
 
 def locate(uri: str, language_id: str, folders: Sequence[Folder]) -> Location:
-    """Return where a document stands: in the deepest folder that holds it, if any.
+    """Return a document's place in the deepest folder that holds it, if any.
 
-    Outside of every folder the repository is named after the parent folder; a document without a
-    file belongs to the first folder and gets the suffix of its language.
+    Outside all folders the repository is named after the parent folder.  A document without a file
+    belongs to the first folder and gets the suffix of its language.
     """
     place = place_of(uri)
     file = place.local_file
@@ -178,7 +178,7 @@ def locate(uri: str, language_id: str, folders: Sequence[Folder]) -> Location:
 def cell_path(notebook_path: str, language_id: str) -> str:
     """Return the path for a notebook's cells: the notebook's, with the suffix of their language.
 
-    The cells are plain code in the prompt, which ``.ipynb`` would call JSON.
+    ``.ipynb`` would announce JSON in the prompt, but the cells are plain code.
     """
     suffix = _SUFFIX_OF_LANGUAGE.get(language_id)
     if suffix is None:
@@ -248,7 +248,7 @@ class WorkspaceFolders:
 
 
 def folder_on_disk(folder: Folder) -> WorkspaceFolder:
-    """Return a folder as the completer takes it."""
+    """Convert a folder for the completer."""
     return WorkspaceFolder(root=folder.place.file_path, name=folder.name)
 
 

@@ -1,6 +1,6 @@
 """``notebookDocument/didOpen``, ``didChange``, ``didSave`` and ``didClose``.
 
-Cells are documents like others; what a notebook adds is their order.
+Cells are documents like all others; a notebook adds their order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOTEBOOK_SYNC = types.NotebookDocumentSyncOptions(
 
 
 def did_open(session: Session, params: types.DidOpenNotebookDocumentParams) -> None:
-    """Take a notebook and its cells."""
+    """Open a notebook and its cells."""
     notebook = params.notebook_document
     session.documents.open_notebook(notebook.uri, _cells(notebook.cells))
     for item in params.cell_text_documents:
@@ -27,7 +27,7 @@ def did_open(session: Session, params: types.DidOpenNotebookDocumentParams) -> N
 
 
 def did_change(session: Session, params: types.DidChangeNotebookDocumentParams) -> None:
-    """Take new, moved, changed and removed cells."""
+    """Apply new, moved, changed and removed cells."""
     change = params.change.cells
     if change is None:
         return
@@ -41,14 +41,14 @@ def did_change(session: Session, params: types.DidChangeNotebookDocumentParams) 
 
 
 def did_save(session: Session, params: types.DidSaveNotebookDocumentParams) -> None:
-    """Note that a notebook's file was written."""
+    """Tell the completer that the notebook's file was written."""
     if session.completer is not None:
         uri = params.notebook_document.uri
         session.tell("save_document", session.completer.save_document, uri)
 
 
 def did_close(session: Session, params: types.DidCloseNotebookDocumentParams) -> None:
-    """Forget a notebook and its cells."""
+    """Close a notebook and its cells."""
     for cell in params.cell_text_documents:
         close_buffer(session, cell.uri)
     session.documents.close_notebook(params.notebook_document.uri)

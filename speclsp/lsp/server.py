@@ -1,4 +1,4 @@
-"""The language server: which function answers which method."""
+"""The language server, and the function that handles each method."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _METHODS: Mapping[str, tuple[Callable[..., Any], Any]] = {
 
 
 class SpecLanguageServer(LanguageServer):
-    """One client's server; ``session`` is what its handlers share."""
+    """One client's server; the handlers share its ``session``."""
 
     protocol: SpecProtocol
 
@@ -64,7 +64,7 @@ class SpecLanguageServer(LanguageServer):
         self.session = Session(self.protocol, completer_factory, base_options)
 
     def report_server_error(self, error: Exception, source: object) -> None:
-        """Log what a handler raised; users need not see it pop up."""
+        """Log an exception of a handler, without a message to the user."""
         logger.error("%s: %s", getattr(source, "__name__", source), error, exc_info=error)
 
 
@@ -73,9 +73,9 @@ def create_server(
 ) -> SpecLanguageServer:
     """Return a server for one client.
 
-    ``completer_factory`` is called with the resolved settings once the client has given its own,
-    on a thread, so that slow imports do not delay anything.
-    ``base_options`` come from the command line; what the client sets overrides them.
+    ``completer_factory`` is called once with the settings, on a thread, because its imports are
+    slow.
+    ``base_options`` come from the command line; the client's settings override them.
     """
     server = SpecLanguageServer(completer_factory, base_options)
     for method, (function, options) in _METHODS.items():

@@ -188,10 +188,10 @@ async def _write_websocket(
 
 
 class _OnePlace:
-    """The one place that a server on a port has.
+    """Admits one client at a time to a server on a port.
 
-    ``over`` becomes the exit code when its client is done, or when the process is told to stop.
-    Make it on the running loop.
+    ``over`` becomes the exit code when the client is done, or when the process is told to stop.
+    Create it on the running loop.
     """
 
     def __init__(self) -> None:
@@ -208,12 +208,12 @@ class _OnePlace:
         return self._taken or self.over.done()
 
     def take(self) -> None:
-        """Take the place for a client that has connected."""
+        """Admit a client."""
         self._taken = True
         self._left.clear()
 
     async def may_be_taken(self) -> bool:
-        """Return whether a client that has connected may have the place; it must take it at once.
+        """Return whether a new client is admitted; it must call :meth:`take` at once.
 
         A program that only tries whether the port is open connects shortly before the real client,
         and the server may notice later that it has left.
@@ -238,7 +238,7 @@ class _OnePlace:
             self._current = None
 
     def leave(self, code: int | None) -> None:
-        """Give the place back once all is sent; with an exit code, the server ends."""
+        """End a client's admission once all is sent; with an exit code, the server ends."""
         self._taken = False
         self._left.set()
         if code is not None:
