@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all, whatever happens while they are written."""
+"""Atomic writes: a file is replaced as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 PRIVATE: Final = 0o600
-"""The mode of files for nobody but the user."""
+"""The mode of files that only the user may read."""
 AS_THE_USER_HAS_IT: Final = 0o666
 """The mode of files that the user makes: the process's file mode mask takes from it."""
 

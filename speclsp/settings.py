@@ -617,7 +617,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class SettingProblem:
-    """A value that could not be taken; the default or the former value stands instead."""
+    """A wrong value; the default or the previous value is used instead."""
 
     name: str
     message: str
@@ -658,7 +658,7 @@ _CANONICAL: dict[str, str] = {
 
 
 _FORMER_SETTINGS: dict[str, str] = {
-    _normal(spelling): f"{spellings.split()[0]} is gone: {instead}"
+    _normal(spelling): f"{spellings.split()[0]} was removed: {instead}"
     for spellings, instead in {
         "n_line_end": "set t_max_predict_ms, the milliseconds after which a suggestion ends with "
         "its line.",

@@ -35,7 +35,7 @@ _REMEDY = (
 
 @runtime_checkable
 class SpelledVocabulary(Vocabulary, Protocol):
-    """A vocabulary that tells what two models must agree on."""
+    """A vocabulary with the properties that two models must agree on."""
 
     @property
     def type_name(self) -> str:
@@ -123,8 +123,8 @@ def _use(adds: bool, token: int | None, name: str) -> str:
 class Translation:
     """Translates tokens of one vocabulary into those of another one.
 
-    ``special`` maps the names of special tokens to what stands for them; ``plain`` lists what is
-    replaced in the text between them.
+    ``special`` maps the names of special tokens to their replacements; ``plain`` lists the
+    replacements in the text between them.
     """
 
     def __init__(

@@ -254,9 +254,9 @@ def _version(path: Path) -> tuple[int, int] | None:
 
 
 def _description(path: Path, *details: str) -> str:
-    """Return what a model is called wherever figures measured with it are shown."""
-    said = "; ".join(part for part in (*details, cost_true_remark(path)) if part)
-    return f"{path.name} ({said})" if said else path.name
+    """Return the name of a model in logs and beside figures measured with it."""
+    remarks = "; ".join(part for part in (*details, cost_true_remark(path)) if part)
+    return f"{path.name} ({remarks})" if remarks else path.name
 
 
 def _draft_bytes(path: Path, settings: Settings, target: ModelParams) -> int:

@@ -21,7 +21,7 @@ Role = Literal["static", "dynamic"]
 
 
 class VocabularyIdentity(Protocol):
-    """What tells vocabularies apart."""
+    """What identifies a vocabulary."""
 
     @property
     def n_tokens(self) -> int:

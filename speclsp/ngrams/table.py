@@ -1,8 +1,8 @@
 """The counts of one order, and of several: n-grams by the hash of their tokens.
 
-The rows of a table stand in the order of their n-grams' hashes, 64 bits long.  The leading bits say
-in which bucket of about a hundred rows an n-gram stands, the last 32 bits are its tag; a look-up
-compares the bucket's tags at once and then the tokens, so that equal hashes do no harm.
+The rows of a table are sorted by their n-grams' hashes of 64 bits.  The leading bits choose a bucket
+of about a hundred rows, and the last 32 bits are the n-gram's tag; a look-up compares the bucket's
+tags at once and then the tokens, so that equal hashes do no harm.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def bucket_starts(buckets: NDArray[np.uint16], n_bits: int) -> NDArray[np.int64]
 
 
 def tags_of(keys: Keys) -> NDArray[np.uint32]:
-    """Return what tells the hashes of a bucket apart."""
+    """Return the tags of hashes."""
     return (keys & np.uint64(_TAG_MASK)).astype(np.uint32)
 
 

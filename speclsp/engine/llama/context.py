@@ -55,8 +55,8 @@ class _Fork:
 class LlamaTarget:
     """Implements :class:`speclsp.decoding.protocol.ForkTarget`; belongs to one thread.
 
-    Owns its context and its model.  ``cached`` and llama.cpp's KV cache always agree, but for a
-    tree that :meth:`decode_tree` hung on it.
+    Owns its context and its model.  ``cached`` and llama.cpp's KV cache always agree, but for the
+    nodes of a tree until :meth:`keep_path`, and for forks.
     """
 
     def __init__(self, model: LlamaModel, params: ContextParams) -> None:
@@ -144,7 +144,7 @@ class LlamaTarget:
     def warm_up(self) -> None:
         """Decode two tokens and take one back, so that the first request is as fast as the rest.
 
-        Finds out whether the model supports that, and trees.  Empties the cache.
+        Finds out whether the model supports rollback and trees.  Empties the cache.
         Raises :class:`DecodeError` where the model cannot decode at all.
         """
         self._clear()
@@ -342,14 +342,14 @@ class LlamaTarget:
         self.n_evaluated += n_tokens
 
     def _forget_tree(self) -> None:
-        """Forget what hangs on the cache and is no part of it: a tree, or forks."""
+        """Forget the tree or the forks that are in the KV cache and not in ``cached``."""
         if self._forks:
             self.drop_forks()
         if self._tree is not None:
             self.keep_path(())
 
     def _try_a_tree(self) -> None:
-        """Find out whether the model's memory holds branches; the cache is empty meanwhile."""
+        """Find out whether the model's memory holds branches.  Empties the cache."""
         if not self.supports_rollback or self.n_batch < 3:
             self.n_branches = 1
         if self.n_branches == 1:

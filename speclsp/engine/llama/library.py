@@ -121,7 +121,7 @@ def route_log(sink: LogSink | None) -> None:
 
 @contextmanager
 def collected_lines() -> Iterator[list[tuple[LogLevel, str]]]:
-    """Collect what llama.cpp logs on this thread meanwhile; it goes to the sink as well."""
+    """Collect what llama.cpp logs on this thread inside the block; the sink gets it as well."""
     with _log.collect() as lines:
         yield lines
 
@@ -239,9 +239,9 @@ def why_no_gpu() -> str:
     backends = gpu_backends()
     if not backends:
         return "this build of llama.cpp is for the CPU only"
-    said = "; ".join(dict.fromkeys(line.rstrip(".") for line in start_backends()))
+    logged = "; ".join(dict.fromkeys(line.rstrip(".") for line in start_backends()))
     return f"this build of llama.cpp has {', '.join(backends)}, which finds no GPU here" + (
-        f" ({said})" if said else ""
+        f" ({logged})" if logged else ""
     )
 
 

@@ -81,7 +81,7 @@ class LlamaVocabulary:
         self.adds_eos = bool(llama.llama_vocab_get_add_eos(pointer))
         """Whether a prompt ends with the end-of-sequence token."""
         self.bos = self.bos_token if self.adds_bos else None
-        """The beginning-of-sequence token, where the model wants one before a prompt."""
+        """The beginning-of-sequence token, where a prompt starts with it; else None."""
         self.fim = FimTokenIds(
             prefix=_id_or_none(llama.llama_vocab_fim_pre(pointer)),
             suffix=_id_or_none(llama.llama_vocab_fim_suf(pointer)),
@@ -219,7 +219,7 @@ def _tokenize(pointer: int, text: str) -> TokenArray:
         False,  # parse_special
     )
     if n_tokens < 0:
-        raise ValueError(f"llama_tokenize wants room for {-n_tokens} tokens of {len(data)} bytes")
+        raise ValueError(f"llama_tokenize needs room for {-n_tokens} tokens of {len(data)} bytes")
     return buffer[:n_tokens].copy()
 
 
