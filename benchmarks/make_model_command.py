@@ -27,7 +27,7 @@ from benchmarks.model_padding import (
     ShapeError,
 )
 from benchmarks.progress import RunProgress
-from speclsp.atomic_write import AS_THE_USER_HAS_IT, written_whole
+from speclsp.atomic_write import UMASKED, write_atomically
 from speclsp.cli.options import OutputFile
 from speclsp.decoding.report import verify_times_line
 from speclsp.embedded import embedded_target
@@ -260,7 +260,7 @@ def _add_metadata(
 def _written(target: Path) -> Iterator[Path]:
     """Yield a path beside ``target`` that becomes it where all goes well."""
     try:
-        with written_whole(target, f".{target.name}.", AS_THE_USER_HAS_IT) as partial:
+        with write_atomically(target, f".{target.name}.", UMASKED) as partial:
             yield partial
     except OSError as error:
         raise SpecLspError(

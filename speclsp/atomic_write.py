@@ -12,17 +12,17 @@ from typing import Final
 
 PRIVATE: Final = 0o600
 """The mode of files that only the user may read."""
-AS_THE_USER_HAS_IT: Final = 0o666
-"""The mode of files that the user makes: the process's file mode mask takes from it."""
+UMASKED: Final = 0o666
+"""The mode of ordinary files, which the process's umask restricts."""
 
 
 @contextmanager
-def written_whole(path: Path, partial_prefix: str, mode: int) -> Iterator[Path]:
-    """Yield an empty file beside ``path``, which takes its place where nothing is raised.
+def write_atomically(path: Path, partial_prefix: str, mode: int) -> Iterator[Path]:
+    """Yield an empty file beside ``path`` that replaces it unless the block raises.
 
-    The yielded file's name begins with ``partial_prefix``.  Processes that have the former file
-    open or mapped keep it; a link stays one.  What is no regular file, such as a device or a pipe,
-    is not replaced.  Raises OSError.
+    The yielded file's name begins with ``partial_prefix``.  Processes that have the previous file
+    open or mapped keep it, and a symbolic link stays one.  Raises OSError, also where ``path`` is
+    no regular file, such as a device or a pipe.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from speclsp.atomic_write import AS_THE_USER_HAS_IT, PRIVATE, written_whole
+from speclsp.atomic_write import PRIVATE, UMASKED, write_atomically
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no modes or pipes of files")
 
 
 def write(path: Path, text: str, mode: int = PRIVATE) -> None:
-    with written_whole(path, ".part-", mode) as partial:
+    with write_atomically(path, ".part-", mode) as partial:
         assert partial.parent == path.resolve().parent
         assert partial.name.startswith(".part-")
         partial.write_text(text)
 
 
 def write_half(path: Path) -> None:
-    with written_whole(path, ".part-", PRIVATE) as partial:
+    with write_atomically(path, ".part-", PRIVATE) as partial:
         partial.write_text("half")
         raise KeyboardInterrupt
 
@@ -50,7 +50,7 @@ def test_modes(tmp_path: Path) -> None:
     mask = os.umask(0o027)
     try:
         write(tmp_path / "private", "", PRIVATE)
-        write(tmp_path / "usual", "", AS_THE_USER_HAS_IT)
+        write(tmp_path / "usual", "", UMASKED)
     finally:
         os.umask(mask)
     assert (tmp_path / "private").stat().st_mode & 0o777 == 0o600

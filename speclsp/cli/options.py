@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from speclsp import settings
-from speclsp.atomic_write import AS_THE_USER_HAS_IT, written_whole
+from speclsp.atomic_write import UMASKED, write_atomically
 from speclsp.errors import SettingsError, SpecLspError
 
 
@@ -234,7 +234,7 @@ def write_text(path: Path, text: str) -> None:
         if path.exists() and (not path.is_file() or _is_open_elsewhere(path)):
             path.write_text(text, encoding="utf-8")
             return
-        with written_whole(path, f".{path.name}.", AS_THE_USER_HAS_IT) as partial:
+        with write_atomically(path, f".{path.name}.", UMASKED) as partial:
             partial.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SpecLspError(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from speclsp.atomic_write import PRIVATE, written_whole
+from speclsp.atomic_write import PRIVATE, write_atomically
 from speclsp.errors import StoreError
 from speclsp.ngrams import llama_cpp_layout, own_layout
 from speclsp.ngrams.own_layout import FileHeader
@@ -107,7 +107,7 @@ def write(
         )
     try:
         with (
-            written_whole(path, f".{path.name}.", PRIVATE) as partial,
+            write_atomically(path, f".{path.name}.", PRIVATE) as partial,
             partial.open("wb") as stream,
         ):
             if layout == "llama.cpp":

@@ -43,8 +43,8 @@ def parse(
 ) -> NgramTables:
     """Read the content of a file with n-grams of these orders and no others.
 
-    Token ids are below ``n_vocab``, where that is known.  The counts of an
-    n-gram that occurs twice are added up.  Raises StoreError with the offset of the first thing that is wrong.
+    Token ids are below ``n_vocab``, where that is known.  An n-gram that occurs twice gets the sum
+    of its counts.  Raises StoreError with the offset of the first thing that is wrong.
     """
     n_vocab = _LARGEST_VOCABULARY if n_vocab is None else n_vocab
     words = np.frombuffer(data, dtype=np.int32, count=len(data) // _WORD_BYTES)

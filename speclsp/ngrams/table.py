@@ -1,8 +1,8 @@
 """The counts of one order, and of several: n-grams by the hash of their tokens.
 
-The rows of a table are sorted by their n-grams' hashes of 64 bits.  The leading bits choose a bucket
-of about a hundred rows, and the last 32 bits are the n-gram's tag; a look-up compares the bucket's
-tags at once and then the tokens, so that equal hashes do no harm.
+The rows of a table are sorted by their n-grams' hashes of 64 bits.  The leading bits choose a
+bucket of about a hundred rows, and the last 32 bits are the n-gram's tag; a look-up compares the
+bucket's tags at once and then the tokens, so that equal hashes do no harm.
 """
 
 from __future__ import annotations
