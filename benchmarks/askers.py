@@ -1,6 +1,6 @@
-"""A completer as a replay sees it, in this process or in a server process over stdio.
+"""Ask a completer as an editor does: in this process, or a server process over stdio.
 
-Documents are opened, keys change them, and answers come back.
+A replay opens documents, changes them key by key, and asks for completions.
 """
 
 from __future__ import annotations
@@ -45,47 +45,47 @@ _LONGEST_WAIT_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back for one request; ``text`` is empty where nothing is shown."""
+    """The answer to one request; ``text`` is empty if there is no suggestion."""
 
     text: str
     n_replaced: int = 0
     completion_id: str = ""
     source: AnswerSource = "model"
     ms: float = 0.0
-    """From the request to the answer, as who asks waits for it."""
+    """From the request to the answer, as the caller waits."""
     stats: RequestStats = field(default_factory=RequestStats)
 
 
 class Asker(Protocol):
-    """What a replay needs of a completer, in this process or in another."""
+    """The interface between a replay and a completer."""
 
     def enter(self, case: EditCase) -> None:
-        """Open the case's project alone, and its file in the state before the edit."""
+        """Open the case's project, close any other, and open its file as it was before the edit."""
 
     def leave(self, case: EditCase) -> None:
         """Close the case's file."""
 
     def ask(self, case: EditCase, n_typed: int) -> Answer:
-        """Ask behind the first ``n_typed`` characters of what is typed.
+        """Request a completion after the first ``n_typed`` characters of the typed text.
 
-        Raises :class:`~speclsp.errors.SpecLspError` where there is no answer.
+        Raises :class:`~speclsp.errors.SpecLspError` if the request fails.
         """
 
     def shown(self, answer: Answer) -> None:
-        """The answer is on the screen."""
+        """Report that the answer is on screen."""
 
     def taken(self, answer: Answer, n_chars: int) -> None:
-        """The human took the first ``n_chars`` characters of an answer's text."""
+        """Report that the user accepted the first ``n_chars`` characters of the answer."""
 
     def rest(self) -> None:
-        """Let work be done that waits for a human's pause."""
+        """Pause, so that the completer can do its idle work."""
 
     def statistics(self) -> SessionStats:
-        """Return the session's sums."""
+        """Return the session's statistics."""
 
 
 class LocalAsker:
-    """Asks a completer of this process; it is closed by whoever made it."""
+    """Asks a completer in this process; the caller closes it."""
 
     def __init__(
         self,
@@ -144,20 +144,20 @@ class LocalAsker:
         )
 
     def shown(self, answer: Answer) -> None:
-        """Tell the completer."""
+        """Report it to the completer."""
         self._completer.shown(answer.completion_id)
 
     def taken(self, answer: Answer, n_chars: int) -> None:
-        """Tell the completer."""
+        """Report it to the completer."""
         whole = n_chars >= len(answer.text)
         self._completer.accepted(answer.completion_id, None if whole else n_chars)
 
     def rest(self) -> None:
-        """Wait until the completer has nothing left to do."""
+        """Wait until the completer is idle."""
         self._rest()
 
     def statistics(self) -> SessionStats:
-        """Return the completer's sums."""
+        """Return the completer's statistics."""
         return self._completer.statistics()
 
     def _change_folder(self, root: str, name: str) -> None:
@@ -219,10 +219,10 @@ def local_asker(
     rests: bool = True,
     loader: Loader | None = None,
 ) -> Iterator[LocalAsker]:
-    """Make a completer that keeps nothing on disk, and close it in the end.
+    """Create a completer that stores nothing on disk, and close it at the end.
 
-    ``deadline_ms`` of each request; None takes the settings'.  ``rests`` is False for a human who
-    presses the next key at once.
+    ``deadline_ms`` of each request; None takes the settings'.  ``rests`` False
+    sends the next key at once, without waiting for idle work.
     """
     completer = LocalCompleter(dataclasses.replace(settings, persist=False), loader=loader)
     completer.start()
@@ -248,11 +248,12 @@ _COUNTED: Final = tuple(
 
 
 class ServerAsker:
-    """Asks a server process over stdio; whoever made the process ends it.
+    """Asks a server process over stdio; the caller ends it.
 
-    What one request cost is what it added to the session's sums.
-    A server that does not answer within ``answers_within_s`` seconds is killed, since nothing else
-    would end it, and the call raises :class:`~speclsp.errors.EngineUnavailableError`.
+    A request's cost is what it adds to the session's statistics.
+    A server that does not answer within ``answers_within_s`` seconds is killed, because it would
+    answer this request to the next one, and the call raises
+    :class:`~speclsp.errors.EngineUnavailableError`.
     A request that fails is answered as if there was no suggestion, and quickly, so that asking
     raises :class:`~speclsp.errors.EngineError` with the last of ``messages``, what it showed.
     """
@@ -316,10 +317,10 @@ class ServerAsker:
         return dataclasses.replace(answer, ms=ms, source=source, stats=stats)
 
     def shown(self, answer: Answer) -> None:
-        """Say nothing: what is sent counts as shown where a client never says so."""
+        """Do nothing: the server counts sent items as shown if the client never reports them."""
 
     def taken(self, answer: Answer, n_chars: int) -> None:
-        """Do as an editor does when an item was inserted."""
+        """Report it as an editor does when it inserts an item."""
         if self._item is None:
             return
         if n_chars >= len(answer.text):
@@ -328,7 +329,7 @@ class ServerAsker:
             self._server.accept_partly(self._item, self._n_before + n_chars)
 
     def rest(self) -> None:
-        """Wait until the server has nothing left to do, as it says twice in a row."""
+        """Wait until the server reports twice in a row that it is idle."""
         if self._rests:
             latest = [False, False]
 
@@ -339,7 +340,7 @@ class ServerAsker:
             self._wait_while(goes_on, LONGEST_REST_S)
 
     def statistics(self) -> SessionStats:
-        """Return the server's sums."""
+        """Return the server's statistics."""
         answer = self._answered(self._server.execute_command("speclsp.showStatistics"))
         return msgspec.convert(answer, SessionStats)
 
@@ -367,7 +368,7 @@ class ServerAsker:
 
 @contextmanager
 def server_asker(settings: Settings, *, rests: bool = True) -> Iterator[ServerAsker]:
-    """Start a server that keeps nothing on disk, and end it in the end.
+    """Start a server that stores nothing on disk, and end it at the end.
 
     Raises :class:`~speclsp.errors.SpecLspError` where it does not get ready.
     """
@@ -392,7 +393,7 @@ def _within(
     server: ServerProcess,
     longest_s: float,
 ) -> _T:
-    """Return the answer; a server that takes longer would answer this one to the next one."""
+    """Return the answer; kill a server that takes longer."""
     try:
         return runner.run(asyncio.wait_for(question, longest_s))
     except TimeoutError as error:
@@ -423,7 +424,7 @@ def _changed(settings: Settings) -> dict[str, Any]:
 
 
 def _cost(before: SessionStats, after: SessionStats) -> tuple[AnswerSource, RequestStats]:
-    """Return who answered, and what that took."""
+    """Return the source of the answer and its cost."""
     if after.n_memory > before.n_memory:
         return "memory", RequestStats()
     if after.n_filtered > before.n_filtered:

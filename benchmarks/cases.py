@@ -1,6 +1,7 @@
-"""Cases: what a human typed at a place, as files of JSON lines.  ``docs/cases.md`` has the format.
+"""Cases: text that a human typed at a place in a file, stored as JSON lines.
 
-A case's file is the project's, as it was before the edit; the case says where the text went in.
+``docs/cases.md`` has the format.
+A case names the file as it was before the edit, and where the text was inserted.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _N_PROBLEMS_SHOWN: Final = 20
 
 
 class CasesError(SpecLspError):
-    """A file of cases cannot be read, or says what cannot be."""
+    """A file of cases cannot be read or is not valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class EditCase:
     typed: str
     suffix: str
     kind: str = ""
-    """What the edit is like: a word for tables, without a meaning of its own."""
+    """The kind of edit; tables group by it."""
 
     @property
     def project_name(self) -> str:
@@ -70,7 +71,7 @@ class CaseLine(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, k
 def load_cases(path: Path) -> list[EditCase]:
     """Read a file of cases.
 
-    Raises :class:`CasesError` that names line and field of what is wrong, up to 20 lines of it.
+    Raises :class:`CasesError` with line and field of each problem, 20 at most.
     """
     cases: list[EditCase] = []
     problems: list[str] = []
@@ -104,7 +105,7 @@ def drawn_cases(cases: Sequence[EditCase], n_cases: int, seed: int) -> list[Edit
 
 
 class _LineError(Exception):
-    """What is wrong with a line."""
+    """An invalid line."""
 
 
 def _lines(path: Path) -> list[bytes]:

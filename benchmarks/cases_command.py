@@ -43,7 +43,7 @@ _WORD: Final = re.compile(r"[A-Za-z_]\w{3,}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectCases:
-    """Cases of one project, and the old version's files that they need, by path."""
+    """Cases of one project, and the files of the old version that they need, by path."""
 
     name: str
     lines: tuple[CaseLine, ...]
@@ -168,7 +168,7 @@ def _edits(path: str, old: str, new: str) -> Iterator[_Found]:
 
 
 def _is_worth_replaying(typed: str, replaced: str) -> bool:
-    """Whether somebody wrote it, and not too much of it: new indentation alone is not writing."""
+    """Return whether the edit is new text, short enough, and more than new indentation."""
     is_short = len(typed) <= N_MOST_TYPED and len(typed.strip().splitlines()) <= N_MOST_LINES
     n_letters = sum(char.isalpha() for char in typed)
     return (
@@ -211,7 +211,7 @@ def _chosen(found: Sequence[_Found], n_cases: int, generator: random.Random) -> 
 
 
 def _files(texts: Mapping[str, str], chosen: Sequence[_Found], n_chars: int) -> dict[str, str]:
-    """The edited files, and those that name most of what was typed."""
+    """Return the edited files, and those that share most names with the typed text."""
     files = {one.path: texts[one.path] for one in chosen}
     words = {word for one in chosen for word in _WORD.findall(one.edit.typed)}
     shared = {
@@ -230,7 +230,7 @@ CASES = click.argument(
     "cases_path", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="CASES"
 )
 REPLAY_SEED = click.option(
-    "--replay-seed", type=int, default=0, show_default=True, help="Draws what is replayed."
+    "--replay-seed", type=int, default=0, show_default=True, help="Seed of the draw."
 )
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -260,17 +260,21 @@ def cases_command(cases_path: Path) -> None:
     "-o", "--output", "output", type=click.Path(file_okay=False, path_type=Path), required=True,
     help="Folder for cases.jsonl and the project's files.",
 )  # fmt: skip
-@click.option("--name", help="The project's name; that of NEW where it is left out.")
+@click.option("--name", help="The project's name; by default the name of the folder NEW.")
 @click.option(
-    "--n-cases", type=click.IntRange(min=1), default=20, show_default=True, help="Most cases."
+    "--n-cases",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Maximum number of cases.",
 )
 @click.option(
     "--file-chars", type=click.IntRange(min=1), default=100_000, show_default=True,
-    help="Longer files are left out.",
+    help="Skip longer files.",
 )  # fmt: skip
 @click.option(
     "--project-chars", type=click.IntRange(min=0), default=400_000, show_default=True,
-    help="Characters of other files that come along.",
+    help="Characters of other files to include.",
 )  # fmt: skip
 @REPLAY_SEED
 def make_cases_command(

@@ -96,7 +96,7 @@ def find_defects(
 
 
 def _repeated_suffix(document: _Document) -> Iterator[Defect]:
-    """The text says last what stands behind it: the rest of the line, or the next lines."""
+    """Return whether the text ends with what already follows it: the rest of the line, or lines."""
     rest, _, following = document.after.partition("\n")
     whole = document.before.rpartition("\n")[2] + document.text
     lines = [_dense(line) for line in whole.split("\n") if line.strip()]

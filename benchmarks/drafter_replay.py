@@ -38,8 +38,8 @@ LLAMA_CPP: Final = frozenset(
 class DrafterChoice:
     """One row of a comparison.
 
-    Drafters are made anew for each completion, since some keep what they saw, and would see a
-    file whose lines another cursor takes out.  What is learned of probabilities goes on.
+    Each completion gets new drafters: some remember text, and would draft the lines that
+    another cursor takes out.  Learned probabilities are kept.
     """
 
     name: str
@@ -51,13 +51,13 @@ class DrafterChoice:
 
     @property
     def keeps_no_text(self) -> bool:
-        """Whether its drafters may serve one completion after another; see above."""
+        """Whether its drafters remember no text and can be reused."""
         return set(self.drafters) <= {SUFFIX, DRAFT_MODEL}
 
     def proposer(self, draft_model: Drafter | None = None) -> Proposer | None:
-        """Return what drafts; None where nothing does.
+        """Return the proposer, or None for no drafts.
 
-        Raises :class:`~speclsp.errors.DrafterError` for a drafter that cannot be had.
+        Raises :class:`~speclsp.errors.DrafterError` for a drafter that cannot be created.
         """
         drafters: list[Drafter] = []
         for name in self.drafters:
@@ -111,7 +111,7 @@ class DrafterCounts:
 
 @dataclass(frozen=True, slots=True)
 class CountSummary:
-    """What the merged tree is held to."""
+    """The merged tree beside the drafters alone."""
 
     merged: float
     """Tokens per pass in gaps."""
@@ -132,7 +132,7 @@ def count_drafters(
     seed: int,
     progress: Callable[[str], None],
 ) -> Iterator[DrafterCounts]:
-    """Replay a project with each drafter alone and with all merged; ``progress`` is told names."""
+    """Replay a project with each drafter alone and with all merged; ``progress`` gets names."""
     tasks: list[tuple[Task, list[ReplayCursor]]] = [
         ("gaps", project.gaps(n_cursors, seed)),
         ("edits", project.edits(n_cursors, seed)),
@@ -226,7 +226,7 @@ class DrafterTimes:
 
 @dataclass(slots=True)
 class TimedRun:
-    """What the model did."""
+    """The completions of one run with the real model."""
 
     drafters: list[DrafterTimes]
     loop_share: float

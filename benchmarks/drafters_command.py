@@ -38,7 +38,7 @@ from speclsp.settings import Settings
 
 _N_BINS: Final = 10
 _DRAFTED: Final = 0.1
-"""Tokens of a lower probability are rarely worth a draft: the error is given without them too."""
+"""Tokens below this probability are rarely drafted: the error is also given without them."""
 
 
 @dataclass(slots=True)
@@ -71,12 +71,12 @@ class CalibrationError:
 
     @property
     def expected_of_drafted(self) -> float:
-        """The same over predictions of a tenth and more."""
+        """The same over predictions of 0.1 and more."""
         return _expected(self.bins[int(_DRAFTED * _N_BINS) :])
 
 
 class WatchedCalibration(Calibration):
-    """A calibration that notes what it said of each token before it learns the truth."""
+    """A calibration that records each predicted probability before it learns the outcome."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class WatchedCalibration(Calibration):
     def observe(
         self, cells: Iterable[Cell], probability: float, agreement: int, right: bool
     ) -> None:
-        """Note and learn."""
+        """Record the prediction and learn the outcome."""
         self.error.add(self.joint(probability, agreement), right)
         super().observe(cells, probability, agreement, right)
 
@@ -277,7 +277,9 @@ _CURSORS = click.option(
     "--cursors", "n_cursors", type=click.IntRange(min=1), default=40, show_default=True,
     help="Places per task.",
 )  # fmt: skip
-_SEED = click.option("--replay-seed", type=int, default=0, show_default=True, help="Draws them.")
+_SEED = click.option(
+    "--replay-seed", type=int, default=0, show_default=True, help="Seed of the draw."
+)
 
 
 @click.command(cls=SettingsCommand)
@@ -294,11 +296,11 @@ _SEED = click.option("--replay-seed", type=int, default=0, show_default=True, he
 )  # fmt: skip
 @click.option(
     "--json", "json_path", type=OutputFile(),
-    help="Write the figures there.",
+    help="Write the figures to a file.",
 )  # fmt: skip
 @click.option(
     "--svg", "svg_path", type=OutputFile(),
-    help="Write a chart there.",
+    help="Write a chart to a file.",
 )  # fmt: skip
 def drafters(
     project: Path,
@@ -374,7 +376,7 @@ def drafters(
 @_CURSORS
 @_SEED
 def calibration(project: Path, n_cursors: int, replay_seed: int, **options: Any) -> None:
-    """Measure how far the drafts' probabilities can be believed, on lines of PROJECT."""
+    """Measure the calibration of the drafts' probabilities, on lines of PROJECT."""
     resolved = settings.resolve([given_options(options)]).settings
     tokenizer = LlamaLoader(lambda _level, _line: None).tokenizer(resolved)
     replayed = ReplayProject(project, resolved, tokenizer.vocabulary.tokenize)
@@ -391,8 +393,8 @@ def _weights(loader: LlamaLoader, resolved: settings.Settings, tokenizer: Tokeni
 
 def _bins_table(error: CalibrationError) -> Table:
     table = Table(
-        "Tokens by the probability that was said, and how many of them were right",
-        ("probability", "tokens", "said", "right"),
+        "Predicted probability and share of right tokens",
+        ("probability", "tokens", "predicted", "right"),
         caption=f"expected calibration error = {error.expected:.4f}, "
         f"of tokens with a probability of 0.1 and more {error.expected_of_drafted:.4f}",
     )

@@ -42,11 +42,11 @@ from speclsp.settings import Settings
 
 @dataclass(slots=True)
 class StepClock:
-    """Stands between the loop and its target, and notes both clocks after each decode."""
+    """Forwards to a target, and records two clocks after each decode: wall time and llama.cpp's."""
 
     target: TreeTarget
     draft: ModelDrafter | None
-    """Whose decodes are none of the host's work either."""
+    """Its decodes are not host time either."""
     marks: list[tuple[int, int]] = field(default_factory=list)
     """(wall clock, time inside llama.cpp) in nanoseconds after each of the target's decodes."""
 
@@ -81,11 +81,11 @@ class StepClock:
         return self.target.cached
 
     def truncate(self, n_tokens: int) -> None:
-        """Have the target do it."""
+        """Forward to the target."""
         self.target.truncate(n_tokens)
 
     def decode(self, tokens: Sequence[int], n_logits: int) -> Logits:
-        """Have the target do it, and look at the clocks."""
+        """Forward to the target, and record the clocks."""
         logits = self.target.decode(tokens, n_logits)
         self._mark()
         return logits
@@ -103,13 +103,13 @@ class StepClock:
     def decode_tree(
         self, pending: Sequence[int], tokens: Sequence[int], parents: Sequence[int]
     ) -> Logits:
-        """Have the target do it, and look at the clocks."""
+        """Forward to the target, and record the clocks."""
         logits = self.target.decode_tree(pending, tokens, parents)
         self._mark()
         return logits
 
     def keep_path(self, path: Sequence[int]) -> None:
-        """Have the target do it."""
+        """Forward to the target."""
         self.target.keep_path(path)
 
     def _mark(self) -> None:
@@ -264,7 +264,7 @@ def _scenarios(
 
 
 def _context(tokenizer: Tokenizer, target: TreeTarget, n_predict: int) -> tuple[DraftContext, int]:
-    """Return a prompt of source code that open buffers go on with, and how much may follow it."""
+    """Return a context whose prompt is source code that the open buffers repeat, and n_predict."""
     tokens = tokenizer.vocabulary.tokenize(_TEXT.read_text(encoding="utf-8"))
     n_prompt = min(len(tokens), target.n_ctx // 2, _N_PROMPT)
     context = DraftContext(
@@ -276,7 +276,7 @@ def _context(tokenizer: Tokenizer, target: TreeTarget, n_predict: int) -> tuple[
 
 
 def _merger(drafters: Sequence[Drafter], settings: Settings, mode: MergeMode) -> DraftMerger:
-    """Return what drafts chains or trees of what the drafters find."""
+    """Return a proposer that merges the drafters into chains or trees."""
     return DraftMerger(
         drafters,
         Calibration(),

@@ -31,7 +31,7 @@ from speclsp.project.corpus import Corpus
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Runs within ``with``, again and again; belongs to one thread."""
+    """Adds up the time of ``with`` blocks; belongs to one thread."""
 
     wall_s: float = 0.0
     cpu_s: float = 0.0
@@ -63,7 +63,7 @@ class Quantiles(NamedTuple):
 
     @classmethod
     def of(cls, nanoseconds: Sequence[int]) -> Quantiles:
-        """Take them from measured times."""
+        """Compute them from measured times."""
         p50, p95, p99 = (np.percentile(nanoseconds, [50, 95, 99]) / 1000).tolist()
         return cls(p50, p95, p99, max(nanoseconds) / 1000)
 
@@ -112,7 +112,7 @@ _SORTED_TOKENS: Final = 2_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSize:
-    """An index of one size, as it is while files come."""
+    """The index at one size, while files are added."""
 
     n_tokens: int
     n_files: int
@@ -127,7 +127,7 @@ class IndexSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacing:
-    """Files that were replaced one by one, each searchable before the next came."""
+    """Files replaced one by one, each searchable before the next."""
 
     n_files: int
     n_tokens: int
@@ -272,7 +272,7 @@ def _replacing(
 
 
 def corpus_line(corpus: SourceCorpus) -> str:
-    """Say what is indexed."""
+    """Describe the indexed files."""
     line = (
         f"{len(corpus.files):,} Python files of this machine, {corpus.n_tokens:,} tokens of "
         f"{corpus.mean_token_chars:.1f} characters; {len(corpus.held_out):,} files held out."
@@ -284,7 +284,7 @@ def corpus_line(corpus: SourceCorpus) -> str:
 
 
 def growth_table(report: IndexReport) -> Table:
-    """How the index grows."""
+    """Return the index's figures at each size."""
     table = Table(
         "Growth",
         ("M tokens", "files", "indexes", "Mtok/s", "B/token", "resident", *_LOOK_UP_COLUMNS),
@@ -303,7 +303,7 @@ def growth_table(report: IndexReport) -> Table:
 
 
 def look_up_table(report: IndexReport) -> Table:
-    """Look-ups in all states of the whole index."""
+    """Return look-up times in each state of the whole index."""
     table = Table("Look-ups", ("state", "indexes", *_LOOK_UP_COLUMNS))
     rows = (
         ("as built", report.sizes[-1].n_indexes, report.sizes[-1].look_up),
@@ -335,7 +335,7 @@ def summary_table(report: IndexReport) -> Table:
 
 
 def remarks(report: IndexReport) -> list[str]:
-    """What stands behind the figures."""
+    """Return further figures as sentences."""
     size, replacing = report.sizes[-1], report.replacing
     replace_cpu_us = 1e6 * replacing.spent.cpu_s / max(1, replacing.n_tokens)
     n_times = replacing.n_sorted_tokens / max(1, replacing.n_tokens)

@@ -1,4 +1,4 @@
-"""What a benchmark ran on: the machine, the memory that processes occupy, and made models."""
+"""Describes what a benchmark ran on: the machine, resident memory, and made models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DEVICES: Final = "Available devices:"
 def machine_lines(
     layers: Mapping[str, int], n_threads: int, llama_server: Path | None
 ) -> list[tuple[str, str]]:
-    """Return what the machine is, as names and values.
+    """Return a description of the machine, as names and values.
 
     ``layers`` are the target model's per device.
     """
@@ -59,9 +59,9 @@ def has_gpu() -> bool:
 
 @functools.cache
 def server_devices(binary: Path) -> tuple[str, ...] | None:
-    """Return the devices beside the CPU that a llama-server can use; None where it does not tell.
+    """Return the devices beside the CPU that a llama-server can use; None if it does not list them.
 
-    The program is asked once.
+    The answer is cached.
     """
     lines = _output_lines([str(binary), "--list-devices"])
     if _DEVICES not in lines:
@@ -122,7 +122,7 @@ def _server_version(binary: Path) -> str:
 
 
 def _output_lines(command: Sequence[str]) -> list[str]:
-    """Return what a program says, errors first; nothing where it cannot be run."""
+    """Return a program's output, standard error first; nothing if it cannot be run."""
     try:
         done = subprocess.run(  # noqa: S603 - the user's own programs
             command, capture_output=True, check=False, text=True, timeout=_LONGEST_S
@@ -136,13 +136,13 @@ _MIB: Final = 1 << 20
 
 
 def resident_bytes() -> int | None:
-    """Return this process's resident memory; None where the system does not say."""
+    """Return this process's resident memory; None if the system does not report it."""
     pages = _resident_pages(Path("/proc/self"))
     return None if pages is None else pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def tree_resident_bytes(pid: int, proc: Path = Path("/proc")) -> int | None:
-    """Return the resident memory of a process and all below it; None where that is not told.
+    """Return the resident memory of a process and all below it; None if it is unknown.
 
     Pages that several of them share, as those of a model file are, count for each.
     """
@@ -157,7 +157,7 @@ def tree_resident_bytes(pid: int, proc: Path = Path("/proc")) -> int | None:
 
 
 def tree_resident_mib(pid: int) -> float:
-    """Return the same in MiB, 0 where it is not told, as of a process that has ended."""
+    """Return the same in MiB; 0 if it is unknown, for example because the process has ended."""
     return (tree_resident_bytes(pid) or 0) / _MIB
 
 

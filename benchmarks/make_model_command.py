@@ -288,16 +288,16 @@ _GIB = 1 << 30
 @click.argument("out", type=OutputFile())
 @click.option(
     "--like", type=click.Choice(list(QWEN2_5_CODER)),
-    help="Whose shape the model takes; without it, the shape it has.",
+    help="The model whose shape to take; by default the shape stays.",
 )  # fmt: skip
 @click.option(
     "--layers", "n_layers", type=click.IntRange(min=1),
-    help="Layers, where they are not to be as many as in that shape.",
+    help="Number of layers, if other than in that shape.",
 )  # fmt: skip
 @click.option(
     "--vocabulary", "n_vocab", type=click.IntRange(min=1),
-    help="Tokens, where they are not to be as many as in that shape: a draft model needs its "
-    "target's.",
+    help="Number of tokens, if other than in that shape: a draft model needs as many as its "
+    "target.",
 )  # fmt: skip
 @click.option(
     "--from", "source", type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -305,11 +305,11 @@ _GIB = 1 << 30
 )  # fmt: skip
 @click.option(
     "--quantise", "quantisation", type=click.Choice(QUANTISATIONS), default=QUANTISATIONS[0],
-    show_default=True, help="What its matrices are stored in.",
+    show_default=True, help="The matrices' type.",
 )  # fmt: skip
 @click.option(
     "--compare", "n_prompts", type=click.IntRange(min=0), default=0, show_default=True,
-    help="Greedy completions that are compared with the small model's in the same quantisation.",
+    help="Compare so many greedy completions with the small model's in the same quantisation.",
 )  # fmt: skip
 def make_model_command(
     out: Path,

@@ -1,6 +1,6 @@
-"""Whether a made model says what the small one says, and what its tokens cost.
+"""Compare a made model's completions with the small model's, and measure its T(k).
 
-The prompts are cut from the sources of speclsp itself, which every installation has.
+The prompts are places in the projects of ``fixtures/cases``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-import speclsp
 from benchmarks.replay_project import ReplayProject
 from speclsp.decoding.margins import greedy_margin
 from speclsp.decoding.protocol import Target
@@ -25,6 +24,7 @@ from speclsp.engine.params import target_params
 from speclsp.prompt.prompt import PromptBudget, build_prompt
 from speclsp.settings import Settings
 
+_PROJECTS: Final = Path(__file__).parents[1] / "fixtures/cases"
 N_PREDICT: Final = 32
 """Tokens of each completion."""
 _MOST_TIMED: Final = 24
@@ -62,7 +62,7 @@ class ModelComparison:
 def real_prompts(settings: Settings, n_prompts: int) -> list[list[int]]:
     """Return fill-in-the-middle prompts in tokens of the settings' model."""
     tokenizer = LlamaLoader(lambda _level, _line: None).tokenizer(settings)
-    project = ReplayProject(Path(speclsp.__file__).parent, settings, tokenizer.vocabulary.tokenize)
+    project = ReplayProject(_PROJECTS, settings, tokenizer.vocabulary.tokenize)
     return [
         list(
             build_prompt(

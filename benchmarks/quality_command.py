@@ -261,20 +261,20 @@ _DEADLINE_MS: Final = 600_000
 @CASES
 @click.option(
     "--n-cases", type=click.IntRange(min=1), default=80, show_default=True,
-    help="So many of the cases, drawn evenly.",
+    help="Number of cases, drawn evenly.",
 )  # fmt: skip
 @click.option(
     "--stride", type=click.IntRange(min=1), default=4, show_default=True,
-    help="Ask at every so manieth key of a line.",
+    help="Keys of a line between two requests.",
 )  # fmt: skip
 @REPLAY_SEED
 @click.option(
     "--json", "json_path", type=OutputFile(),
-    help="Write the figures and every suggestion there.",
+    help="Write the figures and every suggestion to a file.",
 )  # fmt: skip
 @click.option(
     "--svg", "svg_path", type=OutputFile(),
-    help="Write a chart there.",
+    help="Write a chart to a file.",
 )  # fmt: skip
 def quality_command(
     cases_path: Path,

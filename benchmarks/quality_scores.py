@@ -28,7 +28,7 @@ from benchmarks.typing_session import Suggestion, keys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedPlace:
-    """One request and what its answer is worth."""
+    """One request and the score of its answer."""
 
     n_typed: int
     answer: Answer
@@ -161,12 +161,12 @@ class Estimate:
 
 
 def score_sums(judged: Sequence[JudgedCase]) -> Sums:
-    """Return every case's part in every score."""
+    """Return each case's numerator and denominator of every score."""
     return np.array([[_parts(case, score) for score in SCORES] for case in judged], dtype=float)
 
 
 def score_values(judged: Sequence[JudgedCase]) -> dict[Score, float]:
-    """Return every score without its interval; NaN where there is nothing to divide by."""
+    """Return every score without its interval; NaN where the denominator is 0."""
     return dict(zip(SCORES, _ratios(score_sums(judged).sum(axis=0)).tolist(), strict=True))
 
 
@@ -229,7 +229,7 @@ def _ratios(sums: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _quotient(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The quotients; NaN where there is nothing to divide by."""
+    """The quotients; NaN where the denominator is 0."""
     return np.divide(above, below, out=np.full_like(above, np.nan), where=below != 0)
 
 

@@ -54,7 +54,7 @@ class ReplayError(SpecLspError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayCursor:
-    """A place in a file: the text around it, and what belongs there."""
+    """A place in a file: the text around it, and the text that was there."""
 
     path: str
     """Relative to the project."""
@@ -64,7 +64,7 @@ class ReplayCursor:
 
 
 class CorpusWithout:
-    """A corpus in which some files are hidden, for as long as this is asked.  For one thread."""
+    """A view of a corpus with some files hidden.  Belongs to one thread."""
 
     def __init__(self, corpus: Corpus, hidden: Sequence[bytes]) -> None:
         self._corpus = corpus

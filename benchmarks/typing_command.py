@@ -127,16 +127,16 @@ def _share(part: int, whole: int) -> str:
 @CASES
 @click.option(
     "--n-cases", type=click.IntRange(min=1), default=40, show_default=True,
-    help="So many of the cases, drawn evenly.",
+    help="Number of cases, drawn evenly.",
 )  # fmt: skip
 @REPLAY_SEED
 @click.option(
     "--compare/--no-compare", default=True, show_default=True,
-    help="Replay with the other layouts of the prompt, too.",
+    help="Also replay with the other prompt layouts.",
 )  # fmt: skip
 @click.option(
     "--pauses/--no-pauses", default=True, show_default=True,
-    help="Let idle work end between two keys, as it does at a human's speed.",
+    help="Wait for idle work between two keys, as at a human's speed.",
 )  # fmt: skip
 @click.option(
     "--server/--no-server", "through_server", default=False, show_default=True,
@@ -144,7 +144,7 @@ def _share(part: int, whole: int) -> str:
 )  # fmt: skip
 @click.option(
     "--json", "json_path", type=OutputFile(),
-    help="Write the figures there.",
+    help="Write the figures to a file.",
 )  # fmt: skip
 def typing_command(
     cases_path: Path,

@@ -33,7 +33,7 @@ _KEY: Final = re.compile(r"(?:\r\n|\r|\n)(?:[ \t]+(?=[^\s]|\Z))?|.", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
-    """What stands on the screen: ``text`` in place of the next ``n_replaced`` characters."""
+    """A suggestion on screen: ``text`` replaces the next ``n_replaced`` characters."""
 
     text: str
     n_replaced: int = 0
@@ -152,7 +152,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Last:
-    """What the human did last, and what was left on the screen by it."""
+    """The last action, and the rest of the suggestion that it left on screen."""
 
     step: Step
     rest: Suggestion | None = None
@@ -278,7 +278,7 @@ STEPS: Final[tuple[Step, ...]] = ("line", "newline", "jump")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """How ``n`` numbers lie; all 0 where there are none."""
+    """Mean and percentiles of ``n`` numbers; all 0 if there are none."""
 
     n: int = 0
     mean: float = 0.0
@@ -289,7 +289,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Take it from the numbers."""
+        """Compute it from the numbers."""
         if not values:
             return cls()
         p50, p95, p99 = np.percentile(values, [50, 95, 99]).tolist()

@@ -59,7 +59,7 @@ _GOING_ON: Final[dict[TypedKinds, Callable[[Sequence[PeerRun]], Collection[str]]
 )  # fmt: skip
 @click.option(
     "--peers", "peer_names", default="",
-    help="Compare with these alone, separated by commas.  [all]",
+    help="Compare with these sides only, separated by commas.  [all]",
 )  # fmt: skip
 @click.option(
     "--rounds", "n_rounds", type=click.IntRange(min=LEAST_ROUNDS), default=LEAST_ROUNDS,
@@ -67,20 +67,20 @@ _GOING_ON: Final[dict[TypedKinds, Callable[[Sequence[PeerRun]], Collection[str]]
 )  # fmt: skip
 @click.option(
     "--n-cases", "n_cases", type=click.IntRange(min=0), default=2, show_default=True,
-    help="So many of the cases that are long enough are typed in each round, others in each where "
-    "there are enough; 0 for none.",
+    help="Cases to type in each round, of those that are long enough; each round has its own if "
+    "there are enough. 0 types none.",
 )  # fmt: skip
 @click.option(
     "--keys", "n_keys", type=click.IntRange(min=1), default=20, show_default=True,
-    help="So many characters of each case are typed.",
+    help="Characters to type of each case.",
 )  # fmt: skip
 @click.option(
     "--session-seconds", type=click.IntRange(min=1), default=600, show_default=True,
-    help="A side's session in a round is cut short after so many, and compared over what it wrote.",
+    help="Cut a side's session in a round short after so many, and compare it over what it wrote.",
 )  # fmt: skip
 @click.option(
     "--key-seconds", type=click.FloatRange(min=0.01), default=2.0, show_default=True,
-    help="It is cut short, too, when it takes more than so many seconds for each key of a session.",
+    help="Also cut it short when it takes more than so many seconds per key of the session.",
 )  # fmt: skip
 @click.option(
     "--places", "n_places", type=click.IntRange(min=0), default=2, show_default=True,
@@ -88,7 +88,7 @@ _GOING_ON: Final[dict[TypedKinds, Callable[[Sequence[PeerRun]], Collection[str]]
 )  # fmt: skip
 @click.option(
     "--decode-tokens", "n_decoded", type=click.IntRange(min=2), default=48, show_default=True,
-    help="Tokens that are decoded at each place.",
+    help="Tokens to decode at each place.",
 )  # fmt: skip
 @click.option(
     "--typed-kinds", type=click.Choice(list(_GOING_ON)), default="none", show_default=True,
@@ -97,16 +97,16 @@ _GOING_ON: Final[dict[TypedKinds, Callable[[Sequence[PeerRun]], Collection[str]]
 )  # fmt: skip
 @click.option(
     "--forgetting/--no-forgetting", default=True, show_default=True,
-    help="Type once more, with no side remembering suggestions and all ending texts alike.",
+    help="Type once more, with no side remembering suggestions and one stop rule for all.",
 )  # fmt: skip
 @REPLAY_SEED
-@click.option("--json", "json_path", type=OutputFile(), help="Write the figures there.")
-@click.option("--plot", "plot_path", type=OutputFile(), help="Write a chart (SVG) there.")
+@click.option("--json", "json_path", type=OutputFile(), help="Write the figures to a file.")
+@click.option("--plot", "plot_path", type=OutputFile(), help="Write a chart (SVG) to a file.")
 @click.option(
     "--record", "record_folder",
     type=click.Path(file_okay=False, writable=True, path_type=Path),
-    help="Write all that is printed there, with the machine's description, figures and chart. The "
-    "folder is made.",
+    help="Write the tables, the figures and a chart to a folder, with a description of the "
+    "machine. The folder is created.",
 )  # fmt: skip
 def peers_command(
     cases_path: Path,
@@ -219,7 +219,7 @@ def _peer_options(
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Let a request to terminate end the processes that were started, as Ctrl-C does."""
+    """End the started processes on SIGTERM, as Ctrl-C does."""
     former = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     try:
         yield

@@ -106,7 +106,7 @@ def chosen_peers(settings: Settings, names: Sequence[str]) -> list[Peer]:
 
 
 def without_kinds(peers: Sequence[Peer], asked_for: Collection[str]) -> list[Peer]:
-    """Return all sides but llama-server with its kinds of speculation that nobody asked for.
+    """Return all sides but llama-server's kinds of speculation that were not asked for.
 
     They hardly change what a key waits: most of that is the prompt.
     """
@@ -118,7 +118,7 @@ def without_kinds(peers: Sequence[Peer], asked_for: Collection[str]) -> list[Pee
 
 
 def check_files(comparison: Comparison) -> None:
-    """Read what a comparison would find out about its files after an hour.
+    """Check the files that a comparison reads late, so that it does not fail after an hour.
 
     Raises :class:`~speclsp.errors.SpecLspError` for a model that cannot fill in, for a draft model
     with other tokens, and for statistics that are not the model's or that llama-server cannot read.
@@ -172,7 +172,7 @@ def decode_tasks(
 ) -> None:
     """Let all sides decode at the places of all kinds.
 
-    ``runs`` hold at any time what is whole; a kind that has no places is not among them.
+    ``runs`` hold the whole rounds at any time; a kind without places is not among them.
     ``progress`` is told who is next, and how many turns there are in all.
     """
     own = OwnDecoders(comparison.settings, tokenizer, weights)
@@ -247,7 +247,7 @@ class Destinations:
 
 @dataclass(slots=True)
 class ComparisonRecord:
-    """What was measured so far."""
+    """The figures measured so far."""
 
     comparison: Comparison
     remarks: list[str] = field(default_factory=list)
@@ -259,12 +259,12 @@ class ComparisonRecord:
     """Of the target model, per device, once it is loaded."""
 
     def say(self, what: Table | str) -> None:
-        """Print it now, and keep it for the record."""
+        """Print it, and keep it for the record."""
         self.said.append(str(what))
         click.echo(what)
 
     def remark(self, lines: Sequence[str]) -> None:
-        """Say lines that belong to the figures wherever they are shown."""
+        """Print lines that belong to the figures wherever they are shown."""
         self.remarks.extend(lines)
         for line in lines:
             self.say(line)
@@ -368,7 +368,7 @@ class ComparisonRecord:
             self.say(_DECODED_CAPTION)
 
     def _end(self, options: dict[str, Any], to: Destinations, suffix: str) -> None:
-        """Say what the machine is, and write all of it.
+        """Print a description of the machine, and write all files.
 
         ``suffix`` sets the record of a part apart from one of the whole.
         """

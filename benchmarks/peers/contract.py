@@ -1,4 +1,4 @@
-"""What a comparison needs of each side of it."""
+"""The interface of the sides of a comparison."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class DecodeSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """What one side made of a place."""
+    """One side's answer at a place."""
 
     stats: RequestStats
     is_same: bool
@@ -264,7 +264,7 @@ def token_side(name: str, session: TokenPeerSession) -> DecodeSide:
 
 
 def decode_runs_of(sides: Sequence[DecodeSide]) -> list[DecodeRun]:
-    """Return what :func:`decode_all` fills."""
+    """Return empty runs for :func:`decode_all`."""
     return [DecodeRun(side.name, side.says_own_text) for side in sides]
 
 
@@ -313,7 +313,7 @@ def _decoded(answer: Answer, said: str | None) -> Decoded:
 
 
 def same_text(left: str, right: str) -> bool:
-    """Whether two texts are one, but for a character that their last token left unfinished."""
+    """Return whether two texts are equal up to a character that the last token left unfinished."""
     return left.rstrip("\ufffd") == right.rstrip("\ufffd")
 
 

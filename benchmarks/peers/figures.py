@@ -48,7 +48,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread | None:
-        """Take it from the rounds' values; None where there are none."""
+        """Compute it from the rounds' values; None if there are none."""
         if not values:
             return None
         return cls(statistics.median(values), min(values), max(values), len(values))
@@ -74,7 +74,7 @@ class Figures:
 
     @property
     def is_comparable(self) -> bool:
-        """Whether it may be best of something."""
+        """Whether it is marked where it is best."""
         return not self.is_hypothetical and not self.is_partial
 
     @property
@@ -95,7 +95,7 @@ class Figures:
 def figures_of(
     name: str, columns: Sequence[Column[_Round]], rounds: Sequence[_Round], why_not: str = ""
 ) -> Figures:
-    """Take each column of each round."""
+    """Compute each column of each round."""
     by_round = {column.name: [column.value(one) for one in rounds] for column in columns}
     return Figures(name, {} if why_not else by_round, why_not)
 
@@ -338,7 +338,7 @@ def without_slower_kinds(runs: Sequence[PeerRun]) -> Collection[str]:
 
 
 def typing_lines(title: str, figures: Sequence[Figures], plan: TypingPlan) -> list[str]:
-    """Return what has to be known of figures that are not of all rounds or not of all keys.
+    """Return remarks about figures that are not of all rounds or all keys.
 
     ``title`` says which session it is, since there may be two.
     """

@@ -91,7 +91,7 @@ class LlamaServer:
 
 @contextmanager
 def llama_server(command: Sequence[str], log: Path) -> Iterator[LlamaServer]:
-    """Start a server, wait until it can be asked, and end it in the end.
+    """Start a server, wait until it is ready, and end it at the end.
 
     It finds a port itself.  Raises :class:`~speclsp.errors.EngineUnavailableError` where it does
     not get ready, with its last words, and where it says that it does not speculate.
@@ -113,7 +113,7 @@ def _is_ready(client: httpx.Client) -> bool:
 
 
 def _check_speculation(process: ServingProcess) -> None:
-    """Raise where it serves without the speculation that it was asked for."""
+    """Raise EngineUnavailableError if the server reports that it does not speculate."""
     match = _NO_SPECULATION.search(process.words())
     if match is not None:
         raise EngineUnavailableError(f"it does not speculate: {match[1].strip()}.")

@@ -22,7 +22,7 @@ _ONE_LINE: Final[Mapping[str, Any]] = {"multiline": "never"}
 
 
 def our_peers(settings: Settings) -> tuple[Peer, ...]:
-    """Return our sides; ``settings`` are what the comparison leaves open."""
+    """Return our sides, by ``settings`` except for what the comparison sets."""
     return (OwnPeer(OURS, settings), OwnPeer(OURS_PLAIN, settings, _PLAIN))
 
 
@@ -76,7 +76,7 @@ def _open(settings: Settings) -> Iterator[PeerSession]:
 
 @dataclass(frozen=True, slots=True)
 class OwnSession:
-    """A server of ours that runs."""
+    """A running server of ours."""
 
     server: ServerAsker
 

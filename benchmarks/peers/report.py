@@ -49,7 +49,7 @@ _NO_PLACES: Final[Mapping[Task, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class TextCount:
-    """How many of a side's texts are those of ours without speculation."""
+    """How many of a side's texts equal ours without speculation."""
 
     n_same: int
     n_all: int
@@ -233,7 +233,7 @@ def comparison_chart(
 ) -> str:
     """Return an SVG: what a keystroke waits, and how fast tokens come.
 
-    Sides of a part alone are left out with what is remarked of them: bars look comparable.
+    Sides with partial figures are left out, since bars look comparable.
     """
     charts: list[BarChart] = []
     notes = [line for line in remarks if not line.startswith(PARTIAL_MARK)]

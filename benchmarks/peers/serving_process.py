@@ -1,4 +1,4 @@
-"""A program that serves: started with its words in a file, and ended for sure."""
+"""A server program: started with its log in a file, and always ended."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _N_LAST_LINES: Final = 12
 
 
 class ServingProcess:
-    """A program that runs; ``log`` is the file of what it says."""
+    """A running program; ``log`` is the file of its output."""
 
     def __init__(self, process: subprocess.Popen[bytes], name: str, log: Path) -> None:
         self._process = process
@@ -34,13 +34,13 @@ class ServingProcess:
 
     @property
     def stdin(self) -> IO[bytes]:
-        """What the program reads."""
+        """The program's standard input."""
         assert self._process.stdin is not None
         return self._process.stdin
 
     @property
     def stdout(self) -> IO[bytes]:
-        """What it answers, apart from its log."""
+        """The program's standard output, apart from its log."""
         assert self._process.stdout is not None
         return self._process.stdout
 
@@ -77,7 +77,7 @@ class ServingProcess:
             raise self.failure(f"ended with status {status}")
 
     def failure(self, what: str) -> EngineUnavailableError:
-        """Return an error that says what became of the program, and what it said last."""
+        """Return an error with what happened to the program and the end of its log."""
         lines = self.words().splitlines()
         last = lines[-_N_LAST_LINES:] or ["nothing"]
         # The log goes with its folder; the first line has to do for those who show one.
@@ -86,7 +86,7 @@ class ServingProcess:
         )
 
     def words(self) -> str:
-        """Return what it has said so far."""
+        """Return its output so far."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     def resident_mib(self) -> float:
@@ -110,7 +110,7 @@ class ServingProcess:
 
 @contextmanager
 def serving(command: Sequence[str], log: Path) -> Iterator[ServingProcess]:
-    """Start a program that is asked over a socket, and end it in the end.
+    """Start a program that answers over a socket, and end it at the end.
 
     Where ``setpriv`` is there, the system ends it even if this process is killed.
     Raises :class:`~speclsp.errors.EngineUnavailableError` where it cannot be started.
@@ -122,7 +122,7 @@ def serving(command: Sequence[str], log: Path) -> Iterator[ServingProcess]:
 
 @contextmanager
 def talking(command: Sequence[str], name: str, log: Path) -> Iterator[ServingProcess]:
-    """Start a program that is asked over its standard streams, and end it like ``serving``.
+    """Start a program that answers over its standard streams, and end it like ``serving``.
 
     ``name`` is what errors call it, since the program may be an interpreter.
     """

@@ -46,7 +46,7 @@ def _cut(cases: Sequence[EditCase], n_keys: int) -> list[EditCase]:
 
 
 def case_lines(rounds: Sequence[Sequence[EditCase]], n_cases: int, n_keys: int) -> list[str]:
-    """Return what is other than was asked for, where the cases are few or short."""
+    """Return remarks about cases that are fewer or shorter than asked for."""
     lines: list[str] = []
     ids = [[case.id for case in cases] for cases in rounds]
     if any(ids.count(of_round) > 1 for of_round in ids):
@@ -99,7 +99,7 @@ class TypedRound:
 
 @dataclass(slots=True)
 class PeerRun:
-    """A side over all rounds."""
+    """One side's rounds."""
 
     name: str
     rounds: list[TypedRound] = field(default_factory=list)
@@ -110,7 +110,7 @@ class PeerRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypingPlan:
-    """What is typed to all sides, and for how long."""
+    """The cases of each round, and the time limits."""
 
     rounds: Sequence[Sequence[EditCase]]
     """Each round's cases: the same to all sides."""
@@ -138,7 +138,7 @@ def all_of(runs: Sequence[PeerRun]) -> Collection[str]:
 
 
 def typed_runs_of(peers: Sequence[Peer], options: PeerOptions) -> list[PeerRun]:
-    """Return what :func:`type_to_all` fills, with why some cannot run."""
+    """Return empty runs for :func:`type_to_all`, with the reason for sides that cannot run."""
     return [
         PeerRun(peer.name, why_not=without_folders(peer.why_not(options) or "")) for peer in peers
     ]
@@ -182,13 +182,13 @@ def type_to_all(
 
 @dataclass(slots=True)
 class _Left:
-    """What is still to be written of a session."""
+    """The characters of a session that are still to be typed."""
 
     n_chars: int
     progress: Callable[[int], None]
 
     def write(self, n_chars: int) -> None:
-        """Note that so many characters more are done with."""
+        """Count characters as typed, and report progress."""
         self.n_chars -= n_chars
         self.progress(n_chars)
 
