@@ -35,8 +35,8 @@ from speclsp.request import (
     StateChanged,
     WorkspaceFolder,
 )
-from speclsp.seam import Completer
 from speclsp.settings import Settings
+from speclsp.suggestions.window import Window
 
 _POLL_S: Final = 0.01
 _LONGEST_WAIT_S: Final = 300.0
@@ -89,13 +89,14 @@ class LocalAsker:
 
     def __init__(
         self,
-        completer: Completer,
+        window: Window,
         *,
         deadline_ms: int | None,
         rest: Callable[[], object],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._completer = completer
+        self._window = window
+        self._completer = window.completer
         self._deadline_ms = deadline_ms
         self._rest = rest
         self._clock = clock
@@ -109,31 +110,28 @@ class LocalAsker:
         if root != self._root:
             self._change_folder(root, case.project_name)
         place = self._places[case.id] = _OpenFile(uri=_uri(case), file=_file(case))
-        self._completer.open_document(_document(case, 0, place))
+        self._window.open_document(_document(case, 0, place))
 
     def leave(self, case: EditCase) -> None:
         """Close the case's file."""
         place = self._places.pop(case.id)
-        self._completer.close_document(place.uri)
+        self._window.close_document(place.uri)
 
     def ask(self, case: EditCase, n_typed: int) -> Answer:
         """Send the text as it is now, and ask."""
         place = self._places[case.id]
         place.version += 1
         started = self._clock()
-        self._completer.change_document(_document(case, n_typed, place))
+        text = case.prefix + case.typed[:n_typed] + case.suffix
+        self._window.change_document(place.uri, place.version, text)
         request = CompletionRequest(
             uri=place.uri,
-            file=place.file,
-            path=case.path,
-            repo_name=case.project_name,
-            prefix=case.prefix + case.typed[:n_typed],
-            suffix=case.suffix,
-            language_id=case.language_id,
+            version=place.version,
+            offset=len(case.prefix) + n_typed,
             deadline_ms=self._deadline_ms,
             wait_for_model=True,
         )
-        result = self._completer.complete(request, CancellationToken()).result()
+        result = self._window.ask(request, CancellationToken()).result()
         return Answer(
             text=result.text,
             n_replaced=result.n_replaced,
@@ -145,12 +143,12 @@ class LocalAsker:
 
     def shown(self, answer: Answer) -> None:
         """Report it to the completer."""
-        self._completer.shown(answer.completion_id)
+        self._window.shown(answer.completion_id)
 
     def taken(self, answer: Answer, n_chars: int) -> None:
         """Report it to the completer."""
         whole = n_chars >= len(answer.text)
-        self._completer.accepted(answer.completion_id, None if whole else n_chars)
+        self._window.accepted(answer.completion_id, None if whole else n_chars)
 
     def rest(self) -> None:
         """Wait until the completer is idle."""
@@ -158,7 +156,7 @@ class LocalAsker:
 
     def statistics(self) -> SessionStats:
         """Return the completer's statistics."""
-        return self._completer.statistics()
+        return self._window.statistics()
 
     def _change_folder(self, root: str, name: str) -> None:
         self._wait_while(lambda: self._completer.state() == "loading")
@@ -191,6 +189,7 @@ def _document(case: EditCase, n_typed: int, place: _OpenFile) -> Document:
         uri=place.uri,
         path=case.path,
         file=place.file,
+        repo_name=case.project_name,
         language_id=case.language_id,
         version=place.version,
         text=case.prefix + case.typed[:n_typed] + case.suffix,
@@ -224,16 +223,18 @@ def local_asker(
     ``deadline_ms`` of each request; None takes the settings'.  ``rests`` False
     sends the next key at once, without waiting for idle work.
     """
-    completer = LocalCompleter(dataclasses.replace(settings, persist=False), loader=loader)
+    settings = dataclasses.replace(settings, persist=False)
+    completer = LocalCompleter(settings, loader=loader)
+    window = Window(completer, settings)
     completer.start()
     try:
         yield LocalAsker(
-            completer,
+            window,
             deadline_ms=deadline_ms,
             rest=lambda: completer.wait_idle(LONGEST_REST_S) if rests else None,
         )
     finally:
-        completer.close()
+        window.close()
 
 
 _T = TypeVar("_T")

@@ -1,8 +1,8 @@
 """The plain data that crosses the completer seam.
 
-Everything here is a frozen dataclass of strings, numbers, and tuples or dicts of them, and
-survives a round trip through JSON (``msgspec.json``; a test holds it).  So the same completer can
-run in-process, in a process shared by several editors, or behind a socket.
+Everything here but :class:`PlacedRequest` is a frozen dataclass of strings, numbers, and tuples or
+dicts of them, and survives a round trip through JSON (``msgspec.json``; a test holds it).  So the
+same completer can run in-process, in a process shared by several editors, or behind a socket.
 
 Counting, as in the project's statistics everywhere:
 
@@ -14,7 +14,8 @@ Counting, as in the project's statistics everywhere:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Literal
 
 FinishReason = Literal["stop", "length", "deadline", "cancelled"]
@@ -39,9 +40,10 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One open buffer, whole.  ``path`` is relative to its workspace folder, with slashes.
+    """One version of an open document.  ``path`` is relative to its workspace folder, with slashes.
 
-    ``file`` is the absolute path of the buffer's file, "" where it has none.
+    ``repo_name`` is the repository's name in prompts, and ``file`` the absolute path of the
+    document's file, "" where it has none.
     """
 
     uri: str
@@ -50,6 +52,30 @@ class Document:
     version: int
     text: str
     file: str = ""
+    repo_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TextEdit:
+    """``text`` in place of the characters ``start`` to ``end`` (code points) of a document."""
+
+    start: int
+    end: int
+    text: str
+
+    def applied_to(self, text: str) -> str:
+        """Return a document's text after the edit."""
+        return text[: self.start] + self.text + text[self.end :]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedText:
+    """What the user took of a suggestion: ``text``, and ``before``, the last lines before it."""
+
+    path: str
+    file: str
+    before: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,21 +88,24 @@ class WorkspaceFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionRequest:
-    """What is wanted at one cursor.
+    """What is wanted at one cursor of an open document.
 
-    ``prefix`` and ``suffix`` are the whole texts before and after the cursor, not windows of them.
     A newer request with the same ``uri`` supersedes an older one.
     Fields that are None take the settings' value.
     """
 
     uri: str
-    path: str
-    repo_name: str
-    prefix: str
-    suffix: str
-    language_id: str = ""
-    file: str = ""
-    """The absolute path of the buffer's file, "" where it has none."""
+    version: int
+    """The document's version that the cursor is in; changes that came later do not move it."""
+    offset: int
+    """The cursor: characters (code points) before it in the document, ``edit`` applied."""
+    edit: TextEdit | None = None
+    """A change that holds for this request alone, such as the selected item of a popup."""
+    above: tuple[str, ...] = ()
+    """URIs of open documents that stand before this one: a notebook's other cells."""
+    below: tuple[str, ...] = ()
+    completion_id: str = ""
+    """The id of the text that answers the request; the completer makes one where it is empty."""
     single_line: bool | None = None
     max_lines: int | None = None
     n_predict: int | None = None
@@ -94,8 +123,41 @@ class CompletionRequest:
     trigger: Trigger = "automatic"
     n_candidates: int = 1
     """How many distinct texts are wanted, the best first."""
+    is_prefetch: bool = False
+    """Whether nobody waits for the answer: the request runs while no other does."""
     wait_for_model: bool = False
     """True queues the request until the models are loaded; False fails it at once instead."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacedRequest(CompletionRequest):
+    """A request and the text that it was made in, as either side of the seam works on it.
+
+    It does not cross the seam.  ``text`` is the document with the request's edit and the other
+    cells of its notebook; ``cursor`` is the cursor in it.
+    """
+
+    text: str
+    cursor: int
+    path: str
+    repo_name: str
+    language_id: str
+    file: str
+
+    def plain(self) -> CompletionRequest:
+        """Return the request as it crosses the seam, without texts."""
+        named = {field.name: getattr(self, field.name) for field in fields(CompletionRequest)}
+        return CompletionRequest(**named)
+
+    @cached_property
+    def prefix(self) -> str:
+        """The text before the cursor."""
+        return self.text[: self.cursor]
+
+    @cached_property
+    def suffix(self) -> str:
+        """The text after the cursor."""
+        return self.text[self.cursor :]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +248,15 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Generated:
+    """A whole text, at the place of the request with the id ``completion_id``."""
+
+    completion_id: str
+    text: str
+    n_replaced: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionResult:
     """The text to insert at the cursor, after it ``n_replaced`` characters are taken out."""
 
@@ -204,6 +275,8 @@ class CompletionResult:
     theirs is: it is what a request for one text gives."""
     withheld: bool = False
     """Whether there was a text, too uncertain to be shown; ``mean_logprob`` is that text's."""
+    generated: Generated | None = None
+    """Where ``text`` is the rest of what was generated for an older request: all of that."""
 
     def timed(self, *, ms_queue: float, ms_total: float) -> CompletionResult:
         """Return the result with the times that only the queue knows."""

@@ -11,12 +11,14 @@ from typing import Protocol
 
 from speclsp.cancellation import CancellationToken
 from speclsp.request import (
+    AcceptedText,
     CompletionRequest,
     CompletionResult,
     Document,
     EngineState,
     Event,
     SessionStats,
+    TextEdit,
     WorkspaceFolder,
 )
 from speclsp.settings import Settings
@@ -48,30 +50,19 @@ class Completer(Protocol):
         """Scan all folders again."""
 
     def open_document(self, document: Document) -> None:
-        """A buffer was opened: from now on its text counts, not the file's."""
+        """Take an open document: from now on its text counts, not the file's.
 
-    def change_document(self, document: Document) -> None:
-        """A buffer has a new version."""
+        Its secrets are masked.  One that is open already is replaced.
+        """
+
+    def change_document(self, uri: str, version: int, edit: TextEdit) -> None:
+        """Take an edit of an open document, which makes its next version."""
 
     def save_document(self, uri: str) -> None:
-        """A buffer was written to its file."""
+        """A document was written to its file."""
 
     def close_document(self, uri: str) -> None:
-        """A buffer was closed: the file's text counts again."""
-
-    def known(self, request: CompletionRequest) -> CompletionResult | None:
-        """Answer a request without the model: None where only the model can.
-
-        Text typed as an earlier answer has it gets that one's rest (``source`` memory), and an
-        automatic request that cannot help gets no text (``source`` filter).  An older request of
-        the same document is superseded, unless what is generated for it agrees with the newer.
-        """
-
-    def delay_ms(self, request: CompletionRequest) -> float:
-        """How many milliseconds to wait for the next keystroke before :meth:`complete`.
-
-        0 for a request that the user made, and where waiting saves nothing.
-        """
+        """A document was closed: the file's text counts again."""
 
     def complete(
         self, request: CompletionRequest, cancel: CancellationToken
@@ -80,21 +71,25 @@ class Completer(Protocol):
 
         The future raises :class:`~speclsp.errors.EngineUnavailableError` at once while the engine
         is loading, off or failed, and :class:`~speclsp.errors.EngineError` where decoding fails.
-        What :meth:`known` knows is answered so here, too.  A cancelled, superseded or overdue
-        request returns what is finished so far, or nothing.
+        A cancelled, superseded or overdue request returns what is finished so far, or nothing.
+        While the user types what is being generated, the generation goes on for the newer request,
+        which gets the rest of the text.
         """
 
-    def shown(self, completion_id: str) -> None:
-        """The suggestion is on screen."""
-
-    def accepted(self, completion_id: str, n_chars: int | None = None) -> None:
-        """The user took the suggestion: the first ``n_chars`` of it (cumulative), or all."""
+    def learn(self, accepted: AcceptedText) -> None:
+        """The user took a text."""
 
     def statistics(self) -> SessionStats:
-        """The session's sums so far."""
+        """Return what the completer knows of a session: models, index, and work done in vain.
+
+        What became of requests is counted above the seam.
+        """
 
     def state(self) -> EngineState:
         """What the engine is doing."""
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        """Wait until nothing is left to do, idle work included; whether that came about."""
 
     def next_event(self, timeout_s: float) -> Event | None:
         """The next event, or None when none came in time or the completer is closed."""

@@ -44,9 +44,13 @@ def test_statistics_survive_json():
 @given(prefix=st.text(), suffix=st.text(), n_predict=st.none() | st.integers(1, 4096))
 def test_requests_survive_json(prefix, suffix, n_predict):
     original = request.CompletionRequest(
-        uri="untitled:1", path="a.py", repo_name="r", prefix=prefix, suffix=suffix,
+        uri="untitled:1",
+        version=3,
+        offset=len(prefix),
+        edit=request.TextEdit(0, len(prefix), suffix),
+        above=("untitled:2",),
         n_predict=n_predict,
-    )  # fmt: skip
+    )
     try:
         wire = msgspec.json.encode(original)
     except UnicodeEncodeError:

@@ -37,6 +37,7 @@ from speclsp.project.scan import ScanTally, scan
 from speclsp.project.source_text import SourceText, read_source
 from speclsp.request import CompletionRequest, Document, RequestStats, WorkspaceFolder
 from speclsp.settings import Settings
+from speclsp.suggestions.window import Window
 
 _MOVED: Final = (
     "calibration", "cases", "drafters", "healing", "host", "index", "make-cases", "make-model",
@@ -52,6 +53,15 @@ _REST_S: Final = 20.0
 _POLL_S: Final = 0.05
 _SLOW_MS: Final = 700.0
 _GAIN: Final = 1.05
+
+
+@dataclass(frozen=True, slots=True)
+class LinePlace:
+    """A ``line`` that was taken out of a ``document`` at ``offset``."""
+
+    document: Document
+    offset: int
+    line: str
 
 
 @dataclass(slots=True)
@@ -104,19 +114,19 @@ def bench(project: Path, n_lines: int, seconds: int, **options: Any) -> None:
     given = {"persist": False, "suggestion_memory": False, "prefetch": False, "speculation": True}
     resolved = settings.resolve([{**given_options(options), **given}]).settings
     root = project.resolve()
-    requests = _requests(root, resolved, n_lines)
+    places = _places(root, resolved, n_lines)
     sides: Sides = {False: Side(), True: Side()}
     n_typed, is_interrupted = 0, False
     console = Console(stderr=True)
     bar = Progress(console=console, transient=True, disable=not console.is_terminal)
     try:
-        with bar, _completer(resolved, root) as completer:
+        with bar, _window(resolved, root) as window:
             end = time.monotonic() + seconds
-            for request, line in bar.track(requests, description="Typing"):
-                _type_line(completer, resolved, request, line, sides, n_typed % 2 == 1)
+            for place in bar.track(places, description="Typing"):
+                _type_line(window, resolved, place, sides, n_typed % 2 == 1)
                 n_typed += 1
                 if not console.is_terminal:
-                    click.echo(f"{n_typed} of {len(requests)} lines typed", err=True)
+                    click.echo(f"{n_typed} of {len(places)} lines typed", err=True)
                 if time.monotonic() > end:
                     break
     except KeyboardInterrupt:
@@ -128,8 +138,8 @@ def bench(project: Path, n_lines: int, seconds: int, **options: Any) -> None:
         sys.exit(130)
 
 
-def _requests(root: Path, resolved: Settings, n_lines: int) -> list[tuple[CompletionRequest, str]]:
-    """Draw lines of the project's source files; return the place of each line, and its text.
+def _places(root: Path, resolved: Settings, n_lines: int) -> list[LinePlace]:
+    """Draw lines of the project's source files.
 
     Raises SpecLspError where there are none.
     """
@@ -140,24 +150,23 @@ def _requests(root: Path, resolved: Settings, n_lines: int) -> list[tuple[Comple
     files = [file for file in found if Path(file.path).suffix.lower() in LANGUAGES]
     generator.shuffle(files)
     n_each = 1 + 2 * n_lines // max(1, len(files))
-    drawn: list[tuple[CompletionRequest, str]] = []
+    drawn: list[LinePlace] = []
     for file in files:
         source = read_source(file.path, max_size)
         if len(drawn) >= n_lines or not isinstance(source, SourceText):
             continue
         lines = list(_LINE.finditer(source.text))
         for line in generator.sample(lines, min(n_each, len(lines))):
-            request = CompletionRequest(
+            document = Document(
                 uri=Path(file.path).as_uri(),
                 path=file.relative,
                 file=file.path,
                 repo_name=repository_name(root),
-                prefix=source.text[: line.start(1)],
-                suffix=source.text[line.end(1) :],
                 language_id=LANGUAGES[Path(file.path).suffix.lower()],
-                wait_for_model=True,
+                version=0,
+                text=source.text[: line.start(1)] + source.text[line.end(1) :],
             )
-            drawn.append((request, line[1]))
+            drawn.append(LinePlace(document, line.start(1), line[1]))
     if not drawn:
         raise SpecLspError(
             f"{root} holds no source file that speclsp indexes.",
@@ -167,56 +176,49 @@ def _requests(root: Path, resolved: Settings, n_lines: int) -> list[tuple[Comple
 
 
 def _type_line(
-    completer: LocalCompleter,
-    resolved: Settings,
-    request: CompletionRequest,
-    line: str,
-    sides: Sides,
-    on_first: bool,
+    window: Window, resolved: Settings, place: LinePlace, sides: Sides, on_first: bool
 ) -> None:
     """Type a line on both sides; the first request, which evaluates the prompt, counts for none.
 
     Raises SpecLspError where a request fails.
     """
-    _ask(completer, request, 0, Side())
+    window.open_document(place.document)
     versions = itertools.count(1)
+    _ask(window, place, 0, next(versions), Side())
     for is_on in (on_first, not on_first):
-        completer.apply_settings(replace(resolved, speculation=is_on))
-        completer.wait_idle(_REST_S)
-        for n_chars in range(0, len(line), _STRIDE):
-            typed = replace(request, prefix=request.prefix + line[:n_chars])
-            _ask(completer, typed, next(versions), sides[is_on])
-    completer.close_document(request.uri)
+        window.apply_settings(replace(resolved, speculation=is_on))
+        window.completer.wait_idle(_REST_S)
+        for n_chars in range(0, len(place.line), _STRIDE):
+            _ask(window, place, n_chars, next(versions), sides[is_on])
+    window.close_document(place.document.uri)
 
 
-def _ask(completer: LocalCompleter, request: CompletionRequest, version: int, side: Side) -> None:
-    """Bring the document to a request's text, complete, and add what that took."""
-    document = Document(
-        uri=request.uri,
-        path=request.path,
-        file=request.file,
-        language_id=request.language_id,
-        version=version,
-        text=request.prefix + request.suffix,
+def _ask(window: Window, place: LinePlace, n_chars: int, version: int, side: Side) -> None:
+    """Type the first characters of the line, complete, and add what that took."""
+    document, offset = place.document, place.offset
+    text = document.text[:offset] + place.line[:n_chars] + document.text[offset:]
+    request = CompletionRequest(
+        uri=document.uri, version=version, offset=offset + n_chars, wait_for_model=True
     )
     started = time.perf_counter()
-    (completer.change_document if version else completer.open_document)(document)
-    result = completer.complete(request, CancellationToken()).result()
+    window.change_document(document.uri, version, text)
+    result = window.ask(request, CancellationToken()).result()
     if result.source == "model":
         side.stats = summed(side.stats, result.stats)
         side.ms.append(1000 * (time.perf_counter() - started))
 
 
 @contextmanager
-def _completer(resolved: Settings, root: Path) -> Iterator[LocalCompleter]:
+def _window(resolved: Settings, root: Path) -> Iterator[Window]:
     """Load the models and index the project; warnings go to standard error."""
     completer = LocalCompleter(resolved)
+    window = Window(completer, resolved)
     completer.open_folder(WorkspaceFolder(root=str(root), name=repository_name(root)))
     completer.start()
-    with events_logged(completer, "warning"):
+    with events_logged(window, "warning"):
         while completer.statistics().index.building:
             time.sleep(_POLL_S)
-        yield completer
+        yield window
 
 
 def _print(model: str, sides: Sides, title: str) -> None:

@@ -20,6 +20,7 @@ from speclsp.lsp.stdio import claimed_descriptors, serve_pipe
 from speclsp.project.repository import repository_name
 from speclsp.request import WorkspaceFolder
 from speclsp.settings import Settings
+from speclsp.suggestions.window import Window
 
 
 @click.command(cls=SettingsCommand)
@@ -53,12 +54,13 @@ async def _serve(resolved: Settings, headless: HeadlessOptions, stdin: int, stdo
     """Serve the pipe with a new completer; return the exit code."""
     completer = LocalCompleter(resolved)
     completer.start()
-    with events_logged(completer, resolved.log_level):
+    window = Window(completer, resolved)
+    with events_logged(window, resolved.log_level):
         if headless.project is not None:
             folder = WorkspaceFolder(root=str(headless.project), name=headless.repo_name)
             completer.open_folder(folder)
-        code = await serve_pipe(HeadlessServer(completer, headless).protocol, stdin, stdout)
-        for line in report_lines(completer.statistics()):
+        code = await serve_pipe(HeadlessServer(window, headless).protocol, stdin, stdout)
+        for line in report_lines(window.statistics()):
             if resolved.log_level in {"debug", "info"}:
                 click.echo(f"info: {line}", err=True)
         return code

@@ -22,9 +22,10 @@ from speclsp.cli.without_editor import complete_when_ready
 from speclsp.completer.local import LocalCompleter
 from speclsp.engine.models import LlamaLoader, model_files
 from speclsp.errors import SpecLspError
-from speclsp.request import CompletionRequest, LogLine, Problem
+from speclsp.request import CompletionRequest, Document, LogLine, Problem
 from speclsp.settings import Settings
 from speclsp.storage.locations import cache_dir, state_dir
+from speclsp.suggestions.window import Window
 
 NEEDED_PYTHON = (3, 11)
 ENGINE_PACKAGE = "llama-cpp-python"
@@ -165,33 +166,41 @@ def models(settings: Settings) -> Iterator[Finding]:
         return
     yield Finding("model", f"{files.target}: fill-in-the-middle tokens of {tokenizer.family.name}")
     completer = LocalCompleter(settings)
+    window = Window(completer, settings)
     completer.start()
     try:
-        trial = _trial(completer)
+        trial = _trial(window)
         # The trial reports why loading ended; do not repeat it.
         yield from (said for said in _said(completer) if said.text != trial.text)
         yield trial
         yield from gpu_use(settings, completer.statistics().layers)
     finally:
-        completer.close()
+        window.close()
 
 
-def _trial(completer: LocalCompleter) -> Finding:
-    request = CompletionRequest(
+def _trial(window: Window) -> Finding:
+    document = Document(
         uri="doctor:",
         path="doctor.py",
         repo_name="doctor",
-        prefix=_TRIAL_PREFIX,
-        suffix="\n",
+        language_id="python",
+        version=1,
+        text=_TRIAL_PREFIX + "\n",
+    )
+    window.open_document(document)
+    request = CompletionRequest(
+        uri=document.uri,
+        version=document.version,
+        offset=len(_TRIAL_PREFIX),
         n_predict=_TRIAL_TOKENS,
         deadline_ms=10 * 60 * 1000,
     )
     try:
-        result = complete_when_ready(completer, request, CancellationToken())
+        result = complete_when_ready(window, request, CancellationToken())
     except SpecLspError as error:
         return Finding("completion", error.message, error.remedy or "See the log of the server.")
     assert result is not None, "nobody cancels this request"
-    stats = completer.statistics()
+    stats = window.statistics()
     layers = ", ".join(f"{n} layers on {device}" for device, n in stats.layers.items())
     draft = f", draft model {stats.draft_model}" if stats.draft_model else ""
     return Finding(

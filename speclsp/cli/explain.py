@@ -20,7 +20,9 @@ from speclsp.completer.explaining import PromptExplanation
 from speclsp.completer.local import LocalCompleter
 from speclsp.project.repository import find_repository, repository_name
 from speclsp.request import CompletionRequest, Document, WorkspaceFolder
+from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
+from speclsp.suggestions.window import Window
 
 
 @click.command(cls=SettingsCommand)
@@ -81,30 +83,35 @@ def _explain(
     resolved: Settings, folder: Path, file: Path, prefix: str, suffix: str
 ) -> PromptExplanation:
     inside = file.is_relative_to(folder)
-    request = CompletionRequest(
+    document = Document(
         uri=file.as_uri(),
         path=file.relative_to(folder).as_posix() if inside else file.name,
         repo_name=repository_name(folder),
-        prefix=prefix,
-        suffix=suffix,
+        language_id="",
+        version=1,
+        text=prefix + suffix,
         file=str(file),
-        supersede=False,
-        wait_for_model=True,
     )
     completer = LocalCompleter(resolved)
-    completer.open_folder(WorkspaceFolder(root=str(folder), name=request.repo_name))
-    completer.open_document(
-        Document(
-            uri=request.uri,
-            path=request.path,
-            language_id="",
-            version=1,
-            text=prefix + suffix,
-            file=request.file,
+    window = Window(completer, resolved)
+    completer.open_folder(WorkspaceFolder(root=str(folder), name=document.repo_name))
+    window.open_document(document)
+    request = window.masked_request(
+        CompletionRequest(
+            uri=document.uri,
+            version=document.version,
+            offset=len(prefix),
+            supersede=False,
+            wait_for_model=True,
         )
     )
+    if not isinstance(request, CompletionRequest):
+        window.close()
+        is_secret = is_secret_path(document.path)
+        what = "file looks as if it held secrets" if is_secret else "line holds a secret"
+        return PromptExplanation(refused=f"the {what}")
     completer.start()
-    with events_logged(completer, "warning"):
+    with events_logged(window, "warning"):
         return completer.explain(request).result()
 
 

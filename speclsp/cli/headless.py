@@ -35,7 +35,7 @@ from speclsp.request import (
     SessionStats,
     Trigger,
 )
-from speclsp.seam import Completer
+from speclsp.suggestions.window import Window
 
 NO_DEADLINE_MS = 7 * 24 * 3600 * 1000
 """A request from a pipe waits for its end, unless a deadline was asked for."""
@@ -178,9 +178,9 @@ class HeadlessServer(JsonRPCServer):
 
     protocol: HeadlessConnection
 
-    def __init__(self, completer: Completer, options: HeadlessOptions) -> None:
+    def __init__(self, window: Window, options: HeadlessOptions) -> None:
         super().__init__(HeadlessConnection, cattrs.Converter)
-        self._completer = completer
+        self._window = window
         self._options = options
         self._turn = asyncio.Lock()
         """Handlers get it in the order of the calls' arrival."""
@@ -199,14 +199,9 @@ class HeadlessServer(JsonRPCServer):
         msg_id = self.protocol.msg_id
         assert msg_id is not None
         cancel = self.protocol.cancellations[msg_id]
-        request = self._request(params)
         try:
             async with self._turn:
-                if self._options.project is not None:
-                    self._show_document(request)
-                result = await asyncio.to_thread(
-                    complete_when_ready, self._completer, request, cancel
-                )
+                result = await asyncio.to_thread(self._complete, params, cancel)
         except SpecLspError as error:
             data = {"type": type(error).__name__, "remedy": error.remedy}
             raise JsonRpcException(str(error), ENGINE_ERROR, data) from error
@@ -215,7 +210,13 @@ class HeadlessServer(JsonRPCServer):
             cancel.cancel()  # this task was cancelled where nobody reads the answers
             # From here on ``cancel`` answers false.
             del self.protocol.cancellations[msg_id]
-        return completion_object(result, cancelled=cancelled, n_candidates=request.n_candidates)
+        return completion_object(result, cancelled=cancelled, n_candidates=params.n_candidates)
+
+    def _complete(self, params: Any, cancel: CancellationToken) -> CompletionResult | None:
+        try:
+            return complete_when_ready(self._window, self._open(params), cancel)
+        finally:
+            self._close_documents()
 
     def cancel(self, params: CancelParams) -> dict[str, bool]:
         """Cancel a ``complete`` that is not answered; it still gets its result."""
@@ -227,31 +228,53 @@ class HeadlessServer(JsonRPCServer):
     async def statistics(self, _: NoParams) -> dict[str, Any]:
         """Return the session's sums, with all calls before this one."""
         async with self._turn:
-            return camel_case_object(self._completer.statistics())
+            return camel_case_object(self._window.statistics())
 
     async def shut_down(self, _: NoParams) -> None:
         """End the process once all calls before this one are answered."""
         async with self._turn:
             self.protocol.exited.set()
 
-    def _request(self, params: Any) -> CompletionRequest:
+    def _open(self, params: Any) -> CompletionRequest:
+        """Open the document of a request; its text stands for the file's while it is open."""
         overrides = {name: getattr(params, name) for name in REQUEST_SETTINGS}
         if overrides["deadline_ms"] is None:
             overrides["deadline_ms"] = self._options.deadline_ms
+        uri = self._uri(params.path)
+        version = self._open_documents.pop(uri, 0) + 1
+        self._open_documents[uri] = version
+        self._window.open_document(
+            Document(
+                uri=uri,
+                path=params.path,
+                file=self._file(params.path),
+                repo_name=self._options.repo_name if params.repo_name is None else params.repo_name,
+                language_id=params.language_id,
+                version=version,
+                text=params.prefix + params.suffix,
+            )
+        )
         return CompletionRequest(
-            uri=self._uri(params.path),
-            file=self._file(params.path),
-            path=params.path,
-            repo_name=self._options.repo_name if params.repo_name is None else params.repo_name,
-            prefix=params.prefix,
-            suffix=params.suffix,
-            language_id=params.language_id,
+            uri=uri,
+            version=version,
+            offset=len(params.prefix),
             single_line=params.single_line,
             supersede=False,
             trigger=params.trigger,
             n_candidates=params.n_candidates,
             **overrides,
         )
+
+    def _close_documents(self) -> None:
+        """Close the documents; of a project's, the latest stay open.
+
+        Their files may hold the answer already, and must not be indexed between two requests.
+        """
+        n_kept = MAX_OPEN_DOCUMENTS if self._options.project is not None else 0
+        while len(self._open_documents) > n_kept:
+            oldest = next(iter(self._open_documents))
+            del self._open_documents[oldest]
+            self._window.close_document(oldest)
 
     def _uri(self, path: str) -> str:
         if self._options.project is None or not path:
@@ -263,27 +286,6 @@ class HeadlessServer(JsonRPCServer):
         if self._options.project is None or not path or "\0" in path:
             return ""
         return os.path.abspath(self._options.project / path)  # noqa: PTH100  .. goes, links stay
-
-    def _show_document(self, request: CompletionRequest) -> None:
-        """Let the request's text stand for the file, which may already hold the answer."""
-        version = self._open_documents.pop(request.uri, 0) + 1
-        self._open_documents[request.uri] = version
-        document = Document(
-            uri=request.uri,
-            path=request.path,
-            file=request.file,
-            language_id=request.language_id,
-            version=version,
-            text=request.prefix + request.suffix,
-        )
-        if version > 1:
-            self._completer.change_document(document)
-            return
-        self._completer.open_document(document)
-        if len(self._open_documents) > MAX_OPEN_DOCUMENTS:
-            oldest = next(iter(self._open_documents))
-            del self._open_documents[oldest]
-            self._completer.close_document(oldest)
 
 
 # --- results --------------------------------------------------------------------------------------

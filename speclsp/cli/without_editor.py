@@ -25,6 +25,7 @@ from speclsp.request import (
     StateChanged,
 )
 from speclsp.seam import Completer
+from speclsp.suggestions.window import Window
 
 _LEVELS: tuple[str, ...] = get_args(LogLevel)
 _POLL_S = 0.01
@@ -33,19 +34,19 @@ _MAX_REFUSALS = 500
 
 
 @contextmanager
-def events_logged(completer: Completer, least_level: LogLevel) -> Iterator[None]:
-    """Write a completer's events to standard error; close the completer at the end."""
-    log = EventLog(completer, least_level)
+def events_logged(window: Window, least_level: LogLevel) -> Iterator[None]:
+    """Write a completer's events to standard error; close it at the end."""
+    log = EventLog(window.completer, least_level)
     try:
         yield
         log.expect_end()
     finally:
-        completer.close()
+        window.close()
         log.stop()
 
 
 def complete_when_ready(
-    completer: Completer, request: CompletionRequest, cancel: CancellationToken
+    window: Window, request: CompletionRequest, cancel: CancellationToken
 ) -> CompletionResult | None:
     """Complete as soon as the model is loaded; return None if cancelled before that.
 
@@ -54,18 +55,18 @@ def complete_when_ready(
     """
     n_refusals = 0
     while True:
-        while completer.state() == "loading":
+        while window.completer.state() == "loading":
             if cancel.cancelled:
                 return None
             time.sleep(_POLL_S)
         try:
-            return completer.complete(request, cancel).result()
+            return window.ask(request, cancel).result()
         except CancelledError:
             return None
         except EngineUnavailableError:
             # The weights may have been freed, or begun to load, since the state was read.
             n_refusals += 1
-            if completer.state() in {"off", "failed"} or n_refusals > _MAX_REFUSALS:
+            if window.completer.state() in {"off", "failed"} or n_refusals > _MAX_REFUSALS:
                 raise
             time.sleep(_POLL_S)
 

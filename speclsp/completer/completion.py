@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from speclsp.completer.buffers import OpenBuffers
+from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.further_texts import FurtherTexts, TextMaker, n_rivals
-from speclsp.completer.private_text import cut_before_secrets
 from speclsp.completer.prompts import NO_CHUNK_SOURCE, ChunkSource, PromptQuestion, Prompts
 from speclsp.decoding.sampling import SamplingParams
 from speclsp.decoding.speculate import generate
@@ -22,9 +21,16 @@ from speclsp.engine.models import MAX_PROMPT, Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.prompt.healing import held_back
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
-from speclsp.request import CompletionRequest, CompletionResult, FinishReason, RequestStats
-from speclsp.settings import Settings, resolve
-from speclsp.text.confidence import verdict
+from speclsp.request import (
+    Alternative,
+    CompletionResult,
+    FinishReason,
+    PlacedRequest,
+    RequestStats,
+)
+from speclsp.secrets.masked_text import before_secret
+from speclsp.settings import Settings, settings_of
+from speclsp.text.confidence import Fit, verdict
 from speclsp.text.rules import StopRules, stop_rules
 from speclsp.text.stopping import CompletionText
 
@@ -41,7 +47,7 @@ class Workbench:
     tokenizer: Tokenizer
     weights: Weights
     proposer: Proposer | None
-    buffers: OpenBuffers
+    tokens: DocumentTokens
     prompts: Prompts
     """The documents' prompts, so that they change rarely and the KV cache is reused."""
     report: Callable[[SpecLspError], None]
@@ -61,13 +67,6 @@ class DraftSources:
     """Context from other files for the prompt."""
 
 
-def settings_of(settings: Settings, request: CompletionRequest) -> Settings:
-    """Return the settings that hold for a request: its folder's over ours, and its language's."""
-    if request.overrides:
-        settings = resolve([request.overrides], base=settings).settings
-    return settings.for_language(request.language_id)
-
-
 def prompt_budget(settings: Settings, weights: Weights, n_predict: int) -> PromptBudget:
     """Return how many prompt tokens fit beside ``n_predict`` new ones.
 
@@ -84,19 +83,19 @@ def prompt_budget(settings: Settings, weights: Weights, n_predict: int) -> Promp
     )
 
 
-def is_typing(request: CompletionRequest) -> bool:
+def is_typing(request: PlacedRequest) -> bool:
     """Whether the request came with a keystroke in an editor: such a one must not take long."""
     return request.supersede and request.trigger == "automatic"
 
 
-def _latency_budget_s(request: CompletionRequest, settings: Settings) -> float:
+def _latency_budget_s(request: PlacedRequest, settings: Settings) -> float:
     """Return the seconds of generating after which the request's text ends with its line."""
     if not is_typing(request) or not settings.t_max_predict_ms:
         return math.inf
     return settings.t_max_predict_ms / 1000
 
 
-def sampling_params(settings: Settings, request: CompletionRequest) -> SamplingParams:
+def sampling_params(settings: Settings, request: PlacedRequest) -> SamplingParams:
     """Return the request's sampling, the settings' where it leaves a value open."""
     return SamplingParams(
         temperature=_or(request.temperature, settings.temperature),
@@ -121,8 +120,7 @@ def said_again(settings: Settings, tokenizer: Tokenizer, line_before: str) -> st
 
 
 def run_completion(
-    request: CompletionRequest,
-    completion_id: str,
+    request: PlacedRequest,
     settings: Settings,
     bench: Workbench,
     sources: DraftSources,
@@ -136,11 +134,14 @@ def run_completion(
     Raises :class:`~speclsp.errors.DecodeError`.
     """
     started = clock()
-    settings = settings_of(settings, request)
+    settings = settings_of(settings, request.overrides, request.language_id)
     rules = stop_rules(settings, request)
     if not settings.enabled or not may_complete_here(settings, rules):
         return CompletionResult(
-            completion_id=completion_id, text="", finish_reason="stop", stats=RequestStats()
+            completion_id=request.completion_id,
+            text="",
+            finish_reason="stop",
+            stats=RequestStats(),
         )
     n_predict = _or(request.n_predict, settings.n_predict)
     typed = said_again(settings, bench.tokenizer, rules.line_before)
@@ -211,7 +212,7 @@ def run_completion(
         ms_tokenize=1000 * (tokenized - started),
     )
     result = CompletionResult(
-        completion_id=completion_id,
+        completion_id=request.completion_id,
         text=shown.text,
         finish_reason="deadline" if done.stopped_by == "time" else generation.finish_reason,
         stats=stats,
@@ -220,11 +221,11 @@ def run_completion(
         alternatives=tuple(further.alternatives),
         withheld=shown.withheld,
     )
-    return cut_before_secrets(request, result, text.fitted) if settings.mask_secrets else result
+    return _cut_before_secrets(request, result, text.fitted) if settings.mask_secrets else result
 
 
 def _question(
-    request: CompletionRequest,
+    request: PlacedRequest,
     prefix: str,
     settings: Settings,
     bench: Workbench,
@@ -250,7 +251,7 @@ def _question(
     )
 
 
-def _least_logprob(request: CompletionRequest, settings: Settings) -> float:
+def _least_logprob(request: PlacedRequest, settings: Settings) -> float:
     """Return the mean log-probability below which an automatic request's text is withheld."""
     if request.trigger != "automatic" or settings.min_confidence <= 0.0:
         return -math.inf
@@ -258,7 +259,7 @@ def _least_logprob(request: CompletionRequest, settings: Settings) -> float:
 
 
 def _draft_context(
-    request: CompletionRequest,
+    request: PlacedRequest,
     typed: str,
     prompt: FimPrompt,
     settings: Settings,
@@ -268,9 +269,7 @@ def _draft_context(
     if bench.proposer is None:
         return DraftContext(prompt=prompt.tokens)
     tokenize = bench.tokenizer.vocabulary.tokenize
-    before, after = bench.buffers.around(
-        request.uri, request.prefix, request.suffix, len(typed), tokenize
-    )
+    before, after = bench.tokens.around(request, len(typed), tokenize)
     # Who asks for drafts by another mode gets the same ones at every speed of the machine.
     cost = bench.weights.pass_cost if settings.mode == "auto" else None
     return DraftContext(
@@ -278,12 +277,40 @@ def _draft_context(
         prefix=before,
         suffix=after,
         held=HeldText(typed.encode("utf-8", "replace"), bench.tokenizer.vocabulary.piece),
-        buffers=(*bench.buffers.others(request.uri, tokenize), *sources.accepted),
+        buffers=(*bench.tokens.others(request.uri, tokenize), *sources.accepted),
         corpora=sources.corpora,
         statistics=sources.statistics,
         verify_curve=cost.curve if cost is not None else None,
         tree_curve=cost.tree_curve if cost is not None else None,
         single_s=cost.single_s if cost is not None else 0.0,
+    )
+
+
+def _cut_before_secrets(
+    request: PlacedRequest, result: CompletionResult, fit: Fit
+) -> CompletionResult:
+    """Return a result whose texts end before the first secret or placeholder in them.
+
+    What is left is fitted to the text around the cursor by ``fit``.
+    """
+    line_before = request.prefix[request.prefix.rfind("\n") + 1 :]
+    text, n_replaced = result.text, result.n_replaced
+    kept = before_secret(text, line_before, request.path)
+    if kept != text:
+        # What closed brackets or replaced closed ones stood at the end that was cut off.
+        fitted = fit(kept)
+        text, n_replaced = fitted.text, fitted.n_replaced
+    alternatives: list[Alternative] = []
+    for other in result.alternatives:
+        cut = before_secret(other.text, line_before, request.path)
+        if cut == other.text:
+            alternatives.append(other)
+        elif (fitted := fit(cut)).text and fitted.text != text:
+            alternatives.append(
+                dataclasses.replace(other, text=fitted.text, n_replaced=fitted.n_replaced)
+            )
+    return dataclasses.replace(
+        result, text=text, n_replaced=n_replaced, alternatives=tuple(alternatives)
     )
 
 

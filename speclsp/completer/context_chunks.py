@@ -29,7 +29,7 @@ from speclsp.prompt.context.choosing import (
 from speclsp.prompt.context.edits import EditTrail
 from speclsp.prompt.context.outline import FileOutline, ProjectOutline
 from speclsp.prompt.context.ranking import Candidate, as_chunk, ranked
-from speclsp.request import CompletionRequest, Document
+from speclsp.request import Document, PlacedRequest
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
 
@@ -73,7 +73,7 @@ class ContextChunks:
         self._documents: dict[str, Document] = {}
         self._changes: dict[str, tuple[Document, Document]] = {}
         """Each document as it was when edits were last taken note of, and as it is."""
-        self._places: OrderedDict[str, CompletionRequest] = OrderedDict()
+        self._places: OrderedDict[str, PlacedRequest] = OrderedDict()
         self._waiting: dict[str, None] = {}
         self._last_news_s = 0.0
         self._is_choosing = False
@@ -114,7 +114,7 @@ class ContextChunks:
             self._chosen.pop(uri, None)
             self._waiting.pop(uri, None)
 
-    def asked(self, request: CompletionRequest) -> None:
+    def asked(self, request: PlacedRequest) -> None:
         """Take note of where somebody asks, its text masked."""
         with self._wake:
             self._places.pop(request.uri, None)
@@ -146,11 +146,11 @@ class ContextChunks:
 
     # --- asked by the engine thread -------------------------------------------------------------
 
-    def ranked(self, request: CompletionRequest) -> Sequence[ContextChunk]:
+    def ranked(self, request: PlacedRequest) -> Sequence[ContextChunk]:
         """Return the chunks for a request, the best first."""
         return [as_chunk(candidate) for candidate in self.candidates(request)]
 
-    def candidates(self, request: CompletionRequest) -> tuple[Candidate, ...]:
+    def candidates(self, request: PlacedRequest) -> tuple[Candidate, ...]:
         """Return the chunks for a request with their reasons, the best first."""
         if not self._settings.n_context:
             return ()
@@ -216,7 +216,7 @@ class ContextChunks:
             return None
         return max(0.0, self._last_news_s + _QUIET_S - time.monotonic())
 
-    def _choose(self, request: CompletionRequest) -> tuple[Candidate, ...]:
+    def _choose(self, request: PlacedRequest) -> tuple[Candidate, ...]:
         root = self._project.root_of(request.file)
         version, on_disk = self._outlined(root, current=not request.supersede)
         with self._work:
@@ -240,9 +240,9 @@ class ContextChunks:
 
     def _candidates(
         self,
-        request: CompletionRequest,
+        request: PlacedRequest,
         documents: Mapping[str, Document],
-        places: Sequence[CompletionRequest],
+        places: Sequence[PlacedRequest],
         outline: ProjectOutline | None,
     ) -> list[Candidate]:
         place = CursorPlace(
@@ -306,13 +306,15 @@ class ContextChunks:
         return outline
 
 
-def _at_start(document: Document) -> CompletionRequest:
-    return CompletionRequest(
+def _at_start(document: Document) -> PlacedRequest:
+    return PlacedRequest(
         uri=document.uri,
+        version=document.version,
+        offset=0,
+        text=document.text,
+        cursor=0,
         path=document.path,
-        repo_name="",
-        prefix="",
-        suffix=document.text,
+        repo_name=document.repo_name,
         language_id=document.language_id,
         file=document.file,
     )

@@ -1,7 +1,11 @@
 """The engine thread: the only one that touches the models.
 
-It has them loaded, serves completions fairly, has the weights freed after idle time, and survives
-whatever goes wrong in any one of these.
+It loads them, serves completions fairly, frees the weights after idle time, and survives whatever
+goes wrong in any one of these.
+
+While somebody types what is being generated, the generation goes on and answers the newest request
+with the rest of its text (requests coalesce).  Where typed and generated text part, it stops at its
+next check.
 """
 
 from __future__ import annotations
@@ -10,25 +14,203 @@ import dataclasses
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeVar
 
-from speclsp.completer.buffers import OpenBuffers
-from speclsp.completer.completion import DraftSources, Workbench
+from speclsp.cancellation import CancellationToken
+from speclsp.completer.completion import DraftSources, Workbench, run_completion
+from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.events import EventQueue
-from speclsp.completer.generating import Generations, Reports
-from speclsp.completer.jobs import CompletionJob, ControlJob
 from speclsp.completer.loaded_models import LoadedModels
 from speclsp.completer.model_life import ModelLife
-from speclsp.engine.models import Loader
+from speclsp.decoding.session import summed
+from speclsp.engine.models import Loader, Tokenizer
 from speclsp.engine.scheduler import FairQueue
-from speclsp.errors import EngineUnavailableError, SpecLspError
-from speclsp.request import CompletionRequest, EngineState
+from speclsp.errors import EngineError, EngineUnavailableError, SpecLspError
+from speclsp.request import (
+    CompletionResult,
+    EngineState,
+    FinishReason,
+    Generated,
+    PlacedRequest,
+    RequestStats,
+    SessionStats,
+)
 from speclsp.settings import Settings
+from speclsp.text.typed_text import contradicts, place_of, rest_of, rules_of
 
 _T = TypeVar("_T")
 
-MAX_FAILURES = 3
+MAX_FAILURES: Final = 3
 """Decoding failures in a row after which the models are loaded anew."""
+
+GRACE_S: Final = 0.15
+"""Editors cancel a request before they send the newer one; so long a generation waits for that."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class CompletionJob:
+    """A request on its way.  ``submitted`` and ``deadline`` are seconds of the clock."""
+
+    request: PlacedRequest
+    cancel: CancellationToken
+    submitted: float
+    deadline: float
+    may_coalesce: bool = False
+    """Whether its generation may answer a newer request, and a generation that runs may answer
+    it, where what was typed between the two agrees."""
+    future: Future[CompletionResult] = field(default_factory=Future)
+    _superseded: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        """Mark the future as running: whoever waits for it cannot cancel it."""
+        self.future.set_running_or_notify_cancel()
+
+    def supersede(self) -> None:
+        """Stop the job at its next check: a newer request of its document is here."""
+        self._superseded.set()
+
+    @property
+    def superseded(self) -> bool:
+        """Whether a newer request of its document is here."""
+        return self._superseded.is_set()
+
+    def interrupted(self, now: float) -> FinishReason | None:
+        """Return why the job has to stop now, if it has to."""
+        if self.cancel.cancelled or self.superseded:
+            return "cancelled"
+        return "deadline" if now >= self.deadline else None
+
+    def answer(self, result: CompletionResult) -> None:
+        """Fulfil the future, once."""
+        if not self.future.done():
+            self.future.set_result(result)
+
+    def answer_empty(self, reason: FinishReason, now: float) -> None:
+        """Fulfil the future without text."""
+        ms = 1000 * (now - self.submitted)
+        self.answer(
+            CompletionResult(
+                completion_id=self.request.completion_id,
+                text="",
+                finish_reason=reason,
+                stats=RequestStats(ms_queue=ms, ms_total=ms),
+            )
+        )
+
+    def fail(self, error: SpecLspError) -> None:
+        """Let the future raise ``error``."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+@dataclass(frozen=True, slots=True)
+class ControlJob:
+    """Something else to do on the engine thread: load, free, make tokens ahead."""
+
+    run: Callable[[], None]
+
+
+class GrowingText(Protocol):
+    """A completion's text while it is decoded, by the engine thread."""
+
+    @property
+    def so_far(self) -> str:
+        """All of it, not yet fitted to the text around the cursor; a stop rule may cut its end."""
+
+
+class RunningGeneration:
+    """The generation on the engine thread, and the job that gets its result.
+
+    That is the job it began for, or a newer one that joined.  :meth:`join` is called from any
+    thread, the rest by the engine thread.
+    """
+
+    def __init__(self, job: CompletionJob, others_wait: Callable[[], bool]) -> None:
+        self.request = job.request
+        self._waiter = job
+        self._others_wait = others_wait
+        self._place = place_of(job.request)
+        self._rules = rules_of(job.request)
+        self._lock = threading.Lock()
+        self._text: GrowingText | None = None
+        self._typed = ""
+        self._is_closed = False
+        self._stopped = threading.Event()
+        self._cancelled_at: float | None = None
+
+    @property
+    def waiter(self) -> CompletionJob:
+        """The job that gets the result, as things stand."""
+        return self._waiter
+
+    def watch(self, text: GrowingText) -> None:
+        """Take the text that is going to grow."""
+        self._text = text
+
+    def stop(self) -> None:
+        """Stop at the next check."""
+        self._stopped.set()
+
+    def join(self, job: CompletionJob) -> CompletionJob | None:
+        """Let the newer ``job`` get the result, where that agrees with what was typed so far.
+
+        Returns the job that gets nothing now; None where the newer one cannot join.
+        """
+        with self._lock:
+            typed = self._typed_before(job)
+            if typed is None:
+                return None
+            older, self._waiter = self._waiter, job
+            self._typed = typed
+            self._cancelled_at = None
+            return older
+
+    def close(self) -> CompletionJob:
+        """Let no other job join; returns the one that gets the result."""
+        with self._lock:
+            self._is_closed = True
+            return self._waiter
+
+    def interrupted(self, now: float) -> FinishReason | None:
+        """Return why the generation has to stop now, if it has to.
+
+        Asked before each decode step, and by the backend within one.
+        """
+        if self._stopped.is_set() or self._is_contradicted():
+            return "cancelled"
+        waiter = self._waiter
+        if waiter.superseded or (waiter.cancel.cancelled and not self._is_graced(waiter, now)):
+            return "cancelled"
+        if waiter.request.is_prefetch and self._others_wait():
+            return "cancelled"
+        return "deadline" if now >= waiter.deadline else None
+
+    def _typed_before(self, job: CompletionJob) -> str | None:
+        """Return what was typed since the generation's request; None where it cannot answer."""
+        if self._is_closed or self._stopped.is_set():
+            return None
+        if not (job.may_coalesce and self._waiter.may_coalesce):
+            return None
+        if job.request.uri != self.request.uri or rules_of(job.request) != self._rules:
+            return None
+        moved = self._place.moved_to(job.request)
+        if moved is None:
+            return None
+        so_far = self._text.so_far if self._text is not None else ""
+        return None if contradicts(so_far, moved.typed) else moved.typed
+
+    def _is_contradicted(self) -> bool:
+        typed = self._typed
+        return bool(typed) and self._text is not None and contradicts(self._text.so_far, typed)
+
+    def _is_graced(self, waiter: CompletionJob, now: float) -> bool:
+        """Whether a cancelled request's generation may wait for the newer request."""
+        if not waiter.may_coalesce or waiter.request.trigger != "automatic" or self._others_wait():
+            return False
+        if self._cancelled_at is None:
+            self._cancelled_at = now
+        return now - self._cancelled_at < GRACE_S
 
 
 class EngineThread:
@@ -39,26 +221,33 @@ class EngineThread:
         *,
         settings: Settings,
         loader: Loader,
-        buffers: OpenBuffers,
+        tokens: DocumentTokens,
         events: EventQueue,
-        reports: Reports,
-        sources: Callable[[CompletionRequest], DraftSources],
+        take_tokenizer: Callable[[Tokenizer], None],
+        sources: Callable[[PlacedRequest], DraftSources],
         clock: Callable[[], float],
     ) -> None:
+        """``sources`` tells what a request's drafts and context may come from."""
         self._events = events
+        self._sources = sources
         self._clock = clock
         self._queue: FairQueue[CompletionJob, ControlJob] = FairQueue()
-        self._generations = Generations(self._queue, reports, sources, clock)
         self._closing = threading.Event()
+        self._placing = threading.Lock()
+        """Held where a request finds its place: in the queue, or with what runs."""
+        self._running: RunningGeneration | None = None
+        self._prefetch: CompletionJob | None = None
+        """The prefetch that waits."""
+        self._n_coalesced = 0
+        self._in_vain = RequestStats()
         # Only the engine thread reads and writes what follows.
         self._models = LoadedModels(
-            loader, buffers, events, reports.tokenizer, persist=settings.persist
+            loader, tokens, events, take_tokenizer, persist=settings.persist
         )
         self._life = ModelLife(
             self._models,
             settings,
             events,
-            loaded=reports.loaded,
             abandon=self._abandon,
             closing=self._closing.is_set,
         )
@@ -83,20 +272,26 @@ class EngineThread:
         return self._closing.is_set()
 
     @property
-    def verify_ms(self) -> tuple[tuple[int, float], ...]:
-        """(k, T(k) in milliseconds) of the target, as measured; empty without a model."""
-        weights = self._models.weights
-        return () if weights is None else weights.pass_cost.milliseconds
-
-    @property
     def busy(self) -> bool:
-        """Whether a completion that somebody asked for is running or waiting."""
-        return self._generations.busy or self._queue.waiting()
+        """Whether a completion that somebody waits for is running or queued."""
+        running = self._running
+        is_running = running is not None and not running.waiter.request.is_prefetch
+        return is_running or self._queue.waiting()
 
-    @property
-    def n_idle_evaluated(self) -> int:
-        """Prompt tokens that were evaluated in idle time since the start."""
-        return self._models.n_idle_evaluated
+    def statistics(self) -> SessionStats:
+        """Return what is known of the models, and what was spent on texts that nobody got."""
+        weights, loaded = self._models.weights, self._life.loaded
+        return SessionStats(
+            state=self.state,
+            model=loaded.model,
+            draft_model=loaded.draft_model,
+            layers=loaded.layers,
+            n_ctx=loaded.n_ctx,
+            n_gone_on=self._n_coalesced,
+            totals=self._in_vain,
+            n_idle_evaluated=self._models.n_idle_evaluated,
+            verify_ms=weights.pass_cost.milliseconds if weights is not None else (),
+        )
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until nothing is left to do, idle work included; whether that came about."""
@@ -107,24 +302,14 @@ class EngineThread:
         state, reason = self._life.availability()
         if self._closing.is_set():
             state, reason = "off", EngineUnavailableError("the server is shutting down.")
-        if state == "unloaded" and self._life.wake():
+        if state == "unloaded" and not job.request.is_prefetch and self._life.wake():
             self._queue.put_control(ControlJob(self._life.load))
         if state in ("off", "failed") or (state != "ready" and not job.request.wait_for_model):
             job.fail(reason)
-            return
-        self._generations.place(job)
-
-    def supersede(self, uri: str) -> None:
-        """Answer a document's requests empty: a newer one was answered without the model."""
-        self._generations.supersede(uri)
-
-    def could_join(self, request: CompletionRequest) -> bool:
-        """Whether the generation that runs, as far as it is, would answer a newer request."""
-        return self._generations.could_join(request)
-
-    def prefetch(self, request: CompletionRequest, completion_id: str) -> None:
-        """Complete a request that nobody has made yet, when nothing else waits."""
-        self.run_idle("prefetch", lambda: self._prefetch(request, completion_id))
+        elif job.request.is_prefetch:
+            self._submit_prefetch(job)
+        else:
+            self._place(job)
 
     def run_idle(self, key: str, action: Callable[[], None]) -> None:
         """Run ``action`` on the engine thread when nothing else waits, or when closing."""
@@ -151,19 +336,53 @@ class EngineThread:
         return future
 
     def apply_settings(self, settings: Settings, *, reload: bool) -> None:
-        """Take new settings with the next job; ``reload`` frees and loads the models."""
+        """Take new settings with the next job; ``reload`` frees and loads the models.
+
+        What runs serves those who wait for it, and no newer request.
+        """
         take = self._life.take_settings
         self._queue.put_control(ControlJob(lambda: take(settings, reload=reload)))
-        self._generations.let_nobody_join()
+        running = self._running
+        if running is not None:
+            running.close()
 
     def close(self, timeout_s: float) -> bool:
         """Stop the thread and free the models; returns whether it stopped in time."""
         self._closing.set()
-        self._generations.stop()
+        running = self._running
+        if running is not None:
+            running.stop()
         self._queue.put_control(ControlJob(lambda: None))
-        self._thread.join(timeout_s)
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
         self._abandon(EngineUnavailableError("the server is shutting down."))
         return not self._thread.is_alive()
+
+    def _place(self, job: CompletionJob) -> None:
+        """Let what runs answer ``job`` where it is on the way to that, else queue it.
+
+        Older requests that it supersedes are answered empty.
+        """
+        uri, supersede = job.request.uri, job.request.supersede
+        with self._placing:
+            running = self._running
+            joined = running.join(job) if running is not None else None
+            if joined is not None:
+                self._n_coalesced += 1
+                older = [joined, *self._queue.take(uri)]
+            else:
+                older = self._queue.put(uri, job, supersede=supersede)
+                if supersede and running is not None and running.request.uri == uri:
+                    running.waiter.supersede()
+        for superseded in older:
+            superseded.answer_empty("cancelled", self._clock())
+
+    def _submit_prefetch(self, job: CompletionJob) -> None:
+        with self._placing:
+            older, self._prefetch = self._prefetch, job
+        self.run_idle("prefetch", self._run_prefetch)
+        if older is not None:
+            older.answer_empty("cancelled", self._clock())
 
     # --- the engine thread ----------------------------------------------------------------------
 
@@ -197,21 +416,21 @@ class EngineThread:
     def _complete(self, job: CompletionJob) -> None:
         reason = job.interrupted(self._clock())
         if reason is not None:
-            job.answer_empty(reason, 1000 * (self._clock() - job.submitted))
-            return
-        if self._models.weights is None and not self._load_for(job):
-            return
-        bench = self._models.workbench()
-        self._generate(job.request, job, job.completion_id, job.deadline, bench)
+            job.answer_empty(reason, self._clock())
+        elif self._models.weights is not None or self._load_for(job):
+            self._generate(job, self._models.workbench())
 
-    def _prefetch(self, request: CompletionRequest, completion_id: str) -> None:
-        if self._models.weights is None or self._closing.is_set() or self._queue.waiting():
+    def _run_prefetch(self) -> None:
+        with self._placing:
+            job, self._prefetch = self._prefetch, None
+        if job is None:
             return
-        deadline = self._clock() + self._life.settings.deadline_ms / 1000
+        if self._models.weights is None or self._closing.is_set() or self._queue.waiting():
+            job.answer_empty("cancelled", self._clock())
+            return
         # Most of what is prefetched is not gone to: the documents' prompts stay where they are.
         bench = self._models.workbench()
-        bench = dataclasses.replace(bench, prompts=bench.prompts.apart())
-        self._generate(request, None, completion_id, deadline, bench)
+        self._generate(job, dataclasses.replace(bench, prompts=bench.prompts.apart()))
 
     def _load_for(self, job: CompletionJob) -> bool:
         """Load the weights for a job that waits for them; False when the job was failed."""
@@ -222,31 +441,63 @@ class EngineThread:
             return False
         return True
 
-    def _generate(
-        self,
-        request: CompletionRequest,
-        job: CompletionJob | None,
-        completion_id: str,
-        deadline: float,
-        bench: Workbench,
-    ) -> None:
-        settings = self._life.settings
-        error = self._generations.run(request, job, completion_id, deadline, settings, bench)
-        if error is not None:
-            self._failed(error)
+    def _generate(self, job: CompletionJob, bench: Workbench) -> None:
+        """Let the model complete a request, and give the result to the job that waits by then."""
+        running = RunningGeneration(job, self._queue.waiting)
+        self._running = running
+        started = self._clock()
+        try:
+            result = run_completion(
+                job.request,
+                self._life.settings,
+                bench,
+                self._sources(job.request),
+                lambda: running.interrupted(self._clock()),
+                self._clock,
+                running.watch,
+            )
+        except SpecLspError as error:
+            self._failed(running, error)
             return
+        except Exception as error:  # noqa: BLE001 - the thread must outlive any defect
+            self._failed(running, EngineError(f"the engine had an internal error: {error!r}."))
+            return
+        self._deliver(running, job, result, started)
         self._n_failures = 0
         save = self._models.completed()
         if save is not None:
             self.run_idle("calibration", save)
         self.look_for_plans()
 
-    def _settle_prompts(self) -> None:
-        """Evaluate in a pause what the next prompts begin with."""
-        if not self._closing.is_set() and not self._models.settle_prompts(self._queue):
-            self.run_idle("prompts", self._settle_prompts)
+    def _deliver(
+        self,
+        running: RunningGeneration,
+        job: CompletionJob,
+        result: CompletionResult,
+        started: float,
+    ) -> None:
+        with self._placing:
+            self._running = None
+            waiter = running.close()
+            if waiter is not job:
+                rest = _rest_for(waiter, running, result)
+                if rest is None:
+                    self._queue.put(waiter.request.uri, waiter, supersede=False)
+                    self._in_vain = summed(self._in_vain, result.stats)
+                    return
+                result = rest
+        waiter.answer(
+            result.timed(
+                ms_queue=max(0.0, 1000 * (started - waiter.submitted)),
+                ms_total=1000 * (self._clock() - waiter.submitted),
+            )
+        )
 
-    def _failed(self, error: SpecLspError) -> None:
+    def _failed(self, running: RunningGeneration, error: SpecLspError) -> None:
+        with self._placing:
+            self._running = None
+            waiter = running.close()
+        waiter.fail(error)
         self._events.log("error", f"completion failed: {error}")
         self._n_failures += 1
         if self._n_failures >= MAX_FAILURES:
@@ -257,7 +508,36 @@ class EngineThread:
             )
             self._queue.put_control(ControlJob(self._life.load_anew))
 
+    def _settle_prompts(self) -> None:
+        """Evaluate in a pause what the next prompts begin with."""
+        if not self._closing.is_set() and not self._models.settle_prompts(self._queue):
+            self.run_idle("prompts", self._settle_prompts)
+
     def _abandon(self, error: SpecLspError) -> None:
         """Fail every completion that still waits."""
         for job in self._queue.take_all():
             job.fail(error)
+
+
+def _rest_for(
+    waiter: CompletionJob, running: RunningGeneration, result: CompletionResult
+) -> CompletionResult | None:
+    """Return what the result for an earlier request leaves for the job that waits by now."""
+    if result.finish_reason == "cancelled" or not result.text:
+        return None
+    place = place_of(running.request)
+    rest = rest_of(place, result.text, result.n_replaced, waiter.request)
+    if rest is None:
+        return None
+    return dataclasses.replace(
+        result,
+        completion_id=waiter.request.completion_id,
+        text=rest.text,
+        n_replaced=rest.n_replaced,
+        alternatives=(),
+        generated=Generated(
+            completion_id=running.request.completion_id,
+            text=result.text,
+            n_replaced=result.n_replaced,
+        ),
+    )

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from speclsp.completer.completion import prompt_budget, said_again, settings_of
+from speclsp.completer.completion import prompt_budget, said_again
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.engine.models import Tokenizer, Weights
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, renewed_chunks
 from speclsp.prompt.context.ranking import Candidate, as_chunk
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
-from speclsp.request import CompletionRequest
-from speclsp.settings import Settings
+from speclsp.request import PlacedRequest
+from speclsp.settings import Settings, settings_of
 from speclsp.text.rules import stop_rules
 
 Layout = Literal["continued", "laid out anew"]
@@ -82,14 +82,14 @@ class PromptExplanation:
 
 
 def explain_prompt(
-    request: CompletionRequest,
+    request: PlacedRequest,
     settings: Settings,
     tokenizer: Tokenizer,
     weights: Weights,
     candidates: Sequence[Candidate],
 ) -> PromptExplanation:
     """Lay out the prompt for a request as after some typing at its cursor."""
-    settings = settings_of(settings, request)
+    settings = settings_of(settings, request.overrides, request.language_id)
     layout = PromptLayout(
         family=tokenizer.family, vocabulary=tokenizer.vocabulary, layout=settings.fim_layout
     )
@@ -123,7 +123,7 @@ def explain_prompt(
 
 
 def _fim_text(
-    request: CompletionRequest, settings: Settings, tokenizer: Tokenizer
+    request: PlacedRequest, settings: Settings, tokenizer: Tokenizer
 ) -> tuple[str, FimText]:
     typed = said_again(settings, tokenizer, stop_rules(settings, request).line_before)
     return typed, FimText(
@@ -135,7 +135,7 @@ def _fim_text(
 
 
 def _after_a_keystroke(
-    request: CompletionRequest,
+    request: PlacedRequest,
     settings: Settings,
     tokenizer: Tokenizer,
     layout: PromptLayout,
@@ -144,9 +144,10 @@ def _after_a_keystroke(
 ) -> tuple[FimPrompt, ExplainedReuse | None]:
     """Return the prompt that follows the one of a keystroke earlier, and what it shares."""
     _, text = _fim_text(request, settings, tokenizer)
-    if not request.prefix:
+    if not request.cursor:
         return layout.fresh(text, budget, near=None, chunks=chunks), None
-    earlier = dataclasses.replace(request, prefix=request.prefix[:-1])
+    without_key = request.text[: request.cursor - 1] + request.suffix
+    earlier = dataclasses.replace(request, text=without_key, cursor=request.cursor - 1)
     _, earlier_text = _fim_text(earlier, settings, tokenizer)
     former = layout.fresh(earlier_text, budget, near=None, chunks=chunks)
     prompt = layout.continued(text, budget, former.window)

@@ -25,7 +25,7 @@ from speclsp.decoding.token_scores import Rival, TokenScores
 from speclsp.engine.models import Tokenizer
 from speclsp.errors import DecodeError
 from speclsp.prompt.healing import HealingSampler
-from speclsp.request import Alternative, CompletionRequest, FinishReason
+from speclsp.request import Alternative, FinishReason, PlacedRequest
 from speclsp.text.confidence import TextScores, text_scores
 from speclsp.text.stopping import CompletedText, CompletionText
 
@@ -33,7 +33,7 @@ N_ROUNDS = 2
 """How often forks are grown where the first ones said the same as another text, or nothing."""
 
 
-def n_rivals(request: CompletionRequest) -> int:
+def n_rivals(request: PlacedRequest) -> int:
     """Return how many other tokens to keep at each place, for the texts that a request wants."""
     return N_ROUNDS * max(0, request.n_candidates - 1)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from speclsp.completer.buffers import OpenBuffers
 from speclsp.completer.completion import Workbench
+from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.events import EventQueue
 from speclsp.completer.prompts import Prompts
 from speclsp.completer.proposing import Proposing
@@ -40,14 +40,14 @@ class LoadedModels:
     def __init__(
         self,
         loader: Loader,
-        buffers: OpenBuffers,
+        tokens: DocumentTokens,
         events: EventQueue,
         on_tokenizer: Callable[[Tokenizer], None],
         *,
         persist: bool,
     ) -> None:
         self._loader = loader
-        self._buffers = buffers
+        self._tokens = tokens
         self._events = events
         self._on_tokenizer = on_tokenizer
         self._tokenizer: Tokenizer | None = None
@@ -118,7 +118,7 @@ class LoadedModels:
             tokenizer=self._tokenizer,
             weights=self._weights,
             proposer=self._proposer,
-            buffers=self._buffers,
+            tokens=self._tokens,
             prompts=self._prompts,
             report=lambda problem: self._report_once(problem.message, problem.remedy),
         )
@@ -147,7 +147,7 @@ class LoadedModels:
         old = self._tokenizer
         self._tokenizer = tokenizer
         if old is None or old.vocabulary.fingerprint != tokenizer.vocabulary.fingerprint:
-            self._buffers.forget_tokens()
+            self._tokens.forget()
             self._on_tokenizer(tokenizer)
 
     def _report_once(self, message: str, remedy: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass, field
 
 from speclsp.completer.events import EventQueue, ProgressReport
 from speclsp.completer.loaded_models import LoadedModels
@@ -13,11 +13,14 @@ from speclsp.request import EngineState, StateChanged
 from speclsp.settings import Settings
 
 
-class Loaded(Protocol):
-    """Is told what was loaded."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedModel:
+    """Descriptions of what was loaded last, layers per device and the context's size."""
 
-    def __call__(self, *, model: str, draft_model: str, layers: dict[str, int], n_ctx: int) -> None:
-        """Take descriptions, layers per device and the context's size."""
+    model: str = ""
+    draft_model: str = ""
+    layers: dict[str, int] = field(default_factory=dict)
+    n_ctx: int = 0
 
 
 class ModelLife:
@@ -32,7 +35,6 @@ class ModelLife:
         settings: Settings,
         events: EventQueue,
         *,
-        loaded: Loaded,
         abandon: Callable[[SpecLspError], None],
         closing: Callable[[], bool],
     ) -> None:
@@ -40,7 +42,7 @@ class ModelLife:
         """Those in effect; the engine thread reads and writes them."""
         self._models = models
         self._events = events
-        self._loaded = loaded
+        self.loaded = LoadedModel()
         self._abandon = abandon
         self._closing = closing
         self._lock = threading.Lock()
@@ -120,7 +122,7 @@ class ModelLife:
             return not self._closing()
 
         weights = self._models.load(self.settings, progress)
-        self._loaded(
+        self.loaded = LoadedModel(
             model=weights.description,
             draft_model=weights.draft_description,
             layers=weights.layers,

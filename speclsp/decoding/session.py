@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, Final
@@ -11,8 +11,6 @@ from typing import Any, Final
 from speclsp.request import (
     CompletionResult,
     DrafterStats,
-    EngineState,
-    IndexStats,
     Percentiles,
     RequestStats,
     SessionStats,
@@ -20,21 +18,10 @@ from speclsp.request import (
 
 N_LATENCIES: Final = 1024
 """Latest requests that the percentiles are taken over."""
-N_ITEMS: Final = 256
-"""Latest suggestions whose display and acceptance are told apart."""
 
 STAGES: Final = ("queue", "tokenize", "prompt", "draft", "verify", "predict", "total")
 MEMORY: Final = "memory"
 """Where the times of requests without a model stand: beside the stages of those with one."""
-
-
-@dataclasses.dataclass(slots=True)
-class _Item:
-    """What happened to one suggestion."""
-
-    shown: bool = False
-    n_chars: int = 0
-    whole: bool = False
 
 
 class SessionRecorder:
@@ -46,7 +33,7 @@ class SessionRecorder:
     def __init__(self) -> None:
         self._n_requests = self._n_completions = self._n_empty = 0
         self._n_cancelled = self._n_failed = self._n_withheld = 0
-        self._n_memory = self._n_filtered = self._n_gone_on = 0
+        self._n_memory = self._n_filtered = 0
         self._n_prefetches = self._n_prefetches_used = 0
         self._prefetch = RequestStats()
         self._n_shown = self._n_accepted_items = self._n_partially_accepted = 0
@@ -55,10 +42,6 @@ class SessionRecorder:
         self._latencies: dict[str, deque[float]] = {
             s: deque(maxlen=N_LATENCIES) for s in (*STAGES, MEMORY)
         }
-        self._items: OrderedDict[str, _Item] = OrderedDict()
-        self._model = self._draft_model = ""
-        self._layers: dict[str, int] = {}
-        self._n_ctx = 0
 
     def add(self, result: CompletionResult) -> None:
         """Count a request that was answered."""
@@ -81,14 +64,6 @@ class SessionRecorder:
             for stage in _stages_of(stats):
                 self._latencies[stage].append(getattr(stats, f"ms_{stage}"))
 
-    def gone_on(self) -> None:
-        """Count a generation that goes on for a newer request."""
-        self._n_gone_on += 1
-
-    def spent_in_vain(self, stats: RequestStats) -> None:
-        """Count what a generation cost whose text nobody got."""
-        self._totals = summed(self._totals, stats)
-
     def prefetched(self, stats: RequestStats) -> None:
         """Count a generation that nobody had asked for."""
         self._n_prefetches += 1
@@ -103,46 +78,28 @@ class SessionRecorder:
         self._n_requests += 1
         self._n_failed += 1
 
-    def loaded(self, *, model: str, draft_model: str, layers: dict[str, int], n_ctx: int) -> None:
-        """Note which models answer from now on."""
-        self._model = model
-        self._draft_model = draft_model
-        self._layers = dict(layers)
-        self._n_ctx = n_ctx
+    def shown(self) -> None:
+        """Count a suggestion as shown."""
+        self._n_shown += 1
 
-    def shown(self, completion_id: str) -> None:
-        """Count a suggestion as shown, once."""
-        item = self._item(completion_id)
-        self._n_shown += not item.shown
-        item.shown = True
-
-    def accepted(self, completion_id: str, n_chars: int, n_chars_total: int) -> None:
-        """Count a suggestion as accepted up to ``n_chars`` (cumulative) of ``n_chars_total``.
+    def accepted(self, n_before: int, n_chars: int, n_chars_total: int) -> None:
+        """Count a suggestion as accepted up to ``n_chars`` of ``n_chars_total``, not ``n_before``.
 
         One that is taken piece by piece counts as partially accepted until it is whole.
         """
-        item = self._item(completion_id)
-        if n_chars <= item.n_chars or item.whole:
+        if n_chars <= n_before:
             return
-        self._n_chars_accepted += n_chars - item.n_chars
+        self._n_chars_accepted += n_chars - n_before
         if n_chars >= n_chars_total:
             self._n_accepted_items += 1
-            self._n_partially_accepted -= item.n_chars > 0
-            item.whole = True
-        elif item.n_chars == 0:
+            self._n_partially_accepted -= n_before > 0
+        elif n_before == 0:
             self._n_partially_accepted += 1
-        item.n_chars = n_chars
 
-    def snapshot(
-        self,
-        *,
-        state: EngineState,
-        index: IndexStats | None = None,
-        n_idle_evaluated: int = 0,
-        verify_ms: tuple[tuple[int, float], ...] = (),
-    ) -> SessionStats:
-        """Return the sums so far."""
-        return SessionStats(
+    def snapshot(self, engine: SessionStats) -> SessionStats:
+        """Return the sums so far, with what the ``engine`` tells of itself."""
+        return dataclasses.replace(
+            engine,
             n_requests=self._n_requests,
             n_completions=self._n_completions,
             n_empty=self._n_empty,
@@ -151,7 +108,6 @@ class SessionRecorder:
             n_withheld=self._n_withheld,
             n_memory=self._n_memory,
             n_filtered=self._n_filtered,
-            n_gone_on=self._n_gone_on,
             n_prefetches=self._n_prefetches,
             n_prefetches_used=self._n_prefetches_used,
             prefetch=self._prefetch,
@@ -159,24 +115,9 @@ class SessionRecorder:
             n_accepted_items=self._n_accepted_items,
             n_partially_accepted=self._n_partially_accepted,
             n_chars_accepted=self._n_chars_accepted,
-            totals=self._totals,
+            totals=summed(engine.totals, self._totals),
             latency={s: percentiles(latest) for s, latest in self._latencies.items() if latest},
-            index=index if index is not None else IndexStats(),
-            state=state,
-            model=self._model,
-            draft_model=self._draft_model,
-            layers=dict(self._layers),
-            n_ctx=self._n_ctx,
-            n_idle_evaluated=n_idle_evaluated,
-            verify_ms=verify_ms,
         )
-
-    def _item(self, completion_id: str) -> _Item:
-        item = self._items.setdefault(completion_id, _Item())
-        self._items.move_to_end(completion_id)
-        if len(self._items) > N_ITEMS:
-            self._items.popitem(last=False)
-        return item
 
 
 def percentiles(samples: Sequence[float]) -> Percentiles:

@@ -11,7 +11,6 @@ from speclsp.lsp.session import Session
 from speclsp.lsp.suggestion import (
     Query,
     Suggestion,
-    request_for,
     suggestions_from,
 )
 from speclsp.lsp.text_buffer import Cursor, TextBuffer
@@ -21,56 +20,61 @@ from speclsp.request import CompletionRequest, Trigger
 def buffer_and_cursor(
     session: Session, uri: str, position: types.Position
 ) -> tuple[TextBuffer, Cursor] | None:
-    """Return an open document and the cursor in it, or None: it is not open, or too large."""
-    buffer = session.documents.get(uri)
+    """Return a document as the request found it and the cursor in it, or None.
+
+    None where it is not open, or too large.
+    """
+    buffer = session.documents.as_of_arrival(uri)
     if buffer is None or session.large_documents.is_too_large(buffer):
         return None
+    if session.large_documents.is_left_out(buffer):
+        session.tell_changed(buffer)  # the limit was raised
     return buffer, buffer.cursor_at(position.line, position.character, session.encoding)
 
 
 async def ask(
-    session: Session, buffer: TextBuffer, query: Query, method: str, trigger: Trigger
-) -> list[Suggestion]:
-    """Ask the completer, and return what fits the buffer as it is by then, the best first.
+    session: Session, query: Query, method: str, trigger: Trigger
+) -> tuple[TextBuffer, list[Suggestion]]:
+    """Ask the completer; returns the buffer as it is by then, and what fits it, the best first.
 
     A newer call for the same document and method cancels this one.
     """
+    buffer = query.buffer
     location = session.location(buffer)
     folder_uri = location.folder.uri if location.folder is not None else None
     settings = session.settings.for_folder(folder_uri)
     if not settings.for_language(buffer.language_id).enabled:
-        return []
+        return buffer, []
     invoked = trigger == "invoked"
+    above, below = session.documents.around_cell(buffer.uri)
     request = CompletionRequest(
         uri=buffer.uri,
-        path=location.path,
-        repo_name=location.repo_name,
-        prefix="",
-        suffix="",
-        language_id=buffer.language_id,
-        file=location.file,
+        version=buffer.version,
+        offset=query.offset,
+        edit=query.edit,
+        above=above,
+        below=below,
         overrides=session.settings.overrides(folder_uri),
         trigger=trigger,
         n_candidates=settings.for_language(buffer.language_id).n_candidates if invoked else 1,
     )
-    around = session.documents.around_cell(buffer.uri)
     with session.requests.newest(method, buffer.uri):
-        result = await session.complete(request_for(query, request, around))
-    if result is None or session.documents.get(buffer.uri) is not buffer:
-        return []
-    return suggestions_from(query, result, buffer)
+        result = await session.complete(request)
+    now = session.documents.get(buffer.uri)
+    if result is None or now is None or now.opening is not buffer.opening:
+        return buffer, []
+    return now, suggestions_from(query, result, now)
 
 
 def sent(session: Session, suggestions: Sequence[Suggestion]) -> None:
     """Note that suggestions go out; the first counts as shown where the client never says so."""
-    for suggestion in suggestions:
-        session.suggestions.remember(suggestion)
-    completer = session.completer
-    if completer is None or session.client_reports_shown:
+    window = session.window
+    if window is None:
         return
-    shown_id = suggestions[0].completion_id
-    if session.suggestions.first_shown(shown_id):
-        session.tell("shown", completer.shown, shown_id)
+    for suggestion in suggestions:
+        window.sent(suggestion.completion_id, suggestion.text, suggestion.n_foreign)
+    if not session.client_reports_shown:
+        session.tell("shown", window.shown, suggestions[0].completion_id)
 
 
 def wire_range(session: Session, buffer: TextBuffer, suggestion: Suggestion) -> types.Range:

@@ -20,7 +20,7 @@ async def completion(session: Session, params: types.CompletionParams) -> types.
     buffer, cursor = found
     query = query_at(buffer, cursor)
     # Popups ask by the kind "invoked" for every letter, so that does not tell who asked.
-    suggestions = await ask(session, buffer, query, types.TEXT_DOCUMENT_COMPLETION, "automatic")
+    buffer, suggestions = await ask(session, query, types.TEXT_DOCUMENT_COMPLETION, "automatic")
     if not suggestions:
         return nothing
     suggestion = with_word_before(before_cursor(suggestions[0], buffer), buffer)

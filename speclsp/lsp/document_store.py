@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any, Final
 
 from speclsp.lsp.locations import document_key
 from speclsp.lsp.text_buffer import TextBuffer
+
+_ARRIVED_IN: Final[ContextVar[TextBuffer | None]] = ContextVar("arrived_in", default=None)
+"""The document of the request that is handled, as it was when the request arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,22 @@ class DocumentStore:
     def get(self, uri: str) -> TextBuffer | None:
         """Return an open document's buffer, or None."""
         return self._buffers.get(document_key(uri))
+
+    def note_arrival(self, params: Any) -> None:
+        """Keep, for the handler of the request that arrives, its document as it is now.
+
+        The handler runs later, and a change that follows in the same read must not move its cursor.
+        """
+        uri = getattr(getattr(params, "text_document", None), "uri", None)
+        buffer = self.get(uri) if isinstance(uri, str) else None
+        _ARRIVED_IN.set(None if buffer is None else buffer.snapshot())
+
+    def as_of_arrival(self, uri: str) -> TextBuffer | None:
+        """Return a document as it was when the request that is handled arrived, or None."""
+        arrived_in, buffer = _ARRIVED_IN.get(), self.get(uri)
+        if buffer is None or arrived_in is None or arrived_in.opening is not buffer.opening:
+            return buffer
+        return arrived_in
 
     def open(self, buffer: TextBuffer) -> None:
         """Take a document that was opened."""
@@ -79,27 +100,26 @@ class DocumentStore:
         key = self._notebook_of_cell.get(document_key(cell_uri))
         return None if key is None else self._notebook_uris.get(key)
 
-    def around_cell(self, cell_uri: str) -> tuple[str, str]:
-        """Return the text of the cells above and below, of the same kind and language.
+    def around_cell(self, cell_uri: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the URIs of the cells above and below, of the same kind and language.
 
-        Both are empty for a document that is no cell.  A line end stands between two cells.
+        Both are empty for a document that is no cell.
         """
         key = document_key(cell_uri)
         cells = self._cells.get(self._notebook_of_cell.get(key, ""), [])
         buffer = self._buffers.get(key)
         place = next((i for i, c in enumerate(cells) if document_key(c.uri) == key), None)
         if buffer is None or place is None:
-            return "", ""
+            return (), ()
         kind = cells[place].kind
-        above = "".join(t + "\n" for t in self._texts(cells[:place], kind, buffer.language_id))
-        below = "".join("\n" + t for t in self._texts(cells[place + 1 :], kind, buffer.language_id))
-        return above, below
+        above = tuple(self._like(cells[:place], kind, buffer.language_id))
+        return above, tuple(self._like(cells[place + 1 :], kind, buffer.language_id))
 
-    def _texts(self, cells: Sequence[Cell], kind: int, language_id: str) -> Iterator[str]:
+    def _like(self, cells: Sequence[Cell], kind: int, language_id: str) -> Iterator[str]:
         for cell in cells:
             buffer = self.get(cell.uri)
             if buffer is not None and cell.kind == kind and buffer.language_id == language_id:
-                yield buffer.text
+                yield buffer.uri
 
     def _set_cells(self, key: str, cells: list[Cell]) -> None:
         for cell in self._cells.get(key, ()):

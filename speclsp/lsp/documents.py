@@ -27,8 +27,8 @@ def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> N
 def did_save(session: Session, params: types.DidSaveTextDocumentParams) -> None:
     """Note that a document's file was written."""
     buffer = session.documents.get(params.text_document.uri)
-    if buffer is not None and session.completer is not None:
-        session.tell("save_document", session.completer.save_document, buffer.uri)
+    if buffer is not None and session.window is not None:
+        session.tell("save_document", session.window.save_document, buffer.uri)
 
 
 def did_close(session: Session, params: types.DidCloseTextDocumentParams) -> None:
@@ -71,8 +71,8 @@ def close_buffer(session: Session, uri: str) -> None:
     session.requests.cancel(uri)
     session.offered.forget(uri)
     session.large_documents.forget(uri)
-    if session.completer is not None:
-        session.tell("close_document", session.completer.close_document, buffer.uri)
+    if session.window is not None:
+        session.tell("close_document", session.window.close_document, buffer.uri)
 
 
 def _apply(

@@ -35,13 +35,9 @@ def accepted(session: Session, arguments: Sequence[Any]) -> None:
     """Learn that the user took an item: ``[completion_id]``."""
     if len(arguments) != 1 or not isinstance(arguments[0], str):
         raise _wrong(f"{ACCEPTED} takes the completion's id")
-    if session.completer is None:
-        return
-    completion_id = arguments[0]
-    if session.suggestions.first_shown(completion_id):
-        session.tell("shown", session.completer.shown, completion_id)
-    if session.suggestions.first_accepted(completion_id):
-        session.tell("accepted", session.completer.accepted, completion_id)
+    if session.window is not None:
+        session.tell("shown", session.window.shown, arguments[0])
+        session.tell("accepted", session.window.accepted, arguments[0])
 
 
 def show_statistics(session: Session, _: Sequence[Any]) -> Any:
@@ -51,8 +47,8 @@ def show_statistics(session: Session, _: Sequence[Any]) -> Any:
 
 def reindex(session: Session, _: Sequence[Any]) -> None:
     """Scan all workspace folders again."""
-    if session.completer is not None:
-        session.tell("reindex", session.completer.reindex)
+    if session.window is not None:
+        session.tell("reindex", session.window.completer.reindex)
 
 
 def toggle(session: Session, arguments: Sequence[Any]) -> dict[str, bool]:

@@ -25,9 +25,8 @@ async def inline_completion(
     query = _query(session, buffer, cursor, params.context.selected_completion_info)
     if query is None:
         return nothing
-    suggestions = await ask(
+    buffer, suggestions = await ask(
         session,
-        buffer,
         query,
         types.TEXT_DOCUMENT_INLINE_COMPLETION,
         session.trigger_kinds.trigger(int(params.context.trigger_kind)),

@@ -42,9 +42,9 @@ def did_change(session: Session, params: types.DidChangeNotebookDocumentParams) 
 
 def did_save(session: Session, params: types.DidSaveNotebookDocumentParams) -> None:
     """Tell the completer that the notebook's file was written."""
-    if session.completer is not None:
+    if session.window is not None:
         uri = params.notebook_document.uri
-        session.tell("save_document", session.completer.save_document, uri)
+        session.tell("save_document", session.window.save_document, uri)
 
 
 def did_close(session: Session, params: types.DidCloseNotebookDocumentParams) -> None:

@@ -6,8 +6,7 @@ eglot.  Without the edit to tell of it, nothing would ever be accepted there.
 
 from __future__ import annotations
 
-from itertools import takewhile
-
+from speclsp.documents import common_head
 from speclsp.lsp.locations import document_key
 from speclsp.lsp.suggestion import Suggestion
 from speclsp.lsp.text_buffer import TextBuffer
@@ -42,10 +41,9 @@ class OfferedItems:
             return None
         # It stands there now, and is not offered any more, however it came.
         self.forget(buffer.uri)
-        n_before = len(buffer.split_at(suggestion.start)[0])
+        n_before = buffer.offset(suggestion.start)
         there = text_before[n_before : n_before + len(suggestion.text)]
-        pairs = zip(there, suggestion.text, strict=False)
-        n_typed = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        n_typed = common_head(there, suggestion.text, len(there))
         return suggestion if len(suggestion.text) - n_typed >= _N_PASTED else None
 
     def forget(self, uri: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from cattrs import Converter
@@ -53,11 +53,17 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
         super().__init__(server, converter)
         for method in _OWN_METHODS:
             self.fm.builtin_features.pop(method, None)
+        self.note_arrival: Callable[[Any], None] = lambda _: None
+        """Is given the params of each request when it arrives, in its handler's context."""
 
     @property
     def has_begun(self) -> bool:
         """Whether initialize was answered with success, or the client said exit."""
         return self._initialized or self.exited.is_set()
+
+    def _handle_request(self, msg_id: int | str, method_name: str, params: Any) -> None:
+        self.note_arrival(params)
+        super()._handle_request(msg_id, method_name, params)
 
     # --- checks ---------------------------------------------------------------------------------
 

@@ -62,6 +62,7 @@ class SpecLanguageServer(LanguageServer):
             converter_factory=make_converter,
         )
         self.session = Session(self.protocol, completer_factory, base_options)
+        self.protocol.note_arrival = self.session.documents.note_arrival
 
     def report_server_error(self, error: Exception, source: object) -> None:
         """Log an exception of a handler, without a message to the user."""

@@ -27,7 +27,6 @@ from speclsp.lsp.in_flight import InFlightRequests
 from speclsp.lsp.large_documents import LargeDocuments
 from speclsp.lsp.locations import Location, WorkspaceFolders, cell_path, locate
 from speclsp.lsp.offered import OfferedItems
-from speclsp.lsp.suggestion import SuggestionMemory
 from speclsp.lsp.text_buffer import PositionEncoding, TextBuffer
 from speclsp.lsp.trigger_kinds import TriggerKinds
 from speclsp.request import (
@@ -44,6 +43,7 @@ from speclsp.request import (
 )
 from speclsp.seam import Completer
 from speclsp.settings import Settings
+from speclsp.suggestions.window import Window
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,6 @@ class Session:
         self.documents = DocumentStore()
         self.folders = WorkspaceFolders()
         self.requests = InFlightRequests()
-        self.suggestions = SuggestionMemory()
         self.offered = OfferedItems()
         self.large_documents = LargeDocuments(
             self.editor, lambda: self.settings.current.max_document_size
@@ -73,7 +72,8 @@ class Session:
         self.trigger_kinds = TriggerKinds()
         self.client_reports_shown = False
         """Whether the client has ever said what it shows; until then, sent counts as shown."""
-        self.completer: Completer | None = None
+        self.window: Window | None = None
+        """The completer with the client's documents and suggestions."""
         self._completer_factory = completer_factory
         self._applied = self.settings.for_completer
         self._pump: EventPump | None = None
@@ -108,12 +108,12 @@ class Session:
         for task in tuple(self._tasks):
             task.cancel()
         async with self._start_lock:
-            completer, self.completer = self.completer, None
-        if completer is None:
+            window, self.window = self.window, None
+        if window is None:
             return
-        self._log_statistics(completer)
+        self._log_statistics(window)
         try:
-            await asyncio.to_thread(completer.close)
+            await asyncio.to_thread(window.close)
         except Exception:
             logger.exception("the completer did not close cleanly")
         if self._pump is not None:
@@ -145,7 +145,7 @@ class Session:
 
     async def _start_completer(self) -> None:
         async with self._start_lock:
-            if self.completer is not None or self._closing is not None:
+            if self.window is not None or self._closing is not None:
                 return
             settings = self.settings.for_completer
             try:
@@ -156,7 +156,7 @@ class Session:
                 self.editor.status("failed", str(error))
                 return
             self._applied = settings
-            self.completer = completer
+            self.window = Window(completer, settings, masks_late=True)
             loop = asyncio.get_running_loop()
             self._pump = EventPump(
                 completer, lambda event: loop.call_soon_threadsafe(self._take_event, event)
@@ -233,12 +233,12 @@ class Session:
         changed = settings_table.changed(self._applied, new)
         if not changed:
             return
-        if self.completer is None:
+        if self.window is None:
             if self._shown_problems and self._closing is None:
                 self.spawn(self._start_completer())  # what was wrong may be right now
             return
         self._applied = new
-        restart = self.tell("apply_settings", self.completer.apply_settings, new) or ()
+        restart = self.tell("apply_settings", self.window.apply_settings, new) or ()
         logger.info("settings changed: %s", ", ".join(changed))
         if restart:
             logger.warning("takes effect after a restart of the server: %s", ", ".join(restart))
@@ -254,7 +254,7 @@ class Session:
         return dataclasses.replace(found, path=cell_path(found.path, buffer.language_id))
 
     def document(self, buffer: TextBuffer) -> Document:
-        """Return a buffer as the completer takes it."""
+        """Return a buffer's version with where it stands."""
         location = self.location(buffer)
         return Document(
             uri=buffer.uri,
@@ -263,50 +263,52 @@ class Session:
             language_id=buffer.language_id,
             version=buffer.version,
             text=buffer.text,
+            repo_name=location.repo_name,
         )
 
     def tell_opened(self, buffer: TextBuffer) -> None:
         """Hand an opened buffer on, unless it is too large."""
-        if self.completer is not None and not self.large_documents.leaves_out(buffer):
-            self.tell("open_document", self.completer.open_document, self.document(buffer))
+        if self.window is not None and not self.large_documents.leaves_out(buffer):
+            self.tell("open_document", self.window.open_document, self.document(buffer))
 
     def tell_changed(self, buffer: TextBuffer) -> None:
         """Hand a changed buffer on, unless it is too large."""
-        completer = self.completer
-        if completer is None:
+        window = self.window
+        if window is None:
             return
         was_left_out = self.large_documents.is_left_out(buffer)
         if not self.large_documents.leaves_out(buffer):
             if was_left_out:
                 self.tell_opened(buffer)
             else:
-                self.tell("change_document", completer.change_document, self.document(buffer))
+                arguments = buffer.uri, buffer.version, buffer.text
+                self.tell("change_document", window.change_document, *arguments)
         elif not was_left_out:
-            self.tell("close_document", completer.close_document, buffer.uri)
+            self.tell("close_document", window.close_document, buffer.uri)
+
+    def tell_moved(self) -> None:
+        """Open the buffers anew that stand elsewhere by now: in another folder, or none."""
+        for buffer in self.documents:
+            location = self.location(buffer)
+            known = self.window.document(buffer.uri) if self.window is not None else None
+            if known is not None and (known.path, known.repo_name) != (
+                location.path,
+                location.repo_name,
+            ):
+                self.tell_opened(buffer)
 
     # --- completions ------------------------------------------------------------------------------
 
     async def complete(self, request: CompletionRequest) -> CompletionResult | None:
         """Return the completer's result, or None where there is none to be had.
 
-        What needs the model may wait for the next keystroke first.  Cancelling the calling task
-        cancels the request, which costs nothing while it waits.
+        Cancelling the calling task cancels the request.
         """
-        completer = self.completer
-        if completer is None:
+        if self.window is None:
             return None
         cancel = CancellationToken()
         try:
-            known = completer.known(request)
-            if known is not None:
-                self._count(known)
-                return known
-            delay_ms = completer.delay_ms(request)
-            if delay_ms > 0:
-                await asyncio.sleep(delay_ms / 1000)
-            future = completer.complete(request, cancel)
-            # The completer's own future must not be cancelled: its thread is going to set it.
-            result = await asyncio.shield(asyncio.wrap_future(future))
+            result = await self.window.complete(request, cancel)
         except asyncio.CancelledError:
             cancel.cancel()
             raise
@@ -324,29 +326,29 @@ class Session:
 
     def _count(self, result: CompletionResult) -> None:
         self.editor.log("debug", request_line(result))
-        if not result.text or self.completer is None:
+        if not result.text or self.window is None:
             return
         self._n_completions += 1
         every = self.settings.current.statistics_every
         if every and self._n_completions % every == 0:
-            self._log_statistics(self.completer)
+            self._log_statistics(self.window)
 
-    def _log_statistics(self, completer: Completer) -> SessionStats | None:
-        stats = self._statistics_of(completer)
+    def _log_statistics(self, window: Window) -> SessionStats | None:
+        stats = self._statistics_of(window)
         if stats is not None:
             self.editor.log("info", "\n".join(report_lines(stats)))
         return stats
 
-    def _statistics_of(self, completer: Completer) -> SessionStats | None:
-        stats: SessionStats | None = self.tell("statistics", completer.statistics)
+    def _statistics_of(self, window: Window) -> SessionStats | None:
+        stats: SessionStats | None = self.tell("statistics", window.statistics)
         return stats
 
     def live_statistics(self) -> SessionStats:
         """Return the sums so far."""
-        current = self._statistics_of(self.completer) if self.completer is not None else None
+        current = self._statistics_of(self.window) if self.window is not None else None
         return current or SessionStats()
 
     def statistics(self) -> SessionStats:
         """Log the statistics block and return what it says."""
-        logged = self._log_statistics(self.completer) if self.completer is not None else None
+        logged = self._log_statistics(self.window) if self.window is not None else None
         return logged or SessionStats()

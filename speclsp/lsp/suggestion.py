@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections import OrderedDict
 from dataclasses import dataclass
 
 from speclsp.lsp.text_buffer import (
@@ -18,27 +17,26 @@ from speclsp.lsp.text_buffer import (
     well_formed,
     with_line_feeds,
 )
-from speclsp.request import Alternative, CompletionRequest, CompletionResult
+from speclsp.request import Alternative, CompletionResult, TextEdit
 
 _WORD_BEFORE = re.compile(r"\w+\Z")
-_MAX_REMEMBERED = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """A cursor in one version of a buffer.
 
-    ``prefix`` and ``suffix`` are the buffer's text around the place where the suggestion goes.
-    Where the editor's completion popup has an item selected, ``prefix`` ends with that item's
-    text ``selected`` (its line ends made LF), and ``start``..``end`` is the range that it replaces;
-    otherwise both cursors are where the request was made.
+    ``offset`` is the cursor in the buffer's text.  Where the editor's completion popup has an item
+    selected, ``edit`` puts that item's text ``selected`` into it (its line ends made LF),
+    ``offset`` is behind that, and ``start``..``end`` is the range that it replaces; otherwise both
+    cursors are where the request was made.
     """
 
-    version: int
-    prefix: str
-    suffix: str
+    buffer: TextBuffer
+    offset: int
     start: Cursor
     end: Cursor
+    edit: TextEdit | None = None
     selected: str | None = None
 
 
@@ -56,44 +54,35 @@ class Suggestion:
     end: Cursor
     n_foreign: int = 0
 
-    def n_own(self, n_units: int, encoding: PositionEncoding = "utf-16") -> int:
-        """Return how many of the completer's characters the first ``n_units`` of ``text`` hold."""
-        return max(0, code_points(self.text, n_units, encoding) - self.n_foreign)
+
+def n_own(text: str, n_foreign: int, n_units: int, encoding: PositionEncoding = "utf-16") -> int:
+    """Return how many of the completer's characters the first ``n_units`` of a sent text hold."""
+    return max(0, code_points(text, n_units, encoding) - n_foreign)
 
 
 def query_at(buffer: TextBuffer, cursor: Cursor) -> Query:
-    """Freeze a buffer at a cursor."""
-    prefix, suffix = buffer.split_at(cursor)
-    return Query(version=buffer.version, prefix=prefix, suffix=suffix, start=cursor, end=cursor)
+    """Return the query at a cursor."""
+    return Query(buffer=buffer, offset=buffer.offset(cursor), start=cursor, end=cursor)
 
 
 def query_selected(buffer: TextBuffer, start: Cursor, end: Cursor, text: str) -> Query | None:
-    """Freeze a buffer as if the popup's selected item stood in it.
+    """Return the query behind the popup's selected item, as if that stood in the buffer.
 
     What was typed of the item, and whatever else its range covers, is not in it: the item replaces
     that.  None where its range spans lines, which no suggestion could replace.
     """
     if start.line != end.line or end < start:
         return None
-    prefix, _ = buffer.split_at(start)
-    _, suffix = buffer.split_at(end)
     text = well_formed(text)
+    edit = TextEdit(buffer.offset(start), buffer.offset(end), with_line_feeds(text))
     return Query(
-        version=buffer.version,
-        prefix=prefix + with_line_feeds(text),
-        suffix=suffix,
+        buffer=buffer,
+        offset=edit.start + len(edit.text),
         start=start,
         end=end,
+        edit=edit,
         selected=text,
     )
-
-
-def request_for(
-    query: Query, request: CompletionRequest, around: tuple[str, str]
-) -> CompletionRequest:
-    """Return ``request`` with the texts of a query, between a notebook's other cells."""
-    above, below = around
-    return dataclasses.replace(request, prefix=above + query.prefix, suffix=query.suffix + below)
 
 
 def suggestions_from(
@@ -175,53 +164,11 @@ def with_word_before(suggestion: Suggestion, buffer: TextBuffer) -> Suggestion:
     )
 
 
-class SuggestionMemory:
-    """The latest suggestions, so that an editor's word on one can be told to the completer."""
-
-    def __init__(self) -> None:
-        self._by_id: OrderedDict[str, Suggestion] = OrderedDict()
-        self._shown: OrderedDict[str, None] = OrderedDict()
-        self._accepted: OrderedDict[str, None] = OrderedDict()
-
-    def remember(self, suggestion: Suggestion) -> None:
-        """Keep a suggestion that was sent."""
-        self._by_id[suggestion.completion_id] = suggestion
-        self._by_id.move_to_end(suggestion.completion_id)
-        while len(self._by_id) > _MAX_REMEMBERED:
-            self._by_id.popitem(last=False)
-
-    def by_id(self, completion_id: str) -> Suggestion | None:
-        """Return a suggestion, or None where it is not known any more."""
-        return self._by_id.get(completion_id)
-
-    def by_text(self, text: str) -> Suggestion | None:
-        """Return the latest suggestion with this text, or None."""
-        return next((s for s in reversed(self._by_id.values()) if s.text == text), None)
-
-    def first_shown(self, completion_id: str) -> bool:
-        """Note that a suggestion is on screen; False where that was known."""
-        return _is_new(completion_id, self._shown)
-
-    def first_accepted(self, completion_id: str) -> bool:
-        """Note that all of a suggestion was taken; False where that was known."""
-        return _is_new(completion_id, self._accepted)
-
-
-def _is_new(completion_id: str, seen: OrderedDict[str, None]) -> bool:
-    """Whether an id is seen for the first time; the latest are remembered."""
-    if completion_id in seen:
-        return False
-    seen[completion_id] = None
-    while len(seen) > _MAX_REMEMBERED:
-        seen.popitem(last=False)
-    return True
-
-
 def _after_selected(
     query: Query, selected: str, alternative: Alternative, text: str, buffer: TextBuffer
 ) -> Suggestion | None:
     # The range is the popup's, and it holds for one version.
-    if buffer.version != query.version:
+    if buffer.version != query.buffer.version:
         return None
     if alternative.n_replaced:
         # What stands behind the range stays: the text leaves out what it would have replaced.
@@ -241,13 +188,14 @@ def _after_selected(
 
 def _typed_since(query: Query, buffer: TextBuffer) -> str | None:
     """Return what was inserted at the cursor since the query, None where something else changed."""
-    if buffer.version == query.version:
+    if buffer.version == query.buffer.version:
         return ""
-    now = buffer.text
-    n_typed = len(now) - len(query.prefix) - len(query.suffix)
-    if n_typed < 0 or not now.startswith(query.prefix) or not now.endswith(query.suffix):
+    then, now = query.buffer.text, buffer.text
+    n_typed = len(now) - len(then)
+    prefix, suffix = then[: query.offset], then[query.offset :]
+    if n_typed < 0 or not now.startswith(prefix) or not now.endswith(suffix):
         return None
-    return now[len(query.prefix) : len(query.prefix) + n_typed]
+    return now[query.offset : query.offset + n_typed]
 
 
 def _advanced(cursor: Cursor, typed: str) -> Cursor:

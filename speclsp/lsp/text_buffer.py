@@ -8,6 +8,7 @@ Columns are code points inside; the wire counts code units of the negotiated enc
 from __future__ import annotations
 
 import re
+from copy import copy
 from io import StringIO
 from typing import Literal, NamedTuple
 
@@ -27,6 +28,8 @@ class TextBuffer:
     """The text of one document, edited by range."""
 
     def __init__(self, uri: str, language_id: str, version: int, text: str) -> None:
+        self.opening = object()
+        """The same for all versions of the document, from its opening to its closing."""
         self.uri = uri
         self.language_id = language_id
         self.version = version
@@ -37,7 +40,14 @@ class TextBuffer:
         self.n_chars = len(text)
         """Characters, those of line ends too."""
         self._split_lines: list[str] | None = None
+        self._is_shared = False
+        """Whether a snapshot has the same list of lines."""
         self._text: str | None = None
+
+    def snapshot(self) -> TextBuffer:
+        """Return this version, which later edits leave as it is."""
+        self._is_shared = True
+        return copy(self)
 
     @property
     def _lines(self) -> list[str]:
@@ -69,11 +79,10 @@ class TextBuffer:
             self._text = with_line_feeds(self._raw if lines is None else "".join(lines))
         return self._text
 
-    def split_at(self, cursor: Cursor) -> tuple[str, str]:
-        """Return the text before and after a cursor, lines ended by LF."""
+    def offset(self, cursor: Cursor) -> int:
+        """Return how many characters of :attr:`text` stand before a cursor."""
         before = "".join(self._lines[: cursor.line]) + self._lines[cursor.line][: cursor.column]
-        prefix = with_line_feeds(before)
-        return prefix, self.text[len(prefix) :]
+        return len(with_line_feeds(before))
 
     def replace_all(self, text: str) -> None:
         """Take a whole new text."""
@@ -83,6 +92,9 @@ class TextBuffer:
         """Put ``text`` in place of what lies between two cursors."""
         start, end = min(start, end), max(start, end)
         self._text = None
+        if self._is_shared:
+            self._split_lines = list(self._lines)
+            self._is_shared = False
         if start.line == end.line and "\n" not in text and "\r" not in text:
             line = self._lines[start.line]
             edited = line[: start.column] + well_formed(text) + line[end.column :]

@@ -19,10 +19,12 @@ def did_change_workspace_folders(
     session: Session, params: types.DidChangeWorkspaceFoldersParams
 ) -> None:
     """Close the removed folders and open the added ones, then pull the settings again."""
+    window = session.window
     for removed in params.event.removed:
         folder = session.folders.remove(removed.uri)
-        if folder is not None and folder.place.file_path and session.completer is not None:
-            session.tell("close_folder", session.completer.close_folder, folder.place.file_path)
+        if folder is not None and folder.place.file_path and window is not None:
+            session.tell("close_folder", window.completer.close_folder, folder.place.file_path)
+    session.tell_moved()
     added = [uri.uri for uri in params.event.added if session.folders.add(uri.uri) is not None]
     session.spawn(_open_folders(session, added))
 
@@ -32,6 +34,7 @@ async def _open_folders(session: Session, added: list[str]) -> None:
         if folder.uri not in added:
             continue
         named = await session.folders.learn_name(folder)
-        if named is not None and named.place.file_path and session.completer is not None:
-            session.tell("open_folder", session.completer.open_folder, folder_on_disk(named))
+        if named is not None and named.place.file_path and session.window is not None:
+            session.tell("open_folder", session.window.completer.open_folder, folder_on_disk(named))
+    session.tell_moved()
     await session.pull_settings()

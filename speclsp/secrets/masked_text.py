@@ -8,6 +8,7 @@ from copy import copy
 from itertools import islice
 from typing import Final, NamedTuple
 
+from speclsp.documents import common_head, common_tail
 from speclsp.secrets.assignments import TextKind
 from speclsp.secrets.bare_keys import bare_keys, keys_near
 from speclsp.secrets.key_blocks import MOST_MARKERS, KeyMarker, key_blocks, key_markers
@@ -30,7 +31,6 @@ MOST_SECRETS: Final = 1_000
 _MOST_FOUND: Final = 4 * MOST_SECRETS
 """Of one secret several rules may find a part."""
 
-_STEP: Final = 65_536
 _LEAST_CUT: Final = 5
 """Characters of a placeholder's beginning that tell it from a name such as ``__main__``."""
 
@@ -158,8 +158,8 @@ class MaskedText:
         self._spans = merged([*in_lines, *blocks, *bare])
         self.text = _with_placeholders(raw, self._spans) if self._spans else raw
 
-    def split(self, cursor: int) -> tuple[str, str] | None:
-        """Return the masked text before and after a cursor in the raw text.
+    def masked_offset(self, cursor: int) -> int | None:
+        """Return where a cursor in the raw text stands in the masked one.
 
         None where the cursor's line holds a secret, or part of one.
         """
@@ -174,8 +174,7 @@ class MaskedText:
         if n_before < len(self._spans) and self._spans[n_before].start < line_end:
             return None
         n_removed = sum(end - start for start, end in self._spans[:n_before])
-        at = cursor - n_removed + n_before * len(PLACEHOLDER)
-        return self.text[:at], self.text[at:]
+        return cursor - n_removed + n_before * len(PLACEHOLDER)
 
     def _found(self, raw: str, scope: _Scope) -> list[Span]:
         context = scope.context
@@ -229,8 +228,8 @@ def _changed_lines(old: str, new: str) -> _Scope:
     The line before the first that changed may hold the name of what that holds, and the line
     behind the last what that names.
     """
-    n_head = _common_head(old, new)
-    n_tail = _common_tail(old, new, min(len(old), len(new)) - n_head)
+    n_head = common_head(old, new, len(new))
+    n_tail = common_tail(old, new, min(len(old), len(new)) - n_head)
     changed_end = len(new) - n_tail
     start = new.rfind("\n", 0, n_head) + 1
     end = new.find("\n", changed_end)
@@ -253,30 +252,3 @@ def _with_placeholders(text: str, spans: list[Span]) -> str:
         parts += (text[position:start], PLACEHOLDER)
         position = end
     return "".join((*parts, text[position:]))
-
-
-def _common_head(old: str, new: str) -> int:
-    """Return how many characters two texts begin with alike."""
-    n_max = min(len(old), len(new))
-    n_alike = 0
-    step = _STEP
-    while step and n_alike < n_max:
-        if old[n_alike : n_alike + step] == new[n_alike : n_alike + step]:
-            n_alike += step
-            continue
-        step //= 2
-    return min(n_alike, n_max)
-
-
-def _common_tail(old: str, new: str, n_max: int) -> int:
-    """Return how many characters two texts end with alike, ``n_max`` at most."""
-    n_alike = 0
-    step = _STEP
-    while step and n_alike < n_max:
-        n_more = min(step, n_max - n_alike)
-        old_end, new_end = len(old) - n_alike, len(new) - n_alike
-        if old[old_end - n_more : old_end] == new[new_end - n_more : new_end]:
-            n_alike += n_more
-            continue
-        step //= 2
-    return n_alike

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from speclsp.request import CompletionRequest
+from speclsp.request import PlacedRequest
 from speclsp.settings import Settings
 from speclsp.text.code_reader import CodeState, read_code
 from speclsp.text.languages import INDENTED, language_of, opens_block
@@ -98,7 +98,7 @@ class StopRules:
         return bool(self.state_before.brackets)
 
 
-def stop_rules(settings: Settings, request: CompletionRequest) -> StopRules:
+def stop_rules(settings: Settings, request: PlacedRequest) -> StopRules:
     """The rules for one request; ``settings`` are those of the request's language."""
     before, after = request.prefix, request.suffix
     line_before = before[-_N_SCANNED_CHARS:].replace("\r", "\n").rsplit("\n", 1)[-1]
@@ -136,7 +136,7 @@ def _code_before(before: str) -> str:
 
 
 def _extent(
-    settings: Settings, request: CompletionRequest, line_before: str, line_after: str
+    settings: Settings, request: PlacedRequest, line_before: str, line_after: str
 ) -> Extent:
     opens = opens_block(request.language_id, line_before)
     several: Extent = "block" if opens else "lines"

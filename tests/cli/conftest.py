@@ -5,15 +5,19 @@ from concurrent.futures import Future
 import pytest
 
 from speclsp.cancellation import CancellationToken
+from speclsp.documents import Documents
 from speclsp.errors import EngineUnavailableError
 from speclsp.request import (
+    AcceptedText,
     CompletionRequest,
     CompletionResult,
     Document,
     EngineState,
     Event,
+    PlacedRequest,
     RequestStats,
     SessionStats,
+    TextEdit,
 )
 from speclsp.settings import Settings
 
@@ -23,12 +27,13 @@ class FakeCompleter:
 
     def __init__(self) -> None:
         self.engine_state: EngineState = "ready"
-        self.requests: list[CompletionRequest] = []
+        self.requests: list[PlacedRequest] = []
+        self.open_documents = Documents()
         self.documents: list[tuple[str, Document | str]] = []
         self.started = threading.Event()
         self.may_answer = threading.Event()
         self.may_answer.set()
-        self.answer: Callable[[CompletionRequest], str] = lambda r: f"<{r.prefix}>"
+        self.answer: Callable[[PlacedRequest], str] = lambda r: f"<{r.prefix}>"
 
     def complete(
         self, request: CompletionRequest, cancel: CancellationToken
@@ -39,7 +44,9 @@ class FakeCompleter:
                 EngineUnavailableError(f"The engine is {self.engine_state}.", remedy="Look up.")
             )
             return future
-        self.requests.append(request)
+        placed = self.open_documents.place(request)
+        assert placed is not None
+        self.requests.append(placed)
         self.started.set()
 
         def work() -> None:
@@ -47,7 +54,7 @@ class FakeCompleter:
                 if cancel.cancelled:
                     break
             try:
-                text = self.answer(request)
+                text = self.answer(placed)
             except Exception as error:  # noqa: BLE001  # whatever a test wants to fail with
                 future.set_exception(error)
                 return
@@ -76,21 +83,26 @@ class FakeCompleter:
 
     def open_document(self, document: Document) -> None:
         self.documents.append(("open", document))
+        self.open_documents.open(document)
 
-    def change_document(self, document: Document) -> None:
+    def change_document(self, uri: str, version: int, edit: TextEdit) -> None:
+        document = self.open_documents.change(uri, version, edit)
+        assert document is not None
         self.documents.append(("change", document))
 
     def save_document(self, uri: str) -> None: ...
 
     def close_document(self, uri: str) -> None:
         self.documents.append(("close", uri))
+        self.open_documents.close(uri)
 
-    def shown(self, completion_id: str) -> None: ...
-
-    def accepted(self, completion_id: str, n_chars: int | None = None) -> None: ...
+    def learn(self, accepted: AcceptedText) -> None: ...
 
     def statistics(self) -> SessionStats:
-        return SessionStats(n_requests=len(self.requests))
+        return SessionStats()
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        return True
 
     def state(self) -> EngineState:
         return self.engine_state

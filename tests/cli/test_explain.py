@@ -9,14 +9,14 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from indexed_project import write
+from typed_requests import request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.main import cli
 from speclsp.cli.without_editor import complete_when_ready
 from speclsp.completer.explaining import PromptExplanation
-from speclsp.completer.local import LocalCompleter
 from speclsp.project.repository import repository_name
-from speclsp.request import CompletionRequest, Document, WorkspaceFolder
+from speclsp.request import Document, WorkspaceFolder
 from speclsp.settings import Settings
 
 pytestmark = pytest.mark.real
@@ -81,14 +81,14 @@ def test_what_is_said_of_the_kv_cache_is_what_the_engine_evaluates(
     arguments = (f"{project / 'cart.py'}:10:22", "--json", "--fim-layout", layout)
     said = json.loads(explain(*arguments).stdout)
     prefix = "\n".join(CART.split("\n")[:9]) + "\n" + CART.split("\n")[9][:21]
-    completer = LocalCompleter(Settings(fim_layout=layout, speculation=False, n_predict=1))  # type: ignore[arg-type]
+    completer = typed_completer(Settings(fim_layout=layout, speculation=False, n_predict=1))  # type: ignore[arg-type]
     completer.open_folder(WorkspaceFolder(root=str(project), name="project"))
     completer.start()
     file = str(project / "cart.py")
     try:
         stats = []
         for cursor in (len(prefix) - 1, len(prefix)):
-            request = CompletionRequest(
+            request = request_between(
                 uri=f"file://{file}",
                 path="cart.py",
                 repo_name=repository_name(project),
@@ -106,6 +106,7 @@ def test_what_is_said_of_the_kv_cache_is_what_the_engine_evaluates(
                     version=1,
                     text=request.prefix + request.suffix,
                     file=file,
+                    repo_name=request.repo_name,
                 )
             )
             result = complete_when_ready(completer, request, CancellationToken())

@@ -11,6 +11,8 @@ import pytest
 from speclsp.cli.headless import HeadlessConnection, HeadlessOptions, HeadlessServer
 from speclsp.lsp import json_rpc
 from speclsp.request import SessionStats
+from speclsp.settings import Settings
+from speclsp.suggestions.window import Window
 
 
 class Pipe:
@@ -21,7 +23,7 @@ class Pipe:
         self.completer = completer
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
-        self.connection = HeadlessServer(completer, options).protocol
+        self.connection = HeadlessServer(Window(completer, Settings()), options).protocol
         self.connection.connect(lambda body: self.answers.append(json.loads(body)))
         self.session = self
 
@@ -432,12 +434,15 @@ def test_file_of_a_request_in_a_project(
 
 
 def test_without_a_project_there_is_no_file(pipe: Pipe) -> None:
-    pipe.run(completing(1, path="/etc/passwd"))
+    pipe.run(completing(1, path="/etc/passwd"), completing(2, path="/etc/hosts"))
+    files = [opened.file for kind, opened in pipe.completer.documents if kind == "open"]
+    assert files == ["", ""]
     (request,) = pipe.completer.requests
-    assert request.file == ""
+    assert (request.path, request.file) == ("/etc/hosts", "")
 
 
 def test_uris_differ_by_path_without_a_project(pipe: Pipe) -> None:
     pipe.run(completing(1, path="a.py"), completing(2, path="b.py"))
     assert len({request.uri for request in pipe.completer.requests}) == 2
-    assert pipe.completer.documents == []
+    kinds = [kind for kind, _ in pipe.completer.documents]
+    assert kinds == ["open", "close"] * 2

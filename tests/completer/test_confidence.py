@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from scripted_models import END, N_TOKENS, GatedTarget, ScriptedLoader
+from typed_requests import TypedWindow, request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
-from speclsp.completer.local import LocalCompleter
 from speclsp.engine.models import Weights
-from speclsp.request import CompletionRequest, CompletionResult
+from speclsp.request import CompletionResult
 from speclsp.settings import Settings
 
 WAIT_S = 60
@@ -54,16 +54,16 @@ class SayingLoader(ScriptedLoader):
         return dataclasses.replace(made, target=self.targets[-1])
 
 
-Make = Callable[..., LocalCompleter]
+Make = Callable[..., TypedWindow]
 
 
 @pytest.fixture
 def make() -> Iterator[Make]:
-    made: list[LocalCompleter] = []
+    made: list[TypedWindow] = []
 
-    def start(text: str, probabilities: Sequence[float], **settings: object) -> LocalCompleter:
+    def start(text: str, probabilities: Sequence[float], **settings: object) -> TypedWindow:
         values = {"index_project": False, "speculation": False, "suggestion_memory": False}
-        completer = LocalCompleter(
+        completer = typed_completer(
             Settings(**{**values, **settings}),  # type: ignore[arg-type]  # settings by name
             loader=SayingLoader(text, probabilities),
         )
@@ -76,10 +76,8 @@ def make() -> Iterator[Make]:
         completer.close()
 
 
-def complete(
-    completer: LocalCompleter, prefix: str = "x = 1\n", **fields: object
-) -> CompletionResult:
-    request = CompletionRequest(
+def complete(completer: TypedWindow, prefix: str = "x = 1\n", **fields: object) -> CompletionResult:
+    request = request_between(
         uri="file:///p/a.py",
         path="a.py",
         repo_name="p",

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from indexed_project import write
 from scripted_models import ScriptedLoader
+from typed_requests import request_between
 
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.events import EventQueue
 from speclsp.completer.project import Project
 from speclsp.prompt.context.ranking import Candidate
-from speclsp.request import CompletionRequest, Document, WorkspaceFolder
+from speclsp.request import Document, PlacedRequest, WorkspaceFolder
 from speclsp.settings import Settings
 
 WAIT_S = 60
@@ -49,8 +50,8 @@ class OpenProject:
             Document(uri=name, path=name, language_id="", version=1, text=text, file=file)
         )
 
-    def request(self, name: str, prefix: str, *, supersede: bool = False) -> CompletionRequest:
-        request = CompletionRequest(
+    def request(self, name: str, prefix: str, *, supersede: bool = False) -> PlacedRequest:
+        request = request_between(
             uri=name,
             path=name,
             repo_name="p",

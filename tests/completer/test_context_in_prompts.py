@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from indexed_project import write
 from scripted_models import ScriptedLoader
+from typed_requests import request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
-from speclsp.completer.local import LocalCompleter
-from speclsp.request import CompletionRequest, CompletionResult, Document, WorkspaceFolder
+from speclsp.request import CompletionResult, Document, WorkspaceFolder
 from speclsp.settings import Settings
 
 WAIT_S = 60
@@ -22,7 +22,7 @@ class Typist:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.loader = ScriptedLoader("f()", n_ctx=8192)
-        self.completer = LocalCompleter(Settings(suggestion_memory=False), loader=self.loader)
+        self.completer = typed_completer(Settings(suggestion_memory=False), loader=self.loader)
         self.completer.open_folder(WorkspaceFolder(root=str(root), name="p"))
         self.completer.start()
         self.versions: dict[str, int] = {}
@@ -37,7 +37,7 @@ class Typist:
 
     def ask(self, name: str, prefix: str) -> CompletionResult:
         self.show(name, prefix)
-        request = CompletionRequest(
+        request = request_between(
             uri=name,
             path=name,
             repo_name="p",

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from scripted_models import END, N_TOKENS, GatedTarget, ScriptedLoader
+from typed_requests import TypedWindow, request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
-from speclsp.completer.local import LocalCompleter
 from speclsp.engine.models import Weights
 from speclsp.errors import DecodeError
-from speclsp.request import CompletionRequest, CompletionResult
+from speclsp.request import CompletionResult
 from speclsp.settings import Settings
 
 WAIT_S = 60
@@ -36,8 +36,8 @@ def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 Complete = Callable[..., CompletionResult]
 
 
-def completing(completer: LocalCompleter, prefix: str, **fields: object) -> CompletionResult:
-    request = CompletionRequest(
+def completing(completer: TypedWindow, prefix: str, **fields: object) -> CompletionResult:
+    request = request_between(
         uri="headless:a.py",
         path="a.py",
         repo_name="p",
@@ -54,8 +54,8 @@ def completing(completer: LocalCompleter, prefix: str, **fields: object) -> Comp
 
 
 @pytest.fixture(scope="module")
-def real() -> Iterator[LocalCompleter]:
-    completer = LocalCompleter(Settings(threads=1, persist=False))
+def real() -> Iterator[TypedWindow]:
+    completer = typed_completer(Settings(threads=1, persist=False))
     completer.start()
     yield completer
     completer.close()
@@ -68,7 +68,7 @@ def sense(text: str) -> str:
 @pytest.mark.real
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 @pytest.mark.parametrize("place", PLACES)
-def test_candidates_of_the_real_model(place: str, temperature: float, real: LocalCompleter) -> None:
+def test_candidates_of_the_real_model(place: str, temperature: float, real: TypedWindow) -> None:
     def complete(n_candidates: int) -> CompletionResult:
         # A prompt that nothing of is known: its first line is this test's own.
         prefix = f"# {place} {temperature} {n_candidates > 1}\n{PLACES[place]}"
@@ -105,8 +105,8 @@ def test_candidates_of_the_real_model(place: str, temperature: float, real: Loca
 
 
 @pytest.mark.real
-def test_mean_logprob_is_that_of_the_text_whatever_is_drafted(real: LocalCompleter) -> None:
-    plain = LocalCompleter(Settings(threads=1, persist=False, speculation=False))
+def test_mean_logprob_is_that_of_the_text_whatever_is_drafted(real: TypedWindow) -> None:
+    plain = typed_completer(Settings(threads=1, persist=False, speculation=False))
     plain.start()
     try:
         for prefix in PLACES.values():
@@ -161,9 +161,9 @@ TREE = {
 }
 
 
-def scripted(choices: dict[str, dict[str, float]], **sizes: int) -> LocalCompleter:
+def scripted(choices: dict[str, dict[str, float]], **sizes: int) -> TypedWindow:
     settings = Settings(persist=False, index_project=False, speculation=False)
-    completer = LocalCompleter(settings, loader=ChoosingLoader(choices, **sizes))
+    completer = typed_completer(settings, loader=ChoosingLoader(choices, **sizes))
     completer.start()
     return completer
 
@@ -199,7 +199,7 @@ def test_texts_part_where_the_model_was_least_sure(
 def test_each_token_is_evaluated_once() -> None:
     loader = ChoosingLoader(TREE)
     settings = Settings(persist=False, index_project=False, speculation=False)
-    completer = LocalCompleter(settings, loader=loader)
+    completer = typed_completer(settings, loader=loader)
     completer.start()
     try:
         completing(completer, "x = 0\n")

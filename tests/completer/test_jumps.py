@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from scripted_models import ScriptedLoader
+from typed_requests import TypedWindow, request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
-from speclsp.completer.local import LocalCompleter
-from speclsp.request import CompletionRequest, CompletionResult
+from speclsp.request import CompletionResult
 from speclsp.settings import Settings
 
 WAIT_S = 60
@@ -20,13 +20,13 @@ PLACES = [SOURCE.index("\n", place) for place in (8_000, 20_000, 14_000)]
 
 
 @pytest.fixture
-def make(tmp_path, monkeypatch) -> Iterator[Callable[..., LocalCompleter]]:
+def make(tmp_path, monkeypatch) -> Iterator[Callable[..., TypedWindow]]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    made: list[LocalCompleter] = []
+    made: list[TypedWindow] = []
 
-    def make_completer(**settings) -> LocalCompleter:
-        completer = LocalCompleter(typed(**settings), loader=ScriptedLoader("value = 1"))
+    def make_completer(**settings) -> TypedWindow:
+        completer = typed_completer(typed(**settings), loader=ScriptedLoader("value = 1"))
         made.append(completer)
         completer.start()
         assert completer.wait_idle(WAIT_S)
@@ -51,8 +51,8 @@ def typed(**settings) -> Settings:
     )
 
 
-def ask(completer: LocalCompleter, place: int, **fields) -> CompletionResult:
-    request = CompletionRequest(
+def ask(completer: TypedWindow, place: int, **fields) -> CompletionResult:
+    request = request_between(
         uri="file:///p/ast.py",
         path="ast.py",
         repo_name="p",
@@ -69,7 +69,7 @@ def ask(completer: LocalCompleter, place: int, **fields) -> CompletionResult:
     return result
 
 
-def jumps(completer: LocalCompleter) -> list[int]:
+def jumps(completer: TypedWindow) -> list[int]:
     """Ask at one place after the other; returns what each evaluated."""
     return [ask(completer, place).stats.n_prompt_evaluated for place in PLACES]
 

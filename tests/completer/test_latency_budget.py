@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from scripted_models import ScriptedLoader
+from typed_requests import TypedWindow, request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
-from speclsp.completer.local import LocalCompleter
-from speclsp.request import CompletionRequest, CompletionResult
+from speclsp.request import CompletionResult
 from speclsp.settings import Settings
 
 WAIT_S = 60
 WHOLE = "a = 1\n    b = 2\n    c = 3\n    return a"
 BEFORE = "def f():\n    "
 
-Make = Callable[..., LocalCompleter]
+Make = Callable[..., TypedWindow]
 
 
 @pytest.fixture
@@ -24,12 +24,12 @@ def make(tmp_path, monkeypatch) -> Iterator[Make]:
     """Completers whose clock advances by one second with every look at it."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    made: list[LocalCompleter] = []
+    made: list[TypedWindow] = []
 
-    def make_completer(text: str = WHOLE, **settings) -> LocalCompleter:
+    def make_completer(text: str = WHOLE, **settings) -> TypedWindow:
         looks = iter(range(1_000_000))
         given = {"min_confidence": 0.0, "debounce_ms": 0, "persist": False} | settings
-        completer = LocalCompleter(
+        completer = typed_completer(
             Settings(deadline_ms=10**9, **given),
             loader=ScriptedLoader(text),
             clock=lambda: float(next(looks)),
@@ -44,8 +44,8 @@ def make(tmp_path, monkeypatch) -> Iterator[Make]:
         completer.close()
 
 
-def ask(completer: LocalCompleter, before: str = BEFORE, **fields) -> CompletionResult:
-    request = CompletionRequest(
+def ask(completer: TypedWindow, before: str = BEFORE, **fields) -> CompletionResult:
+    request = request_between(
         uri="file:///p/f.py",
         path="f.py",
         repo_name="p",

@@ -12,12 +12,11 @@ from urllib.parse import unquote
 
 import pytest
 from scripted_models import ScriptedLoader
+from typed_requests import TypedWindow, request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
-from speclsp.completer.local import LocalCompleter
 from speclsp.errors import DecodeError, EngineError, EngineUnavailableError, ModelNotFoundError
 from speclsp.request import (
-    CompletionRequest,
     CompletionResult,
     Document,
     Event,
@@ -39,15 +38,15 @@ def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def make() -> Iterator[Callable[..., LocalCompleter]]:
-    made: list[LocalCompleter] = []
+def make() -> Iterator[Callable[..., TypedWindow]]:
+    made: list[TypedWindow] = []
 
-    def make_completer(loader: object, settings: Settings | None = None, **more) -> LocalCompleter:
+    def make_completer(loader: object, settings: Settings | None = None, **more) -> TypedWindow:
         # Each request is to reach the model here; what needs none has tests of its own.
         settings = dataclasses.replace(
             settings or Settings(mode="chain", persist=False), suggestion_memory=False
         )
-        completer = LocalCompleter(settings, loader=loader, **more)
+        completer = typed_completer(settings, loader=loader, **more)
         made.append(completer)
         completer.start()
         return completer
@@ -64,13 +63,13 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.005)
 
 
-def ready(completer: LocalCompleter) -> LocalCompleter:
+def ready(completer: TypedWindow) -> TypedWindow:
     until(lambda: completer.state() == "ready")
     return completer
 
 
 def request(uri: str = "file:///p/a.py", prefix: str = "def f():\n", **fields):
-    return CompletionRequest(
+    return request_between(
         uri=uri,
         file=unquote(uri.removeprefix("file://")) if uri.startswith("file://") else "",
         path="a.py",
@@ -82,11 +81,11 @@ def request(uri: str = "file:///p/a.py", prefix: str = "def f():\n", **fields):
     )
 
 
-def ask(completer: LocalCompleter, **fields) -> Future[CompletionResult]:
+def ask(completer: TypedWindow, **fields) -> Future[CompletionResult]:
     return completer.complete(request(**fields), CancellationToken())
 
 
-def events(completer: LocalCompleter) -> list[Event]:
+def events(completer: TypedWindow) -> list[Event]:
     seen = []
     while (event := completer.next_event(0.05)) is not None:
         seen.append(event)
@@ -405,7 +404,7 @@ def test_a_secret_buffer_is_not_drafted_from_and_what_is_accepted_there_not_kept
     )
     completer.open_document(secret)
     assert ask(completer).result(WAIT_S).stats.n_accepted <= 1
-    inside = CompletionRequest(uri=secret.uri, path=".env", repo_name="p", prefix="A=", suffix="")
+    inside = request_between(uri=secret.uri, path=".env", repo_name="p", prefix="A=", suffix="")
     completer.accepted(completer.complete(inside, CancellationToken()).result(WAIT_S).completion_id)
     completer.close()
     for path in (p for p in tmp_path.rglob("*") if p.is_file()):

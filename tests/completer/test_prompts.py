@@ -11,14 +11,14 @@ from statistics import mean, median
 import pytest
 from scripted_models import N_TOKENS, ByteVocabulary
 from scripted_target import ScriptedTarget, hashing
+from typed_requests import TypedWindow, request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
-from speclsp.completer.local import LocalCompleter
 from speclsp.completer.prompts import NO_CHUNK_SOURCE, PromptQuestion, Prompts
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.prompt.families import family_for
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
-from speclsp.request import CompletionRequest, CompletionResult, Document, WorkspaceFolder
+from speclsp.request import CompletionResult, Document, WorkspaceFolder
 from speclsp.settings import Settings
 
 WAIT_S = 60
@@ -37,11 +37,11 @@ def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def make() -> Iterator[Callable[..., LocalCompleter]]:
-    made: list[LocalCompleter] = []
+def make() -> Iterator[Callable[..., TypedWindow]]:
+    made: list[TypedWindow] = []
 
-    def make_completer(**settings) -> LocalCompleter:
-        completer = LocalCompleter(
+    def make_completer(**settings) -> TypedWindow:
+        completer = typed_completer(
             Settings(
                 persist=False,
                 threads=1,
@@ -64,9 +64,9 @@ def make() -> Iterator[Callable[..., LocalCompleter]]:
 
 
 def ask(
-    completer: LocalCompleter, prefix: str, suffix: str, name: str = "ast", **fields
+    completer: TypedWindow, prefix: str, suffix: str, name: str = "ast", **fields
 ) -> CompletionResult:
-    request = CompletionRequest(
+    request = request_between(
         uri=f"file:///p/{name}.py",
         path=f"{name}.py",
         repo_name="p",
@@ -94,7 +94,7 @@ class Counts:
         return [*self.within, *self.newlines, *self.jumps]
 
 
-def type_again(completer: LocalCompleter, name: str, start: int, counts: Counts) -> None:
+def type_again(completer: TypedWindow, name: str, start: int, counts: Counts) -> None:
     """Type ``N_KEYS`` keys of a file at a place where nothing follows on the line."""
     source = SOURCES[name]
     start = source.index("\n", start)

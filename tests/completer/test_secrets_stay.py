@@ -11,10 +11,10 @@ from indexed_project import write
 from kept_texts import kept_texts
 from planted_secrets import Planted, planted_secrets
 from scripted_models import ByteVocabulary, ScriptedLoader
+from typed_requests import request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
-from speclsp.completer.local import LocalCompleter
-from speclsp.request import CompletionRequest, CompletionResult, Document, LogLine, WorkspaceFolder
+from speclsp.request import CompletionResult, Document, LogLine, WorkspaceFolder
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 
@@ -51,7 +51,7 @@ class Session:
     def __init__(self, root: Path, settings: Settings) -> None:
         self.root = root
         self.loader = ScriptedLoader()
-        self.completer = LocalCompleter(settings, loader=self.loader)
+        self.completer = typed_completer(settings, loader=self.loader)
         self.completer.open_folder(WorkspaceFolder(root=str(root), name="project"))
         self.completer.start()
         self.until(lambda: self.completer.state() == "ready")
@@ -76,7 +76,7 @@ class Session:
 
         self.loader.target._predict = answering(says)
         file = str(self.root / name)
-        request = CompletionRequest(
+        request = request_between(
             uri=f"file://{file}",
             path=name,
             repo_name="project",

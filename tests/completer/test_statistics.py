@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from llama_cpp_statistics import saved
 from scripted_models import ByteVocabulary, ScriptedLoader
+from typed_requests import request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.events import EventQueue
-from speclsp.completer.local import LocalCompleter
 from speclsp.completer.statistics import StatisticsSource
 from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.drafting.ngram_statistics import Statistics, sum_of
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import write
-from speclsp.request import CompletionRequest, Event, LogLine, Problem
+from speclsp.request import Event, LogLine, Problem
 from speclsp.settings import Settings
 from speclsp.storage.learned_store import LearnedStore
 
@@ -291,11 +291,11 @@ def test_the_completer_learns_what_is_accepted_and_drafts_from_it() -> None:
     text = "return quite_a_long_name(1)"
     # The same place is asked about again and again, and the model is to answer each time.
     settings = Settings(drafters="ngram-cache", mode="first", suggestion_memory=False)
-    completer = LocalCompleter(settings, loader=ScriptedLoader(text))
+    completer = typed_completer(settings, loader=ScriptedLoader(text))
     completer.start()
 
     def ask(prefix: str) -> tuple[str, int, str]:
-        request = CompletionRequest(
+        request = request_between(
             uri="file:///p/a.py",
             path="a.py",
             repo_name="p",

@@ -37,7 +37,7 @@ async def test_statistics_are_logged_and_returned(wire: LspWire) -> None:
     await wire.ghost(0, 1)
     result = await run(wire, "speclsp.showStatistics")
     stats = msgspec.convert(result, SessionStats)
-    assert stats == wire.completer.statistics()
+    assert stats == wire.server.session.window.statistics()
     assert wire.logged.count("draft acceptance") == 1
 
 
@@ -45,9 +45,9 @@ async def test_live_statistics_write_no_log(wire: LspWire) -> None:
     wire.open("x")
     await wire.ghost(0, 1)
     stats = msgspec.convert(await wire.ask("speclsp/statistics", None), SessionStats)
-    assert stats == wire.completer.statistics()
+    assert stats == wire.server.session.window.statistics()
     assert "draft acceptance" not in wire.logged
-    wire.server.session.completer = None
+    wire.server.session.window = None
     assert (await wire.ask("speclsp/statistics", {}))["n_requests"] == 0
 
 
@@ -101,7 +101,7 @@ async def test_wrong_commands(command: str, arguments: list[Any], wire: LspWire)
 
 
 async def test_statistics_without_a_completer_are_empty(wire: LspWire) -> None:
-    wire.server.session.completer = None
+    wire.server.session.window = None
     assert (await run(wire, "speclsp.showStatistics"))["n_requests"] == 0
     assert await run(wire, "speclsp.accepted", "x") is None
 

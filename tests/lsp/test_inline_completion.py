@@ -8,6 +8,7 @@ from lsp_wire import INLINE, URI, LspWire, at, span
 from scripted_completer import Asked
 
 from speclsp.request import Alternative
+from speclsp.suggestions.window import Window
 
 # The cursor is at ¦.  What the marker stands in is what the client has open.
 TEXTS = {
@@ -494,34 +495,75 @@ async def test_the_completer_learns_who_asked(kind: int, trigger: str, wire: Lsp
     assert wire.completer.asked[-1].request.trigger == trigger
 
 
-async def test_what_is_known_is_answered_without_waiting_or_asking(wire: LspWire) -> None:
-    wire.open("re")
-    wire.completer.known_texts["re"] = "turn"
-    wire.completer.delay = 3_600_000.0
-    (item,) = await wire.ghost(0, 2)
+@pytest.fixture
+def delay(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Milliseconds that requests wait for the next keystroke."""
+    delay = [3_600_000.0]
+    monkeypatch.setattr(Window, "_delay_ms", lambda *_: delay[0])
+    return delay
+
+
+async def test_what_is_known_is_answered_without_waiting_or_asking(
+    connect: Callable[..., LspWire], delay: list[float]
+) -> None:
+    wire = connect(base_options={"suggestion_memory": True, "prefetch": False})
+    await wire.initialize()
+    wire.open("x")
+    delay[0] = 0.0
+    wire.completer.script = lambda asked: asked.answer("return")
+    assert len(await wire.ghost(0, 1)) == 1
+    delay[0] = 3_600_000.0
+    wire.change(2, {"range": span(0, 1, 1), "text": "re"})
+    (item,) = await wire.ghost(0, 3)
     assert item["insertText"] == "turn"
-    assert wire.completer.asked == []
-    assert ("shown", "known re") in wire.completer.calls
+    assert len(wire.completer.asked) == 1
+    assert ("shown", item["command"]["arguments"][0]) in wire.completer.calls
 
 
-async def test_a_newer_keystroke_replaces_one_that_waits_at_no_cost(wire: LspWire) -> None:
+async def test_a_newer_keystroke_replaces_one_that_waits_at_no_cost(
+    wire: LspWire, delay: list[float]
+) -> None:
     wire.open("a")
-    wire.completer.delay = 3_600_000.0
     first = wire.request(INLINE, at(0, 1))
     await asyncio.sleep(0.05)
     assert wire.completer.asked == []
-    wire.completer.delay = 1.0
+    delay[0] = 1.0
     wire.change(2, {"range": span(0, 1, 1), "text": "b"})
     assert len(await wire.ghost(0, 2)) == 1
     assert (await wire.answer(first))["error"]["code"] == -32800
     assert [asked.request.prefix for asked in wire.completer.asked] == ["ab"]
 
 
-async def test_one_that_waits_can_be_cancelled(wire: LspWire) -> None:
+async def test_one_that_waits_can_be_cancelled(wire: LspWire, delay: list[float]) -> None:
     wire.open("a")
-    wire.completer.delay = 3_600_000.0
     msg_id = wire.request(INLINE, at(0, 1))
     await asyncio.sleep(0.05)
     wire.notify("$/cancelRequest", {"id": msg_id})
     assert (await wire.answer(msg_id))["error"]["code"] == -32800
     assert wire.completer.asked == []
+
+
+@pytest.mark.parametrize("delay_ms", [0.0, 1.0])
+async def test_a_change_behind_a_request_does_not_move_its_cursor(
+    delay_ms: float, wire: LspWire, delay: list[float]
+) -> None:
+    delay[0] = delay_ms
+    wire.open("a = b\n")
+    msg_id = wire.request(INLINE, at(0, 5))
+    # In the same read, before the request's handler runs.
+    wire.change(2, {"range": span(0, 5, 5), "text": "("}, {"range": span(0, 0, 0), "text": "y\n"})
+    wire.change(3, {"range": span(0, 0, 1, 0), "text": ""})
+    await wire.until(lambda: wire.completer.asked)
+    (asked,) = wire.completer.asked
+    assert (asked.request.prefix, asked.request.suffix) == ("a = b", "\n")
+    (item,) = (await wire.answer(msg_id))["result"]["items"] or [None]
+    assert item is None  # it was not typed as suggested
+
+
+async def test_what_is_typed_behind_a_request_leaves_the_remainder(wire: LspWire) -> None:
+    wire.open("a = b\n")
+    wire.completer.script = lambda asked: asked.answer("(c)")
+    msg_id = wire.request(INLINE, at(0, 5))
+    wire.change(2, {"range": span(0, 5, 5), "text": "("})
+    (item,) = (await wire.answer(msg_id))["result"]["items"]
+    assert (item["insertText"], item["range"]) == ("c)", span(0, 6, 6))

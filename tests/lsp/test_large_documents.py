@@ -104,7 +104,7 @@ async def test_one_that_was_open_before_the_completer_is_left_out_too(
     await wire.initialize_only(initializationOptions={"maxDocumentSize": LIMIT})
     wire.open(TOO_LARGE)
     wire.open(FITS, uri=OTHER)
-    await wire.until(lambda: wire.server.session.completer is not None)
+    await wire.until(lambda: wire.server.session.window is not None)
     await wire.until(lambda: OTHER in wire.completer.documents)
     assert URI not in wire.completer.documents
     assert len(wire.shown) == 1

@@ -144,7 +144,7 @@ async def test_documents_opened_before_the_completer_are_told(
     wire.unanswered.add("workspace/configuration")
     await wire.initialize_only({"workspace": {"configuration": True}})
     wire.open("early")
-    await wire.until(lambda: wire.server.session.completer is not None)
+    await wire.until(lambda: wire.server.session.window is not None)
     assert wire.completer.calls == [
         ("start",),
         ("open_folder", "/home/user/project", "project"),
@@ -187,7 +187,7 @@ async def test_changed_settings_give_a_failed_completer_another_try(
     await wire.until(lambda: wire.shown)
     settings = {"settings": {"speclsp": {"model": "/y.gguf"}}}
     wire.notify("workspace/didChangeConfiguration", settings)
-    await wire.until(lambda: wire.server.session.completer is not None)
+    await wire.until(lambda: wire.server.session.window is not None)
     assert wire.completer.settings.model == "/y.gguf"
 
 
@@ -202,7 +202,7 @@ async def test_completer_is_made_off_the_event_loop(connect: Callable[..., LspWi
 
     wire = connect(factory)
     await wire.initialize_only()
-    while wire.server.session.completer is None:
+    while wire.server.session.window is None:
         ticks += 1
         await asyncio.sleep(0)
     assert ticks >= 3
@@ -234,7 +234,7 @@ async def test_capabilities_that_real_clients_send(
     recorded["workspaceFolders"] = [{"uri": FOLDER, "name": "project"}]
     result = await wire.ask("initialize", recorded)
     wire.notify("initialized", {})
-    await wire.until(lambda: wire.server.session.completer is not None)
+    await wire.until(lambda: wire.server.session.window is not None)
     wire.open("x")
     assert len(await wire.ghost(0, 1)) == 1
     assert ("completionProvider" in result["capabilities"]) is (

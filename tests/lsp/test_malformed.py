@@ -163,7 +163,7 @@ async def test_initialize_with_bad_params_can_be_tried_again(
         await wire.initialize()
     else:
         wire.notify("initialized", {})
-    await wire.until(lambda: wire.server.session.completer is not None)
+    await wire.until(lambda: wire.server.session.window is not None)
     await works(wire)
 
 

@@ -309,10 +309,10 @@ def test_a_text_of_more_secrets_than_are_kept_is_secret_as_a_whole(line: str) ->
     text.update(few)
     assert not text.is_secret
     text.update(few + line * MOST_SECRETS)
-    assert (text.is_secret, text.text, text.split(0)) == (True, "", None)
+    assert (text.is_secret, text.text, text.masked_offset(0)) == (True, "", None)
     text.update(few + "y = 2\n")
     assert text.text == masked(few + "y = 2\n", "a.py")
-    assert text.split(0) is not None
+    assert text.masked_offset(0) is not None
 
 
 def test_a_text_that_is_secret_as_a_whole_is_looked_at_again_when_half_of_it_is_gone() -> None:

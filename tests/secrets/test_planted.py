@@ -28,12 +28,12 @@ def test_no_suggestion_on_the_line_of_a_secret(planted: Planted) -> None:
     text = MaskedText(planted.name)
     text.update(BEFORE + planted.lines + AFTER)
     at = text.raw.index(planted.secrets[0])
-    assert text.split(at) is None
-    assert text.split(at + len(planted.secrets[0])) is None
-    assert text.split(len(BEFORE) - 1) is not None
-    prefix, suffix = text.split(len(text.raw) - 3) or ("", "")
-    assert prefix + suffix == text.text
-    assert suffix == AFTER[-3:]
+    assert text.masked_offset(at) is None
+    assert text.masked_offset(at + len(planted.secrets[0])) is None
+    assert text.masked_offset(len(BEFORE) - 1) == len(BEFORE) - 1
+    offset = text.masked_offset(len(text.raw) - 3)
+    assert offset is not None
+    assert text.text[offset:] == AFTER[-3:]
 
 
 @pytest.mark.parametrize("planted", PLANTED[::3], ids=lambda p: f"{p.kind}-{p.name}")

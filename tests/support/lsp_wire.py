@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from scripted_completer import ScriptedCompleter
 
@@ -15,6 +17,7 @@ from speclsp.lsp.json_rpc import Conversation
 from speclsp.lsp.server import create_server
 from speclsp.seam import Completer
 from speclsp.settings import Settings
+from speclsp.suggestions.ledger import Ledger
 
 URI = "file:///home/user/project/pkg/mod.py"
 FOLDER = "file:///home/user/project"
@@ -34,7 +37,9 @@ class LspWire:
         base_options: Mapping[str, Any] | None = None,
     ) -> None:
         self.completers: list[ScriptedCompleter] = []
-        self.server = create_server(factory or self._make, base_options or {})
+        # Each request is to reach the completer here; what the ledger knows has tests of its own.
+        plain = {"suggestion_memory": False, "automatic_filters": False}
+        self.server = create_server(factory or self._make, {**plain, **(base_options or {})})
         self.conversation = Conversation(self.server.protocol, self.send)
         self.messages: list[dict[str, Any]] = []
         self.answers: dict[str, Any] = {}
@@ -43,6 +48,11 @@ class LspWire:
         self._arrived = asyncio.Event()
         self._resources = ExitStack()
         self._resources.enter_context(logging_to(self.server.session.editor.log))
+        self._resources.enter_context(numbered_ids())
+        self._resources.enter_context(recorded_ledger(self._record))
+
+    def _record(self, *call: Any) -> None:
+        self.completer.calls.append(call)
 
     def _make(self, settings: Settings) -> ScriptedCompleter:
         self.completers.append(ScriptedCompleter(settings))
@@ -144,7 +154,7 @@ class LspWire:
         result = await self.initialize_only(
             capabilities, folders=folders, encoding=encoding, **params
         )
-        await self.until(lambda: self.server.session.completer is not None)
+        await self.until(lambda: self.server.session.window is not None)
         return result
 
     async def initialize_only(
@@ -189,6 +199,40 @@ class LspWire:
     async def close(self) -> None:
         await self.conversation.close()
         self._resources.close()
+
+
+@contextmanager
+def numbered_ids() -> Iterator[None]:
+    """Number the windows' completions instead of drawing their ids."""
+    numbers = itertools.count(1)
+    with patch("speclsp.suggestions.window.new_id", lambda: f"completion-{next(numbers)}"):
+        yield
+
+
+@contextmanager
+def recorded_ledger(record: Callable[..., None]) -> Iterator[None]:
+    """Record what becomes of suggestions, when it is new."""
+    shown, accepted = Ledger.shown, Ledger.accepted
+
+    def recording_shown(ledger: Ledger, completion_id: str) -> Any:
+        found = shown(ledger, completion_id)
+        if found is not None:
+            record("shown", completion_id)
+        return found
+
+    def recording_accepted(ledger: Ledger, completion_id: str, n_chars: int | None) -> Any:
+        suggestion = ledger.get(completion_id)
+        n_before = suggestion.n_taken if suggestion is not None else 0
+        learned = accepted(ledger, completion_id, n_chars)
+        if suggestion is not None and suggestion.n_taken > n_before:
+            record("accepted", completion_id, n_chars)
+        return learned
+
+    with (
+        patch.object(Ledger, "shown", recording_shown),
+        patch.object(Ledger, "accepted", recording_accepted),
+    ):
+        yield
 
 
 def at(line: int, character: int, *, uri: str = URI, **context: Any) -> dict[str, Any]:

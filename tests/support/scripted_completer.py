@@ -10,16 +10,20 @@ from concurrent.futures import Future
 from typing import Any
 
 from speclsp.cancellation import CancellationToken
+from speclsp.documents import Documents
 from speclsp.errors import EngineUnavailableError
 from speclsp.request import (
+    AcceptedText,
     Alternative,
     CompletionRequest,
     CompletionResult,
     Document,
     EngineState,
     Event,
+    PlacedRequest,
     RequestStats,
     SessionStats,
+    TextEdit,
     WorkspaceFolder,
 )
 from speclsp.settings import Settings
@@ -29,7 +33,8 @@ from speclsp.settings import Settings
 class Asked:
     """One request with what became of it."""
 
-    request: CompletionRequest
+    request: PlacedRequest
+    """With the text of its document."""
     cancel: CancellationToken
     future: Future[CompletionResult]
     completion_id: str
@@ -64,14 +69,12 @@ class ScriptedCompleter:
         self.script = script or (lambda asked: asked.answer("completed"))
         self.asked: list[Asked] = []
         self.calls: list[tuple[Any, ...]] = []
-        self.documents: dict[str, Document] = {}
+        self.open_documents = Documents()
         self.folders: dict[str, str] = {}
+        self.learned: list[AcceptedText] = []
         self.applied: list[Settings] = []
         self.needs_restart: tuple[str, ...] = ()
         self.loading = False
-        self.known_texts: dict[str, str] = {}
-        """Texts that need no model, by what the text before the cursor ends with."""
-        self.delay = 0.0
         self.closed = False
         self.thread_names: set[str] = set()
         self._events: queue.Queue[Event] = queue.Queue()
@@ -100,39 +103,31 @@ class ScriptedCompleter:
 
     def open_document(self, document: Document) -> None:
         self.calls.append(("open_document", document.uri))
-        self.documents[document.uri] = document
+        self.open_documents.open(document)
 
-    def change_document(self, document: Document) -> None:
-        self.calls.append(("change_document", document.uri, document.version))
-        self.documents[document.uri] = document
+    @property
+    def documents(self) -> dict[str, Document]:
+        """The newest versions by URI."""
+        return {document.uri: document for document in self.open_documents.newest()}
+
+    def change_document(self, uri: str, version: int, edit: TextEdit) -> None:
+        self.calls.append(("change_document", uri, version))
+        assert self.open_documents.change(uri, version, edit) is not None
 
     def save_document(self, uri: str) -> None:
         self.calls.append(("save_document", uri))
 
     def close_document(self, uri: str) -> None:
         self.calls.append(("close_document", uri))
-        self.documents.pop(uri, None)
-
-    def known(self, request: CompletionRequest) -> CompletionResult | None:
-        for end, text in self.known_texts.items():
-            if request.prefix.endswith(end):
-                return CompletionResult(
-                    completion_id=f"known {end}",
-                    text=text,
-                    finish_reason="stop",
-                    stats=RequestStats(),
-                    source="memory",
-                )
-        return None
-
-    def delay_ms(self, request: CompletionRequest) -> float:
-        return self.delay
+        self.open_documents.close(uri)
 
     def complete(
         self, request: CompletionRequest, cancel: CancellationToken
     ) -> Future[CompletionResult]:
         self.thread_names.add(threading.current_thread().name)
-        asked = Asked(request, cancel, Future(), f"completion-{len(self.asked) + 1}")
+        placed = self.open_documents.place(request)
+        assert placed is not None
+        asked = Asked(placed, cancel, Future(), request.completion_id)
         self.asked.append(asked)
         if self.loading:
             asked.future.set_exception(EngineUnavailableError("loading"))
@@ -140,19 +135,15 @@ class ScriptedCompleter:
             self.script(asked)
         return asked.future
 
-    def shown(self, completion_id: str) -> None:
-        self.calls.append(("shown", completion_id))
+    def learn(self, accepted: AcceptedText) -> None:
+        self.calls.append(("learn", accepted.text))
+        self.learned.append(accepted)
 
-    def accepted(self, completion_id: str, n_chars: int | None = None) -> None:
-        self.calls.append(("accepted", completion_id, n_chars))
+    def wait_idle(self, timeout_s: float) -> bool:
+        return True
 
     def statistics(self) -> SessionStats:
-        return SessionStats(
-            n_requests=len(self.asked),
-            n_completions=sum(1 for a in self.asked if a.future.done()),
-            n_cancelled=sum(1 for a in self.asked if a.cancel.cancelled),
-            state="ready",
-        )
+        return SessionStats(state="ready")
 
     def state(self) -> EngineState:
         return "loading" if self.loading else "ready"

@@ -13,6 +13,7 @@ import threading
 import time
 import warnings
 
+from lsp_wire import numbered_ids
 from scripted_completer import Asked, ScriptedCompleter
 
 from speclsp.errors import EngineError
@@ -58,7 +59,14 @@ def announce(host: str, port: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    server = create_server(make, {})
+    with numbered_ids():
+        return serve(arguments)
+
+
+def serve(arguments: list[str]) -> int:
+    # Each request is to reach the completer.
+    options = {"suggestion_memory": False, "automatic_filters": False}
+    server = create_server(make, options)
     if arguments[0] == "--tcp":
         return serve_tcp(server, "127.0.0.1", int(arguments[1]), on_listening=announce)
     if arguments[0] == "--ws":

@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import time
+from concurrent.futures import Future
 from typing import Any
 
-from speclsp.request import CompletionRequest, CompletionResult, RequestStats
+from speclsp.cancellation import CancellationToken
+from speclsp.completer.explaining import PromptExplanation
+from speclsp.completer.local import LocalCompleter
+from speclsp.request import (
+    CompletionRequest,
+    CompletionResult,
+    Document,
+    PlacedRequest,
+    RequestStats,
+)
+from speclsp.settings import Settings
+from speclsp.suggestions.window import Window
 
 
-def request_at(text: str, **fields: Any) -> CompletionRequest:
+def request_at(text: str, **fields: Any) -> PlacedRequest:
     prefix, suffix = text.split("¦")
+    return request_between(prefix, suffix, **{"language_id": "python", **fields})
+
+
+def request_between(prefix: str, suffix: str = "", **fields: Any) -> PlacedRequest:
     known: dict[str, Any] = {
         "uri": "file:///p/a.py",
+        "version": 1,
         "path": "a.py",
         "repo_name": "p",
-        "language_id": "python",
+        "language_id": "",
+        "file": "",
     }
-    return CompletionRequest(prefix=prefix, suffix=suffix, **{**known, **fields})
+    place = {"text": prefix + suffix, "offset": len(prefix), "cursor": len(prefix)}
+    return PlacedRequest(**{**known, **place, **fields})
 
 
 def result_of(text: str, **fields: Any) -> CompletionResult:
@@ -25,3 +47,66 @@ def result_of(text: str, **fields: Any) -> CompletionResult:
         "stats": RequestStats(n_target_passes=1),
     }
     return CompletionResult(text=text, **{**known, **fields})
+
+
+def typed_completer(
+    settings: Settings, *, loader: Any = None, clock: Any = time.perf_counter
+) -> TypedWindow:
+    """Return a completer of this process behind a window."""
+    completer = LocalCompleter(settings, loader=loader, clock=clock)
+    return TypedWindow(Window(completer, settings, clock=clock))
+
+
+class TypedWindow:
+    """A window that is asked by whole texts: it brings the document to each before.
+
+    What it does not know itself its completer does.
+    """
+
+    def __init__(self, window: Window) -> None:
+        self.window = window
+        self._versions = itertools.count(1)
+
+    def __getattr__(self, name: str) -> Any:
+        of = self.window if hasattr(self.window, name) else self.window.completer
+        return getattr(of, name)
+
+    def brought_to(self, request: PlacedRequest) -> CompletionRequest:
+        """Open or change the request's document; returns the request in it."""
+        version = next(self._versions)
+        document = Document(
+            uri=request.uri,
+            path=request.path,
+            file=request.file,
+            repo_name=request.repo_name,
+            language_id=request.language_id,
+            version=version,
+            text=request.text,
+        )
+        known = self.window.document(request.uri)
+        same = known is not None and dataclasses.replace(
+            document, version=known.version, text=known.text
+        )
+        if known is not None and known == same:
+            self.window.change_document(request.uri, version, request.text)
+        else:
+            self.window.open_document(document)
+        return dataclasses.replace(request.plain(), version=version)
+
+    def complete(
+        self, request: PlacedRequest, cancel: CancellationToken
+    ) -> Future[CompletionResult]:
+        return self.window.ask(self.brought_to(request), cancel)
+
+    def delay_ms(self, request: PlacedRequest) -> float:
+        return self.window.delay_ms(self.brought_to(request))
+
+    def explain(self, request: PlacedRequest) -> Future[PromptExplanation]:
+        masked = self.window.masked_request(self.brought_to(request))
+        assert isinstance(masked, CompletionRequest)
+        completer = self.window.completer
+        assert isinstance(completer, LocalCompleter)
+        return completer.explain(masked)
+
+    def change_document(self, document: Document) -> None:
+        self.window.change_document(document.uri, document.version, document.text)

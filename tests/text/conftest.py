@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typed_requests import request_between
 
 from speclsp.drafting.protocol import TokenArray
 from speclsp.prompt.protocol import FimTokenIds
-from speclsp.request import CompletionRequest
 from speclsp.settings import Settings
 from speclsp.text.rules import StopRules, stop_rules
 from speclsp.text.stopping import CompletedText, CompletionText
@@ -64,7 +64,7 @@ def rules_at() -> Callable[..., StopRules]:
 
     def make(document: str, language: str = "python", **wanted: Any) -> StopRules:
         prefix, suffix = document.split("▮")
-        request = CompletionRequest(
+        request = request_between(
             uri="file:///a",
             path="a",
             repo_name="r",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from typed_requests import request_between
 
-from speclsp.request import CompletionRequest
 from speclsp.settings import Settings
 from speclsp.text.block import CursorBlock
 from speclsp.text.rules import stop_rules
@@ -12,7 +12,7 @@ from speclsp.text.rules import stop_rules
 
 def block_at(document: str, language_id: str) -> CursorBlock:
     prefix, suffix = document.split("▮")
-    request = CompletionRequest(
+    request = request_between(
         uri="", path="a", repo_name="", prefix=prefix, suffix=suffix, language_id=language_id
     )
     rules = stop_rules(Settings(multiline="always"), request)

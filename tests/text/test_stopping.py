@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typed_requests import request_between
 
 from speclsp.engine.llama.vocabulary import load_vocabulary
-from speclsp.request import CompletionRequest
 from speclsp.settings import Settings
 from speclsp.text.rules import stop_rules
 from speclsp.text.stopping import CompletionText
@@ -434,7 +434,7 @@ SOURCE_TEXT = st.text(st.sampled_from("ab_ ()[]{}:;,'\"\\.=+\n\t\r#é🙂"), max
 @settings(max_examples=400, deadline=None)
 @given(prefix=SOURCE_TEXT, suffix=SOURCE_TEXT, generated=SOURCE_TEXT, data=st.data())
 def test_only_the_text_at_the_cursor_changes(byte_vocabulary, prefix, suffix, generated, data):
-    request = CompletionRequest(
+    request = request_between(
         uri="u",
         path="p",
         repo_name="r",
@@ -492,7 +492,7 @@ def test_not_a_token_is_taken_after_the_decisive_one(complete, name):
 def test_the_text_does_not_depend_on_how_it_is_cut_into_tokens(
     byte_vocabulary, prefix, suffix, generated, cuts, language
 ):
-    request = CompletionRequest(
+    request = request_between(
         uri="u", path="p", repo_name="r", prefix=prefix, suffix=suffix, language_id=language
     )
     rules = stop_rules(Settings(), request)

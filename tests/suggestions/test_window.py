@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 from scripted_models import END, N_TOKENS, ScriptedLoader
-from typed_requests import request_at
+from typed_requests import request_at, typed_completer
 
 from speclsp.cancellation import CancellationToken
-from speclsp.completer.local import LocalCompleter
-from speclsp.completer.running import GRACE_S
+from speclsp.completer.engine_thread import GRACE_S
 from speclsp.errors import DecodeError
-from speclsp.request import CompletionResult, Document, LogLine
+from speclsp.request import CompletionResult, Document
 from speclsp.settings import Settings
 
 WAIT_S = 60
@@ -49,7 +48,7 @@ class Typist:
 
     def __init__(self, settings: Settings = TYPING, **more: Any) -> None:
         self.loader = ScriptedLoader()
-        self.completer = LocalCompleter(settings, loader=self.loader, **more)
+        self.completer = typed_completer(settings, loader=self.loader, **more)
         self.completer.start()
         until(lambda: self.completer.state() == "ready")
         self.loader.target._predict = reciting(SCRIPT)
@@ -486,14 +485,11 @@ def test_paths_can_be_left_to_the_user(make) -> None:
     assert typist.ask("x¦", path="src/a.py", overrides=overrides).source == "filter"
 
 
-def test_a_wrong_pattern_is_named_once(make) -> None:
+def test_a_wrong_pattern_is_named_once(make, caplog) -> None:
     typist = make(Settings(mode="chain", persist=False, exclude_automatic=["[a", "!"]))
     typist.ask("¦")
     typist.ask("x¦")
-    logged = []
-    while (event := typist.completer.next_event(0.05)) is not None:
-        if isinstance(event, LogLine) and "exclude_automatic" in event.message:
-            logged.append(event.message)
+    logged = [message for message in caplog.messages if "exclude_automatic" in message]
     assert len(logged) == len(set(logged)) >= 1
 
 

@@ -1,0 +1,134 @@
+"""The tokens of the open documents, for the drafters.
+
+Tokens are made in pieces: neither a request nor those behind it wait until a large document is
+tokenised, and until it is, the drafters see what there is.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from speclsp.documents import Documents
+from speclsp.drafting.buffer_tokens import BufferTokens, Tokenize
+from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
+from speclsp.request import Document, PlacedRequest
+from speclsp.secrets.paths import is_secret_path
+
+MAX_OTHER_DOCUMENTS = 16
+"""Other open documents that one request's drafters look at, the most recently used first."""
+MAX_OTHER_TOKENS = 200_000
+"""Tokens of other open documents that one request's drafters look at."""
+MAX_KEPT = 32
+"""Documents whose tokens are kept; the least recently used beyond that are tokenised again."""
+MAX_CHARS = 400_000
+"""Of a larger document the drafters see this much around the cursor, and of others nothing."""
+PIECE_CHARS = 32_768
+"""Text that is tokenised at a time, in about 20 ms."""
+_GRID_CHARS = 65_536
+"""The part of a large document that is seen moves in such steps, so that its tokens last."""
+_NEAR_CHARS = 4_096
+"""Text before the cursor that is tokenised at once while the document's tokens are being made."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    buffer: BufferTokens
+    document: Document | None = None
+    """What ``buffer`` holds the tokens of, where that is all of an open document."""
+
+
+class DocumentTokens:
+    """Tokens by document.  Belongs to the engine thread."""
+
+    def __init__(self, documents: Documents, is_ignored: Callable[[str], bool]) -> None:
+        """``is_ignored`` takes a file's absolute path."""
+        self._documents = documents
+        self._is_ignored = is_ignored
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+
+    def forget(self) -> None:
+        """Drop all tokens: the vocabulary changed."""
+        self._entries.clear()
+
+    def around(
+        self, request: PlacedRequest, n_held_back: int, tokenize: Tokenize
+    ) -> tuple[TokenArray, TokenArray]:
+        """Return the tokens before the cursor and after it.
+
+        Those before leave out the last ``n_held_back`` characters.
+        """
+        start, text = _seen_part(request)
+        entry = self._entry(request.uri, tokenize)
+        document = self._documents.get(request.uri)
+        is_all = entry.buffer.update(text, PIECE_CHARS)
+        is_current = is_all and document is not None and document.text == text
+        entry.document = document if is_current else None
+        cursor = request.cursor - start
+        if entry.buffer.n_chars < cursor:
+            end = request.cursor - n_held_back
+            near = request.text[max(0, end - _NEAR_CHARS) : end]
+            return tokenize(near.partition("\n")[2] or near), EMPTY_TOKENS
+        before, _ = entry.buffer.split(cursor - n_held_back)
+        _, after = entry.buffer.split(cursor)
+        return before, after
+
+    def warm(self, uri: str, tokenize: Tokenize) -> bool:
+        """Make a piece of the tokens of an open document ahead; returns whether all are there."""
+        document = self._documents.get(uri)
+        if document is None:
+            self._entries.pop(uri, None)
+            return True
+        return len(document.text) > MAX_CHARS or self._is_made(document, tokenize)
+
+    def others(self, uri: str, tokenize: Tokenize) -> tuple[TokenArray, ...]:
+        """Return the tokens of other open documents that are there, the latest used first.
+
+        Files that are ignored and those whose names say that they hold secrets are left out.
+        """
+        tokens: list[TokenArray] = []
+        n_left = MAX_OTHER_TOKENS
+        for document in self._documents.newest()[: MAX_OTHER_DOCUMENTS + 1]:
+            if document.uri == uri or is_secret_path(document.path):
+                continue
+            if self._is_ignored(document.file):
+                continue
+            entry = self._entries.get(document.uri)
+            is_small = len(document.text) <= PIECE_CHARS
+            if (entry is None or entry.document is not document) and not (
+                is_small and self._is_made(document, tokenize)
+            ):
+                continue
+            of_document = self._entries[document.uri].buffer.tokens()
+            if of_document.size <= n_left:
+                tokens.append(of_document)
+                n_left -= of_document.size
+        return tuple(tokens)
+
+    def _is_made(self, document: Document, tokenize: Tokenize) -> bool:
+        """Make a piece of a document's tokens; whether all are there."""
+        entry = self._entry(document.uri, tokenize)
+        if entry.document is document:
+            return True
+        if not entry.buffer.update(document.text, PIECE_CHARS):
+            return False
+        entry.document = document
+        return True
+
+    def _entry(self, uri: str, tokenize: Tokenize) -> _Entry:
+        entry = self._entries.pop(uri, None) or _Entry(BufferTokens(tokenize))
+        self._entries[uri] = entry
+        while len(self._entries) > MAX_KEPT:
+            self._entries.popitem(last=False)
+        return entry
+
+
+def _seen_part(request: PlacedRequest) -> tuple[int, str]:
+    """Return the document's text, or the part around the cursor of a large one, and its start."""
+    text, cursor = request.text, request.cursor
+    if len(text) <= MAX_CHARS:
+        return 0, text
+    start = max(0, cursor - MAX_CHARS // 2) // _GRID_CHARS * _GRID_CHARS
+    end = ((cursor + MAX_CHARS // 2) // _GRID_CHARS + 1) * _GRID_CHARS
+    return start, text[start:end]

@@ -1,0 +1,130 @@
+"""The open documents on one side of the completer seam: their latest versions, as they were."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from dataclasses import fields, replace
+from typing import Final
+
+from speclsp.request import CompletionRequest, Document, PlacedRequest, TextEdit
+
+N_VERSIONS: Final = 8
+"""Latest versions of a document that a request may have been made in."""
+
+_STEP: Final = 65_536
+
+
+class Documents:
+    """The open documents by URI, the most recently used last.  Any thread may call it.
+
+    A version is never changed: whoever holds one, or a request placed in one, reads on in it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._versions: OrderedDict[str, deque[Document]] = OrderedDict()
+
+    def open(self, document: Document) -> None:
+        """Take a document that was opened; one that is open already is replaced."""
+        with self._lock:
+            self._versions.pop(document.uri, None)
+            self._versions[document.uri] = deque([document], maxlen=N_VERSIONS)
+
+    def change(self, uri: str, version: int, edit: TextEdit) -> Document | None:
+        """Return the next version of a document; None where it is not open."""
+        with self._lock:
+            versions = self._versions.get(uri)
+            if versions is None:
+                return None
+            newest = versions[-1]
+            changed = replace(newest, version=version, text=edit.applied_to(newest.text))
+            versions.append(changed)
+            self._versions.move_to_end(uri)
+            return changed
+
+    def close(self, uri: str) -> Document | None:
+        """Forget a document and return its newest version; None where it is not open."""
+        with self._lock:
+            versions = self._versions.pop(uri, None)
+            return None if versions is None else versions[-1]
+
+    def get(self, uri: str) -> Document | None:
+        """Return a document's newest version; None where it is not open."""
+        with self._lock:
+            versions = self._versions.get(uri)
+            return None if versions is None else versions[-1]
+
+    def at_version(self, uri: str, version: int) -> Document | None:
+        """Return one of a document's latest versions; None where it is not known (any more)."""
+        with self._lock:
+            versions = self._versions.get(uri, ())
+            return next((d for d in reversed(versions) if d.version == version), None)
+
+    def newest(self) -> list[Document]:
+        """Return the documents' newest versions, the most recently used first."""
+        with self._lock:
+            return [versions[-1] for versions in reversed(self._versions.values())]
+
+    def place(self, request: CompletionRequest) -> PlacedRequest | None:
+        """Return a request with the text that it was made in.
+
+        None where the document is not open, or has changed too often since.
+        """
+        found = self.at_version(request.uri, request.version)
+        if found is None:
+            return None
+        text = found.text if request.edit is None else request.edit.applied_to(found.text)
+        above = "".join(f"{cell}\n" for cell in self._texts(request.above))
+        below = "".join(f"\n{cell}" for cell in self._texts(request.below))
+        return PlacedRequest(
+            **{field.name: getattr(request, field.name) for field in fields(CompletionRequest)},
+            text=above + text + below if above or below else text,
+            cursor=len(above) + request.offset,
+            path=found.path,
+            repo_name=found.repo_name,
+            language_id=found.language_id,
+            file=found.file,
+        )
+
+    def _texts(self, uris: tuple[str, ...]) -> list[str]:
+        return [document.text for uri in uris if (document := self.get(uri)) is not None]
+
+
+def edit_between(old: str, new: str, *, cursor: int | None = None) -> TextEdit:
+    """Return one edit that makes ``old`` into ``new``, of as few characters as it can be.
+
+    With a ``cursor`` in ``new`` the edit reaches up to it at least.
+    """
+    n_head = common_head(old, new, len(new) if cursor is None else cursor)
+    n_most = min(len(old), len(new)) - n_head
+    if cursor is not None:
+        n_most = min(n_most, len(new) - cursor)
+    n_tail = common_tail(old, new, n_most)
+    return TextEdit(n_head, len(old) - n_tail, new[n_head : len(new) - n_tail])
+
+
+def common_head(old: str, new: str, n_max: int) -> int:
+    """Return how many characters two texts begin with alike, ``n_max`` at most."""
+    n_max = min(n_max, len(old), len(new))
+    n_alike, step = 0, _STEP
+    while step and n_alike < n_max:
+        end = min(n_alike + step, n_max)
+        if old[n_alike:end] == new[n_alike:end]:
+            n_alike = end
+        else:
+            step //= 2
+    return n_alike
+
+
+def common_tail(old: str, new: str, n_max: int) -> int:
+    """Return how many characters two texts end with alike, ``n_max`` at most."""
+    n_alike, step = 0, _STEP
+    while step and n_alike < n_max:
+        n_more = min(step, n_max - n_alike)
+        old_end, new_end = len(old) - n_alike, len(new) - n_alike
+        if old[old_end - n_more : old_end] == new[new_end - n_more : new_end]:
+            n_alike += n_more
+        else:
+            step //= 2
+    return n_alike

@@ -1,0 +1,178 @@
+"""How text that was typed agrees with suggested text.
+
+A :class:`Place` is a cursor with the text near it.  Texts are compared within ``N_CHARS`` of the
+cursor, and by their lengths beyond that: an edit far away that keeps the length is not noticed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from speclsp.request import PlacedRequest
+from speclsp.text.trim import n_closers_replaced
+
+N_CHARS: Final = 4096
+"""Characters before and after the cursor that are kept and compared."""
+MAX_CLOSERS: Final = 64
+"""Most characters that an editor inserts to close brackets and quotes on its own, with a line end
+and indentation where it puts a brace on a line below."""
+
+_CLOSERS: Final = frozenset(")]}\"'`>; \t\r\n")
+_TRIPLE_QUOTES: Final = ('"""', "'''", "```")
+_LINE_BREAK: Final = re.compile(r"\r?\n\s*")
+
+
+class Moved(NamedTuple):
+    """What happened between a place and a later cursor."""
+
+    typed: str
+    """What stands between the two."""
+    closers: str
+    """Closing brackets and quotes that stand after the cursor now and did not before, with the
+    white space between them."""
+    n_passed: int
+    """Characters that stood after the place and do not stand after the cursor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A cursor in one document."""
+
+    before: str
+    n_before: int
+    """Characters before the cursor in all."""
+    after: str
+    n_after: int
+
+    def moved_to(self, request: PlacedRequest) -> Moved | None:
+        """Return how the request's cursor came from here by typing; None where it did not."""
+        text, cursor = request.text, request.cursor
+        n_typed = cursor - self.n_before
+        if n_typed < 0 or not text.startswith(self.before, self.n_before - len(self.before)):
+            return None
+        typed = text[self.n_before : cursor]
+        n_new = len(text) - cursor - self.n_after
+        if n_new <= 0:
+            if not text.startswith(self.after[-n_new:], cursor):
+                return None
+            return Moved(typed, "", -n_new)
+        closers = text[cursor : cursor + n_new] if n_new <= MAX_CLOSERS else ""
+        if not closers or set(closers) - _CLOSERS or not typed:
+            return None
+        return Moved(typed, closers, 0) if text.startswith(self.after, cursor + n_new) else None
+
+
+def place_of(request: PlacedRequest) -> Place:
+    """Return where a request's cursor is."""
+    text, cursor = request.text, request.cursor
+    return Place(
+        before=text[max(0, cursor - N_CHARS) : cursor],
+        n_before=cursor,
+        after=text[cursor : cursor + N_CHARS],
+        n_after=len(text) - cursor,
+    )
+
+
+def rules_of(request: PlacedRequest) -> tuple[object, ...]:
+    """Return all of a request beside its texts that an answer depends on, to compare."""
+    return (
+        request.path,
+        request.repo_name,
+        request.language_id,
+        request.file,
+        request.single_line,
+        request.max_lines,
+        request.n_predict,
+        request.temperature,
+        request.top_k,
+        request.top_p,
+        request.min_p,
+        request.seed,
+        repr(sorted(request.overrides.items())),
+    )
+
+
+def n_said(text: str, typed: str) -> int | None:
+    """Return how many characters of ``text`` were said by typing ``typed``.
+
+    None where ``typed`` says something else.  Lines of white space count as equal: an editor
+    indents a blank line on its own, and a suggestion does not.
+    """
+    if text.startswith(typed):
+        return len(typed)
+    *whole, last = typed.split("\n")
+    offset = 0
+    for line in whole:
+        end = text.find("\n", offset)
+        if end < 0:
+            return None
+        said = text[offset:end]
+        if said != line and (said.strip() or line.strip()):
+            return None
+        offset = end + 1
+    return offset + len(last) if text.startswith(last, offset) else None
+
+
+class Rest(NamedTuple):
+    """What is left of a text for a later cursor."""
+
+    n_said: int
+    """Characters of the text that stand before the cursor by now."""
+    text: str
+    """What to insert at the cursor."""
+    n_replaced: int
+
+
+def rest_of(place: Place, text: str, n_replaced: int, request: PlacedRequest) -> Rest | None:
+    """Return what a text for a place leaves for a later request of the same document.
+
+    None where the request is somewhere else, was typed otherwise or has typed all of it.
+    An empty text leaves an empty rest at the very place alone.
+    """
+    moved = place.moved_to(request)
+    if moved is None or moved.n_passed > n_replaced:
+        return None
+    n = n_said(text, moved.typed)
+    if n is None or (n == len(text) and text):
+        return None
+    left = text[n:]
+    n_replaced -= moved.n_passed
+    if not moved.closers:
+        return Rest(n, left, n_replaced)
+    if "\n" in moved.closers:
+        kept = _without_last_line(left, moved.closers)
+        return Rest(n, kept, n_replaced) if kept else None
+    if not _brings(left, moved.closers, moved.typed):
+        return None
+    return Rest(n, left, n_replaced + len(moved.closers))
+
+
+def contradicts(so_far: str, typed: str) -> bool:
+    """Whether a text that grows from ``so_far`` can no longer begin with ``typed``.
+
+    Indentation does not count: what is generated gets the file's only when it is finished.
+    """
+    if so_far.startswith(typed) or typed.startswith(so_far):
+        return False
+    left, right = _without_indentation(so_far), _without_indentation(typed)
+    return not (left.startswith(right) or right.startswith(left))
+
+
+def _without_indentation(text: str) -> str:
+    return _LINE_BREAK.sub("\n", text.lstrip(" \t"))
+
+
+def _brings(text: str, closers: str, typed: str) -> bool:
+    """Whether ``text`` brings the closers along that ``typed`` made the editor write."""
+    if closers.strip() in _TRIPLE_QUOTES:
+        return closers.strip() in text
+    line_typed = typed.rpartition("\n")[2]
+    return n_closers_replaced(text, line_typed, closers) == len(closers)
+
+
+def _without_last_line(text: str, closers: str) -> str:
+    """Return ``text`` without the closers on its last line, which stand below already; or ""."""
+    head, _, last = text.rstrip().rpartition("\n")
+    return head.rstrip() if last.strip() == closers.strip() else ""

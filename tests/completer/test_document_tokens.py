@@ -1,0 +1,146 @@
+"""Tokens of open buffers: in pieces, of the right text, and only as much as pays."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from typed_requests import request_between
+
+from speclsp.completer.document_tokens import (
+    MAX_CHARS,
+    MAX_OTHER_TOKENS,
+    PIECE_CHARS,
+    DocumentTokens,
+)
+from speclsp.documents import Documents
+from speclsp.request import Document
+
+
+class CountingTokenizer:
+    def __init__(self) -> None:
+        self.n_chars = 0
+
+    def __call__(self, text: str) -> np.ndarray:
+        self.n_chars += len(text)
+        return np.array([ord(c) for c in text], dtype=np.int32)
+
+
+@pytest.fixture
+def tokenize() -> CountingTokenizer:
+    return CountingTokenizer()
+
+
+def document(uri: str, text: str, version: int = 1, path: str = "") -> Document:
+    return Document(uri=uri, path=path or uri, language_id="", version=version, text=text)
+
+
+def as_text(tokens: np.ndarray) -> str:
+    return "".join(map(chr, tokens))
+
+
+class Open:
+    """Open documents and their tokens."""
+
+    def __init__(self) -> None:
+        self.documents = Documents()
+        self.tokens = DocumentTokens(self.documents, lambda file: file.endswith("ignored.py"))
+
+    def others(self, tokenize) -> list[str]:
+        return [as_text(tokens) for tokens in self.tokens.others("u", tokenize)]
+
+    def around(self, tokenize, prefix: str, suffix: str, n_held_back: int = 0):
+        request = request_between(prefix, suffix, uri="u")
+        before, after = self.tokens.around(request, n_held_back, tokenize)
+        return as_text(before), as_text(after)
+
+
+def test_the_text_around_the_cursor_without_what_is_held_back(tokenize):
+    assert Open().around(tokenize, "a = 1\nb = ", " + 2\n", 1) == ("a = 1\nb =", " + 2\n")
+
+
+def test_a_reopened_buffer_of_the_same_version_has_its_new_text(tokenize):
+    buffers = Open()
+    buffers.documents.open(document("o", "old"))
+    assert buffers.others(tokenize) == ["old"]
+    buffers.documents.close("o")
+    buffers.documents.open(document("o", "new"))
+    assert buffers.others(tokenize) == ["new"]
+
+
+def test_a_request_tokenises_a_piece_of_a_large_buffer_and_the_next_goes_on(tokenize):
+    text = "".join(f"line_{i} = {i}\n" for i in range(8000))
+    assert PIECE_CHARS * 3 < len(text) < MAX_CHARS
+    buffers = Open()
+    cursor = len(text) - 50
+    before, after = buffers.around(tokenize, text[:cursor], text[cursor:])
+    assert tokenize.n_chars < 2 * PIECE_CHARS
+    assert text[:cursor].endswith(before)
+    assert before
+    assert after == ""
+    n_requests = 1
+    while after == "":
+        before, after = buffers.around(tokenize, text[:cursor], text[cursor:])
+        n_requests += 1
+    assert (before, after) == (text[:cursor], text[cursor:])
+    assert n_requests <= 2 + len(text) // PIECE_CHARS
+    tokenize.n_chars = 0
+    buffers.around(tokenize, text[:cursor] + "x", text[cursor:])
+    assert tokenize.n_chars < 3000
+
+
+def test_warming_makes_a_piece_at_a_time_until_all_is_there(tokenize):
+    buffers = Open()
+    text = "x = 1\n" * 20_000
+    buffers.documents.open(document("o", text))
+    n_calls = 1
+    while not buffers.tokens.warm("o", tokenize):
+        n_calls += 1
+    assert 3 <= n_calls <= 2 + len(text) // PIECE_CHARS
+    assert buffers.others(tokenize) == [text]
+
+
+def test_another_large_buffer_counts_once_it_is_warm(tokenize):
+    buffers = Open()
+    buffers.documents.open(document("o", "x = 1\n" * 20_000))
+    assert buffers.others(tokenize) == []
+    assert tokenize.n_chars == 0
+
+
+def test_a_huge_buffer_is_seen_around_the_cursor_only(tokenize):
+    prefix, suffix = "a" * 3_000_000, "b" * 3_000_000
+    buffers = Open()
+    buffers.documents.open(document("u", prefix + suffix))
+    assert buffers.tokens.warm("u", tokenize)
+    assert tokenize.n_chars == 0
+    after, n_requests = "", 0
+    while not after:
+        before, after = buffers.around(tokenize, prefix, suffix)
+        n_requests += 1
+        assert n_requests < 20
+    assert 150_000 < len(before) < MAX_CHARS
+    assert set(after) == {"b"}
+    assert len(before) + len(after) < 2 * MAX_CHARS
+
+
+def test_other_buffers_share_a_bound_and_secrets_are_left_out(tokenize):
+    buffers = Open()
+    for i in range(12):
+        buffers.documents.open(document(f"o{i}", "x" * 30_000))
+    buffers.documents.open(document("s", "SECRET=1", path=".env"))
+    ignored = dataclasses.replace(document("i", "IGNORED=1"), file="/p/ignored.py")
+    buffers.documents.open(ignored)
+    others = buffers.others(tokenize)
+    assert 0 < sum(map(len, others)) <= MAX_OTHER_TOKENS
+    assert not any("SECRET" in text or "IGNORED" in text for text in others)
+
+
+def test_the_active_buffers_tokens_serve_the_next_one(tokenize):
+    buffers = Open()
+    text = "y = 2\n" * 10
+    buffers.documents.open(document("u", text))
+    buffers.around(tokenize, text, "")
+    tokenize.n_chars = 0
+    assert [as_text(t) for t in buffers.tokens.others("other", tokenize)] == [text]
+    assert tokenize.n_chars == 0

@@ -1,0 +1,353 @@
+"""The table of suggestions: what is left of them, what was rejected, what is learned."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+import pytest
+from typed_requests import request_at, result_of
+
+from speclsp.decoding.session import SessionRecorder
+from speclsp.request import AcceptedText, Alternative, Generated, PlacedRequest, SessionStats
+from speclsp.suggestions.ledger import (
+    LEAST_USED,
+    MAX_EXTRA_MS,
+    MAX_SUGGESTIONS,
+    N_COMMITTED,
+    N_LATEST_PREFETCHES,
+    N_RESTED,
+    N_TOLERATED,
+    Ledger,
+    Suggestion,
+    place_kind,
+)
+from speclsp.text.typed_text import place_of
+
+PLACE = request_at("a = 1\nx = ¦\n")
+
+
+class Kept:
+    """A ledger, and the ways to fill it."""
+
+    def __init__(self, *texts: tuple[str, str], **fields: Any) -> None:
+        self.counts = SessionRecorder()
+        self.ledger = Ledger(self.counts)
+        self._numbers = itertools.count()
+        for place, text in texts:
+            self.made(request_at(place, **fields), text)
+
+    @property
+    def stats(self) -> SessionStats:
+        return self.counts.snapshot(SessionStats())
+
+    def asked(self, request: PlacedRequest) -> PlacedRequest:
+        asked = dataclasses.replace(request, completion_id=f"id-{next(self._numbers)}")
+        self.ledger.asked(asked, may_answer=True)
+        return asked
+
+    def made(self, request: PlacedRequest, text: str, **fields: Any) -> str:
+        """Let the model say a text; returns its id."""
+        asked = self.asked(request)
+        result = result_of(text, completion_id=asked.completion_id, **fields)
+        self.ledger.generated(asked, result, 0.0)
+        return asked.completion_id
+
+    def found(self, text: str, now: float = 0.0, **fields: Any) -> str | None:
+        known = self.ledger.find(request_at(text, **fields), now)
+        return None if known is None else known.rest.text
+
+    def given(self, text: str) -> str:
+        """Answer a request with what is left; returns the id."""
+        request = dataclasses.replace(request_at(text), completion_id=f"id-{next(self._numbers)}")
+        known = self.ledger.find(request, 0.0)
+        assert known is not None
+        self.ledger.used(request, known)
+        return request.completion_id
+
+    def turn_down(self, text: str = "foo") -> None:
+        self.ledger.shown(self.made(PLACE, text))
+        self.ledger.typed(request_at("a = 1\nx = z¦\n"))
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+def test_the_latest_answer_that_fits_wins_and_going_back_finds_the_former() -> None:
+    kept = Kept(("x = ¦", "abc"), ("x = a¦", "xyz"))
+    assert kept.found("x = a¦") == "xyz"
+    assert kept.found("x = ax¦") == "yz"
+    assert kept.found("x = ab¦") == "c"
+    assert kept.found("x = ¦") == "abc"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"single_line": True},
+        {"max_lines": 3},
+        {"n_predict": 5},
+        {"temperature": 0.5},
+        {"seed": 7},
+        {"language_id": "rust"},
+        {"path": "b.py"},
+        {"repo_name": "q"},
+        {"overrides": {"multiline": "never"}},
+        {"uri": "file:///p/b.py"},
+    ],
+)
+def test_an_answer_to_other_rules_is_none(other: dict[str, object]) -> None:
+    kept = Kept(("x = ¦", "abc"))
+    assert kept.found("x = a¦") == "bc"
+    assert kept.found("x = a¦", **other) is None
+
+
+def test_nothing_to_suggest_is_known_at_the_place_and_briefly() -> None:
+    kept = Kept(("x = ¦", ""))
+    assert kept.found("x = ¦", now=1) == ""
+    assert kept.found("x = a¦", now=1) is None
+    assert kept.found("x = ¦", now=3) is None
+
+
+def test_answers_grow_old_and_are_bounded() -> None:
+    assert Kept(("x¦", "abc")).found("x¦", now=599) == "abc"
+    assert Kept(("x¦", "abc")).found("x¦", now=601) is None
+    kept = Kept(*((f"{n}¦", "abc") for n in range(MAX_SUGGESTIONS + 1)))
+    assert kept.found("0¦") is None
+    assert kept.found("1¦") == "abc"
+
+
+def test_alternatives_are_known_behind_the_first_text() -> None:
+    other = Alternative(completion_id="other", text="xyz", n_replaced=0, mean_logprob=-1.0)
+    kept = Kept()
+    kept.made(request_at("a¦"), "xbc", alternatives=(other,))
+    assert kept.found("ax¦") == "bc"
+    known = kept.ledger.find(request_at("axy¦"), 0)
+    assert known is not None
+    suggestion = known.suggestion
+    assert (known.rest.text, suggestion.completion_id, suggestion.mean_logprob) == (
+        "z", "other", -1.0,
+    )  # fmt: skip
+
+
+def test_a_document_can_be_forgotten_and_all_answers() -> None:
+    kept = Kept(("x¦", "abc"))
+    kept.ledger.forget("file:///p/a.py")
+    assert kept.found("x¦") is None
+    kept = Kept(("x¦", "abc"))
+    kept.ledger.clear()
+    assert kept.found("x¦") is None
+
+
+def test_what_was_generated_for_an_older_request_answers_at_its_place() -> None:
+    kept = Kept()
+    first, second = kept.asked(request_at("x = ¦")), kept.asked(request_at("x = ab¦"))
+    of = Generated(completion_id=first.completion_id, text="abcd")
+    result = result_of("cd", completion_id=second.completion_id, generated=of)
+    kept.ledger.generated(second, result, 0.0)
+    assert kept.found("x = a¦") == "bcd"
+    (learned,) = kept.ledger.accepted(second.completion_id, None)
+    assert (learned.before, learned.text) == ("x = ", "abcd")
+
+
+def test_what_is_being_generated_may_answer_who_types_on() -> None:
+    kept = Kept()
+    asked = kept.asked(request_at("x = ¦"))
+    assert kept.ledger.is_typed_on(request_at("x = a¦"))
+    assert not kept.ledger.is_typed_on(request_at("x =¦"))
+    assert not kept.ledger.is_typed_on(request_at("x = a¦", uri="file:///p/b.py"))
+    kept.ledger.failed(asked)
+    assert not kept.ledger.is_typed_on(request_at("x = a¦"))
+
+
+# --- rejections -----------------------------------------------------------------------------------
+
+
+def test_a_text_that_was_typed_against_twice_is_held_back_at_that_place() -> None:
+    kept = Kept()
+    kept.turn_down()
+    assert not kept.ledger.holds_back(PLACE, "foo")
+    kept.turn_down()
+    assert kept.ledger.holds_back(PLACE, "foo")
+    assert not kept.ledger.holds_back(PLACE, "bar")
+    assert not kept.ledger.holds_back(request_at("y = ¦\n"), "foo")
+    assert not kept.ledger.holds_back(request_at("a = 1\nx = ¦\n", uri="file:///b"), "foo")
+    kept.ledger.accepted(kept.made(PLACE, "foo"), None)
+    assert not kept.ledger.holds_back(PLACE, "foo")
+
+
+@pytest.mark.parametrize("then", ["a = 1\nx = f¦\n", "a = 1\nx = ¦\n", "a = 1\nx =¦\n", "¦a = 1"])
+def test_what_was_typed_as_suggested_or_left_was_not_turned_down(then: str) -> None:
+    kept = Kept()
+    for _ in range(3):
+        kept.ledger.shown(kept.made(PLACE, "foo"))
+        kept.ledger.typed(request_at(then))
+    assert not kept.ledger.holds_back(PLACE, "foo")
+    assert kept.ledger.extra_ms(PLACE) == 0
+
+
+def test_rejections_in_a_row_at_a_kind_of_place_cost_time_until_something_is_taken() -> None:
+    kept = Kept()
+    for n in range(N_TOLERATED):
+        kept.turn_down(f"foo{n}")
+    assert kept.ledger.extra_ms(PLACE) == 0
+    kept.turn_down()
+    extra_ms = kept.ledger.extra_ms(PLACE)
+    assert 0 < extra_ms < MAX_EXTRA_MS
+    assert kept.ledger.extra_ms(request_at("q.y = ¦\n")) == extra_ms
+    assert kept.ledger.extra_ms(request_at("\n    ¦\n")) == 0
+    for n in range(50):
+        kept.turn_down(f"bar{n}")
+    assert kept.ledger.extra_ms(PLACE) == MAX_EXTRA_MS
+    kept.ledger.shown(kept.made(PLACE, "right"))
+    kept.ledger.typed(request_at("a = 1\nx = rig¦\n"))
+    assert kept.ledger.extra_ms(PLACE) == 0
+
+
+def test_what_is_left_of_a_suggestion_is_still_that_suggestion() -> None:
+    kept = Kept()
+    for _ in range(2):
+        kept.ledger.shown(kept.made(PLACE, "foo(1)"))
+        for typed in ("f", "fo"):
+            kept.ledger.typed(request_at(f"a = 1\nx = {typed}¦\n"))
+            kept.ledger.shown(kept.given(f"a = 1\nx = {typed}¦\n"))
+        kept.ledger.typed(request_at("a = 1\nx = for¦\n"))
+    assert kept.ledger.holds_back(PLACE, "foo(1)")
+    for n in range(2):  # a suggestion that was right at first was not turned down
+        for _ in range(2):
+            kept.ledger.shown(kept.made(PLACE, f"bar({n})"))
+            kept.ledger.typed(request_at("a = 1\nx = bar[¦\n"))
+        assert not kept.ledger.holds_back(PLACE, f"bar({n})")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("  ¦\n", "python blank"),
+        ("x = ¦)\n", "python end"),
+        ("x = a¦\n", "python word"),
+        ("f(¦b)\n", "python inside"),
+    ],
+)
+def test_kinds_of_places(text: str, kind: str) -> None:
+    request = request_at(text)
+    assert place_kind(request.language_id, place_of(request)) == kind
+
+
+def test_a_closed_documents_screen_is_forgotten() -> None:
+    kept = Kept()
+    for _ in range(3):
+        kept.ledger.shown(kept.made(PLACE, "foo"))
+        kept.ledger.forget(PLACE.uri)
+        kept.ledger.typed(request_at("a = 1\nx = z¦\n"))
+    assert not kept.ledger.holds_back(PLACE, "foo")
+
+
+# --- shown and accepted ---------------------------------------------------------------------------
+
+
+def accepted(kept: Kept, completion_id: str, n_chars: int | None = None) -> list[str]:
+    return [learned.text for learned in kept.ledger.accepted(completion_id, n_chars)]
+
+
+def test_a_suggestion_is_shown_once_and_counted_word_by_word() -> None:
+    kept = Kept()
+    first = kept.made(request_at("¦"), "a b c")
+    assert kept.ledger.shown(first) is not None
+    assert kept.ledger.shown(first) is None
+    assert kept.ledger.shown("unknown") is None
+    assert accepted(kept, first, 2) == []
+    assert (kept.stats.n_shown, kept.stats.n_partially_accepted) == (1, 1)
+    assert accepted(kept, first, 1) == []
+    assert kept.stats.n_chars_accepted == 2
+    assert accepted(kept, first) == ["a b c"]
+    assert accepted(kept, first) == []
+    assert accepted(kept, "unknown") == []
+    assert (kept.stats.n_accepted_items, kept.stats.n_partially_accepted) == (1, 0)
+    assert kept.stats.n_chars_accepted == 5
+
+
+def test_a_rest_is_learned_as_what_it_is_the_rest_of_and_once() -> None:
+    kept = Kept(("¦", "a b c"))
+    second = kept.given("a ¦")
+    assert accepted(kept, second, 2) == []
+    assert accepted(kept, kept.given("a b¦")) == ["a b c"]
+    assert accepted(kept, second) == []
+
+
+def test_what_was_taken_in_part_is_learned_with_the_next_or_at_the_end() -> None:
+    kept = Kept()
+    first, second = kept.made(request_at("1\n2\n3¦"), "abc"), kept.made(request_at("y¦"), "def")
+    assert accepted(kept, first, 2) == []
+    assert accepted(kept, second, 1) == ["ab"]
+    assert kept.ledger.flush() == [AcceptedText(path="a.py", file="", before="y", text="d")]
+    assert kept.ledger.flush() == []
+    (whole,) = kept.ledger.accepted(kept.made(request_at("1\n2\n3¦"), "abc"), None)
+    assert whole.before == "2\n3"
+
+
+def test_what_the_client_was_given_is_found_by_its_text() -> None:
+    kept = Kept()
+    first, second = kept.made(request_at("a¦"), "bc"), kept.made(request_at("b¦"), "bc")
+    for completion_id in (first, second):
+        kept.ledger.sent(completion_id, "xbc", 1)
+    found = kept.ledger.by_sent_text("xbc")
+    assert found is not None
+    assert (found.completion_id, found.n_foreign) == (second, 1)
+    assert kept.ledger.by_sent_text("bc") is None
+
+
+# --- prefetches -----------------------------------------------------------------------------------
+
+
+def shown(kept: Kept, place: str, text: str) -> Suggestion:
+    suggestion = kept.ledger.shown(kept.made(request_at(place), text))
+    assert suggestion is not None
+    return suggestion
+
+
+def prefetch(kept: Kept, place: str, text: str) -> None:
+    kept.made(request_at(place, is_prefetch=True), text)
+
+
+def test_a_place_is_prefetched_once_while_it_is_asked_or_known() -> None:
+    kept = Kept()
+    suggestion, after = shown(kept, "¦", "abc"), request_at("abc¦", is_prefetch=True)
+    assert kept.ledger.wants_prefetch(suggestion, after)
+    asked = kept.asked(after)
+    assert not kept.ledger.wants_prefetch(suggestion, after)
+    assert kept.ledger.wants_prefetch(suggestion, request_at("abd¦"))
+    kept.ledger.failed(asked)
+    assert kept.ledger.wants_prefetch(suggestion, after)
+    prefetch(kept, "abc¦", "def")
+    assert not kept.ledger.wants_prefetch(suggestion, after)
+    kept.ledger.clear()
+    assert kept.ledger.wants_prefetch(suggestion, after)
+
+
+def rested(kept: Kept, n_used: int) -> list[bool]:
+    for n in range(2 * N_LATEST_PREFETCHES):
+        prefetch(kept, f"{n}¦", "text")
+        if n < n_used:
+            kept.given(f"{n}t¦")
+            kept.given(f"{n}te¦")
+    return [
+        kept.ledger.wants_prefetch(shown(kept, f"x{n}¦", "a"), request_at(f"x{n}a¦"))
+        for n in range(2 * N_RESTED)
+    ]
+
+
+def test_where_it_is_seldom_used_it_rests_and_tries_again() -> None:
+    kept = Kept()
+    assert rested(kept, 0) == ([False] * (N_RESTED - 1) + [True]) * 2
+    typed_on = dataclasses.replace(shown(kept, "y¦", "a"), n_said=N_COMMITTED)
+    assert kept.ledger.wants_prefetch(typed_on, request_at("ya¦"))
+    assert all(rested(Kept(), 2 * N_LATEST_PREFETCHES))
+    assert kept.stats.n_prefetches_used == 0
+
+
+def test_a_prefetch_is_used_once() -> None:
+    kept = Kept()
+    rested(kept, n_used := round(LEAST_USED * N_LATEST_PREFETCHES) + 1)
+    assert kept.stats.n_prefetches_used == n_used

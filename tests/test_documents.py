@@ -1,0 +1,65 @@
+"""Documents are kept by version, and an edit between two texts makes the one into the other."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speclsp.documents import N_VERSIONS, Documents, edit_between
+from speclsp.request import CompletionRequest, Document, TextEdit
+
+TEXT = st.text(st.sampled_from("ab\n"), max_size=12)
+
+
+@given(TEXT, TEXT)
+def test_an_edit_makes_the_one_text_into_the_other(old: str, new: str) -> None:
+    edit = edit_between(old, new)
+    assert edit.applied_to(old) == new
+    assert len(edit.text) + edit.end - edit.start <= len(old) + len(new)
+
+
+@given(TEXT, TEXT, st.data())
+def test_an_edit_reaches_up_to_a_cursor(old: str, new: str, data: st.DataObject) -> None:
+    cursor = data.draw(st.integers(0, len(new)))
+    edit = edit_between(old, new, cursor=cursor)
+    assert edit.applied_to(old) == new
+    assert edit.start <= cursor <= edit.start + len(edit.text)
+
+
+def opened(*texts: str) -> Documents:
+    documents = Documents()
+    for number, text in enumerate(texts):
+        document = Document(uri=f"u{number}", path="a.py", language_id="", version=0, text=text)
+        documents.open(document)
+    return documents
+
+
+def test_a_request_reads_the_version_that_it_was_made_in() -> None:
+    documents = opened("ab")
+    request = CompletionRequest(uri="u0", version=0, offset=1)
+    placed = documents.place(request)
+    for version in range(1, N_VERSIONS + 1):
+        documents.change("u0", version, TextEdit(0, 0, "x"))
+        assert (documents.place(request) is not None) == (version < N_VERSIONS)
+    assert placed is not None
+    assert (placed.prefix, placed.suffix) == ("a", "b")
+    assert documents.newest()[0].text == "x" * N_VERSIONS + "ab"
+    documents.close("u0")
+    assert documents.place(request) is None
+    assert documents.change("u0", 1, TextEdit(0, 0, "x")) is None
+
+
+def test_a_request_has_its_edit_and_a_notebooks_other_cells() -> None:
+    documents = opened("above", "ab", "below")
+    request = CompletionRequest(
+        uri="u1",
+        version=0,
+        offset=3,
+        edit=TextEdit(1, 2, "cd"),
+        above=("u0", "closed"),
+        below=("u2",),
+    )
+    placed = documents.place(request)
+    assert placed is not None
+    assert (placed.prefix, placed.suffix) == ("above\nacd", "\nbelow")
+    assert placed.plain() == request
