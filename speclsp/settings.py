@@ -131,9 +131,7 @@ class Settings:
         "every suggestion.",
     )
     n_candidates: Annotated[int, msgspec.Meta(ge=1, le=8)] = _setting(
-        3,
-        _COMPLETION,
-        "Number of suggestions where you ask for them; while you type there is one.",
+        3, _COMPLETION, "Number of suggestions where you ask for them; while you type there is one."
     )
     deadline_ms: _Positive = _setting(
         3000,
@@ -562,10 +560,7 @@ class Settings:
         short="-tb",
     )
     fit_ctx: _Positive = _setting(
-        2048,
-        _ADVANCED_MODEL,
-        "Smallest KV cache that `fit` may choose, in tokens.",
-        short="-fitc",
+        2048, _ADVANCED_MODEL, "Smallest KV cache that `fit` may choose, in tokens.", short="-fitc"
     )
     spec_draft_device: str = _setting(
         "",
@@ -597,9 +592,7 @@ class Settings:
     )
 
     max_document_size: _Positive = _setting(
-        4_000_000,
-        _ADVANCED_PROJECT,
-        "Largest document with suggestions, in characters.",
+        4_000_000, _ADVANCED_PROJECT, "Largest document with suggestions, in characters."
     )
     max_index_tokens: _Positive = _setting(
         20_000_000,
@@ -690,7 +683,7 @@ _FORMER_SETTINGS: dict[str, str] = {
 """Spellings of former versions' settings in normal form, and what to set instead."""
 
 _FORMER_VALUES: dict[tuple[str, str], str] = {
-    ("min_confidence", "learned"): "the threshold is no longer learned; set a number from 0 to 1",
+    ("min_confidence", "learned"): "the threshold is no longer learned; set a number from 0 to 1"
 }
 """Values that former versions took, and what to set instead."""
 
@@ -719,8 +712,7 @@ def convert(name: str, value: Any, *, from_text: bool = False) -> Any:
     except msgspec.ValidationError as error:
         reason = _FORMER_VALUES.get((name, str(value))) or str(error).split(" - at")[0]
         raise SettingsError(
-            f"setting {name}: {reason}, got {value!r}.",
-            remedy=f"The default is {default(name)!r}.",
+            f"setting {name}: {reason}, got {value!r}.", remedy=f"The default is {default(name)!r}."
         ) from error
 
 
