@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Final, Literal
 
+from benchmarks.prompts import build_prompt
 from benchmarks.replay_project import N_TRUTH, ReplayCursor, ReplayProject, Tokenize
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, generate
@@ -22,7 +23,7 @@ from speclsp.drafting.suffix import NAME as SUFFIX
 from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.drafting.teacher_forcing import FREE_CURVE, ReplayCounts, replay
 from speclsp.engine.models import MAX_PROMPT, Tokenizer, Weights
-from speclsp.prompt.prompt import PromptBudget, build_prompt
+from speclsp.prompt.prompt import PromptBudget
 from speclsp.settings import Settings
 from speclsp.text.repetition import repeated_characters, repeated_lines
 

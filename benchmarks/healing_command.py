@@ -24,6 +24,7 @@ from typing import Any, Final
 import click
 
 from benchmarks.progress import RunProgress
+from benchmarks.prompts import build_prompt
 from benchmarks.tables import Table
 from speclsp import settings
 from speclsp.cli.options import SettingsCommand, given_options
@@ -33,7 +34,7 @@ from speclsp.decoding.speculate import generate
 from speclsp.drafting.protocol import DraftContext
 from speclsp.engine.models import LlamaLoader, Tokenizer
 from speclsp.prompt.healing import HealingSampler, held_back
-from speclsp.prompt.prompt import PromptBudget, PromptWindow, build_prompt
+from speclsp.prompt.prompt import PromptBudget, PromptWindow
 from speclsp.prompt.protocol import Vocabulary
 
 _WORD: Final = re.compile(r"[^\W\d]\w+")

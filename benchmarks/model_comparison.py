@@ -13,6 +13,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
+from benchmarks.prompts import build_prompt
 from benchmarks.replay_project import ReplayProject
 from speclsp.decoding.margins import greedy_margin
 from speclsp.decoding.protocol import Target
@@ -21,7 +22,7 @@ from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
 from speclsp.engine.models import LlamaLoader
 from speclsp.engine.params import target_params
-from speclsp.prompt.prompt import PromptBudget, build_prompt
+from speclsp.prompt.prompt import PromptBudget
 from speclsp.settings import Settings
 
 _PROJECTS: Final = Path(__file__).parents[1] / "fixtures/cases"

@@ -366,7 +366,7 @@ class Settings:
         "Maximum prompt tokens after the cursor; 0 takes a quarter of the prompt.",
     )
     n_jump: _NonNegative = _setting(
-        256,
+        192,
         _ADVANCED_PROMPT,
         "Maximum prompt tokens that the first request at another place in a file evaluates while "
         "you type; the rest follows in idle time. 0 evaluates the whole prompt.",

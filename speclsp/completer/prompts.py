@@ -13,11 +13,11 @@ from speclsp.decoding.speculate import common_prefix_length
 from speclsp.engine.kv_states import KvStates
 from speclsp.errors import DecodeInterruptedError
 from speclsp.prompt.chunks import ChunkWindow, ContextChunk, renewed_chunks, without_chunks
-from speclsp.prompt.places import Places
+from speclsp.prompt.document_prompts import DocumentPrompts
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 
 MAX_DOCUMENTS = 256
-"""Documents whose places are remembered."""
+"""Documents whose prompts are remembered."""
 
 _N_IDLE_CHUNK: Final = 128
 """Most tokens of a decode in idle time: what an interrupted one has done is lost."""
@@ -75,7 +75,7 @@ class Prompts:
         """``n_state_bytes`` bounds the KV states that are kept beside the current one."""
         self._target = target
         self._states = KvStates(target, n_state_bytes)
-        self._places: OrderedDict[str, Places] = OrderedDict()
+        self._documents: OrderedDict[str, DocumentPrompts] = OrderedDict()
         self._asked: PromptQuestion | None = None
         self._given: FimPrompt | None = None
         """What was laid out for it, until idle time has seen to it."""
@@ -83,20 +83,20 @@ class Prompts:
         """Tokens that were evaluated while nobody waited."""
 
     def apart(self) -> Prompts:
-        """Return prompts on the same target whose use leaves the documents' places as they are."""
+        """Return prompts on the same target whose use leaves the documents' own as they are."""
         copied = copy.copy(self)
-        places = ((uri, places.apart()) for uri, places in self._places.items())
-        copied._places = OrderedDict(places)  # noqa: SLF001  of the same class
+        documents = ((uri, prompts.apart()) for uri, prompts in self._documents.items())
+        copied._documents = OrderedDict(documents)  # noqa: SLF001  of the same class
         return copied
 
     def prompt(self, question: PromptQuestion) -> FimPrompt:
         """Lay out a prompt, and make the target hold what is known of it."""
-        places = self._places.setdefault(question.uri, Places())
-        self._places.move_to_end(question.uri)
-        while len(self._places) > MAX_DOCUMENTS:
-            self._places.popitem(last=False)
-        places.without(question.allowed)
-        prompt = places.prompt(
+        document = self._documents.setdefault(question.uri, DocumentPrompts())
+        self._documents.move_to_end(question.uri)
+        while len(self._documents) > MAX_DOCUMENTS:
+            self._documents.popitem(last=False)
+        document.without(question.allowed)
+        prompt = document.prompt(
             question.layout,
             question.text,
             question.budget,
@@ -132,7 +132,7 @@ class Prompts:
         self._states.prepare(prompt.tokens)
         if not self._evaluate(prompt.tokens, interrupted):
             return False
-        self._places[self._asked.uri].adopt(prompt.window)
+        self._documents[self._asked.uri].adopt(prompt.window)
         return True
 
     def _cut_short(self) -> FimPrompt | None:
@@ -145,9 +145,11 @@ class Prompts:
 
     def _plan(self) -> FimPrompt | None:
         asked = self._asked
-        if asked is None or asked.uri not in self._places:
+        if asked is None or asked.uri not in self._documents:
             return None
-        return self._places[asked.uri].plan(asked.layout, asked.text, asked.budget, asked.renewed)
+        return self._documents[asked.uri].plan(
+            asked.layout, asked.text, asked.budget, asked.renewed
+        )
 
     def _evaluate(self, tokens: Sequence[int], interrupted: Callable[[], bool]) -> bool:
         """Fill the target's cache with a prompt; whether it holds all of it."""

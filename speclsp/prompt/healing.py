@@ -3,11 +3,11 @@
 A tokenizer cuts a text where it ends, and not where the finished text would be cut: behind
 ``"    "`` or ``"Fran"`` a model that learned ``"    return"`` and ``"Francon"`` as other tokens
 goes on as if those had been passed by (with one space too many, say).  So the prompt ends at the
-last *stable* place of the cursor's line, and until the text held back has been said again, the
+last *stable* boundary of the cursor's line, and until the text held back has been said again, the
 model chooses among the tokens that go along with it (described by Lundberg, "The Art of Prompt
 Design: Prompt Boundaries and Token Healing", 2023).
 
-A place is stable if no token of the vocabulary can stand across it, however the text goes on.
+A boundary is stable if no token of the vocabulary can stand across it, however the text goes on.
 Then every tokenisation of every continuation has a boundary there, and the prompt's tokens are
 those that the finished text begins with.  Holding back the last token only, as is usual, does not
 reach that: ``" retur"`` is ``" re"``, ``"tur"``, and behind ``" re"`` no model ever saw ``"turn"``.
@@ -27,10 +27,10 @@ from speclsp.decoding.sampling import LogitRow, RedrawingSampler
 from speclsp.prompt.protocol import Vocabulary
 
 _N_BYTES_MAX = 96
-"""Most bytes that are held back; in base64 or a ruler no place may be stable for long."""
+"""Most bytes that are held back; in base64 or a ruler no boundary may be stable for long."""
 
 _N_REFUSED_MAX = 64
-"""Most tokens that are refused at one place; a row of broken logits has no better ones."""
+"""Most tokens that are refused at one boundary; a row of broken logits has no better ones."""
 
 TokenIds = NDArray[np.int64]
 
@@ -39,25 +39,25 @@ def held_back(prefixes: TokenPrefixes, line_before: str) -> str:
     """Return the end of the cursor's line up to the cursor that the prompt should leave out.
 
     ``prefixes`` are the vocabulary's tokens.  It is what stands behind the line's last stable
-    place, whole characters of it, and all of a line that is only white space.
+    boundary, whole characters of it, and all of a line that is only white space.
     """
     if not line_before.strip(" \t"):
         return line_before
     data = line_before.encode("utf-8", "replace")
-    place = _character_start(data, prefixes.start_of_unfinished(data))
-    while len(data) - place < _N_BYTES_MAX:
-        before = _character_start(data, prefixes.start_of_token_across(data, place))
-        if before == place:
+    boundary = _character_start(data, prefixes.start_of_unfinished(data))
+    while len(data) - boundary < _N_BYTES_MAX:
+        before = _character_start(data, prefixes.start_of_token_across(data, boundary))
+        if before == boundary:
             break
-        place = before
-    return line_before[len(line_before) - len(data[place:].decode("utf-8")) :]
+        boundary = before
+    return line_before[len(line_before) - len(data[boundary:].decode("utf-8")) :]
 
 
-def _character_start(data: bytes, place: int) -> int:
-    """Return ``place``, or where the character begins that it lies in."""
-    while 0 < place < len(data) and data[place] & 0xC0 == 0x80:
-        place -= 1
-    return place
+def _character_start(data: bytes, boundary: int) -> int:
+    """Return ``boundary``, or where the character begins that it lies in."""
+    while 0 < boundary < len(data) and data[boundary] & 0xC0 == 0x80:
+        boundary -= 1
+    return boundary
 
 
 class TokenPrefixes:
@@ -93,21 +93,21 @@ class TokenPrefixes:
                 return start
         return len(data)
 
-    def start_of_token_across(self, data: bytes, place: int) -> int:
-        """Return where the first token begins that ends in ``data`` behind ``place``, not at it.
+    def start_of_token_across(self, data: bytes, boundary: int) -> int:
+        """Return where the first token begins that ends in ``data`` behind ``boundary``, not at it.
 
-        It is ``place`` where there is no token across it.
+        It is ``boundary`` where there is no token across it.
         """
-        for start in range(max(0, place - self._n_bytes_max), place):
+        for start in range(max(0, boundary - self._n_bytes_max), boundary):
             last_end = min(len(data), start + self._n_bytes_max)
-            if any(data[start:end] in self._whole for end in range(place + 1, last_end + 1)):
+            if any(data[start:end] in self._whole for end in range(boundary + 1, last_end + 1)):
                 return start
-        return place
+        return boundary
 
-    def is_stable(self, data: bytes, place: int) -> bool:
-        """Whether no token stands across ``place``, however ``data`` goes on."""
-        is_crossed = self.start_of_token_across(data, place) < place
-        return not is_crossed and self.start_of_unfinished(data) >= place
+    def is_stable(self, data: bytes, boundary: int) -> bool:
+        """Whether no token stands across ``boundary``, however ``data`` goes on."""
+        is_crossed = self.start_of_token_across(data, boundary) < boundary
+        return not is_crossed and self.start_of_unfinished(data) >= boundary
 
     def _range(self, first: bytes, end: bytes | None) -> tuple[int, int]:
         start = bisect_left(self._pieces, first)

@@ -1,15 +1,15 @@
-"""The parts of a fill-in-the-middle prompt, and how plain text between special tokens is tokenised.
+"""The parts of a fill-in-the-middle prompt, and how they are filled in and tokenised.
 
 A layout is a sequence of parts: a special token's id, fixed text, or a field that the request fills
 in.  Families (:mod:`speclsp.prompt.families`) and user templates
-(:mod:`speclsp.prompt.template`) both come down to a layout, and :mod:`speclsp.prompt.prompt` fills
-it in.
+(:mod:`speclsp.prompt.template`) both come down to a layout, and :func:`filled` fills it in.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from speclsp.prompt.protocol import Vocabulary
 
@@ -44,6 +44,12 @@ class FieldPart:
 
 Part = TokenPart | TextPart | FieldPart
 
+Values = Mapping[FieldName, str | tuple[int, ...]]
+"""A field's text, to be tokenised with its neighbours, or its tokens."""
+
+N_NAME_CHARS: Final = 256
+"""Most characters of a path or a repository name; a path keeps its end."""
+
 
 def has_implicit_space(vocabulary: Vocabulary) -> bool:
     """Whether training put a space before each text (SentencePiece's dummy prefix)."""
@@ -76,3 +82,41 @@ def encodable(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-8", "replace").decode("utf-8")
     return text
+
+
+def name_values(repo_name: str, path: str, n_chars: int) -> Values:
+    """Return the names as they stand in a prompt, each with so many characters at most."""
+    if n_chars == 0:
+        return {"repo": "", "path": "", "chunks": ()}
+    repo_name, path = one_line(repo_name)[:n_chars], one_line(path)[-n_chars:]
+    return {"repo": repo_name or "repository", "path": path or "untitled", "chunks": ()}
+
+
+def filled(vocabulary: Vocabulary, parts: Sequence[Part], values: Values) -> tuple[int, ...]:
+    """Return the layout's tokens.  Neighbouring texts and names are tokenised as one text."""
+    tokens: list[int] = []
+    text = ""
+    spaced = False
+    for part in parts:
+        match part:
+            case TextPart(literal):
+                text += literal
+                continue
+            case TokenPart(token):
+                filling: str | tuple[int, ...] = (token,)
+            case FieldPart(field, is_spaced):
+                filling = values.get(field, ())
+                spaced = spaced or (is_spaced and not text)
+        if isinstance(filling, str):
+            text += filling
+            continue
+        tokens.extend(encode_text(vocabulary, text, spaced=spaced and bool(text)))
+        tokens.extend(filling)
+        text, spaced = "", False
+    tokens.extend(encode_text(vocabulary, text, spaced=spaced))
+    return tuple(tokens)
+
+
+def one_line(name: str) -> str:
+    """Return a name as it goes into a line of the prompt."""
+    return " ".join(name.splitlines())

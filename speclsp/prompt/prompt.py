@@ -14,18 +14,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from speclsp.prompt.anchor import new_anchor
+from speclsp.errors import SettingsError
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, ContextChunk
 from speclsp.prompt.families import FimFamily
-from speclsp.prompt.filling import (
+from speclsp.prompt.layout import (
     N_NAME_CHARS,
+    FieldName,
+    FieldPart,
     Values,
+    encode_text,
     filled,
-    fitting_names,
     name_values,
     one_line,
 )
-from speclsp.prompt.layout import FieldName, FieldPart, encode_text
 from speclsp.prompt.protocol import Vocabulary
 from speclsp.prompt.windows import (
     CHARS_PER_TOKEN,
@@ -33,6 +34,7 @@ from speclsp.prompt.windows import (
     TextWindow,
     n_hidden_closers,
     n_hidden_with_next_line,
+    new_anchor,
     prefix_window,
     same_window,
     suffix_window,
@@ -260,14 +262,35 @@ class PromptLayout:
         self, text: FimText, budget: PromptBudget, chunks: ChunkWindow
     ) -> tuple[Values, int]:
         """Names and chunks, and how many tokens the text may have beside them."""
-        frame, n_fixed = fitting_names(
-            self.family, self.vocabulary, text.repo_name, text.path, budget.n_prompt
-        )
+        frame, n_fixed = self._fitting_names(text, budget.n_prompt)
         if chunks.chunks:
             after = filled(self.vocabulary, self.family.after_chunks, frame)
             frame = {**frame, "chunks": (*chunks.tokens, *after)}
             n_fixed += chunks.n_tokens + len(after)
         return frame, max(0, budget.n_prompt - n_fixed)
+
+    def _fitting_names(self, text: FimText, n_prompt: int) -> tuple[Values, int]:
+        """Return the names as they stand in a prompt, and the tokens of a prompt without texts.
+
+        They are cut so that these are half of the prompt's at most.
+        Raises :class:`~speclsp.errors.SettingsError` where not even the special tokens fit.
+        """
+        n_chars = N_NAME_CHARS
+        while True:
+            names = name_values(text.repo_name, text.path, n_chars)
+            values: Values = {**names, "prefix": (), "suffix": (), "middle": ()}
+            n_fixed = len(filled(self.vocabulary, self.family.body, values))
+            n_fixed += self.family.bos is not None
+            if n_fixed <= n_prompt // 2 or n_chars == 0:
+                break
+            n_chars //= 2
+        if n_fixed > n_prompt:
+            raise SettingsError(
+                f"n_prompt = {n_prompt} is less than the {n_fixed} tokens that every prompt of "
+                "this model has.",
+                remedy="Raise n_prompt or ctx_size.",
+            )
+        return names, n_fixed
 
     def _fitting_chunks(
         self, text: FimText, budget: PromptBudget, chunks: ChunkWindow
@@ -289,32 +312,6 @@ class PromptLayout:
 
     def _is_spaced(self, field: FieldName) -> bool:
         return FieldPart(field, spaced=True) in self.family.body
-
-
-def build_prompt(
-    family: FimFamily,
-    vocabulary: Vocabulary,
-    *,
-    repo_name: str,
-    path: str,
-    prefix: str,
-    suffix: str,
-    budget: PromptBudget,
-    window: PromptWindow | None,
-    layout: FimLayout,
-    chunks: ChunkWindow = NO_CHUNKS,
-) -> FimPrompt:
-    """Lay out the prompt for a cursor between ``prefix`` and ``suffix``, the whole texts.
-
-    ``window`` is that of the document's previous prompt, or None; it is continued where possible.
-    """
-    prompts = PromptLayout(family=family, vocabulary=vocabulary, layout=layout)
-    text = FimText(repo_name=repo_name, path=path, prefix=prefix, suffix=suffix)
-    if window is not None:
-        continued = prompts.continued(text, budget, window)
-        if continued is not None:
-            return continued
-    return prompts.fresh(text, budget, near=window, chunks=chunks)
 
 
 def _n_hidden_before(window: str, suffix: str) -> int | None:

@@ -76,7 +76,7 @@ def jumps(completer: TypedWindow) -> list[int]:
 
 @pytest.mark.parametrize("speculation", [True, False])
 def test_a_jump_evaluates_no_more_than_the_setting_says(make, speculation):
-    assert all(96 < n <= 256 for n in jumps(make(speculation=speculation)))
+    assert all(96 < n <= 192 for n in jumps(make(speculation=speculation)))
     assert all(256 < n <= 400 for n in jumps(make(speculation=speculation, n_jump=400)))
     assert all(n > 1_200 for n in jumps(make(speculation=speculation, n_jump=0)))
 
@@ -85,7 +85,7 @@ def test_the_rest_is_laid_out_in_the_next_pause(make):
     completer = make()
     short = ask(completer, PLACES[0])
     settled = ask(completer, PLACES[0])
-    assert short.stats.n_prompt <= 256
+    assert short.stats.n_prompt <= 192
     assert settled.stats.n_prompt > 1_200
     assert settled.stats.n_prompt_evaluated <= 2
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.prompts import build_prompt
 from speclsp.errors import TemplateError
 from speclsp.prompt.families import family_for
-from speclsp.prompt.prompt import PromptBudget, build_prompt
+from speclsp.prompt.prompt import PromptBudget
 
 CODE = "def f(x):\n    ret▮ x\n\nf(1)\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from speclsp.prompt.anchor import N_LINES_ABOVE, anchor_candidates, anchors_above, line_start
+from speclsp.prompt.windows import N_LINES_ABOVE, anchor_candidates, anchors_above, line_start
 
 
 @pytest.mark.parametrize(

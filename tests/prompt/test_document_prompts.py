@@ -9,8 +9,8 @@ import pytest
 
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk, renewed_chunks
+from speclsp.prompt.document_prompts import N_PROMPTS, DocumentPrompts
 from speclsp.prompt.families import family_for
-from speclsp.prompt.places import N_PLACES, Places
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
 
 SOURCE = Path(ast.__file__).read_text(encoding="utf-8")
@@ -41,7 +41,7 @@ class Session:
         self.layout = PromptLayout(
             family=family_for(vocabulary, ""), vocabulary=vocabulary, layout=layout
         )
-        self.places = Places()
+        self.places = DocumentPrompts()
         self.cache = Cache()
         self.chunks = chunks
         self.n_renewed = 0
@@ -128,9 +128,9 @@ def test_a_jump_nearby_shares_the_beginning(session):
 
 
 def test_places_are_bounded(session):
-    for n in range(2 * N_PLACES):
+    for n in range(2 * N_PROMPTS):
         session.at(line_end(2_000 * (n + 1)))
-    assert len(session.places.windows) == N_PLACES
+    assert len(session.places.windows) == N_PROMPTS
 
 
 def test_an_edit_above_the_window_costs_nothing(session):

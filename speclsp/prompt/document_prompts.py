@@ -1,9 +1,9 @@
 """Which prompt to take for a cursor: the one that leaves the least to evaluate.
 
-A document has several places where someone has typed, each with a prompt that a KV cache may still
-hold.  A cursor that one of them covers is cheap.  A cursor elsewhere, after a jump, gets a prompt
-that shares a former one's beginning or, where that is not much, a short one: its text is laid out
-to the full in idle time, while the first suggestion is being looked at.
+A document keeps the windows of its latest prompts, which a KV cache may still hold.  A cursor that
+one of them covers is cheap.  A cursor elsewhere, after a jump, gets a prompt that shares a former
+one's beginning or, where that is not much, a short one: its text is laid out to the full in idle
+time, while the first suggestion is being looked at.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ NReusable = Callable[[tuple[int, ...]], int]
 RenewChunks = Callable[[ChunkWindow], ChunkWindow]
 """Gives the chunks of a new layout, given those of the former one."""
 
-N_PLACES: Final = 8
-"""Places of a document that are remembered."""
+N_PROMPTS: Final = 8
+"""Prompts of a document whose windows are kept."""
 
 _N_CHEAP: Final = 16
 """A prompt that leaves no more to evaluate is taken without looking for a better one."""
@@ -31,7 +31,7 @@ _LITTLE_ROOM: Final = 0.3
 """Share of the middle's most tokens: where less can be typed, idle time moves the anchor."""
 
 
-class Places:
+class DocumentPrompts:
     """The prompts of one document, the one used last in front."""
 
     def __init__(self) -> None:
@@ -43,9 +43,9 @@ class Places:
         """The remembered prompts' windows, the one used last in front."""
         return tuple(self._windows)
 
-    def apart(self) -> Places:
+    def apart(self) -> DocumentPrompts:
         """Return a copy that can be used without a change to this one."""
-        copied = Places()
+        copied = DocumentPrompts()
         copied._windows = list(self._windows)
         copied._planned = self._planned
         return copied
@@ -59,7 +59,7 @@ class Places:
         n_reusable: NReusable,
         renew: RenewChunks,
     ) -> FimPrompt:
-        """Return the prompt for a cursor that somebody waits at, and remember its place.
+        """Return the prompt for a cursor that somebody waits at, and keep its window.
 
         Beyond what the KV cache holds it has about ``n_first`` tokens at the most, where a shorter
         prompt can bring that about.  With ``n_first`` no less than the budget it is never cut, and
@@ -124,7 +124,7 @@ class Places:
         self._remember(window)
 
     def without(self, renew: RenewChunks) -> None:
-        """Forget the places, and the plan, whose chunks ``renew`` changes."""
+        """Forget the windows, and the plan, whose chunks ``renew`` changes."""
         self._windows = [w for w in self._windows if renew(w.chunks) == w.chunks]
         if self._planned is not None and renew(self._planned.chunks) != self._planned.chunks:
             self._planned = None
@@ -169,32 +169,24 @@ class Places:
         n_reusable: NReusable,
     ) -> FimPrompt:
         """A new prompt: to the full where that is cheap enough, else a short one."""
-        nears: list[PromptWindow | None] = [w for w in self._windows if w.key == layout.key]
-        prompts = [
-            layout.fresh(
-                text, budget, near=near, chunks=near.chunks if near is not None else NO_CHUNKS
-            )
-            for near in nears or [None]
-        ]
-        n_reused = [n_reusable(prompt.tokens) for prompt in prompts]
-        costs = [len(p.tokens) - n for p, n in zip(prompts, n_reused, strict=True)]
-        n_least = min(costs)
-        cheapest = prompts[costs.index(n_least)]
-        if n_least <= n_first:
-            return cheapest
-        chunks = cheapest.window.chunks
-        if n_reused[costs.index(n_least)] < chunks.n_tokens:
-            chunks = NO_CHUNKS
+        near = self._windows[0] if self._windows else None
+        chunks = near.chunks if near is not None else NO_CHUNKS
+        whole = layout.fresh(text, budget, near=near, chunks=chunks)
+        n_reused = n_reusable(whole.tokens)
+        n_whole = len(whole.tokens) - n_reused
+        if n_whole <= n_first:
+            return whole
+        chunks = whole.window.chunks if n_reused >= whole.window.chunks.n_tokens else NO_CHUNKS
         short = replace(budget, n_prompt=min(n_first + chunks.n_tokens, budget.n_prompt))
         prompt = layout.fresh(text, short, near=None, chunks=chunks)
         n_short = len(prompt.tokens) - n_reusable(prompt.tokens)
-        return prompt if n_short < n_least else cheapest
+        return prompt if n_short < n_whole else whole
 
     def _remember(self, window: PromptWindow) -> None:
-        """Put a place in front, in place of the one that it continues."""
+        """Put a window in front, instead of the one that it continues."""
         same = (window.suffix.text, window.prefix.text, window.chunks)
         self._windows = [
             w for w in self._windows if (w.suffix.text, w.prefix.text, w.chunks) != same
         ]
         self._windows.insert(0, window)
-        del self._windows[N_PLACES:]
+        del self._windows[N_PROMPTS:]

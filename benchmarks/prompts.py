@@ -1,0 +1,35 @@
+"""The prompt of one request by itself, as benchmarks and tests want it."""
+
+from __future__ import annotations
+
+from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow
+from speclsp.prompt.families import FimFamily
+from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout, PromptWindow
+from speclsp.prompt.protocol import Vocabulary
+from speclsp.settings import FimLayout
+
+
+def build_prompt(
+    family: FimFamily,
+    vocabulary: Vocabulary,
+    *,
+    repo_name: str,
+    path: str,
+    prefix: str,
+    suffix: str,
+    budget: PromptBudget,
+    window: PromptWindow | None,
+    layout: FimLayout,
+    chunks: ChunkWindow = NO_CHUNKS,
+) -> FimPrompt:
+    """Lay out the prompt for a cursor between ``prefix`` and ``suffix``, the whole texts.
+
+    ``window`` is that of the document's previous prompt, or None; it is continued where possible.
+    """
+    prompts = PromptLayout(family=family, vocabulary=vocabulary, layout=layout)
+    text = FimText(repo_name=repo_name, path=path, prefix=prefix, suffix=suffix)
+    if window is not None:
+        continued = prompts.continued(text, budget, window)
+        if continued is not None:
+            return continued
+    return prompts.fresh(text, budget, near=window, chunks=chunks)
