@@ -23,7 +23,7 @@ from speclsp.engine.draft_vocabulary import (
     check_vocabularies,
     replacement_pairs,
 )
-from speclsp.engine.params import ModelParams, draft_params, target_params
+from speclsp.engine.params import draft_params, target_params
 from speclsp.errors import (
     ModelError,
     ModelLoadError,
@@ -42,6 +42,9 @@ MAX_PROMPT = 2048
 
 EMBEDDED = "embedded"
 """The value of ``spec_draft_model`` that means the one that comes with speclsp."""
+
+_DRAFT_CONTEXT_BYTES: Final = 512 << 20
+"""About the KV cache and the intermediate results of a draft model on a GPU."""
 
 COST_OF_KEY: Final = "speclsp.cost_true.cost_of"
 """Metadata of a cost-true model, which computes a small model's function at a large one's cost: the
@@ -201,7 +204,7 @@ class LlamaLoader:
             fit=settings.fit,
             progress=progress,
             log=log,
-            n_bytes_reserved=_draft_bytes(draft_path, settings, model_params) if draft_path else 0,
+            n_bytes_reserved=_draft_bytes(draft_path, settings) if draft_path else 0,
         )
         loaded = (files.target, _version(files.target), model_params, tuple(target.layers.items()))
         # More branches are for speculation alone.
@@ -259,18 +262,15 @@ def _description(path: Path, *details: str) -> str:
     return f"{path.name} ({remarks})" if remarks else path.name
 
 
-def _draft_bytes(path: Path, settings: Settings, target: ModelParams) -> int:
+def _draft_bytes(path: Path, settings: Settings) -> int:
     """Estimate what the draft model takes of the target's GPUs, so that the target leaves it.
 
     On the CPU a draft model is rarely worth its time.
     """
-    from speclsp.engine.llama.fit import bytes_wanted  # noqa: PLC0415 (see tokenizer)
-
-    try:
-        model_params, context_params = draft_params(settings, settings.ctx_size)
-        return bytes_wanted(path, model_params, context_params, beside=target)
-    except (ModelError, SettingsError):
-        return 0  # loading the draft model reports it
+    elsewhere = settings.spec_draft_device not in ("", settings.device)
+    if elsewhere or settings.spec_draft_ngl == 0 or not path.is_file():
+        return 0  # loading the draft model reports a missing file
+    return path.stat().st_size + _DRAFT_CONTEXT_BYTES
 
 
 def load_draft_model(

@@ -9,11 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from speclsp.engine.llama.library import DeviceInfo
-from speclsp.engine.llama.model import offload_devices
-from speclsp.engine.llama.model_file import GgufHeader, read_gguf_header
+from speclsp.engine.llama.model_file import GgufHeader
 from speclsp.engine.params import ContextParams, ModelParams
 from speclsp.settings import KvCacheType
 
@@ -126,26 +124,6 @@ def next_attempt(failed: Attempt, n_layers: int, n_ctx_min: int) -> Attempt | No
     if failed.n_ctx <= n_ctx_min:
         return None
     return Attempt(0, max(failed.n_ctx // 2, n_ctx_min))
-
-
-def bytes_wanted(
-    path: Path, model_params: ModelParams, context_params: ContextParams, *, beside: ModelParams
-) -> int:
-    """Estimate what a model that is loaded later takes of the GPUs of one loaded ``beside`` it.
-
-    Raises :class:`~speclsp.errors.ModelLoadError` or
-    :class:`~speclsp.errors.ModelNotFoundError` where the file or a device cannot be used.
-    """
-    shared = {gpu.name for gpu in offload_devices(model_params)}
-    if not shared.intersection(gpu.name for gpu in offload_devices(beside)):
-        return 0
-    header = read_gguf_header(path)
-    n_gpu_layers = model_params.n_gpu_layers
-    if not isinstance(n_gpu_layers, int) or n_gpu_layers < 0:
-        n_gpu_layers = header.n_layers
-    n_ctx = _wanted_ctx(header, context_params)
-    shape = estimate_shape(header, model_params, replace(context_params, n_ctx=n_ctx))
-    return shape.offloaded_bytes(n_gpu_layers, n_ctx)
 
 
 def estimate_shape(

@@ -11,14 +11,13 @@ from speclsp.engine.llama import model
 from speclsp.engine.llama.fit import (
     Attempt,
     ModelShape,
-    bytes_wanted,
     estimate_shape,
     first_attempt,
     next_attempt,
 )
 from speclsp.engine.llama.library import DeviceInfo
 from speclsp.engine.llama.model_file import read_gguf_header
-from speclsp.engine.params import ModelParams, draft_params, target_params
+from speclsp.engine.params import ModelParams, target_params
 from speclsp.errors import ModelLoadError
 from speclsp.settings import Settings
 
@@ -89,32 +88,6 @@ def test_auto_leaves_what_is_reserved(path: Path) -> None:
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     found = (gpu("CUDA0"), gpu("CUDA1"), DeviceInfo("CPU", "", "cpu", 0, 0, handle=0))
     monkeypatch.setattr(model, "devices", lambda: found)
-
-
-@pytest.mark.usefixtures("two_gpus")
-@pytest.mark.parametrize(
-    ("changes", "n_layers"),
-    [
-        ({}, 6),
-        ({"spec_draft_ngl": "all"}, 6),
-        ({"spec_draft_ngl": -1}, 6),
-        ({"spec_draft_ngl": 2}, 2),
-        ({"spec_draft_ngl": 0}, 0),
-        ({"spec_draft_device": "none"}, 0),
-        ({"device": "CUDA0", "spec_draft_device": "CUDA1"}, 0),
-        ({"spec_draft_device": "CUDA1"}, 6),
-        ({"device": "none", "spec_draft_device": "CUDA1"}, 0),
-    ],
-)
-def test_what_a_draft_model_wants_beside_the_target(
-    path: Path, changes: dict[str, Any], n_layers: int
-) -> None:
-    settings = Settings(ctx_size=1024, **changes)
-    target, _ = target_params(settings)
-    of_draft = draft_params(settings, 1024)
-    shape = estimate_shape(read_gguf_header(path), *of_draft)
-    wanted = bytes_wanted(path, *of_draft, beside=target)
-    assert wanted == shape.offloaded_bytes(n_layers, 1024)
 
 
 @pytest.mark.usefixtures("two_gpus")
