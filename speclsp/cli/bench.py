@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -52,7 +53,7 @@ _LINE: Final = re.compile(r"^[ \t]*(\S.{10,}\S)\s*$", re.MULTILINE)
 _REST_S: Final = 20.0
 _POLL_S: Final = 0.05
 _SLOW_MS: Final = 700.0
-_GAIN: Final = 1.05
+_LEAST_LINES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,24 +116,23 @@ def bench(project: Path, n_lines: int, seconds: int, **options: Any) -> None:
     resolved = settings.resolve([{**given_options(options), **given}]).settings
     root = project.resolve()
     places = _places(root, resolved, n_lines)
-    sides: Sides = {False: Side(), True: Side()}
-    n_typed, is_interrupted = 0, False
+    lines: list[Sides] = []
+    is_interrupted = False
     console = Console(stderr=True)
     bar = Progress(console=console, transient=True, disable=not console.is_terminal)
     try:
         with bar, _window(resolved, root) as window:
             end = time.monotonic() + seconds
             for place in bar.track(places, description="Typing"):
-                _type_line(window, resolved, place, sides, n_typed % 2 == 1)
-                n_typed += 1
+                lines.append(_typed(window, resolved, place, len(lines) % 2 == 1))
                 if not console.is_terminal:
-                    click.echo(f"{n_typed} of {len(places)} lines typed", err=True)
+                    click.echo(f"{len(lines)} of {len(places)} lines typed", err=True)
                 if time.monotonic() > end:
                     break
     except KeyboardInterrupt:
         is_interrupted = True
-    if n_typed:
-        _print(model_files(resolved).target.name, sides, f"{n_typed} lines of {root.name} typed")
+    if lines:
+        _print(model_files(resolved).target.name, root.name, lines)
     if is_interrupted:
         click.echo("Interrupted.", err=True)
         sys.exit(130)
@@ -175,9 +175,7 @@ def _places(root: Path, resolved: Settings, n_lines: int) -> list[LinePlace]:
     return drawn[:n_lines]
 
 
-def _type_line(
-    window: Window, resolved: Settings, place: LinePlace, sides: Sides, on_first: bool
-) -> None:
+def _typed(window: Window, resolved: Settings, place: LinePlace, on_first: bool) -> Sides:
     """Type a line on both sides; the first request, which evaluates the prompt, counts for none.
 
     Raises SpecLspError where a request fails.
@@ -185,12 +183,14 @@ def _type_line(
     window.open_document(place.document)
     versions = itertools.count(1)
     _ask(window, place, 0, next(versions), Side())
-    for is_on in (on_first, not on_first):
+    sides = {on_first: Side(), not on_first: Side()}
+    for is_on, side in sides.items():
         window.apply_settings(replace(resolved, speculation=is_on))
         window.completer.wait_idle(_REST_S)
         for n_chars in range(0, len(place.line), _STRIDE):
-            _ask(window, place, n_chars, next(versions), sides[is_on])
+            _ask(window, place, n_chars, next(versions), side)
     window.close_document(place.document.uri)
+    return sides
 
 
 def _ask(window: Window, place: LinePlace, n_chars: int, version: int, side: Side) -> None:
@@ -221,15 +221,23 @@ def _window(resolved: Settings, root: Path) -> Iterator[Window]:
         yield window
 
 
-def _print(model: str, sides: Sides, title: str) -> None:
-    off, on = sides[False], sides[True]
-    speed_up = on.tokens_per_s() / off.tokens_per_s() if off.stats.n_predicted else 0.0
+def _print(model: str, project: str, lines: Sequence[Sides]) -> None:
+    off, on = (_sum([line[is_on] for line in lines]) for is_on in (False, True))
+    speed_ups = [
+        line[True].tokens_per_s() / line[False].tokens_per_s()
+        for line in lines
+        if line[True].stats.n_predicted and line[False].stats.n_predicted
+    ]
     acceptance = on.stats.n_accepted / on.stats.n_drafted if on.stats.n_drafted else 0.0
-    table = Table("", title=f"{title} with {model}", title_justify="left", box=SIMPLE_HEAD)
+    title = f"{len(lines)} lines of {project} typed with {model}"
+    table = Table("", title=title, title_justify="left", box=SIMPLE_HEAD)
     for header in ("speculation off", "on"):
         table.add_column(header, justify="right", no_wrap=True)
     table.add_row("tokens per second", f"{off.tokens_per_s():.1f}", f"{on.tokens_per_s():.1f}")
-    table.add_row("speed-up", "", f"{speed_up:.2f}×")
+    if speed_ups:
+        speed_up = on.tokens_per_s() / off.tokens_per_s()
+        table.add_row("speed-up", "", f"{speed_up:.2f}×")
+        table.add_row("… of single lines", "", f"{min(speed_ups):.2f} … {max(speed_ups):.2f}×")
     table.add_row("acceptance rate", "", f"{acceptance:.0%}")
     table.add_row("tokens per pass", *(f"{tokens_per_pass(one.stats):.2f}" for one in (off, on)))
     for share in (50, 95):
@@ -238,17 +246,24 @@ def _print(model: str, sides: Sides, title: str) -> None:
     table.add_row("requests", *(str(len(one.ms)) for one in (off, on)))
     console = Console(highlight=False)
     console.print(table)
-    console.print(_advice(model, speed_up, float(np.percentile(on.ms or [0.0], 95))))
+    console.print(_advice(model, speed_ups, float(np.percentile(on.ms or [0.0], 95))))
 
 
-def _advice(model: str, speed_up: float, p95_ms: float) -> str:
+def _sum(sides: Sequence[Side]) -> Side:
+    stats = functools.reduce(summed, (side.stats for side in sides), RequestStats())
+    return Side(stats, [ms for side in sides for ms in side.ms])
+
+
+def _advice(model: str, speed_ups: Sequence[float], p95_ms: float) -> str:
     """Return what to do next, by the figure that matters most."""
+    logs = np.log(speed_ups)
     if model == TARGET_FILE_NAME:
         return "This is the small embedded model: name the one that you want to use by --model."
     if p95_ms > _SLOW_MS:
         return "Slow: take a smaller model, or put more layers on a GPU (--n-gpu-layers)."
-    if speed_up >= _GAIN:
+    # Two standard errors of the mean are about its 95 % interval.
+    if len(logs) < _LEAST_LINES or abs(logs.mean()) < 2 * logs.std(ddof=1) / len(logs) ** 0.5:
+        return "No clear difference by speculation: type more lines (--lines, --seconds)."
+    if logs.mean() > 0:
         return "Speculation pays with this model and project: leave it on."
-    if speed_up > 1 / _GAIN:
-        return "Speculation makes little difference: a draft model may help (--draft-model)."
     return "Speculation costs time here: switch it off (--no-speculation)."

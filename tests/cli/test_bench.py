@@ -55,16 +55,16 @@ def test_both_sides_are_asked_alike_and_one_of_them_drafts(project: Path) -> Non
 def test_an_interrupt_shows_what_was_measured(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    type_line = bench_module._type_line
+    type_line = bench_module._typed
     typed: list[object] = []
 
-    def type_one(*arguments: object) -> None:
+    def type_one(*arguments: object) -> bench_module.Sides:
         if typed:
             raise KeyboardInterrupt
         typed.append(arguments)
-        type_line(*arguments)  # type: ignore[arg-type]
+        return type_line(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(bench_module, "_type_line", type_one)
+    monkeypatch.setattr(bench_module, "_typed", type_one)
     result = run(project, "--lines", "5")
     assert result.exit_code == 130
     assert "1 lines of project typed" in result.stdout
@@ -75,7 +75,11 @@ def test_an_interrupt_shows_what_was_measured(
 def test_no_line_is_begun_when_the_time_is_up(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench_module, "_type_line", lambda *_: time.sleep(1.1))
+    def type_slowly(*_arguments: object) -> bench_module.Sides:
+        time.sleep(1.1)
+        return {False: bench_module.Side(), True: bench_module.Side()}
+
+    monkeypatch.setattr(bench_module, "_typed", type_slowly)
     result = run(project, "--lines", "5", "--seconds", "1")
     assert result.exit_code == 0, result.output
     assert "1 lines of project typed" in result.stdout
@@ -96,3 +100,23 @@ def test_a_benchmark_that_was_moved_is_named(
     result = CliRunner().invoke(cli, ["bench", name, "--json", "figures.json"])
     assert result.exit_code == 2
     assert f"python -m benchmarks {name}" in result.output
+
+
+@pytest.mark.parametrize(
+    ("model", "speed_ups", "p95_ms", "said"),
+    [
+        ("embedded-target-f16.gguf", [2.0] * 9, 20.0, "--model"),
+        ("m.gguf", [2.0] * 9, 2000.0, "Slow: "),
+        ("m.gguf", [2.0, 1.8, 2.1, 1.9], 20.0, "Speculation pays"),
+        ("m.gguf", [0.5, 0.6, 0.5, 0.6], 20.0, "--no-speculation"),
+        ("m.gguf", [0.5, 2.0, 0.6, 1.9], 20.0, "No clear difference"),
+        ("m.gguf", [2.0, 2.0], 20.0, "No clear difference"),
+        ("m.gguf", [], 20.0, "No clear difference"),
+    ],
+)
+def test_the_advice_follows_the_figures(
+    model: str, speed_ups: list[float], p95_ms: float, said: str
+) -> None:
+    advice = bench_module._advice(model, speed_ups, p95_ms)
+    assert said in advice
+    assert len(advice) <= 80
