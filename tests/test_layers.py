@@ -111,6 +111,20 @@ def test_no_import_cycles():
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
+# The two sides of the seam: what the one holds the other does not import.
+SIDES = {"suggestions": "completer", "lsp": "completer", "completer": "suggestions"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in sources() if home(p) in SIDES],
+    ids=lambda p: str(p.relative_to(PACKAGE)),
+)
+def test_the_sides_of_the_seam_meet_in_it_only(path: Path):
+    other = f"speclsp.{SIDES[home(path)]}"
+    assert not [m for m in imported_modules(path) if m == other or m.startswith(f"{other}.")]
+
+
 @pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_foreign_packages_stay_behind_their_border(path: Path):
     relative = path.relative_to(PACKAGE).as_posix()

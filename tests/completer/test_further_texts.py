@@ -50,7 +50,10 @@ def completing(completer: TypedWindow, prefix: str, **fields: object) -> Complet
         deadline_ms=60_000,
     )
     request = dataclasses.replace(request, **fields)  # type: ignore[arg-type]  # fields by name
-    return completer.complete(request, CancellationToken()).result(WAIT_S)
+    try:
+        return completer.complete(request, CancellationToken()).result(WAIT_S)
+    finally:
+        completer.close_document(request.uri)  # what is typed next is no edit of it
 
 
 @pytest.fixture(scope="module")

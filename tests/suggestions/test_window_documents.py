@@ -1,0 +1,246 @@
+"""What a window's completer gets to see of its documents: masked once per change, in order."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from planted_secrets import planted_secrets
+from scripted_completer import ScriptedCompleter
+from typed_requests import request_between
+
+from speclsp.cancellation import CancellationToken
+from speclsp.request import CompletionRequest, CompletionResult, Document, TextEdit
+from speclsp.secrets.masked_text import PLACEHOLDER, MaskedText, masked
+from speclsp.settings import Settings
+from speclsp.suggestions.window import Window
+
+URI = "file:///p/a.py"
+SECRET = 'password = "hunter22"\n'
+MASKED = f'password = "{PLACEHOLDER}"\n'
+LARGE = "x = 1\n" * 20_000 + SECRET
+KEY = "-----BEGIN PRIVATE KEY-----\nMIIBOgIBAAJBAKj34GkxFhD9\nabc\n-----END PRIVATE KEY-----\n"
+
+
+def document(text: str, version: int = 1, path: str = "a.py", uri: str = URI) -> Document:
+    return Document(uri=uri, path=path, language_id="python", version=version, text=text)
+
+
+def make(**fields: Any) -> tuple[Window, ScriptedCompleter]:
+    completer = ScriptedCompleter(Settings())
+    return Window(completer, dataclasses.replace(Settings(), **fields)), completer
+
+
+def asked(window: Window, offset: int, **fields: Any) -> CompletionResult:
+    request = CompletionRequest(uri=URI, **{"version": 1, "offset": offset, **fields})
+    return window.ask(request, CancellationToken()).result(60)
+
+
+# --- masked once per change -----------------------------------------------------------------------
+
+LINES = [*(p.lines for p in planted_secrets(1)), *KEY.splitlines(keepends=True), "", "x = (", "\n"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_masking_by_changed_lines_is_masking_the_whole_text(data: st.DataObject) -> None:
+    window, completer = make()
+    text = "".join(data.draw(st.lists(st.sampled_from(LINES), max_size=6)))
+    window.open_document(document(text))
+    for version in range(2, data.draw(st.integers(2, 7))):
+        start = data.draw(st.integers(0, len(text)))
+        end = data.draw(st.integers(start, min(len(text), start + 40)))
+        text = text[:start] + data.draw(st.sampled_from([*LINES, "a", "\n", '"'])) + text[end:]
+        window.change_document(URI, version, text)
+        # What the completer makes of the edits that it was given.
+        assert completer.documents[URI].text == masked(text, "a.py")
+        offset = data.draw(st.integers(0, len(text)))
+        placed = window.masked_request(CompletionRequest(uri=URI, version=version, offset=offset))
+        if isinstance(placed, CompletionRequest):
+            assert (
+                masked(text[:offset], "a.py")[-1:]
+                == completer.documents[URI].text[: placed.offset][-1:]
+            )
+            line = text[text.rfind("\n", 0, offset) + 1 :].partition("\n")[0]
+            assert line in completer.documents[URI].text
+        else:
+            assert placed == "private"
+
+
+def test_a_keystroke_is_masked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    window, _ = make(suggestion_memory=False)
+    window.open_document(document("x = \n"))
+    updates: list[str] = []
+    update = MaskedText.update
+
+    def counted(text: MaskedText, raw: str, **more: int) -> bool:
+        updates.append(raw)
+        return update(text, raw, **more)
+
+    monkeypatch.setattr(MaskedText, "update", counted)
+    window.change_document(URI, 2, "x = f\n")
+    assert asked(window, 5, version=2).text == "completed"
+    assert updates == ["x = f\n"]
+
+
+def test_an_edit_of_a_request_is_masked_and_leaves_the_document_as_it_is() -> None:
+    window, completer = make()
+    text = f"{SECRET}x = os.pa\n{SECRET}"
+    window.open_document(document(text))
+    at = text.index("os.pa")
+    edit = TextEdit(at + 3, at + 5, f"path\n{SECRET}y = ")
+    asked(window, edit.start + len(edit.text), edit=edit)
+    request = completer.asked[0].request
+    assert request.prefix == f"{MASKED}x = os.path\n{MASKED}y = "
+    assert request.suffix == f"\n{MASKED}"
+    assert completer.documents[URI].text == text.replace(SECRET, MASKED)
+    refused = TextEdit(at + 3, at + 5, 'path; password = "hunter33"; ')
+    assert asked(window, refused.start + len(refused.text), edit=refused).source == "filter"
+
+
+# --- what is private ------------------------------------------------------------------------------
+
+
+def test_nothing_is_asked_on_the_line_of_a_secret() -> None:
+    window, completer = make()
+    window.open_document(document(f"x = 1\n{SECRET}\n"))
+    assert asked(window, 20).source == "filter"
+    assert asked(window, len(f"x = 1\n{SECRET}")).text == "completed"
+    assert len(completer.asked) == 1
+
+
+@pytest.mark.parametrize("path", [".env", "id_rsa"])
+def test_a_private_file_has_no_text_and_no_completions(path: str) -> None:
+    window, completer = make()
+    window.open_document(document("x = 1\n", path=path))
+    window.change_document(URI, 2, "y = 1\n")
+    assert completer.documents[URI].text == ""
+    assert asked(window, 2, version=2).source == "filter"
+    assert completer.asked == []
+
+
+def test_a_text_of_very_many_secrets_is_private_as_a_whole() -> None:
+    window, completer = make()
+    dump = "-----BEGIN PRIVATE KEY-----\nMIIBOgIBAAJBAKj34GkxFhD9\n" * 1_200
+    window.open_document(document(dump))
+    assert completer.documents[URI].text == ""
+    assert asked(window, len(dump)).source == "filter"
+
+
+def test_switched_off_everything_passes() -> None:
+    window, completer = make(mask_secrets=False)
+    window.open_document(document(SECRET))
+    window.change_document(URI, 2, SECRET + "x")
+    assert completer.documents[URI].text == SECRET + "x"
+    assert asked(window, 12, version=2).text == "completed"
+
+
+# --- large texts ----------------------------------------------------------------------------------
+
+
+class Gate:
+    """Holds the masking thread until the test lets it go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.opened = threading.Event()
+        self.entered = threading.Event()
+        update = MaskedText.update
+
+        def gated(text: MaskedText, raw: str, **more: int) -> bool:
+            if threading.current_thread().name.startswith("speclsp-mask"):
+                self.entered.set()
+                assert self.opened.wait(60)
+            return update(text, raw, **more)
+
+        monkeypatch.setattr(MaskedText, "update", gated)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    return Gate(monkeypatch)
+
+
+@pytest.fixture
+def late() -> Iterator[tuple[Window, ScriptedCompleter]]:
+    completer = ScriptedCompleter(Settings())
+    window = Window(completer, Settings(), masks_late=True)
+    yield window, completer
+    window.close()
+
+
+def test_a_large_text_comes_late_and_masked(late, gate: Gate) -> None:
+    window, completer = late
+    window.open_document(document(LARGE))
+    assert asked(window, len(LARGE)).finish_reason == "cancelled"
+    assert completer.documents == {}
+    window.open_document(document("y = 1\n", uri="file:///p/b.py"))
+    assert list(completer.documents) == ["file:///p/b.py"]
+    gate.opened.set()
+    assert window.wait_masked(60)
+    assert completer.documents[URI].text == LARGE.replace(SECRET, MASKED)
+    assert asked(window, len(LARGE)).text == "completed"
+
+
+def test_the_newest_version_is_the_one_that_comes(late, gate: Gate) -> None:
+    window, completer = late
+    window.open_document(document(LARGE))
+    assert gate.entered.wait(60)
+    window.change_document(URI, 2, LARGE + "z")
+    window.change_document(URI, 3, LARGE + SECRET)
+    gate.opened.set()
+    assert window.wait_masked(60)
+    assert completer.documents[URI].text == LARGE.replace(SECRET, MASKED) + MASKED
+    assert [call for call in completer.calls if call[0] != "close"] == [("open_document", URI)]
+    window.change_document(URI, 4, "y = 2\n" * 20_000)
+    window.change_document(URI, 5, "y = 23\n" * 20_000)
+    assert window.wait_masked(60)
+    assert completer.documents[URI].version == 5
+
+
+def test_a_document_that_was_closed_meanwhile_does_not_come(late, gate: Gate) -> None:
+    window, completer = late
+    window.open_document(document(LARGE))
+    assert gate.entered.wait(60)
+    window.close_document(URI)
+    window.open_document(document("x = 1\n", 2))
+    gate.opened.set()
+    window.open_document(document(LARGE, uri="file:///p/b.py"))
+    assert window.wait_masked(60)
+    assert completer.documents[URI].text == "x = 1\n"
+    assert set(completer.documents) == {URI, "file:///p/b.py"}
+
+
+def test_a_text_that_cannot_be_masked_is_left_out(
+    late, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    window, completer = late
+    update = MaskedText.update
+
+    def failing(text: MaskedText, raw: str, **more: int) -> bool:
+        if raw == LARGE and "n_most" not in more:
+            raise MemoryError
+        return update(text, raw, **more)
+
+    monkeypatch.setattr(MaskedText, "update", failing)
+    window.open_document(document(LARGE))
+    window.open_document(document("y" + LARGE, uri="file:///p/b.py"))
+    while "file:///p/b.py" not in completer.documents:
+        threading.Event().wait(0.005)
+    assert list(completer.documents) == ["file:///p/b.py"]
+    assert "could not be masked" in caplog.text
+
+
+def test_a_request_between_cells_reads_them() -> None:
+    window, completer = make()
+    for name in ("above", "below"):
+        window.open_document(document(f"{name} = 1\n{SECRET}", uri=name))
+    window.open_document(document("x = "))
+    asked(window, 4, above=("above",), below=("below",))
+    request = completer.asked[0].request
+    expected = request_between(f"above = 1\n{MASKED}\nx = ", f"\nbelow = 1\n{MASKED}")
+    assert (request.prefix, request.suffix) == (expected.prefix, expected.suffix)
