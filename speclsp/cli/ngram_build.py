@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +25,6 @@ Progress = Callable[[int], None]
 
 _SHARD_BYTES: Final = 2 * 2**20
 _MERGE_ROWS: Final = 4_000_000
-_WAITING_PER_PROCESS: Final = 3
 
 Rows = dict[int, Observations]
 """Counts by order, in a form that can be sent between processes."""
@@ -36,8 +35,6 @@ class Shard:
     """The counts of some files."""
 
     n_files: int = 0
-    n_skipped: int = 0
-    """Files that are not source text."""
     n_tokens: int = 0
     n_bytes: int = 0
     rows: Rows = field(default_factory=dict)
@@ -49,7 +46,6 @@ class Built:
 
     tables: NgramTables
     n_files: int = 0
-    n_skipped: int = 0
     n_tokens: int = 0
 
 
@@ -105,7 +101,6 @@ def build_tables(
     n_pending = 0
     for shard in _counted(shards, model, tuple(orders), max_file_size, n_processes):
         built.n_files += shard.n_files
-        built.n_skipped += shard.n_skipped
         built.n_tokens += shard.n_tokens
         pending.append(shard.rows)
         n_pending += sum(rows.tokens.size for rows in shard.rows.values())
@@ -125,7 +120,6 @@ def count_shard(
     texts = list(texts_tokens(files, max_file_size, _vocabulary(model)))
     return Shard(
         n_files=len(texts),
-        n_skipped=len(files) - len(texts),
         n_tokens=sum(tokens.size for tokens in texts),
         n_bytes=sum(file.signature.n_bytes for file in files),
         rows=rows_by_order(count_tokens(texts, orders)),
@@ -145,23 +139,15 @@ def _counted(
     max_file_size: int,
     n_processes: int,
 ) -> Iterator[Shard]:
+    count = partial(count_shard, model, orders=orders, max_file_size=max_file_size)
     if n_processes == 1 or len(shards) < 2:
-        for files in shards:
-            yield count_shard(model, files, orders, max_file_size)
+        yield from map(count, shards)
         return
     # Spawned, since llama.cpp and its threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(n_processes, len(shards)), mp_context=context)
     try:
-        waiting: set[Future[Shard]] = set()
-        for files in shards:
-            if len(waiting) >= _WAITING_PER_PROCESS * n_processes:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in done)
-            waiting.add(pool.submit(count_shard, model, files, orders, max_file_size))
-        while waiting:
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            yield from (future.result() for future in done)
+        yield from pool.map(count, shards)
     except (OSError, RuntimeError) as error:
         raise SpecLspError(
             f"a process that counts ended: {error}.", remedy="Try --processes 1."
