@@ -191,7 +191,9 @@ def query_of(tail: TokenArray, n_max: int) -> bytes:
     """Return the last ``n_max`` tokens of a text, at most DEPTH, as an index is searched for."""
     nearest_first = tail[: -min(n_max, DEPTH) - 1 : -1]
     # A negative id, which stands for the end of a sequence, must match no separator.
-    values = np.where(nearest_first < 0, -1, nearest_first + 1)
+    values = nearest_first + 1
+    if values.size and values.min() <= 0:
+        values[values <= 0] = -1
     return values.astype(">i4").tobytes()
 
 

@@ -88,7 +88,7 @@ class TestScan:
         index.built()
         assert index.index.stats().n_files == 2000
         assert all(index.follows(f"key {n} : ") == f"word{n}" for n in range(0, 2000, 13))
-        assert index.index.corpora()[0].n_indexes <= 4  # type: ignore[attr-defined]
+        assert index.index.corpora()[0].n_indexes <= 3  # type: ignore[attr-defined]
 
     def test_files_beside_open_ones_come_first(self, project: Path, make_index: MakeIndex) -> None:
         for name in ("a/1.py", "b/2.py", "z/3.py", "z/4.py"):
