@@ -21,11 +21,11 @@ from speclsp.cancellation import CancellationToken
 from speclsp.completer.completion import DraftSources, Workbench, run_completion
 from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.events import EventQueue
+from speclsp.completer.fair_queue import FairQueue
 from speclsp.completer.loaded_models import LoadedModels
 from speclsp.completer.model_life import ModelLife
 from speclsp.decoding.session import summed
 from speclsp.engine.models import Loader, Tokenizer
-from speclsp.engine.scheduler import FairQueue
 from speclsp.errors import EngineError, EngineUnavailableError, SpecLspError
 from speclsp.request import (
     CompletionResult,

@@ -2,8 +2,8 @@
 
 import threading
 
-from speclsp.engine import scheduler
-from speclsp.engine.scheduler import FairQueue
+from speclsp.completer import fair_queue
+from speclsp.completer.fair_queue import FairQueue
 
 
 def drain(queue: FairQueue[str, str]) -> list[str]:
@@ -109,7 +109,7 @@ def test_a_documents_jobs_can_be_taken_back():
 
 
 def test_a_request_that_follows_idle_work_at_once_comes_first(monkeypatch):
-    monkeypatch.setattr(scheduler, "IDLE_AFTER_S", 10.0)
+    monkeypatch.setattr(fair_queue, "IDLE_AFTER_S", 10.0)
     queue: FairQueue[str, str] = FairQueue()
     queue.put_idle("warm", "idle")
     taken: list[str | None] = []
