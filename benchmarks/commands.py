@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from benchmarks.cases_command import cases_command, make_cases_command
-from benchmarks.drafters_command import calibration, drafters
+from benchmarks.drafters_command import drafters
 from benchmarks.healing_command import healing_command
 from benchmarks.host_command import host_command
 from benchmarks.index_command import index_command
@@ -21,7 +21,7 @@ def cli() -> None:
 
 
 for _command in (
-    cases_command, make_cases_command, make_model_command, calibration, drafters, healing_command,
+    cases_command, make_cases_command, make_model_command, drafters, healing_command,
     host_command, index_command, peers_command, quality_command, typing_command,
 ):  # fmt: skip
     cli.add_command(_command)

@@ -13,10 +13,9 @@ from benchmarks.prompts import build_prompt
 from benchmarks.replay_project import N_TRUTH, ReplayCursor, ReplayProject, Tokenize
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, generate
-from speclsp.drafting.calibration import Calibration
-from speclsp.drafting.chain import DrafterChain
+from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.merger import DraftMerger, MergeMode
-from speclsp.drafting.proposer import Proposer
+from speclsp.drafting.proposer import DrafterChain, Proposer
 from speclsp.drafting.protocol import DraftContext, Drafter, TokenCorpus
 from speclsp.drafting.registry import DRAFT_MODEL, drafter_names, known_names, load_drafter
 from speclsp.drafting.suffix import NAME as SUFFIX
@@ -48,7 +47,7 @@ class DrafterChoice:
     drafters: tuple[str, ...] = ()
     mode: MergeMode | None = None
     """How they are merged; None for a drafter alone."""
-    calibration: Calibration = dataclasses.field(default_factory=Calibration)
+    table: AcceptanceTable = dataclasses.field(default_factory=AcceptanceTable)
 
     @property
     def keeps_no_text(self) -> bool:
@@ -64,7 +63,7 @@ class DrafterChoice:
         for name in self.drafters:
             if name == SUFFIX:
                 n_draft = self.settings.max_draft
-                drafters.append(SuffixDrafter(n_draft=n_draft, calibration=self.calibration))
+                drafters.append(SuffixDrafter(n_draft=n_draft, table=self.table))
             elif name != DRAFT_MODEL:
                 drafters.append(load_drafter(name, self.settings))
             elif draft_model is not None:
@@ -75,7 +74,7 @@ class DrafterChoice:
             return DrafterChain(drafters)
         return DraftMerger(
             drafters,
-            self.calibration,
+            self.table,
             mode=self.mode,
             p_split=self.settings.p_split,
             n_max=self.settings.max_draft,

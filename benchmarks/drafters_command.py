@@ -1,11 +1,10 @@
-"""``python -m benchmarks drafters`` and ``calibration``: what drafts are worth on a project."""
+"""``python -m benchmarks drafters``: what drafts are worth on a project."""
 
 from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,108 +23,12 @@ from benchmarks.drafter_replay import (
 )
 from benchmarks.machine import print_remarks, remarks
 from benchmarks.progress import RunProgress
-from benchmarks.replay_project import N_TRUTH, ReplayProject, Tokenize
+from benchmarks.replay_project import ReplayProject
 from benchmarks.tables import Table
 from speclsp import settings
 from speclsp.cli.options import OutputFile, SettingsCommand, given_options, write_text
-from speclsp.drafting.calibration import Calibration, Cell
-from speclsp.drafting.merger import DraftMerger
-from speclsp.drafting.protocol import DraftContext
-from speclsp.drafting.suffix import SuffixDrafter
-from speclsp.drafting.teacher_forcing import FREE_CURVE, ReplayCounts, replay
+from speclsp.drafting.teacher_forcing import ReplayCounts
 from speclsp.engine.models import LlamaLoader, Tokenizer, Weights
-from speclsp.settings import Settings
-
-_N_BINS: Final = 10
-_DRAFTED: Final = 0.1
-"""Tokens below this probability are rarely drafted: the error is also given without them."""
-
-
-@dataclass(slots=True)
-class ErrorBin:
-    """Tokens whose probability lay in a tenth of the range."""
-
-    n_tokens: int = 0
-    said: float = 0.0
-    """Sum of the probabilities."""
-    n_right: int = 0
-
-
-@dataclass(slots=True)
-class CalibrationError:
-    """Predictions by probability."""
-
-    bins: list[ErrorBin] = field(default_factory=lambda: [ErrorBin() for _ in range(_N_BINS)])
-
-    def add(self, probability: float, right: bool) -> None:
-        """Count one prediction."""
-        place = self.bins[min(int(probability * _N_BINS), _N_BINS - 1)]
-        place.n_tokens += 1
-        place.said += probability
-        place.n_right += right
-
-    @property
-    def expected(self) -> float:
-        """The expected calibration error over all predictions."""
-        return _expected(self.bins)
-
-    @property
-    def expected_of_drafted(self) -> float:
-        """The same over predictions of 0.1 and more."""
-        return _expected(self.bins[int(_DRAFTED * _N_BINS) :])
-
-
-class WatchedCalibration(Calibration):
-    """A calibration that records each predicted probability before it learns the outcome."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.error = CalibrationError()
-
-    def observe(
-        self, cells: Iterable[Cell], probability: float, agreement: int, right: bool
-    ) -> None:
-        """Record the prediction and learn the outcome."""
-        self.error.add(self.joint(probability, agreement), right)
-        super().observe(cells, probability, agreement, right)
-
-
-def measure_calibration(
-    project: ReplayProject,
-    settings: Settings,
-    tokenize: Tokenize,
-    *,
-    n_cursors: int,
-    seed: int,
-) -> CalibrationError:
-    """Replay a project's text with the merged tree of suffix matches, starting from the priors."""
-    calibration = WatchedCalibration()
-    merger = DraftMerger(
-        [SuffixDrafter(n_draft=settings.max_draft)],
-        calibration,
-        mode="tree",
-        p_split=settings.p_split,
-        n_max=settings.max_draft,
-    )
-    counts = ReplayCounts()
-    for cursor in project.gaps(n_cursors, seed):
-        context = DraftContext(
-            prompt=(),
-            prefix=tokenize(cursor.prefix),
-            suffix=tokenize(cursor.suffix),
-            corpora=(project.corpus_without(cursor),),
-            verify_curve=FREE_CURVE,
-            n_branches=settings.max_draft,
-        )
-        truth = tokenize(cursor.truth)[:N_TRUTH].tolist()
-        replay(merger, context, truth, settings.max_draft, counts)
-    return calibration.error
-
-
-def _expected(bins: list[ErrorBin]) -> float:
-    n_tokens = sum(place.n_tokens for place in bins)
-    return sum(abs(place.said - place.n_right) for place in bins) / max(1, n_tokens)
-
 
 _COUNT_HEADERS: Final = ("tokens/pass", "acceptance", "mean acceptance length")
 
@@ -371,40 +274,5 @@ def drafters(
         write_text(svg_path, chart(replayed.name, results))
 
 
-@click.command(cls=SettingsCommand)
-@_PROJECT
-@_CURSORS
-@_SEED
-def calibration(project: Path, n_cursors: int, replay_seed: int, **options: Any) -> None:
-    """Measure the calibration of the drafts' probabilities, on lines of PROJECT."""
-    resolved = settings.resolve([given_options(options)]).settings
-    tokenizer = LlamaLoader(lambda _level, _line: None).tokenizer(resolved)
-    replayed = ReplayProject(project, resolved, tokenizer.vocabulary.tokenize)
-    error = measure_calibration(
-        replayed, resolved, tokenizer.vocabulary.tokenize, n_cursors=n_cursors, seed=replay_seed
-    )
-    print_remarks(resolved)
-    click.echo(_bins_table(error))
-
-
 def _weights(loader: LlamaLoader, resolved: settings.Settings, tokenizer: Tokenizer) -> Weights:
     return loader.weights(resolved, tokenizer, lambda _share: True, lambda _level, _line: None)
-
-
-def _bins_table(error: CalibrationError) -> Table:
-    table = Table(
-        "Predicted probability and share of right tokens",
-        ("probability", "tokens", "predicted", "right"),
-        caption=f"expected calibration error = {error.expected:.4f}, "
-        f"of tokens with a probability of 0.1 and more {error.expected_of_drafted:.4f}",
-    )
-    n_bins = len(error.bins)
-    for idx, place in enumerate(error.bins):
-        if place.n_tokens:
-            table.add(
-                f"{idx / n_bins:.1f} … {(idx + 1) / n_bins:.1f}",
-                str(place.n_tokens),
-                f"{place.said / place.n_tokens:.3f}",
-                f"{place.n_right / place.n_tokens:.3f}",
-            )
-    return table

@@ -28,7 +28,7 @@ from speclsp.decoding.protocol import Logits, TreeTarget, tree_target
 from speclsp.decoding.sampling import Sampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.token_scores import TokenScores
-from speclsp.drafting.calibration import Calibration
+from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.merger import DraftMerger, MergeMode
 from speclsp.drafting.prompt_lookup import create as create_prompt_lookup
 from speclsp.drafting.proposer import Proposer
@@ -279,7 +279,7 @@ def _merger(drafters: Sequence[Drafter], settings: Settings, mode: MergeMode) ->
     """Return a proposer that merges the drafters into chains or trees."""
     return DraftMerger(
         drafters,
-        Calibration(),
+        AcceptanceTable(),
         mode=mode,
         p_split=settings.p_split,
         n_max=settings.max_draft,

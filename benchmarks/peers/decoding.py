@@ -22,10 +22,11 @@ from benchmarks.peers.own import OURS, OURS_PLAIN
 from benchmarks.peers.typed_rounds import rotated
 from benchmarks.replay_project import ReplayCursor, ReplayError, ReplayProject, Tokenize
 from speclsp.completer.events import EventQueue
-from speclsp.completer.proposing import Proposing
+from speclsp.completer.proposing import make_proposer
 from speclsp.decoding.sampling import LogitRow, Sampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.token_scores import TokenScores
+from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import DraftContext, TokenCorpus
 from speclsp.engine.models import Tokenizer, Weights
@@ -181,7 +182,7 @@ class OwnDecoders:
         self._weights = weights
         self._proposer, self._proposer_of_human = (
             # Each learns how often drafts are right of its own text.
-            Proposing(EventQueue(), persist=False).make(settings, tokenizer, weights)
+            make_proposer(settings, weights, AcceptanceTable(), EventQueue())
             for _ in range(2)
         )
 

@@ -15,7 +15,6 @@ from rich.table import Table
 
 from speclsp.errors import StoreError
 from speclsp.storage.accepted_store import AcceptedStore, AcceptedUse
-from speclsp.storage.calibration_store import CalibrationStore
 from speclsp.storage.database import aside_files_of, files_of
 from speclsp.storage.learned_store import LearnedStore, LearnedUse
 from speclsp.storage.locations import (
@@ -36,7 +35,6 @@ class Stores:
     tokens: TokenStore | None
     accepted: AcceptedStore | None
     learned: LearnedStore | None
-    calibration: CalibrationStore | None
     """Belongs to models, not to workspaces."""
 
 
@@ -109,11 +107,13 @@ def _forget_all() -> Removed:
             n_texts=stores.accepted.forget_all() if stores.accepted else 0,
             n_ngrams=stores.learned.forget_all() if stores.learned else 0,
         )
-        if stores.calibration:
-            stores.calibration.forget_all()
-    former = acceptance_store_path()  # written by the first version, read by none since
+    # Written by the first version, read by none since.
+    formers = (acceptance_store_path(), calibration_store_path())
     asides = [file for _, path in _databases() for file in aside_files_of(path)]
-    for file in (*asides, *files_of(former), *aside_files_of(former)):
+    for file in (
+        *asides,
+        *(file for former in formers for file in (*files_of(former), *aside_files_of(former))),
+    ):
         try:
             file.unlink(missing_ok=True)
         except OSError as error:
@@ -129,7 +129,7 @@ def _stores() -> Iterator[Stores]:
         click.echo(str(error), err=True)
 
     with ExitStack() as stack:
-        tokens = accepted = learned = calibration = None
+        tokens = accepted = learned = None
         if token_store_path().exists():
             tokens = TokenStore.open(report)
             stack.callback(tokens.close)
@@ -139,10 +139,7 @@ def _stores() -> Iterator[Stores]:
         if learned_store_path().exists():
             learned = LearnedStore.open(report)
             stack.callback(learned.close)
-        if calibration_store_path().exists():
-            calibration = CalibrationStore.open(report)
-            stack.callback(calibration.close)
-        yield Stores(tokens, accepted, learned, calibration)
+        yield Stores(tokens, accepted, learned)
 
 
 def _databases() -> tuple[tuple[str, Path], ...]:
@@ -151,7 +148,6 @@ def _databases() -> tuple[tuple[str, Path], ...]:
         ("project files' tokens", token_store_path()),
         ("accepted completions", accepted_store_path()),
         ("accepted n-grams", learned_store_path()),
-        ("how often drafts were right", calibration_store_path()),
     )
 
 

@@ -17,10 +17,9 @@ from rich.table import Table
 from speclsp import embedded, settings
 from speclsp.cli.ngram_build import build_tables, found_files, texts_tokens
 from speclsp.cli.options import OutputFile, SettingOption, given_options
-from speclsp.drafting.chain import DrafterChain
 from speclsp.drafting.ngram_cache import NgramCacheDrafter
-from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
-from speclsp.drafting.protocol import DraftContext, TokenArray
+from speclsp.drafting.proposer import DrafterChain
+from speclsp.drafting.protocol import NO_STATISTICS, DraftContext, Statistics, TokenArray
 from speclsp.drafting.teacher_forcing import ReplayCounts, replay
 from speclsp.engine.cpus import physical_cpu_count
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary

@@ -13,10 +13,15 @@ from speclsp.completer.further_texts import FurtherTexts, TextMaker, n_rivals
 from speclsp.completer.prompts import NO_CHUNK_SOURCE, ChunkSource, PromptQuestion, Prompts
 from speclsp.decoding.sampling import SamplingParams
 from speclsp.decoding.speculate import generate
-from speclsp.drafting.held_text import HeldText
-from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
 from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import DraftContext, TokenArray, TokenCorpus
+from speclsp.drafting.protocol import (
+    NO_STATISTICS,
+    DraftContext,
+    HeldText,
+    Statistics,
+    TokenArray,
+    TokenCorpus,
+)
 from speclsp.engine.models import MAX_PROMPT, Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.prompt.healing import held_back

@@ -241,9 +241,7 @@ class EngineThread:
         self._n_coalesced = 0
         self._in_vain = RequestStats()
         # Only the engine thread reads and writes what follows.
-        self._models = LoadedModels(
-            loader, tokens, events, take_tokenizer, persist=settings.persist
-        )
+        self._models = LoadedModels(loader, tokens, events, take_tokenizer)
         self._life = ModelLife(
             self._models,
             settings,
@@ -464,9 +462,6 @@ class EngineThread:
             return
         self._deliver(running, job, result, started)
         self._n_failures = 0
-        save = self._models.completed()
-        if save is not None:
-            self.run_idle("calibration", save)
         self.look_for_plans()
 
     def _deliver(

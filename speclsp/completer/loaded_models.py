@@ -9,7 +9,8 @@ from speclsp.completer.completion import Workbench
 from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.events import EventQueue
 from speclsp.completer.prompts import Prompts
-from speclsp.completer.proposing import Proposing
+from speclsp.completer.proposing import make_proposer
+from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.proposer import Proposer
 from speclsp.engine.models import Loader, Tokenizer, Weights
 from speclsp.settings import Settings
@@ -43,8 +44,6 @@ class LoadedModels:
         tokens: DocumentTokens,
         events: EventQueue,
         on_tokenizer: Callable[[Tokenizer], None],
-        *,
-        persist: bool,
     ) -> None:
         self._loader = loader
         self._tokens = tokens
@@ -53,7 +52,7 @@ class LoadedModels:
         self._tokenizer: Tokenizer | None = None
         self._weights: Weights | None = None
         self._proposer: Proposer | None = None
-        self._proposing = Proposing(events, persist=persist)
+        self._acceptance = AcceptanceTable()
         self._prompts: Prompts | None = None
         self._n_idle_evaluated = 0
         self._reported: set[str] = set()
@@ -80,6 +79,9 @@ class LoadedModels:
         self._take_tokenizer(tokenizer)
         weights = self._loader.weights(settings, tokenizer, progress, self._events.log)
         self._weights = weights
+        # How often drafts are right depends on the target and the draft model, and on the text at
+        # hand: counts of other texts made drafts worse.
+        self._acceptance = AcceptanceTable()
         self._prompts = Prompts(
             weights.target, settings.cache_ram * _MIB if weights.supports_rollback else 0
         )
@@ -99,15 +101,14 @@ class LoadedModels:
             self._events.log("info", f"freed the model's memory ({why}).")
 
     def close(self) -> None:
-        """Save what was learned, and free the weights."""
-        self._proposing.close()
+        """Free the weights."""
         self.free("closed")
 
     def make_proposer(self, settings: Settings) -> None:
         """Make what drafts anew from the settings; without weights there is nothing."""
         self._proposer = None
         if self._weights is not None and self._tokenizer is not None:
-            self._proposer = self._proposing.make(settings, self._tokenizer, self._weights)
+            self._proposer = make_proposer(settings, self._weights, self._acceptance, self._events)
 
     def workbench(self) -> Workbench:
         """Return what a completion works with; there must be weights."""
@@ -138,10 +139,6 @@ class LoadedModels:
             return prompts.settle(queue.waiting)
         finally:
             weights.set_interrupt(None)
-
-    def completed(self) -> Callable[[], None] | None:
-        """Note that a completion was made; returns what to do in idle time, if anything."""
-        return self._proposing.save if self._proposing.completed() else None
 
     def _take_tokenizer(self, tokenizer: Tokenizer) -> None:
         old = self._tokenizer

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from speclsp.completer.events import EventQueue
 from speclsp.completer.learned import LearnedNgrams
 from speclsp.completer.statistics_files import StatisticsFiles
-from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
+from speclsp.drafting.protocol import NO_STATISTICS, Statistics
 from speclsp.drafting.registry import uses_statistics
 from speclsp.engine.models import Tokenizer
 from speclsp.errors import SpecLspError

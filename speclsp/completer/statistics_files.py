@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from speclsp.completer.events import EventQueue
-from speclsp.drafting.ngram_statistics import NgramCounts, Statistics
+from speclsp.drafting.protocol import NgramCounts, Statistics
 from speclsp.errors import StoreError
 from speclsp.ngrams.files import Role, StatisticsFile, open_statistics
 from speclsp.prompt.protocol import Vocabulary

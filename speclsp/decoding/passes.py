@@ -15,8 +15,9 @@ from speclsp.decoding.verify import (
     verify_sampled,
     verify_tree,
 )
-from speclsp.drafting.proposer import Proposer, depth_first, is_chain, node_depths
+from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import NO_TREE, DraftContext, DraftTree
+from speclsp.drafting.token_tree import depth_first, is_chain, node_depths
 from speclsp.errors import EngineError
 from speclsp.request import FinishReason
 

@@ -31,7 +31,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from speclsp.drafting.distribution import Distribution, DraftSampling
+from speclsp.drafting.protocol import Distribution, DraftSampling
 
 LogitRow: TypeAlias = NDArray[np.float32]
 """Logits of one position, shape [n_vocab]."""
@@ -149,7 +149,7 @@ class SeededSampler:
 
 
 class DraftSampler:
-    """Implements :class:`~speclsp.drafting.distribution.DraftSampling`."""
+    """Implements :class:`~speclsp.drafting.protocol.DraftSampling`."""
 
     __slots__ = ("_generator", "_params")
 

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from speclsp.decoding.passes import EmissionObserver, Passes, PassObserver
 from speclsp.decoding.protocol import Target, tree_target
 from speclsp.decoding.sampling import Sampler
-from speclsp.drafting.chain import DrafterChain
-from speclsp.drafting.proposer import Proposer
+from speclsp.drafting.proposer import DrafterChain, Proposer
 from speclsp.drafting.protocol import DraftContext, Drafter
 from speclsp.errors import DecodeInterruptedError, DrafterError, EngineError
 from speclsp.request import DrafterStats, FinishReason, RequestStats

@@ -10,7 +10,7 @@ from typing import Final
 
 from speclsp.decoding.protocol import Logits
 from speclsp.decoding.sampling import RandomSampler, Sampler
-from speclsp.drafting.distribution import Distribution, residual
+from speclsp.drafting.protocol import Distribution, residual
 
 NO_NODE: Final = -1
 """Stands for the node of a token that was not drafted."""

@@ -13,7 +13,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Final
 
@@ -27,8 +29,8 @@ SHAPES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 and change their kernels at 8.  A pass of another size counts for the nearest one."""
 
 _N_KEPT: Final = 5
-"""Latest times of a shape: two disturbed passes of five do not move their median, and three true
-ones heal it."""
+"""Latest times of a shape.  Disturbances only add time, so a low one of them is the true one: it
+stands three disturbed passes of five, and two true ones heal it."""
 _N_KEPT_SINGLE: Final = 15
 _N_SURE: Final = 3
 """Passes over a shape from which on its own times count alone."""
@@ -61,9 +63,17 @@ class VerifyCurve:
         return ratios[place - 1] + slope * (n_tokens - left)
 
     @property
-    def slope(self) -> float:
-        """c in T(k + 1) ≈ T(1) · (1 + c · k) for drafts of some tokens; at least 0."""
-        return max(0.0, (self.ratio(9) - 1.0) / 8)
+    def least_slope(self) -> float:
+        """What a further token adds at the least, in units of T(1).
+
+        A node whose path is less probable cannot pay at a rate of one token per T(1) or more.
+        """
+        sizes = [size for size in SHAPES if size <= self.sizes[-1]] or [1]
+        slopes = [
+            (self.ratio(right) - self.ratio(left)) / (right - left)
+            for left, right in pairwise(sizes)
+        ]
+        return max(0.0, min(slopes, default=0.0))
 
 
 def straight_curve(slope: float, n_tokens: int = 64) -> VerifyCurve:
@@ -74,9 +84,10 @@ def straight_curve(slope: float, n_tokens: int = 64) -> VerifyCurve:
 class PassCost:
     """T(k) of one loaded model, as its passes show it.
 
-    T(1) is the median of the latest passes without a draft.  Every other pass is kept as a multiple
-    of the T(1) of its time, by shape and apart for trees with branches; the median of a shape
-    counts.  Shapes that were not seen lie on the prior's line, scaled by what the others say.
+    T(1) is the lower quartile of the latest passes without a draft.  Every other pass is kept as a
+    multiple of the T(1) of its time, by shape and apart for trees with branches, and the lower
+    quartile of a shape counts.  Shapes that were not seen lie on the prior's line, scaled by what
+    the others say.
     """
 
     def __init__(self, slope: float = NOMINAL_SLOPE) -> None:
@@ -90,7 +101,7 @@ class PassCost:
     @property
     def single_s(self) -> float:
         """T(1) in seconds; 0 before a pass without a draft was seen."""
-        return median(self._single) if self._single else 0.0
+        return _low(self._single) if self._single else 0.0
 
     @property
     def curve(self) -> VerifyCurve:
@@ -103,14 +114,14 @@ class PassCost:
     def tree_curve(self) -> VerifyCurve:
         """The same for trees with branches."""
         first, *others = self.curve.ratios
-        factor = max(1.0, median(self._tree_factors)) if self._tree_factors else 1.0
+        factor = max(1.0, _low(self._tree_factors)) if self._tree_factors else 1.0
         return VerifyCurve(SHAPES, (first, *(ratio * factor for ratio in others)))
 
     @property
     def milliseconds(self) -> tuple[tuple[int, float], ...]:
         """(k, T(k)) of the shapes that were seen."""
         seen = [(1, 1.0)] if self._single else []
-        seen += [(shape, median(kept)) for shape, kept in sorted(self._ratios.items())]
+        seen += [(shape, _low(kept)) for shape, kept in sorted(self._ratios.items())]
         return tuple((shape, ratio * self.single_s * 1e3) for shape, ratio in seen)
 
     def observe(self, n_tokens: int, seconds: float, *, branched: bool) -> None:
@@ -127,6 +138,9 @@ class PassCost:
             self._tree_factors.append(ratio / self.curve.ratio(n_tokens))
             return
         shape = min(SHAPES[1:], key=lambda size: abs(math.log(size / n_tokens)))
+        if shape in self._ratios and ratio < _low(self._ratios[shape]) / 2.0:
+            # Passes were disturbed then, and those over other shapes probably, too.
+            self._ratios.clear()
         kept = self._ratios.setdefault(shape, deque(maxlen=_N_KEPT))
         kept.append(ratio * self._line(shape) / self._line(n_tokens))
         self._curve = None
@@ -136,7 +150,7 @@ class PassCost:
 
     def _fitted(self) -> tuple[float, ...]:
         """Return T(k) / T(1) of all shapes, each at least 1."""
-        seen = {shape: (median(kept), len(kept)) for shape, kept in self._ratios.items()}
+        seen = {shape: (_low(kept), len(kept)) for shape, kept in self._ratios.items()}
         scales = [(ratio - 1.0) / (self._line(shape) - 1.0) for shape, (ratio, _) in seen.items()]
         scale = max(0.0, median((*scales, 1.0)))
         ratios = [1.0]
@@ -146,3 +160,8 @@ class PassCost:
             own = min(n_seen / _N_SURE, 1.0)
             ratios.append(max(1.0, own * ratio + (1.0 - own) * line))
         return tuple(ratios)
+
+
+def _low(values: Collection[float]) -> float:
+    """Return the lower quartile."""
+    return sorted(values)[len(values) // 4]

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from speclsp.drafting.candidates import Candidate
-from speclsp.drafting.protocol import EMPTY_TOKENS, DraftContext, TokenArray
+from speclsp.drafting.protocol import EMPTY_TOKENS, Candidate, DraftContext, TokenArray
 
 _SEPARATOR = -1
 _ROOM = 512
@@ -45,6 +44,27 @@ class Match:
 
 
 NO_MATCH = Match(EMPTY_TOKENS, 0, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """What followed at one place."""
+
+    tokens: tuple[int, ...]
+    source: str
+    ends_at_cursor: bool = False
+    """Whether ``tokens`` are fewer than wanted since the text ends there, at the cursor."""
+
+    def first(self, n_tokens: int) -> tuple[int, ...]:
+        """Return ``n_tokens`` tokens, or fewer where a buffer ends.
+
+        Behind the cursor stands what is being drafted itself, so a copy from a place close before
+        the cursor goes round: the loop that the text is in goes on.
+        """
+        tokens = self.tokens
+        if self.ends_at_cursor and len(tokens) < n_tokens:
+            tokens *= -(-n_tokens // len(tokens))
+        return tokens[:n_tokens]
 
 
 class LookupText:
@@ -114,6 +134,33 @@ class LookupText:
         if length < n_min:
             return NO_MATCH
         return self._at(places, length, n_wanted)
+
+    def continuations(self, n: int, n_wanted: int, n_places: int) -> list[Continuation]:
+        """Return up to ``n_wanted`` tokens from behind ``n_places`` places of the last n tokens.
+
+        First come the places before the cursor and then those behind it, both the nearest first;
+        then other open buffers, the most recently used first.
+        """
+        last = self._n_tokens - 1
+        if self._n_tokens - self._start < n or n_wanted < 1:
+            return []
+        places = self._places_of(self._items[last])
+        for back in range(1, n):
+            places = places[self._tokens[places - back] == self._items[last - back]]
+        first_behind = self._ends[-2] if len(self._ends) > 1 else 0
+        before, behind = places >= self._start, places > first_behind
+        nearest_first = np.concatenate(
+            (places[before][::-1], places[behind & ~before], places[~behind][::-1])
+        )
+        found: list[Continuation] = []
+        for place in nearest_first[:n_places].tolist():
+            sequence = bisect_left(self._ends, place)
+            is_before = sequence == len(self._ends)
+            end = self._n_tokens if is_before else self._ends[sequence]
+            tokens = tuple(self._items[place + 1 : min(end, place + 1 + n_wanted)])
+            source = "open" if sequence < self._n_open else "buffer"
+            found.append(Continuation(tokens, source, is_before and end < place + 1 + n_wanted))
+        return found
 
     def followers(self, ngram: Sequence[int]) -> Iterator[tuple[int, TokenArray]]:
         """Yield k and the token behind each place of the last k tokens of ``ngram``.

@@ -1,55 +1,141 @@
-"""All drafters' candidates in one tree, of which as much is verified as pays."""
+"""One decision per pass: which drafters to ask, and what of their proposals to verify.
+
+All candidates grow into one tree, and among nothing, the prefixes of the best chain and those of
+the tree the merger verifies what has the highest
+
+    rate = (1 + Σ p̂ of its paths) / (T(k) / T(1)),
+
+the tokens expected in the time of a pass without a draft.  To ask a drafter takes time before
+anything is known.  So each is asked where what it saved on average, in units of T(1), is at least
+what asking takes; a small share of the time explores, since nothing is learned of those that are
+never asked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final, Literal, NamedTuple
 
-from speclsp.drafting.calibration import Calibration
-from speclsp.drafting.candidates import Candidate, TreeDrafter, candidate_of
-from speclsp.drafting.cost import VerifyCurve, straight_curve
-from speclsp.drafting.draft_gain import DraftGain, gain_of
-from speclsp.drafting.draft_length import COST_PER_DRAFT_TOKEN
-from speclsp.drafting.draft_limits import DraftLimits
-from speclsp.drafting.draft_size import best_size
-from speclsp.drafting.measured import MeasuredDrafter
-from speclsp.drafting.pass_times import DraftAllowance, DraftRest, PassTimes
-from speclsp.drafting.proposer import chain_tree, node_depths
-from speclsp.drafting.protocol import NO_TREE, Draft, DraftContext, Drafter, DraftTree
-from speclsp.drafting.tree_building import CandidateTrie, Groups, GrownTree, grouped
+from speclsp.drafting.acceptance import AcceptanceTable
+from speclsp.drafting.cost import NOMINAL_SLOPE, SHAPES, VerifyCurve, straight_curve
+from speclsp.drafting.proposer import Clock, MeasuredDrafter, stopped_clock
+from speclsp.drafting.protocol import (
+    NO_TREE,
+    Candidate,
+    Draft,
+    DraftContext,
+    Drafter,
+    DraftTree,
+)
+from speclsp.drafting.token_tree import CandidateTrie, GrownTree, chain_tree, node_depths
 from speclsp.errors import DrafterError
 from speclsp.request import DrafterStats
 
 MergeMode = Literal["auto", "tree", "chain"]
 
-_PROBE_EVERY: Final = 16
-"""Where short matches do not pay, one pass in so many looks at them all the same, to learn."""
-_LEARN_EVERY: Final = 8
-"""Passes that are learned from at once: behind each of them code and data are in no cache."""
+SIZES: Final = tuple(shape - 1 for shape in SHAPES[1:])
+"""Draft sizes to choose from beside the largest one: few, since backends reuse graphs."""
+
+_SAVED_PRIOR: Final = 1.0
+"""Passes that asking a drafter is taken to save before it was asked."""
+_PRIOR_WEIGHT: Final = 2.0
+_MEMORY: Final = 64.0
+"""Times of asking after which an older one has lost 1 − 1/e of its weight."""
+_EXPLORED: Final = 0.01
+"""Share of the time for asking drafters that did not save what they take."""
+_LONGEST_PAUSE: Final = 4.0
+"""A call that took so many times as long as usual was kept waiting, and counts as that."""
+_SINGLE_EVERY: Final = 64
+"""Passes with a draft after which one goes without, which tells T(1)."""
+_FIRST_TRY: Final = 8
+_LAST_TRY: Final = 128
+"""Passes without a draft after which one is tried that would pay by the nominal cost: at first, and
+after having doubled with each try that changed nothing."""
+
+_NOMINAL: Final = straight_curve(NOMINAL_SLOPE)
 
 
 class _Plan(NamedTuple):
-    """A draft, what verifying it takes in units of T(1), and the tokens expected in that time."""
+    """A draft, T(k) / T(1) of its pass, and the tokens that the pass is expected to emit."""
 
-    tree: DraftTree
-    ratio: float
-    rate: float
+    tree: DraftTree = NO_TREE
+    ratio: float = 1.0
+    n_expected: float = 1.0
+
+    @property
+    def rate(self) -> float:
+        return self.n_expected / self.ratio
 
 
-_NO_PLAN: Final = _Plan(NO_TREE, 1.0, 1.0)
+_NOTHING: Final = _Plan()
 
 
-def _no_clock() -> float:
-    return 0.0
+class _Worth:
+    """What asking a drafter saved and took, on average of the last times."""
+
+    def __init__(self) -> None:
+        self._saved = _SAVED_PRIOR
+        self._n_known = _PRIOR_WEIGHT
+        self._seconds = 0.0
+        self._n_timed = 0.0
+        self._credit = 0.0
+        """What exploring may lose, in units of T(1)."""
+
+    def pays(self, single_s: float, *, draws: bool) -> bool:
+        """Whether to ask, where a pass without a draft takes ``single_s`` (0: not known).
+
+        What verifying its drafts lost is the business of p̂, unless it ``draws`` them: those are
+        verified whatever p̂ says.
+        """
+        cost = self._seconds / single_s if single_s > 0.0 else 0.0
+        saved = self._saved if draws else max(self._saved, 0.0)
+        return cost - saved <= self._credit
+
+    def passed(self, ratio: float) -> None:
+        """Note a pass that took ``ratio`` times T(1): exploring may lose a share of it."""
+        self._credit += _EXPLORED * ratio
+
+    def learn(self, saved: float, seconds: float) -> None:
+        """Note what asking saved, in units of T(1), and what it took."""
+        self._credit = 0.0
+        self._n_known = min(self._n_known + 1.0, _MEMORY)
+        self._saved += (saved - self._saved) / self._n_known
+        if self._n_timed > 1.0:
+            seconds = min(seconds, _LONGEST_PAUSE * self._seconds)
+        # The first call touches code and data that never were: it is forgotten.
+        self._n_timed = min(self._n_timed + 1.0, _MEMORY)
+        self._seconds += (seconds - self._seconds) / max(1.0, self._n_timed - 1.0)
+
+
+class _Member:
+    """A drafter, and what the pass at hand has of it."""
+
+    def __init__(self, drafter: Drafter) -> None:
+        self.measured = MeasuredDrafter(drafter)
+        self.name = drafter.name
+        self.draws = False
+        """Whether its last draft was drawn at random."""
+        self.worths = (_Worth(), _Worth())
+        """Where the drafters asked before would have nothing verified, and where something."""
+        self.start_pass()
+
+    def start_pass(self) -> None:
+        """Forget the last pass."""
+        self.asked: _Worth | None = None
+        self.seconds = 0.0
+        self.draft = Draft()
+        self.saved = 0.0
 
 
 class DraftMerger:
-    """Implements :class:`~speclsp.drafting.proposer.Proposer`: what pays most of all candidates.
+    """Implements :class:`~speclsp.drafting.proposer.Proposer` with the decision above.
 
-    ``mode`` ``chain`` takes the best path only, ``tree`` a tree wherever the target verifies one,
-    and ``auto`` whichever promises more; it also rests where drafting as a whole has cost more
-    than it gained.  ``n_max`` is the most nodes of a draft.  A drafter that raises is left out
-    until the next request begins.  Names must differ, as the registry sees to.
+    ``mode`` ``chain`` verifies chains only, ``tree`` trees wherever the target can, and ``auto``
+    what promises more.  Only ``auto`` follows the clock: in the other modes every drafter is asked,
+    and a draft token costs what the context says or else a nominal share of a pass.  ``n_max`` is
+    the most nodes of a draft.  A drafter that raises is left out until the next request begins.
+    Names must differ, as the registry sees to.
 
     ``joining`` are drafters that nobody named: they are counted only where they drafted.
     """
@@ -57,7 +143,7 @@ class DraftMerger:
     def __init__(
         self,
         drafters: Sequence[Drafter],
-        calibration: Calibration,
+        table: AcceptanceTable,
         *,
         mode: MergeMode,
         p_split: float,
@@ -65,250 +151,223 @@ class DraftMerger:
         joining: Sequence[Drafter] = (),
     ) -> None:
         self._joining = frozenset(drafter.name for drafter in joining)
-        drafters = (*drafters, *joining)
-        self.clock: Callable[[], float] = _no_clock
-        """Returns seconds; the decoding loop lends its own, without one all times are 0."""
-        self._members = {drafter.name: MeasuredDrafter(drafter) for drafter in drafters}
-        self._branching = [
-            self._members[drafter.name] for drafter in drafters if isinstance(drafter, TreeDrafter)
-        ]
-        self._plain = [
-            (self._members[drafter.name], gain_of(drafter))
-            for drafter in drafters
-            if not isinstance(drafter, TreeDrafter)
-        ]
-        self._calibration = calibration
+        members = [_Member(drafter) for drafter in (*drafters, *joining)]
+        # Those that ask a model come last: they are worth most where the others know nothing.
+        self._members = sorted(members, key=lambda member: member.measured.asks_model)
+        self.clock: Clock = stopped_clock
+        self._table = table
+        self._owners: dict[str, str] = {}
+        """The drafters' names by the names of their sources."""
         self._mode = mode
         self._p_split = p_split
         self._n_max = n_max
-        self._limits = DraftLimits(calibration, n_max)
-        self._times = PassTimes()
-        self._rest = DraftRest()
-        self._allowance = DraftAllowance()
-        self._n_proposals = 0
-        self._costly_s = 0.0
-        """What drafters took for the pass at hand that are weighed one by one, by their gain."""
-        self._owners: dict[str, str] = {}
-        self._weighed: list[tuple[CandidateTrie, Sequence[int]]] = []
-        """What options were weighed for passes of which nothing was learned yet; what followed."""
-        self._drawn: tuple[MeasuredDrafter, Draft] | None = None
-        self._start_anew(DraftContext(prompt=()))
+        self._n_drafted = 0
+        """Passes with a draft since the last one without."""
+        self._n_without = 0
+        """Passes since the last one with a draft in which there were candidates."""
+        self._next_try = _FIRST_TRY
+        self._start_request(DraftContext(prompt=()))
 
-    def _start_anew(self, context: DraftContext) -> None:
+    def _start_request(self, context: DraftContext) -> None:
         self._context = context
-        self._has_begun = False
+        self._curve = context.verify_curve or _NOMINAL
+        self._tree_curve = context.tree_curve or self._curve
+        self._least_path = self._curve.least_slope
         self._generated: Sequence[int] = ()
         self._n_generated = 0
+        self._start_pass()
+
+    def _start_pass(self) -> None:
         self._trie: CandidateTrie | None = None
-        self._tree = NO_TREE
-        self._pass_cost: tuple[float, float] | None = None
-        self._last_size = 0
+        self._plan = _NOTHING
+        self._drawn: tuple[_Member, Draft] | None = None
+        for member in self._members:
+            member.start_pass()
 
     @property
     def failures(self) -> tuple[DrafterError, ...]:
         """What made drafters of this request drop out."""
-        members = self._members.values()
-        return tuple(member.failure for member in members if member.failure is not None)
+        failures = (member.measured.failure for member in self._members)
+        return tuple(failure for failure in failures if failure is not None)
 
     def begin(self, context: DraftContext) -> None:
         """Start a request: counts start at 0, and drafters that had failed get a new chance.
 
-        The drafters begin when they are first asked: while drafting rests, they are not.
+        The drafters begin when they are first asked.
         """
         # What the last pass of the request before emitted is known only now.
-        self._learn(self._generated)
-        self._learn_weighed()
-        self._start_anew(context)
-        self._times.begin(context.single_s)
-        self._allowance.begin()
-        for member in self._members.values():
-            member.start_anew()
-        for _, gain in self._plain:
-            gain.begin()
+        self._learn(self._generated, is_end=True)
+        self._start_request(context)
+        for member in self._members:
+            member.measured.start_anew()
 
     def propose(self, generated: Sequence[int], n_max: int) -> DraftTree:
         """Return what is expected to emit most tokens per time; often that is nothing."""
-        self._allowance.next_pass()
-        if self._rest.rests():
-            # Nothing else: a resting drafter must cost nothing where a token takes little time.
-            self._rest.rest()
-            self._tree = NO_TREE
-            return NO_TREE
-        if self._pass_cost is None and not self._may_look_up():
-            self._tree = NO_TREE
-            return NO_TREE
-        started = self.clock()
-        self._times.ended(started)
-        self._generated = generated
         self._learn(generated)
-        if self._rest.rests() or not self._may_look_up():
-            self._allowance.spend(self._times.in_passes(self.clock() - started))
+        n_max = min(n_max, self._n_max)
+        if self._mode == "auto" and self._n_drafted >= _SINGLE_EVERY:
+            self._n_drafted = 0
             return NO_TREE
-        if not self._has_begun:
-            self._begin_drafters()
-            self._times.began(self.clock() - started)
-        begun = self.clock()
-        plan = self._best_plan(generated, min(n_max, self._n_max))
-        self._tree = plan.tree
-        ended = self.clock()
-        self._times.started(ended, plan.ratio)
-        if self._trie is not None:
-            self._times.drafted(ended - begun - self._costly_s)
-        self._pass_cost = (plan.ratio, self._times.in_passes(ended - started - self._costly_s))
-        return plan.tree
-
-    def _may_look_up(self) -> bool:
-        """Whether this completion may pay for a look-up; only mode ``auto`` minds what it takes."""
-        if self._mode != "auto":
-            return True
-        cost = self._times.overhead
-        return self._allowance.covers(cost if self._has_begun else cost + self._times.beginning)
+        candidates: list[Candidate] = []
+        for member in self._members:
+            if self._asks(member):
+                found = self._ask(member, generated, n_max)
+                if found:
+                    candidates += found
+                    self._decide(candidates, n_max)
+        if self._drawn is not None:
+            self._plan = self._drawn_plan(*self._drawn)
+        elif self._plan.tree.tokens:
+            self._next_try = _FIRST_TRY
+        elif candidates and self._mode == "auto":
+            self._try(n_max)
+        if self._plan.tree.tokens:
+            self._n_drafted += 1
+            self._n_without = 0
+        else:
+            self._n_drafted = 0
+            self._n_without += bool(candidates)
+        return self._plan.tree
 
     def accept(self, path: Sequence[int]) -> None:
-        """Count what became output, and tell the drafters that it is credited to."""
-        self._times.ended(self.clock())
-        tree = self._tree
+        """Count what became output, and tell the drafters how far theirs was verified."""
+        tree = self._plan.tree
+        if not tree.tokens:
+            return
         depths = node_depths(tree.parents)
         accepted = set(path)
-        for name in dict.fromkeys(tree.sources):
-            nodes = [node for node, source in enumerate(tree.sources) if source == name]
+        edges = {
+            edge: node for node, edge in enumerate(zip(tree.parents, tree.tokens, strict=True))
+        }
+        cost = (self._plan.ratio - 1.0) / len(tree.tokens)
+        for member in self._members:
+            nodes = [node for node, name in enumerate(tree.sources) if name == member.name]
             right = [depths[node] for node in nodes if node in accepted]
-            member = self._members[name]
-            member.count([depths[node] for node in nodes], right)
-            member.accept(len(right), self.clock)
+            member.saved += len(right) - cost * len(nodes)
+            if nodes:
+                member.measured.count([depths[node] for node in nodes], right)
+            n_verified, n_accepted = len(nodes), len(right)
+            if not member.measured.branches:
+                verified = _nodes_along(member.draft.tokens, edges)
+                n_verified, n_accepted = len(verified), len(accepted.intersection(verified))
+            if n_verified:
+                member.measured.accept(n_accepted, n_verified, self.clock)
 
     def stats(self) -> dict[str, DrafterStats]:
         """Counts and times since the last :meth:`begin`, by drafter name."""
-        found = {name: member.stats() for name, member in self._members.items()}
+        found = {member.name: member.measured.stats() for member in self._members}
         return {
             name: stats
             for name, stats in found.items()
             if stats.n_drafts or name not in self._joining
         }
 
-    def _begin_drafters(self) -> None:
-        self._has_begun = True
-        context = self._context
-        self._curve = context.verify_curve or straight_curve(COST_PER_DRAFT_TOKEN)
-        self._tree_curve = context.tree_curve or self._curve
-        self._n_vocab = context.n_vocab
-        self._n_branches = 1 if self._mode == "chain" else context.n_branches
-        curves = (self._curve, self._tree_curve) if self._n_branches > 1 else (self._curve,)
-        self._limits.take(curves, self._times.overhead if self._mode == "auto" else 0.0)
-        for member in self._members.values():
-            member.begin(context, self.clock)
-
-    def _learn(self, generated: Sequence[int]) -> None:
+    def _learn(self, generated: Sequence[int], *, is_end: bool = False) -> None:
         """Learn from what was emitted since the last proposal."""
         emitted = generated[self._n_generated :]
-        self._n_generated = len(generated)
-        self._tree = NO_TREE
-        if self._pass_cost is not None:
-            if self._mode == "auto":
-                self._rest.count(len(emitted), *self._pass_cost)
-                self._allowance.count(len(emitted), *self._pass_cost)
-            self._pass_cost = None
-        if self._trie is not None:
-            self._weighed.append((self._trie, emitted))
-            self._trie = None
-            if len(self._weighed) >= _LEARN_EVERY:
-                self._learn_weighed()
-            for _, gain in self._plain:
-                gain.learn(emitted)
+        self._generated, self._n_generated = generated, len(generated)
+        if emitted:
+            if self._trie is not None:
+                self._trie.learn(emitted, is_end=is_end)
+            for member in self._members:
+                if member.asked is not None:
+                    member.asked.learn(member.saved, member.seconds)
+                for worth in member.worths:
+                    worth.passed(self._plan.ratio)
+        self._start_pass()
 
-    def _learn_weighed(self) -> None:
-        """Teach the calibration what became of the options that were weighed."""
-        for trie, emitted in self._weighed:
-            trie.learn(emitted)
-        self._weighed.clear()
+    def _asks(self, member: _Member) -> bool:
+        member.asked = member.worths[bool(self._plan.tree.tokens)]
+        if self._mode == "auto" and not member.asked.pays(
+            self._context.single_s, draws=member.draws
+        ):
+            member.asked = None
+        return member.asked is not None
 
-    def _best_plan(self, generated: Sequence[int], n_max: int) -> _Plan:
-        """Ask the cheap drafters, and those that cost time where they are worth it.
+    def _ask(self, member: _Member, generated: Sequence[int], n_max: int) -> list[Candidate]:
+        """Return a drafter's candidates; what it draws at random stands alone."""
+        started, n_vocab = self.clock(), self._context.n_vocab
+        measured = member.measured
+        if not measured.has_begun:
+            measured.begin(self._context, self.clock)
+        found: list[Candidate] = []
+        if measured.branches:
+            found = measured.candidates(generated, n_max, n_vocab, self.clock)
+        else:
+            draft = member.draft = measured.draft(generated, n_max, n_vocab, self.clock)
+            member.draws = bool(draft.distributions)
+            if draft.distributions:
+                self._drawn = member, draft
+            elif draft.tokens:
+                found = [Candidate(draft.tokens, "", draft.match_length, 1.0, draft.probabilities)]
+        member.seconds = self.clock() - started
+        return self._owned(found, member.name)
 
-        A draft that was drawn at random stands alone and whole, whatever was drawn: to choose among
-        its tokens would change the output's law (Leviathan et al. 2023).  So whether to draw is
-        decided before.
-        """
-        groups = self._branching_groups(generated, n_max)
-        others: list[tuple[MeasuredDrafter, DraftGain]] = []
-        for member, gain in self._plain:
-            if gain.is_cheap(self._times.single_s):
-                groups += self._plain_group(member, gain, generated, n_max)
-            else:
-                others.append((member, gain))
-        plan = self._plan(groups, n_max)
-        self._costly_s = 0.0
-        for member, gain in others:
-            n_unseen = member.n_unseen(generated)
-            if gain.pays(plan.rate, self._curve, self._times.single_s, n_unseen):
-                started = self.clock()
-                own = self._plain_group(member, gain, generated, n_max)
-                self._costly_s += self.clock() - started
-                groups += own
-                with_own = self._plan(groups, n_max) if own else plan
-                worth = with_own if self._drawn is None else self._drawn_plan(own, n_max)
-                gain.saved(worth.rate * worth.ratio / plan.rate - worth.ratio)
-                plan = with_own
-        if self._drawn is not None:
-            member, draft = self._drawn
-            tree = chain_tree(draft, member.name)
-            plan = _Plan(tree, self._curve.ratio(len(tree.tokens) + 1), plan.rate)
-        for _, gain in self._plain:
-            gain.passed(plan.ratio)
-        self._last_size = len(plan.tree.tokens)
-        return plan
+    def _owned(self, found: Sequence[Candidate], name: str) -> list[Candidate]:
+        """Name the sources as the table knows them, and note whose they are."""
+        owned: list[Candidate] = []
+        for tokens, own_source, match_length, n_places, probabilities in found:
+            source = f"{name}:{own_source}" if own_source else name
+            self._owners[source] = name
+            owned.append(Candidate(tokens, source, match_length, n_places, probabilities))
+        return owned
 
-    def _drawn_plan(self, own: Groups, n_max: int) -> _Plan:
-        """Return what a draft that was drawn is expected to give, standing alone and whole."""
-        paths = CandidateTrie(own, self._calibration).grow(n_max, 1, self._p_split, 0.0)
-        n_nodes = max((len(one.tokens) for _, candidates in own for one in candidates), default=0)
-        ratio = self._curve.ratio(n_nodes + 1)
-        return _Plan(NO_TREE, ratio, (1.0 + sum(paths.path_probabilities)) / ratio)
-
-    def _branching_groups(self, generated: Sequence[int], n_max: int) -> Groups:
-        self._n_proposals += 1
-        self._drawn = None
-        n_min = 1 if self._n_proposals % _PROBE_EVERY == 0 else self._limits.n_min_match
-        groups: Groups = []
-        for member in self._branching:
-            found = member.candidates(generated, n_max, n_min, self._n_vocab, self.clock)
-            groups += self._owned(member, found)
-        return groups
-
-    def _plain_group(
-        self, member: MeasuredDrafter, gain: DraftGain, generated: Sequence[int], n_max: int
-    ) -> Groups:
-        started = self.clock()
-        draft = member.draft(generated, n_max, self._n_vocab, self.clock)
-        seconds = self.clock() - started
-        gain.asked(draft, seconds, self._times.single_s)
-        if draft.distributions and self._drawn is None:
-            self._drawn = (member, draft)
-        return self._owned(member, (candidate_of(draft),)) if draft.tokens else []
-
-    def _owned(self, member: MeasuredDrafter, candidates: Sequence[Candidate]) -> Groups:
-        """Group a drafter's candidates, and note whose their sources are."""
-        groups = grouped(member.name, candidates)
-        self._owners.update((source, member.name) for source, _ in groups)
-        return groups
-
-    def _plan(self, groups: Groups, n_max: int) -> _Plan:
-        """Grow a chain from the candidates, and a tree where they part; return the better one."""
-        if not groups:
-            return _NO_PLAN
-        trie = self._trie = CandidateTrie(groups, self._calibration)
-        if self._n_branches > 1 and self._mode == "tree":
-            return self._sized(self._grown_tree(trie, n_max), self._tree_curve)
-        path = trie.grow(n_max, 1, self._p_split, self._limits.least_paths[0])
-        chain = self._sized(path, self._curve)
-        if self._n_branches == 1 or not path.may_branch:
-            return chain
-        tree = self._sized(self._grown_tree(trie, n_max), self._tree_curve)
-        return tree if tree.rate > chain.rate else chain
-
-    def _grown_tree(self, trie: CandidateTrie, n_max: int) -> GrownTree:
-        return trie.grow(n_max, self._n_branches, self._p_split, self._limits.least_paths[1])
+    def _decide(self, candidates: Sequence[Candidate], n_max: int) -> None:
+        """Take the best of nothing, the chains and the trees."""
+        trie = self._trie = CandidateTrie(candidates, self._table)
+        n_branches = 1 if self._mode == "chain" else self._context.n_branches
+        grown = trie.grow(n_max, n_branches, self._p_split, self._least_path)
+        if grown.is_chain:
+            self._plan = self._sized(grown, self._curve)
+            return
+        self._plan = self._sized(grown, self._tree_curve)
+        if self._mode == "auto":
+            chain = trie.grow(n_max, 1, self._p_split, self._least_path)
+            self._plan = max(self._sized(chain, self._curve), self._plan, key=_rate_of)
 
     def _sized(self, grown: GrownTree, curve: VerifyCurve) -> _Plan:
-        n_nodes, rate = best_size(grown.path_probabilities, curve, self._last_size)
-        return _Plan(grown.first(n_nodes, self._owners), curve.ratio(n_nodes + 1), rate)
+        """Return the best prefix of a tree, or nothing."""
+        best, best_size = _NOTHING, 0
+        n_nodes = len(grown.tokens)
+        expected = [*accumulate(grown.path_probabilities, initial=1.0)]
+        for size in (*(size for size in SIZES if size < n_nodes), n_nodes):
+            plan = _Plan(NO_TREE, curve.ratio(size + 1), expected[size])
+            if plan.rate > best.rate:
+                best, best_size = plan, size
+        return best._replace(tree=grown.first(best_size, self._owners)) if best_size else _NOTHING
+
+    def _drawn_plan(self, member: _Member, draft: Draft) -> _Plan:
+        """Return a draft that was drawn at random, whole, whatever was drawn.
+
+        To choose among its tokens would change the output's law (Leviathan et al. 2023).  It takes
+        the place of the others' plan, and with it what that would have saved.
+        """
+        tree = chain_tree(draft, member.name)
+        member.saved -= max(0.0, self._plan.n_expected - self._plan.ratio)
+        ratio = self._curve.ratio(len(tree.tokens) + 1)
+        return _Plan(tree, ratio, ratio)
+
+    def _try(self, n_max: int) -> None:
+        """Where drafts have not paid for long, verify one: what they cost may have changed."""
+        if self._n_without >= self._next_try and self._trie is not None:
+            self._next_try = min(2 * self._next_try, _LAST_TRY)
+            grown = self._trie.grow(n_max, 1, self._p_split, 0.0)
+            plan = self._sized(grown, _NOMINAL)
+            ratio = self._curve.ratio(len(plan.tree.tokens) + 1)
+            self._plan = plan._replace(ratio=ratio)
+
+
+def _rate_of(plan: _Plan) -> float:
+    return plan.rate
+
+
+def _nodes_along(tokens: Sequence[int], edges: dict[tuple[int, int], int]) -> list[int]:
+    """Return the nodes of a tree that follow ``tokens`` from the root down."""
+    nodes: list[int] = []
+    node: int | None = -1
+    for token in tokens:
+        node = edges.get((node, token)) if node is not None else None
+        if node is None:
+            break
+        nodes.append(node)
+    return nodes

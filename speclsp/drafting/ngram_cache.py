@@ -24,14 +24,17 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from speclsp.drafting.lookup_text import LookupText
-from speclsp.drafting.ngram_statistics import (
+from speclsp.drafting.protocol import (
+    NO_DRAFT,
     NO_FOLLOWERS,
     NO_STATISTICS,
+    Draft,
+    DraftContext,
     Followers,
     Statistics,
+    TokenArray,
     sum_of,
 )
-from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, TokenArray
 from speclsp.settings import Settings
 
 NAME: Final = "ngram-cache"
@@ -130,7 +133,7 @@ class NgramCacheDrafter:
         tail = self._text.tail().tolist()
         return _token_by_token(self._step, tail, min(n_max, self._n_draft), self._max_order)
 
-    def accept(self, n_accepted: int) -> None:
+    def accept(self, n_accepted: int, n_verified: int) -> None:
         """Learn nothing: what was accepted is part of the text."""
 
     def _step(self, tail: list[int]) -> Draft:
@@ -174,7 +177,7 @@ class StatisticsDrafter:
         tail = [*self._before, *generated[-self._max_order :]][-self._max_order :]
         return _token_by_token(self._step, tail, min(n_max, self._n_draft), self._max_order)
 
-    def accept(self, n_accepted: int) -> None:
+    def accept(self, n_accepted: int, n_verified: int) -> None:
         """Learn nothing: whoever keeps the statistics does."""
 
     def _step(self, tail: list[int]) -> Draft:

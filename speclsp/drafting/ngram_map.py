@@ -1,82 +1,84 @@
-"""llama.cpp's ``ngram-map-k`` and ``ngram-map-k4v``: n-grams as keys, what followed as values.
+"""llama.cpp's history drafters: look the last n tokens up, and draft at most m from there.
 
-``ngram-map-k`` drafts the m tokens behind the key's last place.  ``ngram-map-k4v`` tells the values
-of a key apart and drafts one only if it dominates: if it was seen at least twice as often as all
-others together.  Both draft no further than the last draft of the same key (and value) was right,
-see :mod:`speclsp.drafting.draft_caps`.
+``ngram-simple`` (see :mod:`speclsp.drafting.ngram_simple`) and ``ngram-map-k`` draft what followed
+the nearest place.  ``ngram-map-k4v`` tells what followed at the nearest places apart and drafts a
+value only if it dominates: if it was seen at least twice as often as all others together.
 
-Unlike upstream, ``min_hits`` counts the key's places in the history, as its help says, a key's
-places need not have m tokens behind them, what is drafted is the value that was chosen, and all
-values are counted, not the first four: a fifth one could dominate.
+What llama.cpp calls the token history is the text here (before the cursor, behind it, and other
+open buffers), not the model's prompt, whose last token before anything is generated is always
+``<|fim_middle|>``.  Unlike upstream, ``min_hits`` counts the key's places, places need not have m
+tokens behind them, what is drafted is the value that was chosen, and all values are counted, not
+the first four.  How much of a draft is worth verifying is decided for all drafters alike (see
+:mod:`speclsp.drafting.merger`), so there is no cap by what was accepted last.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import islice
-from typing import Final, TypeAlias
+from typing import Final
 
-from speclsp.drafting.draft_caps import DraftCaps
-from speclsp.drafting.ngram_drafter import NgramDrafter
-from speclsp.drafting.ngram_history import Continuation, NgramHistory
-from speclsp.drafting.protocol import NO_DRAFT, Draft
+from speclsp.drafting.lookup_text import Continuation, LookupText
+from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext
 from speclsp.settings import Settings
 
 MAX_PLACES: Final = 64
 """Places of a key that are looked at, the nearest ones: a draft must take no time."""
 
-
-Selected: TypeAlias = tuple[Continuation, bytes]
-"""What to draft, and what its cap is remembered by beside the key."""
+_NOTHING: Final = DraftContext(prompt=())
 
 
-class CappedValue:
-    """Chooses a value with ``select``, and drafts as much of it as was right last time.
+class NgramDrafter:
+    """Drafts up to ``m`` tokens of what followed the last ``n`` tokens elsewhere.
 
-    ``select`` is given the key's first places, ``n_places`` at most.
+    ``select`` chooses among what followed at the first ``n_places`` places, ``min_hits`` at least.
     """
 
     def __init__(
         self,
-        select: Callable[[Sequence[Continuation]], Selected | None],
+        name: str,
+        select: Callable[[Sequence[Continuation]], Continuation | None],
         *,
         n: int,
         m: int,
         min_hits: int,
-        n_places: int,
+        n_places: int = 1,
     ) -> None:
+        self.name = name
         self._select = select
         self._n = n
         self._m = m
         self._min_hits = min_hits
         self._n_places = max(n_places, min_hits)
-        self._caps = DraftCaps(m)
-        self._key = b""
+        self._text = LookupText(_NOTHING, n)
+        self._n_generated = 0
 
-    def choose(self, history: NgramHistory) -> Draft:
-        """Return the value that was selected, as long as its cap allows."""
-        found = list(islice(history.continuations(self._m), self._n_places))
-        selected = self._select(found) if len(found) >= self._min_hits else None
-        if selected is None:
+    def begin(self, context: DraftContext) -> None:
+        """Take the request's buffers."""
+        self._text = LookupText(context, self._n)
+        self._n_generated = 0
+
+    def draft(self, generated: Sequence[int], n_max: int) -> Draft:
+        """Draft what was chosen."""
+        self._text.extend(generated[self._n_generated :])
+        self._n_generated = len(generated)
+        found = self._text.continuations(self._n, self._m, self._n_places)
+        chosen = self._select(found) if found and len(found) >= self._min_hits else None
+        if chosen is None:
             return NO_DRAFT
-        value, name = selected
-        self._key = history.key().tobytes() + name
-        tokens = value.first(self._caps.length(self._key))
-        return Draft(tokens, value.source, self._n) if tokens else NO_DRAFT
+        tokens = chosen.first(min(n_max, self._m))
+        return Draft(tokens, chosen.source, self._n) if tokens else NO_DRAFT
 
-    def learn(self, n_drafted: int, n_accepted: int) -> None:
-        """Cap the next draft of the same value."""
-        self._caps.learn(self._key, n_drafted, n_accepted)
+    def accept(self, n_accepted: int, n_verified: int) -> None:
+        """Nothing to do: the next draft sees what became output."""
 
 
-def last_value(found: Sequence[Continuation]) -> Selected | None:
-    """Select what followed the key at the first of the history's places."""
-    return found[0], b""
+def nearest(found: Sequence[Continuation]) -> Continuation:
+    """Select what followed at the first place."""
+    return found[0]
 
 
-def dominant_value(found: Sequence[Continuation]) -> Selected | None:
+def dominant(found: Sequence[Continuation]) -> Continuation | None:
     """Select the value seen at least twice as often as all others together.
 
     A continuation behind which the text ends counts for a longer one that begins with it.
@@ -95,28 +97,27 @@ def dominant_value(found: Sequence[Continuation]) -> Selected | None:
     best = max(values, key=n_places.__getitem__, default=None)
     if best is None or n_places[best] < 2 * (len(found) - n_places[best]):
         return None
-    return values[best], array("i", best).tobytes()
+    return values[best]
 
 
 def create_k(settings: Settings) -> NgramDrafter:
     """Make ``ngram-map-k`` from the settings ``spec_ngram_map_k_*``."""
-    choice = CappedValue(
-        last_value,
+    return NgramDrafter(
+        "ngram-map-k",
+        nearest,
         n=settings.spec_ngram_map_k_size_n,
         m=settings.spec_ngram_map_k_size_m,
         min_hits=settings.spec_ngram_map_k_min_hits,
-        n_places=1,
     )
-    return NgramDrafter("ngram-map-k", n=settings.spec_ngram_map_k_size_n, choice=choice)
 
 
 def create_k4v(settings: Settings) -> NgramDrafter:
     """Make ``ngram-map-k4v`` from the settings ``spec_ngram_map_k4v_*``."""
-    choice = CappedValue(
-        dominant_value,
+    return NgramDrafter(
+        "ngram-map-k4v",
+        dominant,
         n=settings.spec_ngram_map_k4v_size_n,
         m=settings.spec_ngram_map_k4v_size_m,
         min_hits=settings.spec_ngram_map_k4v_min_hits,
         n_places=MAX_PLACES,
     )
-    return NgramDrafter("ngram-map-k4v", n=settings.spec_ngram_map_k4v_size_n, choice=choice)

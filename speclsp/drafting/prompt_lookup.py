@@ -6,14 +6,13 @@ plus what was generated, not the model's prompt: that one ends with a special to
 nothing would match until the model has written something.
 
 The longest match over all sources wins; of equally long ones the buffers' comes before the
-project's.  How much of it is drafted, :mod:`speclsp.drafting.draft_length` says.
+project's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from speclsp.drafting.draft_length import AcceptanceEstimate
 from speclsp.drafting.lookup_text import NO_MATCH, LookupText, Match
 from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, TokenCorpus
 from speclsp.errors import DrafterError
@@ -26,7 +25,6 @@ class PromptLookupDrafter:
     """Drafts from text that continues like the text at the cursor.
 
     A match counts ``n_min`` to ``n_max`` tokens of context; a draft has ``n_draft`` at most.
-    What was accepted is remembered from request to request.
     """
 
     name = "prompt-lookup"
@@ -35,8 +33,6 @@ class PromptLookupDrafter:
         self._n_min = n_min
         self._n_max = n_max
         self._n_draft = n_draft
-        self._estimate = AcceptanceEstimate()
-        self._last = NO_DRAFT
         self._n_generated = 0
         self._corpora: tuple[TokenCorpus, ...] = ()
         self._text = LookupText(_NOTHING, n_max)
@@ -45,28 +41,19 @@ class PromptLookupDrafter:
         """Take the request's buffers."""
         self._text = LookupText(context, self._n_max)
         self._corpora = context.corpora
-        if context.verify_cost is not None:
-            self._estimate.cost_per_token = context.verify_cost
         self._n_generated = 0
-        self._last = NO_DRAFT
 
     def draft(self, generated: Sequence[int], n_max: int) -> Draft:
-        """Draft what followed the longest match, as far as it is likely to be right."""
+        """Draft what followed the longest match."""
         self._text.extend(generated[self._n_generated :])
         self._n_generated = len(generated)
         n_wanted = min(n_max, self._n_draft)
         match = self._longest_match(n_wanted)
-        n_tokens = min(match.tokens.size, n_wanted)
-        if match.length:
-            n_tokens = self._estimate.draft_length(match.source, match.length, n_tokens)
-        tokens = tuple(match.tokens[:n_tokens].tolist())
-        self._last = Draft(tokens, match.source, match.length) if tokens else NO_DRAFT
-        return self._last
+        tokens = tuple(match.tokens[: max(n_wanted, 0)].tolist())
+        return Draft(tokens, match.source, match.length) if tokens else NO_DRAFT
 
-    def accept(self, n_accepted: int) -> None:
-        """Learn how far the last draft was right."""
-        last = self._last
-        self._estimate.observe(last.source, last.match_length, len(last.tokens), n_accepted)
+    def accept(self, n_accepted: int, n_verified: int) -> None:
+        """Nothing to do: the next draft sees what became output."""
 
     def _longest_match(self, n_wanted: int) -> Match:
         best = self._text.longest_match(self._n_min, n_wanted)

@@ -1,17 +1,39 @@
-"""What the decoding loop asks for drafts: all drafters behind one object, drafts as trees."""
+"""What the decoding loop asks for drafts, and drafters made safe and counted.
+
+:class:`DrafterChain` is llama.cpp's order of precedence; :mod:`speclsp.drafting.merger` joins what
+all drafters propose.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from operator import index
-from typing import Final, Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
-from speclsp.drafting.protocol import NO_TREE, Draft, DraftContext, DraftTree
+from speclsp.drafting.protocol import (
+    NO_DRAFT,
+    NO_TREE,
+    NOTHING_HELD,
+    Candidate,
+    Draft,
+    DraftContext,
+    Drafter,
+    DraftTree,
+    ModelDrafter,
+    TreeDrafter,
+)
+from speclsp.drafting.token_tree import chain_tree
 from speclsp.errors import DrafterError
 from speclsp.request import DrafterStats
 
-_CHAIN: Final = tuple(range(-1, 255))
-"""Parents of a tree without branches."""
+Clock: TypeAlias = Callable[[], float]
+"""Returns seconds."""
+
+
+def stopped_clock() -> float:
+    """Return 0: all times are 0 where nobody lends a clock."""
+    return 0.0
 
 
 @runtime_checkable
@@ -22,8 +44,8 @@ class Proposer(Protocol):
     pass that verified a tree with nodes.
     """
 
-    clock: Callable[[], float]
-    """Returns seconds; the decoding loop lends its own."""
+    clock: Clock
+    """The decoding loop lends its own."""
 
     @property
     def failures(self) -> tuple[DrafterError, ...]:
@@ -36,7 +58,7 @@ class Proposer(Protocol):
         """Return at most ``n_max`` nodes to follow the prompt and ``generated``.
 
         ``generated`` is the same list throughout a request and stays as it is afterwards.
-        The tree is usable as it is (see :func:`usable_tree`) and has no more leaves than the
+        The tree is usable as it is and has no more leaves than the
         context's ``n_branches``.
         """
 
@@ -47,101 +69,267 @@ class Proposer(Protocol):
         """Counts and times since the last :meth:`begin`, by drafter name."""
 
 
-def is_chain(tree: DraftTree) -> bool:
-    """Whether each node continues the one before it."""
-    n_nodes = len(tree.parents)
-    if n_nodes <= len(_CHAIN):
-        return tree.parents == _CHAIN[:n_nodes]
-    return tree.parents == tuple(range(-1, n_nodes - 1))
+class MeasuredDrafter:
+    """Calls a drafter, counts and times its calls, and keeps its exceptions to itself.
 
-
-def chain_tree(draft: Draft, source: str) -> DraftTree:
-    """Return ``draft`` as a tree whose nodes are credited to ``source``."""
-    n_nodes = len(draft.tokens)
-    if not n_nodes:
-        return NO_TREE
-    parents = _CHAIN[:n_nodes] if n_nodes <= len(_CHAIN) else tuple(range(-1, n_nodes - 1))
-    return DraftTree(
-        draft.tokens, parents, (source,) * n_nodes, draft.probabilities, draft.distributions
-    )
-
-
-def usable_tree(tree: DraftTree, n_max: int, n_vocab: int, n_branches: int) -> DraftTree:
-    """Return what of ``tree`` the target can verify; earlier nodes go before later ones.
-
-    Left out are nodes that are no token id, that repeat a sibling, whose parent was left out or
-    does not stand before them, that would make more than ``n_branches`` leaves, and all above
-    ``n_max``.  ``n_vocab`` 0 means that the vocabulary's size is not known.  Raises TypeError for
-    what is no integer at all.
+    A drafter that raised is not called again until the next request begins; :attr:`failure` says
+    why.
     """
-    kept: dict[int, int] = {-1: -1}
-    n_children: dict[int, int] = {}
-    seen: set[tuple[int, int]] = set()
-    order: list[int] = []
-    tokens: list[int] = []
-    parents: list[int] = []
-    n_leaves = 1
-    for node, (raw_token, raw_parent) in enumerate(zip(tree.tokens, tree.parents, strict=False)):
-        token, parent = index(raw_token), kept.get(index(raw_parent))
-        if len(order) >= n_max:
+
+    def __init__(self, drafter: Drafter) -> None:
+        self.drafter = drafter
+        self._branching = drafter if isinstance(drafter, TreeDrafter) else None
+        self._asks_model = drafter if isinstance(drafter, ModelDrafter) else None
+        self.name = drafter.name
+        self._held = NOTHING_HELD
+        # Foreign drafters may know the first argument only.
+        self._tells_verified = len(inspect.signature(drafter.accept).parameters) > 1
+        self.start_anew()
+
+    @property
+    def branches(self) -> bool:
+        """Whether it gives several candidates."""
+        return self._branching is not None
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether it asks a model of its own."""
+        return self._asks_model is not None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it was told of the present request."""
+        return self._n_begin_calls > 0
+
+    def start_anew(self) -> None:
+        """Begin a request's counts and times; a drafter that had failed gets a new chance."""
+        self.failure: DrafterError | None = None
+        self._n_begin_calls = self._n_draft_calls = self._n_accept_calls = 0
+        self._n_drafts = self._n_accepted_drafts = self._n_drafted = self._n_accepted = 0
+        self._n_drafted_at: list[int] = []
+        self._n_accepted_at: list[int] = []
+        self._s_begin = self._s_draft = self._s_accept = 0.0
+        self._ns_native = 0
+
+    def begin(self, context: DraftContext, clock: Clock) -> None:
+        """Let the drafter begin the request that was started."""
+        started = clock()
+        self._n_begin_calls += 1
+        self._held = context.held
+        try:
+            self.drafter.begin(context)
+        except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
+            self._drop("begin", error)
+        self._s_begin += clock() - started
+
+    def draft(self, generated: Sequence[int], n_max: int, n_vocab: int, clock: Clock) -> Draft:
+        """Return the drafter's draft, at most ``n_max`` tokens below ``n_vocab`` (0: any)."""
+        if self.failure is not None:
+            return NO_DRAFT
+        started = clock()
+        self._n_draft_calls += 1
+        try:
+            draft = usable(self._drafted(generated, n_max), n_max, n_vocab)
+        except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
+            self._drop("draft", error)
+            draft = NO_DRAFT
+        self._s_draft += clock() - started
+        # What was drawn at random may not be chosen from: the output's law would change.
+        is_admitted = draft.distributions or self._held.admits(generated, draft.tokens)
+        return draft if is_admitted else NO_DRAFT
+
+    def _drafted(self, generated: Sequence[int], n_max: int) -> Draft:
+        asks_model = self._asks_model
+        if asks_model is None:
+            return self.drafter.draft(generated, n_max)
+        native_before = asks_model.ns_native
+        draft = asks_model.draft(generated, n_max)
+        self._ns_native += asks_model.ns_native - native_before
+        return draft
+
+    def candidates(
+        self, generated: Sequence[int], n_max: int, n_vocab: int, clock: Clock
+    ) -> list[Candidate]:
+        """Return the candidates of a drafter that gives several, usable as :meth:`draft`'s."""
+        if self.failure is not None or self._branching is None:
+            return []
+        started = clock()
+        self._n_draft_calls += 1
+        try:
+            found = self._branching.candidates(generated, n_max)
+            candidates = list(found)
+            if not _are_usable(candidates, n_max, n_vocab):
+                candidates = [one for one in candidates if _is_usable(one, n_max, n_vocab)]
+            if self._held.data:
+                candidates = [one for one in candidates if self._held.admits(generated, one.tokens)]
+        except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
+            self._drop("candidates", error)
+            candidates = []
+        self._s_draft += clock() - started
+        return candidates
+
+    def accept(self, n_accepted: int, n_verified: int, clock: Clock) -> None:
+        """Tell the drafter how much of its draft was verified, and how much became output."""
+        if self.failure is not None:
+            return
+        started = clock()
+        self._n_accept_calls += 1
+        try:
+            if self._tells_verified:
+                self.drafter.accept(n_accepted, n_verified)
+            else:
+                self.drafter.accept(n_accepted)  # type: ignore[call-arg]
+        except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
+            self._drop("accept", error)
+        self._s_accept += clock() - started
+
+    def count(self, drafted: Sequence[int], accepted: Sequence[int]) -> None:
+        """Count one verified draft by its tokens' positions (depths in a tree), from 0.
+
+        ``accepted`` are the positions of those that became output.
+        """
+        self._n_drafts += 1
+        self._n_accepted_drafts += len(accepted) > 0
+        self._n_drafted += len(drafted)
+        self._n_accepted += len(accepted)
+        missing = max(drafted, default=-1) + 1 - len(self._n_drafted_at)
+        if missing > 0:
+            self._n_drafted_at.extend([0] * missing)
+            self._n_accepted_at.extend([0] * missing)
+        for place in drafted:
+            self._n_drafted_at[place] += 1
+        for place in accepted:
+            self._n_accepted_at[place] += 1
+
+    def stats(self) -> DrafterStats:
+        """Return the counts and times of the present request."""
+        return DrafterStats(
+            n_begin_calls=self._n_begin_calls,
+            n_draft_calls=self._n_draft_calls,
+            n_accept_calls=self._n_accept_calls,
+            n_drafts=self._n_drafts,
+            n_accepted_drafts=self._n_accepted_drafts,
+            n_drafted=self._n_drafted,
+            n_accepted=self._n_accepted,
+            n_drafted_at=tuple(self._n_drafted_at),
+            n_accepted_at=tuple(self._n_accepted_at),
+            ms_begin=self._s_begin * 1e3,
+            ms_draft=self._s_draft * 1e3,
+            ms_accept=self._s_accept * 1e3,
+            ms_decode=self._ns_native / 1e6,
+        )
+
+    def _drop(self, call: str, error: Exception) -> None:
+        self.failure = DrafterError(
+            f"drafter {self.name!r} failed in {call}(): {type(error).__name__}: {error}.",
+            remedy="It is left out of this completion; take it out of `drafters` if that goes on.",
+        )
+        self.failure.__cause__ = error
+
+
+def _are_usable(candidates: Sequence[Candidate], n_max: int, n_vocab: int) -> bool:
+    """Whether all are, at once: looking at each takes as long as finding them.
+
+    False says nothing of any of them.  Raises TypeError for what is no number.
+    """
+    every_token: list[int] = []
+    n_matched = 0
+    for tokens, _, match_length, n_places, probabilities in candidates:
+        if not 0 < len(tokens) <= n_max or match_length < 0 or not n_places > 0.0 or probabilities:
+            return False
+        every_token += tokens
+        n_matched += match_length
+    if not every_token:
+        return True
+    # A sum is an integer only where all its terms are, and adding is as fast as looking.
+    index(sum(every_token) + n_matched)
+    return min(every_token) >= 0 and (not n_vocab or max(every_token) < n_vocab)
+
+
+def _is_usable(candidate: Candidate, n_max: int, n_vocab: int) -> bool:
+    """Whether its tokens are token ids, and not too many, and its counts are none that break.
+
+    Raises TypeError for what is no number.
+    """
+    tokens = candidate.tokens
+    if not 0 < len(tokens) <= n_max or candidate.match_length < 0 or not candidate.n_places > 0.0:
+        return False
+    # A sum is an integer only where all its terms are, and adding is as fast as looking.
+    index(sum(tokens) + candidate.match_length)
+    if candidate.probabilities:
+        sum(candidate.probabilities)
+    return min(tokens) >= 0 and (not n_vocab or max(tokens) < n_vocab)
+
+
+def usable(draft: Draft, n_max: int, n_vocab: int) -> Draft:
+    """Return ``draft`` cut to ``n_max`` tokens and before the first that is no token id.
+
+    ``n_vocab`` 0 means that the vocabulary's size is not known.  Raises TypeError for what is no
+    integer at all.
+    """
+    tokens = tuple(map(index, draft.tokens[: max(n_max, 0)]))
+    for place, token in enumerate(tokens):
+        if token < 0 or (n_vocab and token >= n_vocab):
+            tokens = tokens[:place]
             break
-        if parent is None or token < 0 or (n_vocab and token >= n_vocab):
-            continue
-        branches_off = n_children.get(parent, 0) > 0
-        if (parent, token) in seen or (branches_off and n_leaves >= n_branches):
-            continue
-        seen.add((parent, token))
-        n_leaves += branches_off
-        n_children[parent] = n_children.get(parent, 0) + 1
-        kept[node] = len(order)
-        order.append(node)
-        tokens.append(token)
-        parents.append(parent)
-    if not order:
-        return NO_TREE
-    return DraftTree(
-        tuple(tokens),
-        tuple(parents),
-        tuple(tree.sources[node] if node < len(tree.sources) else "" for node in order),
-        tuple(tree.probabilities[node] for node in order)
-        if len(tree.probabilities) == len(tree.tokens)
-        else (),
+    if not tokens:
+        return NO_DRAFT
+    return Draft(
+        tokens,
+        draft.source,
+        draft.match_length,
+        draft.probabilities[: len(tokens)],
+        draft.distributions[: len(tokens)],
     )
 
 
-def depth_first(tree: DraftTree) -> tuple[DraftTree, list[int]]:
-    """Return the same tree depth first, and where each of its nodes was before.
+class DrafterChain:
+    """Implements :class:`~speclsp.drafting.proposer.Proposer` with llama.cpp's precedence.
 
-    A node's descendants follow it before anything else does; siblings keep their order.
+    A drafter that raises is left out until the next request begins; :attr:`failures` says why.
+    Names must differ, as the registry sees to.
     """
-    children: dict[int, list[int]] = {}
-    for node, parent in enumerate(tree.parents):
-        children.setdefault(parent, []).append(node)
-    order: list[int] = []
-    places = {-1: -1}
-    waiting = children.get(-1, [])[::-1]
-    while waiting:
-        node = waiting.pop()
-        places[node] = len(order)
-        order.append(node)
-        waiting.extend(children.get(node, [])[::-1])
-    reordered = DraftTree(
-        tuple(tree.tokens[node] for node in order),
-        tuple(places[tree.parents[node]] for node in order),
-        tuple(tree.sources[node] for node in order) if tree.sources else (),
-        tuple(tree.probabilities[node] for node in order) if tree.probabilities else (),
-    )
-    return reordered, order
 
+    def __init__(self, drafters: Sequence[Drafter]) -> None:
+        self._members = [MeasuredDrafter(drafter) for drafter in drafters]
+        self.clock: Clock = stopped_clock
+        self._n_vocab = 0
+        self._winner: MeasuredDrafter | None = None
+        self._n_drafted = 0
 
-def n_leaves(tree: DraftTree) -> int:
-    """Return how many nodes have no child."""
-    return len(tree.tokens) - len(set(tree.parents) - {-1})
+    @property
+    def failures(self) -> tuple[DrafterError, ...]:
+        """What made drafters of this request drop out."""
+        return tuple(member.failure for member in self._members if member.failure is not None)
 
+    def begin(self, context: DraftContext) -> None:
+        """Start a request: counts start at 0, and drafters that had failed get a new chance."""
+        self._n_vocab = context.n_vocab
+        self._winner = None
+        for member in self._members:
+            member.start_anew()
+            member.begin(context, self.clock)
 
-def node_depths(parents: Sequence[int]) -> list[int]:
-    """Return each node's depth, 0 for those that follow the text itself."""
-    depths: list[int] = []
-    for parent in parents:
-        depths.append(0 if parent < 0 else depths[parent] + 1)
-    return depths
+    def propose(self, generated: Sequence[int], n_max: int) -> DraftTree:
+        """Return the first non-empty draft, at most ``n_max`` tokens of the vocabulary."""
+        self._winner = None
+        for member in self._members:
+            draft = member.draft(generated, n_max, self._n_vocab, self.clock)
+            if draft.tokens:
+                self._winner = member
+                self._n_drafted = len(draft.tokens)
+                return chain_tree(draft, member.name)
+        return NO_TREE
+
+    def accept(self, path: Sequence[int]) -> None:
+        """Tell the drafter of the last draft how many of its tokens became output."""
+        member = self._winner
+        if member is None:
+            return
+        self._winner = None
+        member.count(range(self._n_drafted), range(len(path)))
+        member.accept(len(path), self._n_drafted, self.clock)
+
+    def stats(self) -> dict[str, DrafterStats]:
+        """Counts and times since the last :meth:`begin`, by drafter name."""
+        return {member.name: member.stats() for member in self._members}

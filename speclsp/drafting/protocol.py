@@ -1,4 +1,4 @@
-"""What a drafter is, and what it may look at.
+"""What a drafter is, what it may look at, and what it proposes.
 
 Third-party drafters implement :class:`Drafter` and register a factory under the entry point group
 ``speclsp.drafters``.
@@ -6,17 +6,14 @@ Third-party drafters implement :class:`Drafter` and register a factory under the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from speclsp.drafting.cost import VerifyCurve
-from speclsp.drafting.distribution import Distribution, DraftSampling
-from speclsp.drafting.held_text import NOTHING_HELD, HeldText
-from speclsp.drafting.ngram_statistics import NO_STATISTICS, Statistics
 
 TokenArray: TypeAlias = NDArray[np.int32]
 """Token ids, shape [n]."""
@@ -36,6 +33,131 @@ class TokenCorpus(Protocol):
         The match is at least ``n_min`` and counts up to ``n_max`` tokens.  Returns at most
         ``n_tokens`` tokens that followed it, and the match's length; (empty, 0) for no match.
         """
+
+
+_NONE: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+_NONE.setflags(write=False)
+
+
+class Followers(NamedTuple):
+    """Tokens that followed an n-gram, each of them once, and how often each did; shapes [n]."""
+
+    tokens: NDArray[np.int32]
+    counts: NDArray[np.integer]
+
+
+NO_FOLLOWERS = Followers(_NONE, _NONE)
+
+
+class NgramCounts(Protocol):
+    """Counts of what followed n-grams.  Look-ups are safe from any thread."""
+
+    @property
+    def max_order(self) -> int:
+        """Tokens of the longest n-grams."""
+
+    def followers(self, ngram: tuple[int, ...]) -> Followers:
+        """Return what followed an n-gram; nothing where it was never seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """The sources of n-gram counts that a request may use.
+
+    Several sources of a kind count as their sum.
+    """
+
+    static: tuple[NgramCounts, ...] = ()
+    """From large texts: they confirm what others propose, and propose where nobody else does."""
+    dynamic: tuple[NgramCounts, ...] = ()
+    """From what this user wrote or accepted before."""
+
+
+NO_STATISTICS = Statistics()
+
+
+def sum_of(sources: Sequence[NgramCounts], ngram: tuple[int, ...]) -> Followers:
+    """Return what followed an n-gram in all sources together."""
+    return merged([source.followers(ngram) for source in sources])
+
+
+def merged(parts: Sequence[Followers]) -> Followers:
+    """Add followers up; of two or more parts the tokens are sorted."""
+    parts = [part for part in parts if part.tokens.size]
+    if len(parts) < 2:
+        return parts[0] if parts else NO_FOLLOWERS
+    tokens, places = np.unique(np.concatenate([part.tokens for part in parts]), return_inverse=True)
+    counts = np.zeros(tokens.size, dtype=np.int64)
+    np.add.at(counts, places, np.concatenate([part.counts for part in parts]))
+    return Followers(tokens, counts)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldText:
+    """The bytes that the sampler holds the target to (see :mod:`speclsp.prompt.healing`)."""
+
+    data: bytes
+    piece: Callable[[int], bytes]
+    """The bytes of a token."""
+
+    def admits(self, generated: Sequence[int], draft: Sequence[int]) -> bool:
+        """Whether ``draft`` behind ``generated`` goes along with the text."""
+        data = self.data
+        n_said = 0
+        for token in generated:
+            if n_said >= len(data):
+                return True
+            n_said += len(self.piece(token))
+        for token in draft:
+            if n_said >= len(data):
+                return True
+            piece = self.piece(token)
+            if piece[: len(data) - n_said] != data[n_said : n_said + len(piece)]:
+                return False
+            n_said += len(piece)
+        return True
+
+
+NOTHING_HELD = HeldText(b"", lambda _token: b"")
+"""Every draft goes along with it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Distribution:
+    """Probabilities of the tokens that can be drawn; all others have none."""
+
+    token_ids: NDArray[np.int64]
+    """Shape [n], rising."""
+    probabilities: NDArray[np.float64]
+    """Shape [n], sum 1."""
+
+    def of(self, token: int) -> float:
+        """Return the probability of ``token``."""
+        return float(self.of_all(np.array([token], dtype=np.int64))[0])
+
+    def of_all(self, token_ids: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the probabilities of ``token_ids``, of whatever order."""
+        places = np.searchsorted(self.token_ids, token_ids)
+        places = np.minimum(places, self.token_ids.size - 1)
+        found = self.token_ids[places] == token_ids
+        return np.where(found, self.probabilities[places], 0.0)
+
+
+class DraftSampling(Protocol):
+    """Draws draft tokens as the target draws its own, from random numbers of its own."""
+
+    def draw(self, row: NDArray[np.float32]) -> tuple[int, Distribution]:
+        """Return a token for logits of shape [n_vocab], and what it was drawn from."""
+
+
+def residual(target: Distribution, draft: Distribution) -> Distribution:
+    """Return norm((p − q)+): what to draw from after a token of ``draft`` was refused."""
+    left = np.maximum(target.probabilities - draft.of_all(target.token_ids), 0.0)
+    mass = float(left.sum())
+    if mass <= 0.0:
+        # The two agree to the last bit, so that nothing is refused but by rounding.
+        return target
+    return Distribution(target.token_ids, left / mass)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +192,6 @@ class DraftContext:
     sampling: DraftSampling | None = None
     """Draws as the request's sampling asks; None where it takes the most probable token.  The
     decoding loop fills it in."""
-
-    @property
-    def verify_cost(self) -> float | None:
-        """c in T(k + 1) ≈ T(1) · (1 + c · k), what a draft token adds; None if not measured."""
-        return self.verify_curve.slope if self.verify_curve is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +241,8 @@ class Drafter(Protocol):
     """Proposes tokens.  Its three calls all happen on the engine's thread.
 
     ``begin`` at most once per request, before its first ``draft``; then ``draft`` before target
-    passes, and ``accept`` after each pass in which a draft of this drafter was verified.  While
-    drafting rests, nothing is called.
+    passes, and ``accept`` after each pass in which a draft of this drafter was verified.  Where a
+    drafter is not worth its time, nothing is called.
     """
 
     @property
@@ -142,8 +259,13 @@ class Drafter(Protocol):
         must not be changed or kept.
         """
 
-    def accept(self, n_accepted: int) -> None:
-        """Of this drafter's last draft the first ``n_accepted`` tokens became output."""
+    def accept(self, n_accepted: int, n_verified: int) -> None:
+        """The first ``n_verified`` tokens of its last draft were verified.
+
+        Of these the first ``n_accepted`` became output; nobody knows of the others behind them.
+        A drafter that gives candidates is told sums over all of them.  One whose ``accept`` has a
+        single parameter is told ``n_accepted``.
+        """
 
 
 @runtime_checkable
@@ -155,9 +277,40 @@ class ModelDrafter(Drafter, Protocol):
         """Nanoseconds inside that model's decode since it was loaded."""
 
 
-@runtime_checkable
-class PromptedDrafter(ModelDrafter, Protocol):
-    """One that can say beforehand how much its model would have to evaluate."""
+class Candidate(NamedTuple):
+    """What followed at a place, or at several that continue alike.
 
-    def n_unseen(self, generated: Sequence[int]) -> int:
-        """Return how many tokens of prompt and ``generated`` its model has not evaluated yet."""
+    A named tuple, since dozens are made for each target pass.
+    """
+
+    tokens: Sequence[int]
+    source: str
+    """``buffer``, ``open``, ``project`` …: what the drafter looked at."""
+    match_length: int
+    """Tokens of context that matched; 0 where that has no meaning."""
+    n_places: float = 1.0
+    """Places that it stands for; a fraction where these were thinned out."""
+    probabilities: Sequence[float] = ()
+    """For each token, the chance that it is right as the drafter sees it; empty if unknown."""
+
+
+@runtime_checkable
+class TreeDrafter(Drafter, Protocol):
+    """A drafter that gives alternatives.  ``draft`` is what it would choose alone."""
+
+    def candidates(self, generated: Sequence[int], n_max: int) -> Sequence[Candidate]:
+        """Return what may follow the prompt and ``generated``, each at most ``n_max`` tokens."""
+
+
+class CandidateCorpus(TokenCorpus, Protocol):
+    """A corpus that gives alternatives."""
+
+    def candidates(
+        self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
+    ) -> list[Candidate]:
+        """Return what followed suffixes of ``tail``, the longest first, ``n_tokens`` at most."""
+
+
+def gives_candidates(corpus: TokenCorpus) -> TypeGuard[CandidateCorpus]:
+    """Whether a corpus gives alternatives.  Asking a protocol would take as long as a search."""
+    return hasattr(corpus, "candidates")

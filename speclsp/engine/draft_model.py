@@ -8,12 +8,8 @@ from typing import Protocol
 
 from speclsp.decoding.protocol import Logits, Target
 from speclsp.decoding.sampling import LogitRow
-from speclsp.decoding.speculate import common_prefix_length
 from speclsp.decoding.token_scores import log_sum_near
-from speclsp.drafting.distribution import Distribution, DraftSampling
-from speclsp.drafting.draft_confidence import DraftConfidence
-from speclsp.drafting.draft_size import least_path
-from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext
+from speclsp.drafting.protocol import NO_DRAFT, Distribution, Draft, DraftContext, DraftSampling
 from speclsp.engine.kv_states import KvStates
 from speclsp.errors import DecodeError
 from speclsp.request import LogLevel
@@ -49,11 +45,11 @@ class DraftModelDrafter:
     where the request does, and its drafts say from what.  Then nothing that was drawn is left out
     for what it is, since that would change the output's law: ``n_min`` counts no drawn tokens.
 
-    What it finds most probable comes with its own probabilities, softmax over its vocabulary, and
-    ends where their product falls below what a further token could give: a token is right only
-    where all before it are, so behind an improbable one the next costs more time, here and in the
-    target's batch, than it is expected to save.  That a draft's length should follow the draft
-    model's own confidence is AdaEDL's (Agrawal et al. 2024, arXiv:2410.18351) and SpecDec++'s
+    What it finds most probable comes with its own probabilities, softmax over its vocabulary.
+    From ``n_min`` tokens on, and where the request says what passes take, a draft ends where their
+    product falls below what a further token costs, here and in the target's batch: a token is right
+    only where all before it are.  That a draft's length should follow the draft model's own
+    confidence is AdaEDL's (Agrawal et al. 2024, arXiv:2410.18351) and SpecDec++'s
     (Huang et al. 2024, arXiv:2405.19715); the threshold here is the measured time.
 
     Its KV cache follows the request: what it shares with the last one, and the draft tokens that
@@ -90,15 +86,12 @@ class DraftModelDrafter:
         self._interrupted: Callable[[], bool] = _never
         self._text: list[int] = []
         self._n_prompt = 0
-        self._confidence = DraftConfidence()
         self._step_s = 0.0
         self._n_steps = 0
         self._single_s = 0.0
         self._least_path = 0.0
         # So many tokens of the text are known to be the first ones of the model's cache.
         self._n_in_step = 0
-        # So many tokens of a prompt that was not drafted for yet, None where nobody asked.
-        self._n_shared: int | None = None
 
     @property
     def model(self) -> DraftTarget:
@@ -120,27 +113,15 @@ class DraftModelDrafter:
 
     def begin(self, context: DraftContext) -> None:
         """A request starts.  Nothing is evaluated before the first draft is wanted."""
-        self._confidence.drafted((), 0)
         self._text = list(context.prompt)
         self._sampling = context.sampling if self._draws else None
         self._single_s = context.single_s
         curve = context.verify_curve
         # What is drawn must not end for what was drawn.
         weighs = curve is not None and self._sampling is None
-        self._least_path = least_path(curve, self._n_max) if curve and weighs else 0.0
+        self._least_path = curve.least_slope if curve and weighs else 0.0
         self._n_prompt = len(self._text)
         self._n_in_step = 0
-        self._n_shared = None
-
-    def n_unseen(self, generated: Sequence[int]) -> int:
-        """Return how many tokens must be evaluated before the next draft.
-
-        More than will be, where the prompt was saved before or the cache shares more with it.
-        """
-        n_text = self._n_prompt + len(generated)
-        if self._n_in_step == 0 and self._n_shared is None:
-            self._n_shared = common_prefix_length(self._model.cached, self._text)
-        return n_text - max(self._n_in_step, self._n_shared or 0)
 
     def draft(self, generated: Sequence[int], n_max: int) -> Draft:
         """Propose what the draft model finds most probable, or what it draws.
@@ -148,7 +129,6 @@ class DraftModelDrafter:
         Nothing where the text does not fit its context, holds ids that it does not know, or
         where it was interrupted.
         """
-        self._confidence.learn(generated)
         text = self._text
         text.extend(generated[len(text) - self._n_prompt :])
         # The last draft token is never evaluated, so it needs no room in the context.
@@ -165,15 +145,10 @@ class DraftModelDrafter:
             return NO_DRAFT
         if len(draft.tokens) < self._n_min and not draft.distributions:
             return NO_DRAFT
-        pairs = tuple(zip(draft.tokens, draft.probabilities, strict=False))
-        self._confidence.drafted(pairs, len(generated))
         return draft
 
-    def accept(self, n_accepted: int) -> None:
-        """Of the last draft ``n_accepted`` tokens became output.
-
-        Nothing to do: they are in the cache, and the next draft finds them there.
-        """
+    def accept(self, n_accepted: int, n_verified: int) -> None:
+        """Nothing to do: what was right is in the cache, and the next draft finds it there."""
 
     def close(self) -> None:
         """Free the draft model."""
@@ -195,13 +170,14 @@ class DraftModelDrafter:
                 distributions.append(distribution)
             else:
                 probabilities.append(probability)
-                path *= self._confidence.of(probability)
+                path *= probability
             tokens.append(token)
             if len(tokens) == n_tokens or token in self._end_tokens or self._interrupted():
                 break
-            if path < self._worth_a_step():
-                # What is not measured may have become quicker: a figure must not rule itself.
-                self._step_s *= 1.0 - 1.0 / _STEP_MEMORY
+            if len(tokens) >= self._n_min and path < self._worth_a_step():
+                if len(tokens) == 1:
+                    # What is not measured may have become quicker: a figure must not rule itself.
+                    self._step_s *= 1.0 - 1.0 / _STEP_MEMORY
                 break
             logits = self._step(token)
         if not tokens:
@@ -225,7 +201,7 @@ class DraftModelDrafter:
         logits = self._model.decode([token], 1)
         self._n_steps = min(self._n_steps + 1, _STEP_MEMORY)
         seconds = (self._model.ns_native - before) / 1e9
-        if self._n_steps > 1:
+        if self._step_s > 0.0:
             seconds = min(seconds, _LONGEST_STEP * self._step_s)
         self._step_s += (seconds - self._step_s) / self._n_steps
         return logits

@@ -19,7 +19,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
-from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, PromptedDrafter
+from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, ModelDrafter
 from speclsp.errors import SettingsError, VocabularyMismatchError
 from speclsp.prompt.protocol import Vocabulary
 
@@ -61,7 +61,7 @@ class SpelledVocabulary(Vocabulary, Protocol):
         """The token as the vocabulary spells it."""
 
 
-class TokenDrafter(PromptedDrafter, Protocol):
+class TokenDrafter(ModelDrafter, Protocol):
     """The drafter whose model has the other vocabulary."""
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
@@ -258,11 +258,6 @@ class TranslatingDrafter:
             self._head.insert(0, self._bos)
         self._tail = prompt[n_head:]
 
-    def n_unseen(self, generated: Sequence[int]) -> int:  # noqa: ARG002 - they are few
-        """Return about how many tokens the draft model must evaluate before the next draft."""
-        self._inner.begin(DraftContext(prompt=self._head))
-        return self._inner.n_unseen([])
-
     def draft(self, generated: Sequence[int], n_max: int) -> Draft:
         """Propose what the draft model finds most probable, in the target's tokens."""
         written = [*self._tail, *generated]
@@ -280,7 +275,7 @@ class TranslatingDrafter:
         tokens = self._back.whole_tokens(draft.tokens)[: max(n_max, 0)]
         return Draft(tuple(tokens), draft.source) if tokens else NO_DRAFT
 
-    def accept(self, n_accepted: int) -> None:
+    def accept(self, n_accepted: int, n_verified: int) -> None:
         """Nothing to do: what was right is found in the draft model's cache."""
 
     def close(self) -> None:

@@ -8,8 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from speclsp.drafting.ngram_statistics import NO_FOLLOWERS, Followers
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.protocol import NO_FOLLOWERS, Followers, TokenArray
 from speclsp.ngrams.counting import observed
 
 MAX_ORDER: Final = 4

@@ -14,8 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from speclsp.drafting.ngram_statistics import NO_FOLLOWERS, Followers
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.protocol import NO_FOLLOWERS, Followers, TokenArray
 
 MAX_COUNT: Final = 2**31 - 1
 """Counts stop here: llama.cpp's layout has no room for more."""

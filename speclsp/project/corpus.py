@@ -15,8 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from speclsp.drafting.candidates import Candidate
-from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
+from speclsp.drafting.protocol import EMPTY_TOKENS, Candidate, TokenArray
 from speclsp.drafting.token_index import (
     DEPTH,
     FileKey,
@@ -41,7 +40,7 @@ _MANY_TOKENS: Final = 100_000
 class Corpus:
     """Files are added, removed and flushed by one thread; any thread may search and hide.
 
-    Implements :class:`~speclsp.drafting.candidates.CandidateCorpus`.
+    Implements :class:`~speclsp.drafting.protocol.CandidateCorpus`.
     """
 
     def __init__(self) -> None:

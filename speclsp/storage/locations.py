@@ -43,7 +43,7 @@ def learned_store_path() -> Path:
 
 
 def calibration_store_path() -> Path:
-    """The database of how often drafts were right."""
+    """A database that former versions kept: how often drafts were right."""
     return state_dir() / "calibration.sqlite3"
 
 

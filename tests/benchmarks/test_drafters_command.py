@@ -1,4 +1,4 @@
-"""``drafters`` and ``calibration`` with the embedded model: what they print."""
+"""``drafters`` with the embedded model: what they print."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from benchmarks.commands import cli
-from benchmarks.drafters_command import CalibrationError
 from speclsp.drafting.registry import known_names
 from speclsp.embedded import sample_project
 
@@ -57,22 +56,3 @@ def test_a_folder_without_code_is_refused(tmp_path: Path) -> None:
     result = run("drafters", str(tmp_path))
     assert result.exit_code != 0
     assert "no code file" in str(result.exception)
-
-
-def test_calibration_is_measured() -> None:
-    result = run("calibration", str(sample_project()), "--cursors", "3")
-    assert result.exit_code == 0, result.output
-    assert "expected calibration error = 0." in result.output
-
-
-def test_the_calibration_error() -> None:
-    error = CalibrationError()
-    for number in range(100):
-        error.add(0.05, number < 5)
-        error.add(0.75, number < 65)
-    assert error.expected_of_drafted == pytest.approx(0.10)
-    assert error.expected == pytest.approx(0.05)
-    assert [place.n_tokens for place in error.bins] == [100, 0, 0, 0, 0, 0, 0, 100, 0, 0]
-    error.add(1.0, True)
-    assert error.bins[9].n_tokens == 1
-    assert CalibrationError().expected == 0.0

@@ -8,11 +8,9 @@ from click.testing import CliRunner, Result
 
 from speclsp.cli.data import data
 from speclsp.storage.accepted_store import AcceptedStore
-from speclsp.storage.calibration_store import CalibrationStore
 from speclsp.storage.learned_store import LearnedStore, Sighting
 from speclsp.storage.locations import (
     accepted_store_path,
-    calibration_store_path,
     token_store_path,
     workspace_id,
 )
@@ -101,12 +99,3 @@ def test_damaged_store_is_told_and_removed(tmp_path: Path) -> None:
     assert aside.exists()
     assert "0 files, 2 accepted" in run("forget", "--all").output
     assert not aside.exists()
-
-
-def test_how_often_drafts_were_right_is_shown_and_forgotten() -> None:
-    store = CalibrationStore.open()
-    store.save("model", {"=/0/4": (1.0, 2.0)})
-    assert str(calibration_store_path()) in run("list").output
-    run("forget", "--all")
-    assert store.n_models() == 0
-    store.close()

@@ -1,4 +1,4 @@
-"""What drafts for the loaded models, and what it remembers from session to session."""
+"""What drafts for the loaded models."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ import pytest
 from scripted_models import ScriptedLoader
 
 from speclsp.completer.events import EventQueue
-from speclsp.completer.proposing import SAVE_EVERY, Proposing
-from speclsp.drafting.chain import DrafterChain
+from speclsp.completer.proposing import make_proposer
+from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.merger import DraftMerger
-from speclsp.drafting.ngram_statistics import NO_FOLLOWERS, Followers, Statistics
-from speclsp.drafting.protocol import NO_TREE, DraftContext
+from speclsp.drafting.proposer import DrafterChain, Proposer
+from speclsp.drafting.protocol import NO_FOLLOWERS, NO_TREE, DraftContext, Followers, Statistics
 from speclsp.engine.models import Tokenizer, Weights
 from speclsp.request import LogLine, Problem
 from speclsp.settings import Settings
-from speclsp.storage.calibration_store import CalibrationStore
-from speclsp.storage.locations import calibration_store_path, state_dir
 
 
 @pytest.fixture(autouse=True)
@@ -48,26 +46,17 @@ def heard(events: EventQueue) -> list[str]:
     return messages
 
 
-def draft_once(proposing: Proposing, fingerprint: str = "bytes") -> None:
-    """Make a proposer, and let one draft of it be wrong."""
-    proposer = proposing.make(Settings(), *loaded(fingerprint))
-    assert isinstance(proposer, DraftMerger)
-    tokenizer = loaded()[0]
-    prefix = tokenizer.vocabulary.tokenize("abcdef abc")
-    proposer.begin(DraftContext(prompt=(0,), prefix=prefix))
-    for n_emitted in range(20):
-        proposer.propose([1] * n_emitted, 4)
-    for _ in range(SAVE_EVERY - 1):
-        assert not proposing.completed()
-    assert proposing.completed()
+def make(
+    events: EventQueue, settings: Settings, tokenizer_and_weights: tuple[Tokenizer, Weights]
+) -> Proposer | None:
+    return make_proposer(settings, tokenizer_and_weights[1], AcceptanceTable(), events)
 
 
 @pytest.mark.parametrize(
     ("drafters", "n_told"), [("draft", 1), ("draft-simple", 1), ("none", 0), ("", 0)]
 )
 def test_a_draft_model_that_nobody_set(events: EventQueue, drafters: str, n_told: int) -> None:
-    proposing = Proposing(events, persist=False)
-    assert proposing.make(Settings(drafters=drafters), *loaded()) is None
+    assert make(events, Settings(drafters=drafters), loaded()) is None
     messages = heard(events)
     assert len(messages) == n_told
     assert all("names a draft model only, and none is loaded" in text for text in messages)
@@ -75,9 +64,7 @@ def test_a_draft_model_that_nobody_set(events: EventQueue, drafters: str, n_told
 
 @pytest.mark.parametrize("mode", ["auto", "tree", "chain"])
 def test_drafters_are_merged(events: EventQueue, mode: str) -> None:
-    proposer = Proposing(events, persist=False).make(
-        dataclasses.replace(Settings(), mode=mode), *loaded()
-    )
+    proposer = make(events, dataclasses.replace(Settings(), mode=mode), loaded())
     assert isinstance(proposer, DraftMerger)
 
 
@@ -93,7 +80,7 @@ class FixedCounts:
 
 
 def test_statistics_join_without_being_named(events: EventQueue) -> None:
-    proposer = Proposing(events, persist=False).make(Settings(drafters="suffix"), *loaded())
+    proposer = make(events, Settings(drafters="suffix"), loaded())
     assert proposer is not None
     prefix = np.array([1, 2], dtype=np.int32)
     proposer.begin(DraftContext(prompt=(0,), prefix=prefix))
@@ -109,81 +96,17 @@ def test_statistics_join_without_being_named(events: EventQueue) -> None:
 
 
 def test_or_the_first_one_wins(events: EventQueue) -> None:
-    proposer = Proposing(events, persist=False).make(Settings(mode="first"), *loaded())
+    proposer = make(events, Settings(mode="first"), loaded())
     assert isinstance(proposer, DrafterChain)
 
 
 def test_nothing_drafts(events: EventQueue) -> None:
-    proposing = Proposing(events, persist=False)
-    tokenizer, weights = loaded()
-    assert proposing.make(Settings(speculation=False), tokenizer, weights) is None
-    assert proposing.make(Settings(drafters="none"), tokenizer, weights) is None
+    pair = loaded()
+    assert make(events, Settings(speculation=False), pair) is None
+    assert make(events, Settings(drafters="none"), pair) is None
     assert heard(events) == []
-    recurrent = dataclasses.replace(weights, supports_rollback=False)
-    assert proposing.make(Settings(), tokenizer, recurrent) is None
+    recurrent = dataclasses.replace(pair[1], supports_rollback=False)
+    assert make(events, Settings(), (pair[0], recurrent)) is None
     assert "cannot be rolled back" in heard(events)[0]
-    assert proposing.make(Settings(drafters="no-such"), tokenizer, weights) is None
+    assert make(events, Settings(drafters="no-such"), pair) is None
     assert "unknown drafter 'no-such'" in heard(events)[0]
-
-
-def test_what_was_learned_survives_a_restart_by_model(events: EventQueue) -> None:
-    first = Proposing(events, persist=True)
-    draft_once(first)
-    learned = first._calibration.cells()
-    first.close()
-    again = Proposing(events, persist=True)
-    again.make(Settings(), *loaded())
-    assert again._calibration.cells() == learned
-    again.make(Settings(), *loaded("another vocabulary"))
-    assert again._calibration.cells() != learned
-    again.make(Settings(max_draft=3), *loaded())
-    assert again._calibration.cells() == learned
-    again.close()
-    assert heard(events) == []
-
-
-def test_new_settings_keep_what_was_learned(events: EventQueue) -> None:
-    proposing = Proposing(events, persist=False)
-    draft_once(proposing)
-    learned = proposing._calibration.cells()
-    proposing.make(Settings(max_draft=3), *loaded())
-    assert proposing._calibration.cells() == learned
-
-
-def test_without_persistence_nothing_is_written(events: EventQueue) -> None:
-    proposing = Proposing(events, persist=False)
-    draft_once(proposing)
-    proposing.save()
-    proposing.close()
-    assert not state_dir().exists()
-
-
-def test_nothing_new_is_not_written(events: EventQueue) -> None:
-    proposing = Proposing(events, persist=True)
-    proposing.make(Settings(), *loaded())
-    proposing.close()
-    store = CalibrationStore.open()
-    assert store.n_models() == 0
-    store.close()
-
-
-def test_a_damaged_store_is_told_and_replaced(events: EventQueue) -> None:
-    calibration_store_path().parent.mkdir(parents=True)
-    calibration_store_path().write_bytes(b"nonsense" * 1000)
-    proposing = Proposing(events, persist=True)
-    draft_once(proposing)
-    proposing.close()
-    assert "damaged" in heard(events)[0]
-    store = CalibrationStore.open()
-    assert store.n_models() == 1
-    store.close()
-
-
-def test_a_store_that_cannot_be_written_is_told_once(events: EventQueue, tmp_path: Path) -> None:
-    (tmp_path / "state").write_text("in the way")
-    proposing = Proposing(events, persist=True)
-    draft_once(proposing)
-    proposing.save()
-    proposing.close()
-    (message,) = heard(events)
-    assert message.startswith("how often drafts are right is not kept")

@@ -18,7 +18,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.completer.events import EventQueue
 from speclsp.completer.statistics import StatisticsSource
 from speclsp.completer.statistics_files import StatisticsFiles
-from speclsp.drafting.ngram_statistics import Statistics, sum_of
+from speclsp.drafting.protocol import Statistics, sum_of
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import write
 from speclsp.request import Event, LogLine, Problem

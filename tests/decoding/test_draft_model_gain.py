@@ -15,7 +15,7 @@ from real_prompts import RealPrompt, cut_prompts
 from speclsp.decoding.protocol import Logits
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
-from speclsp.drafting.calibration import Calibration
+from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import straight_curve
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.protocol import Draft, DraftContext
@@ -76,8 +76,8 @@ class TimedDraftModel:
         self._clock.now += self._seconds
         return self._inner.draft(generated, min(n_max, N_DRAFT))
 
-    def accept(self, n_accepted: int) -> None:
-        self._inner.accept(n_accepted)
+    def accept(self, n_accepted: int, n_verified: int) -> None:
+        self._inner.accept(n_accepted, n_verified)
 
 
 @dataclass
@@ -97,8 +97,8 @@ def run(
     model = TimedDraftModel(draft, clock, seconds)
     merger = DraftMerger(
         [SuffixDrafter(n_draft=N_DRAFT), model],
-        Calibration(),
-        mode="chain",
+        AcceptanceTable(),
+        mode="auto",
         p_split=0.02,
         n_max=N_DRAFT,
     )
@@ -111,6 +111,7 @@ def run(
                 prefix=prompt.prefix,
                 suffix=prompt.suffix,
                 verify_curve=CURVE,
+                single_s=1.0,
             ),
             drafter=merger,
             sampler=make_sampler(

@@ -20,8 +20,7 @@ from scripted_target import ScriptedTarget, following, hashing
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, common_prefix_length, generate
 from speclsp.decoding.verify import draft_limit
-from speclsp.drafting.chain import DrafterChain
-from speclsp.drafting.proposer import Proposer
+from speclsp.drafting.proposer import DrafterChain, Proposer
 from speclsp.drafting.protocol import NO_TREE, Draft, DraftContext, Drafter, DraftTree
 from speclsp.errors import DecodeError, DecodeInterruptedError, EngineError
 from speclsp.request import FinishReason

@@ -8,7 +8,7 @@ import numpy as np
 
 from speclsp.decoding.sampling import GreedySampler
 from speclsp.decoding.verify import NO_NODE, verify_chain, verify_sampled, verify_tree
-from speclsp.drafting.distribution import Distribution
+from speclsp.drafting.protocol import Distribution
 
 
 def rows(*choices: int) -> np.ndarray:

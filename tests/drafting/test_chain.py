@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scripted_drafters import EmptyDrafter, ScriptedDrafter
 
-from speclsp.drafting.chain import DrafterChain
-from speclsp.drafting.measured import usable
+from speclsp.drafting.proposer import DrafterChain, usable
 from speclsp.drafting.protocol import NO_DRAFT, NO_TREE, Draft, DraftContext, DraftTree
 
 CONTEXT = DraftContext(prompt=(1, 2), n_vocab=10)

@@ -19,7 +19,8 @@ def test_a_curve_is_linear_between_its_sizes_and_beyond():
     assert VerifyCurve((1, 8, 16), (1.0, 2.0, 1.5)).ratio(32) == 1.5
     assert VerifyCurve((1,), (1.0,)).ratio(9) == 1.0
     assert straight_curve(0.25).ratio(5) == pytest.approx(2.0)
-    assert straight_curve(0.3).slope == pytest.approx(0.3)
+    assert straight_curve(0.3).least_slope == pytest.approx(0.3)
+    assert CURVE.least_slope == 0.0
 
 
 def test_it_begins_with_the_prior_and_knows_no_time():
@@ -82,7 +83,7 @@ def test_a_machine_that_becomes_slow_leaves_the_ratios_as_they_are():
     assert cost.single_s == pytest.approx(0.015)
 
 
-@pytest.mark.parametrize("wrong", [0.4, 2.0, 10.0])
+@pytest.mark.parametrize("wrong", [0.011, 0.02, 0.1])
 @pytest.mark.parametrize("slope", [0.05, 0.3, 0.6])
 def test_a_wrong_curve_is_healed_within_fifty_passes(wrong, slope):
     """After noise at load, passes over 1 to 16 tokens with 20 % of noise come to within 15 %."""
@@ -90,7 +91,7 @@ def test_a_wrong_curve_is_healed_within_fifty_passes(wrong, slope):
     cost = PassCost(0.4)
     for n_tokens in (1, *SHAPES[1:8]):
         for _ in range(3):
-            cost.observe(n_tokens, 0.01 * (wrong if n_tokens > 1 else 1.0), branched=False)
+            cost.observe(n_tokens, wrong if n_tokens > 1 else 0.01, branched=False)
     for idx in range(50):
         n_tokens = (1, 4, 1, 8, 1, 4, 8, 16)[idx % 8]
         seconds = 0.01 * (1 + slope * (n_tokens - 1)) * noise.uniform(1.0, 1.2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from speclsp.drafting.distribution import Distribution, residual
+from speclsp.drafting.protocol import Distribution, residual
 
 
 def distribution(**probabilities: float) -> Distribution:

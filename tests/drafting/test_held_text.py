@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from speclsp.drafting.candidates import Candidate
-from speclsp.drafting.held_text import NOTHING_HELD, HeldText
-from speclsp.drafting.measured import MeasuredDrafter
-from speclsp.drafting.protocol import Draft, DraftContext
+from speclsp.drafting.proposer import MeasuredDrafter
+from speclsp.drafting.protocol import NOTHING_HELD, Candidate, Draft, DraftContext, HeldText
 
 PIECES = [b"ret", b"return", b"urn", b" x", b"", b"re", b"t", b"\xf0\x9f", b"\x99\x82"]
 
@@ -47,7 +45,7 @@ class Stubborn:
     def draft(self, generated, n_max):
         return Draft((3, 3))
 
-    def candidates(self, generated, n_max, n_min_match):
+    def candidates(self, generated, n_max):
         return [Candidate((3, 3), "a", 1), Candidate((1, 3), "a", 1)]
 
     def accept(self, n_accepted):
@@ -59,7 +57,7 @@ def test_a_draft_that_contradicts_the_text_is_none():
     held = HeldText(b"retu", PIECES.__getitem__)
     drafter.begin(DraftContext(prompt=(), held=held), lambda: 0.0)
     assert drafter.draft([], 8, 0, lambda: 0.0).tokens == ()
-    assert [c.tokens for c in drafter.candidates([], 8, 1, 0, lambda: 0.0)] == [(1, 3)]
+    assert [c.tokens for c in drafter.candidates([], 8, 0, lambda: 0.0)] == [(1, 3)]
     assert drafter.draft([1], 8, 0, lambda: 0.0).tokens == (3, 3)
     drafter.begin(DraftContext(prompt=()), lambda: 0.0)
     assert drafter.draft([], 8, 0, lambda: 0.0).tokens == (3, 3)

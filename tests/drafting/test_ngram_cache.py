@@ -20,8 +20,15 @@ from speclsp.drafting.ngram_cache import (
     create,
     has_majority,
 )
-from speclsp.drafting.ngram_statistics import NO_FOLLOWERS, Followers, NgramCounts, Statistics
-from speclsp.drafting.protocol import Draft, DraftContext, TokenArray
+from speclsp.drafting.protocol import (
+    NO_FOLLOWERS,
+    Draft,
+    DraftContext,
+    Followers,
+    NgramCounts,
+    Statistics,
+    TokenArray,
+)
 from speclsp.settings import Settings
 
 

@@ -1,4 +1,4 @@
-"""ngram-map-k and ngram-map-k4v: which value of a key is drafted, how far, what is learned."""
+"""ngram-map-k and ngram-map-k4v: which value of a key is drafted, and how far."""
 
 from __future__ import annotations
 
@@ -8,15 +8,8 @@ from character_tokens import FREE, drafted, text_of, where
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speclsp.drafting.draft_length import PROBE_EVERY
-from speclsp.drafting.ngram_drafter import NgramDrafter
-from speclsp.drafting.ngram_history import Continuation
-from speclsp.drafting.ngram_map import (
-    MAX_PLACES,
-    create_k,
-    create_k4v,
-    dominant_value,
-)
+from speclsp.drafting.lookup_text import Continuation
+from speclsp.drafting.ngram_map import MAX_PLACES, NgramDrafter, create_k, create_k4v, dominant
 from speclsp.drafting.protocol import DraftContext
 from speclsp.drafting.registry import load_drafter
 from speclsp.settings import Settings
@@ -57,39 +50,6 @@ def test_min_hits_of_k(min_hits: int, expected: str):
     assert drafted(k(min_hits=min_hits), where("abcXXXXXX_abcYYYYYY_abc")) == expected
 
 
-def test_what_was_accepted_caps_the_next_draft_of_the_same_key():
-    drafter = k()
-    context = where("abcXYZUVW__defXYZUVW__abc")
-    assert drafted(drafter, context) == "XYZUVW"
-    drafter.accept(2)
-    assert drafted(drafter, context) == "XY"
-    assert drafted(drafter, context, "def") == "XYZUVW"  # another key
-    assert drafted(drafter, context) == "XY"
-    drafter.accept(2)
-    assert drafted(drafter, context) == "XYZU"
-    drafter.accept(4)
-    assert drafted(drafter, context) == "XYZUVW"
-
-
-def test_a_cap_of_zero_recovers():
-    drafter = k()
-    context = where("abcXYZUVW__abc")
-    drafted(drafter, context)
-    drafter.accept(0)
-    drafts = [drafted(drafter, context) for _ in range(PROBE_EVERY)]
-    assert drafts == [""] * (PROBE_EVERY - 1) + ["X"]
-    drafter.accept(1)
-    assert drafted(drafter, context) == "XY"
-
-
-def test_the_cap_outlives_the_request_but_not_a_change_of_the_key():
-    drafter = k()
-    drafted(drafter, where("abcXYZUVW__abc"))
-    drafter.accept(1)
-    assert drafted(drafter, where("abcXYZUVW__other_abc", "suffix")) == "X"
-    assert drafted(drafter, where("abdXYZUVW__other_abd", "suffix")) == "XYZUVW"
-
-
 K4V = {
     "one value": (where("abcXXX_abc"), "XXX"),
     "twice as often as the other": (where("abcXXX_abcXXX_abcYYY_abc"), "XXX"),
@@ -124,18 +84,6 @@ def test_k4v_drafts_a_value_that_dominates(case: str):
 @pytest.mark.parametrize(("min_hits", "expected"), [(1, "XXX"), (3, "XXX"), (4, "")])
 def test_min_hits_of_k4v(min_hits: int, expected: str):
     assert drafted(k4v(min_hits=min_hits), where(3 * "abcXXX_" + "abc")) == expected
-
-
-def test_k4v_caps_key_and_value():
-    drafter = k4v()
-    xs = where("abcXYZ_abc")
-    assert drafted(drafter, xs) == "XYZ"
-    drafter.accept(1)
-    assert drafted(drafter, xs) == "X"
-    assert drafted(drafter, where("abcUVW_abc")) == "UVW"
-    assert drafted(drafter, where("abcXYZ_abcXYZ_abcUVW_abc")) == "X"
-    drafter.accept(1)
-    assert drafted(drafter, xs) == "XY"
 
 
 def test_many_hits_may_be_wanted():
@@ -176,7 +124,6 @@ def test_k_equals_a_naive_search(prefix, generated, n: int, m: int):
     drafter.begin(
         DraftContext(prompt=(0,), prefix=np.array(prefix, dtype=np.int32), verify_curve=FREE)
     )
-    caps: dict[tuple[int, ...], int] = {}
     for end in range(len(generated) + 1):
         text = prefix + generated[:end]
         key = tuple(text[-n:])
@@ -184,24 +131,9 @@ def test_k_equals_a_naive_search(prefix, generated, n: int, m: int):
             (p for p in range(len(text) - 1, n - 1, -1) if tuple(text[p - n : p]) == key), None
         )
         expected: list[int] = []
-        if place is not None and len(key) == n and caps.get(key, m) > 0:
-            period = text[place:]
-            expected = (period * m)[: caps.get(key, m)]
-        draft = drafter.draft(generated[:end], 99)
-        if caps.get(key) != 0:  # a probe is shown elsewhere
-            assert list(draft.tokens) == expected
-        if draft.tokens:
-            rest = generated[end:]
-            n_accepted = 0
-            while (
-                n_accepted < min(len(rest), len(draft.tokens))
-                and rest[n_accepted] == draft.tokens[n_accepted]
-            ):
-                n_accepted += 1
-            drafter.accept(n_accepted)
-            cap = caps.get(key, m)
-            full = n_accepted == len(draft.tokens)
-            caps[key] = min(max(cap, 2 * n_accepted), m) if full else n_accepted
+        if place is not None and len(key) == n:
+            expected = (text[place:] * m)[:m]
+        assert list(drafter.draft(generated[:end], 99).tokens) == expected
 
 
 values = st.lists(
@@ -212,10 +144,10 @@ values = st.lists(
 @given(found=values)
 def test_dominance_equals_a_naive_count(found: list[tuple[int, ...]]):
     found = [(*value, 0, 0)[:2] for value in found]  # all of one length
-    chosen = dominant_value([Continuation(value, "buffer") for value in found])
+    chosen = dominant([Continuation(value, "buffer") for value in found])
     best = max(found, key=found.count)
     dominates = found.count(best) >= 2 * (len(found) - found.count(best))
-    assert (chosen[0].tokens if chosen else None) == (best if dominates else None)
+    assert (chosen.tokens if chosen else None) == (best if dominates else None)
 
 
 def test_drafts_name_their_source():

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from character_tokens import FREE, drafted, ids, text_of, where
+from character_tokens import FREE, drafted, text_of, where
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speclsp.drafting.cost import straight_curve
 from speclsp.drafting.ngram_simple import create
 from speclsp.drafting.protocol import DraftContext
 from speclsp.drafting.registry import load_drafter
@@ -85,26 +84,6 @@ def test_source_and_match_length():
     assert drafter.draft([], 2).source == "buffer"
 
 
-def test_a_dear_target_gets_shorter_drafts_and_wrong_ones_make_them_shorter():
-    text = np.arange(100, dtype=np.int32)
-    prefix = np.concatenate([text, text[:12]])
-
-    def begin(cost: float):
-        drafter = create(Settings())
-        drafter.begin(DraftContext(prompt=(0,), prefix=prefix, verify_curve=straight_curve(cost)))
-        return drafter
-
-    lengths = [len(begin(cost).draft([], 99).tokens) for cost in (0.0, 0.1, 0.3, 2.0)]
-    assert lengths[0] == 48
-    assert lengths == sorted(lengths, reverse=True)
-    assert lengths[-1] == 0
-    drafter = begin(0.3)
-    for _ in range(12):
-        before = len(drafter.draft([], 99).tokens)
-        drafter.accept(0)
-    assert 0 <= before < lengths[2]
-
-
 def test_upstream_s_name_and_defaults():
     drafter = load_drafter("ngram-simple", Settings())
     text = np.arange(60, dtype=np.int32)
@@ -163,34 +142,3 @@ def test_it_equals_a_naive_search(requests, n: int, m: int):
             draft = drafter.draft(generated[:end], 99)
             expected = naive(n, m, prefix + generated[:end], suffix, buffers)
             assert list(draft.tokens) == expected
-
-
-def test_buffers_are_indexed_once(monkeypatch: pytest.MonkeyPatch):
-    from speclsp.drafting.ngram_stack import NgramStack
-
-    n_set = []
-    real_set = NgramStack.set
-
-    def counting(self, tokens):
-        n_set.append(tokens.size)
-        real_set(self, tokens)
-
-    monkeypatch.setattr(NgramStack, "set", counting)
-    one, two, three = ids("_abcXYZ"), ids("_abcUVW"), ids("_abcUVWxyz")
-    drafter = make()
-
-    def begin(prefix: str, *buffers: np.ndarray) -> str:
-        del n_set[:]
-        context = DraftContext(prompt=(0,), prefix=ids(prefix), buffers=buffers, verify_curve=FREE)
-        return drafted(drafter, context)
-
-    assert begin("__abc", one, two) == "XYZ"
-    assert n_set == [5, 0, 7, 7]  # prefix, suffix, both buffers
-    assert begin("__abc", two, one) == "UVW"
-    assert n_set == [5, 0]
-    # What was typed into one of them is added to what is known of it.
-    stacks = {id(stack) for _, stack in drafter._history._open}
-    assert begin("__abc", three, one) == "UVWxyz"
-    assert n_set == [5, 0, 10]
-    assert {id(stack) for _, stack in drafter._history._open} == stacks
-    assert begin("__abc") == ""

@@ -6,18 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scripted_proposers import n_leaves, usable_tree
 
-from speclsp.drafting.chain import DrafterChain
-from speclsp.drafting.proposer import (
-    Proposer,
-    chain_tree,
-    depth_first,
-    is_chain,
-    n_leaves,
-    node_depths,
-    usable_tree,
-)
+from speclsp.drafting.proposer import DrafterChain, Proposer
 from speclsp.drafting.protocol import NO_TREE, Draft, DraftTree
+from speclsp.drafting.token_tree import chain_tree, depth_first, is_chain, node_depths
 
 
 def test_a_draft_is_a_chain():

@@ -120,7 +120,7 @@ def test_accepted_tokens_are_not_evaluated_again() -> None:
     drafter, model = scripted()
     drafter.begin(DraftContext(prompt=[1, 2, 3]))
     drafter.draft([], 3)
-    drafter.accept(2)
+    drafter.accept(2, 2)
     del model.evaluated[:]
     # The target took 5 and 6 and put 12 where the draft had 7.
     drafter.draft([5, 6, 12], 3)
@@ -128,7 +128,7 @@ def test_accepted_tokens_are_not_evaluated_again() -> None:
     assert list(model.cached)[:6] == [1, 2, 3, 5, 6, 12]
     # All of a draft was taken: its last token was never evaluated, and the bonus is new.
     generated = [5, 6, 12, *drafter.draft([5, 6, 12], 3).tokens, 4]
-    drafter.accept(3)
+    drafter.accept(3, 3)
     del model.evaluated[:]
     drafter.draft(generated, 1)
     assert model.evaluated == [(8, generated[5]), (9, 4)]
@@ -236,7 +236,8 @@ def test_what_its_own_time_costs_ends_a_draft_too() -> None:
     model.decode = slow  # type: ignore[method-assign]  # the same model, but slow
     for idx in range(1, 40):
         n_tokens = len(clocked.draft([9] * idx, 8).tokens)
-    assert n_tokens == 1
+    # A second step is worth half of T(1), and its token is right in 0.3 of all cases.
+    assert n_tokens == 2
 
 
 @pytest.mark.parametrize("n_before", [0, 5])
@@ -265,33 +266,10 @@ def test_what_took_long_once_does_not_end_drafts_for_ever(n_before: int) -> None
     assert min(lengths[150:]) >= 3
 
 
-def test_how_far_to_draft_follows_how_often_it_was_right() -> None:
-    drafter = unsure(peak=PEAK)
-    drafter.begin(DraftContext(prompt=[1, 2], verify_curve=straight_curve(0.2), single_s=0.02))
-    generated: list[int] = []
-    lengths = []
-    for _ in range(60):
-        draft = drafter.draft(generated, 8)
-        lengths.append(len(draft.tokens))
-        generated += [*draft.tokens, 5]
-    assert (lengths[0], lengths[-1]) == (3, 8)
-    for _ in range(600):
-        lengths.append(len(drafter.draft(generated, 8).tokens))
-        generated.append(7)
-    assert lengths[-1] == 1
-
-
-def test_it_tells_how_much_it_has_not_seen() -> None:
-    drafter, _ = scripted(n_prompt=4)
-    drafter.begin(DraftContext(prompt=[1, 2, 3, 4]))
-    assert drafter.n_unseen([]) == 4
-    drafter.draft([], 3)
-    assert drafter.n_unseen([5, 6, 12]) == 3
-    drafter.begin(DraftContext(prompt=[1, 2, 9]))
-    assert drafter.n_unseen([]) == 1
-    assert drafter.n_unseen([5, 5]) == 3
-    drafter.draft([5, 5], 1)
-    assert drafter.n_unseen([5, 5]) == 0
+def test_the_least_length_is_heeded_before_a_draft_ends_early() -> None:
+    drafter = unsure(peak=PEAK, n_min=5)
+    drafter.begin(DraftContext(prompt=[1, 2, 3], verify_curve=straight_curve(0.4), single_s=0.02))
+    assert len(drafter.draft([], 8).tokens) == 5
 
 
 def drawing(**options: Any) -> DraftModelDrafter:

@@ -96,7 +96,7 @@ def test_prompt_and_drafts_go_through_text(target: LlamaVocabulary, draft: Llama
     # What was generated is translated together with what stands before it.
     assert names(drafter.draft([TARGET.index(token) for token in ("c", "!")], 8)) == ["!", "b"]
     assert inner.prompts[-1] == ["<FIM>", "a", "b", "c", "<MID>", "a", "c", "?"]
-    drafter.accept(1)
+    drafter.accept(1, 1)
 
 
 def test_at_most_n_max_tokens_of_the_target(

@@ -18,19 +18,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scripted_proposers import TreeProposer, random_tree
+from scripted_proposers import TreeProposer, random_tree, usable_tree
 from scripted_target import ScriptedTarget
 
 from speclsp.decoding.sampling import DraftSampler, SamplingParams, SeededSampler
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.verify import verify_chain, verify_sampled, verify_tree
-from speclsp.drafting.calibration import Calibration
-from speclsp.drafting.candidates import Candidate
+from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import straight_curve
-from speclsp.drafting.distribution import Distribution, residual
 from speclsp.drafting.merger import DraftMerger
-from speclsp.drafting.proposer import is_chain, usable_tree
-from speclsp.drafting.protocol import Draft, DraftContext, DraftTree
+from speclsp.drafting.protocol import (
+    Candidate,
+    Distribution,
+    Draft,
+    DraftContext,
+    DraftTree,
+    residual,
+)
+from speclsp.drafting.token_tree import is_chain
 
 N_VOCAB = 4
 N_TRIPLES = N_VOCAB**3
@@ -371,9 +376,7 @@ class PlacesDrafter:
     def begin(self, context: DraftContext) -> None:
         self._text = list(context.prompt)
 
-    def candidates(
-        self, generated: Sequence[int], n_max: int, n_min_match: int
-    ) -> Sequence[Candidate]:
+    def candidates(self, generated: Sequence[int], n_max: int) -> Sequence[Candidate]:
         a, b = [*self._text, *generated][-2:]
         tokens = np.argsort(-_TABLE[a, b])[:2].tolist()
         return [Candidate([token], "buffer", 16 * n) for n, token in enumerate(tokens, start=1)]
@@ -388,7 +391,7 @@ class PlacesDrafter:
 def drawn_and_merged(sampler: DraftSampler) -> DraftMerger:
     """The most that may go on at once: trees of places, drawn drafts, and the choice of both."""
     drafters: list[Any] = [PlacesDrafter(), SometimesDrawnDrafter(sampler)]
-    return DraftMerger(drafters, Calibration(), mode="tree", p_split=0.02, n_max=6)
+    return DraftMerger(drafters, AcceptanceTable(), mode="tree", p_split=0.02, n_max=6)
 
 
 @pytest.mark.parametrize("kind", ["trees", "drawn", "drawn and merged"])

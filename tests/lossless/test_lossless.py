@@ -28,10 +28,9 @@ from speclsp.decoding.sampling import (
     make_sampler,
 )
 from speclsp.decoding.speculate import Generation, generate
-from speclsp.drafting.calibration import Calibration
-from speclsp.drafting.chain import DrafterChain
+from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.merger import DraftMerger, MergeMode
-from speclsp.drafting.proposer import Proposer
+from speclsp.drafting.proposer import DrafterChain, Proposer
 from speclsp.drafting.protocol import DraftContext, Drafter
 from speclsp.drafting.registry import load_drafter
 from speclsp.engine.draft_model import DraftModelDrafter
@@ -204,7 +203,7 @@ def merger(mode: MergeMode, *more: Drafter) -> DraftMerger:
     settings = Settings(max_draft=7)
     drafters = [*(load_drafter(name, settings) for name in ("suffix", "ngram-cache")), *more]
     return DraftMerger(
-        drafters, Calibration(), mode=mode, p_split=settings.p_split, n_max=settings.max_draft
+        drafters, AcceptanceTable(), mode=mode, p_split=settings.p_split, n_max=settings.max_draft
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import index
 
 import numpy as np
 
-from speclsp.drafting.proposer import node_depths, usable_tree
 from speclsp.drafting.protocol import NO_TREE, DraftContext, DraftTree
+from speclsp.drafting.token_tree import node_depths
 from speclsp.errors import DrafterError
 from speclsp.request import DrafterStats
 
@@ -142,3 +143,51 @@ def adversarial_trees(output: Sequence[int], n_vocab: int, n_branches: int = 4) 
         return tree_of(edges) if edges else NO_TREE
 
     return TreeProposer(make)
+
+
+def usable_tree(tree: DraftTree, n_max: int, n_vocab: int, n_branches: int) -> DraftTree:
+    """Return what of ``tree`` the target can verify; earlier nodes go before later ones.
+
+    Left out are nodes that are no token id, that repeat a sibling, whose parent was left out or
+    does not stand before them, that would make more than ``n_branches`` leaves, and all above
+    ``n_max``.  ``n_vocab`` 0 means that the vocabulary's size is not known.  Raises TypeError for
+    what is no integer at all.
+    """
+    kept: dict[int, int] = {-1: -1}
+    n_children: dict[int, int] = {}
+    seen: set[tuple[int, int]] = set()
+    order: list[int] = []
+    tokens: list[int] = []
+    parents: list[int] = []
+    n_leaves = 1
+    for node, (raw_token, raw_parent) in enumerate(zip(tree.tokens, tree.parents, strict=False)):
+        token, parent = index(raw_token), kept.get(index(raw_parent))
+        if len(order) >= n_max:
+            break
+        if parent is None or token < 0 or (n_vocab and token >= n_vocab):
+            continue
+        branches_off = n_children.get(parent, 0) > 0
+        if (parent, token) in seen or (branches_off and n_leaves >= n_branches):
+            continue
+        seen.add((parent, token))
+        n_leaves += branches_off
+        n_children[parent] = n_children.get(parent, 0) + 1
+        kept[node] = len(order)
+        order.append(node)
+        tokens.append(token)
+        parents.append(parent)
+    if not order:
+        return NO_TREE
+    return DraftTree(
+        tuple(tokens),
+        tuple(parents),
+        tuple(tree.sources[node] if node < len(tree.sources) else "" for node in order),
+        tuple(tree.probabilities[node] for node in order)
+        if len(tree.probabilities) == len(tree.tokens)
+        else (),
+    )
+
+
+def n_leaves(tree: DraftTree) -> int:
+    """Return how many nodes have no child."""
+    return len(tree.tokens) - len(set(tree.parents) - {-1})

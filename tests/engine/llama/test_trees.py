@@ -100,7 +100,7 @@ def ancestors(parents: tuple[int, ...], node: int) -> list[int]:
 
 def small_tree(generator: np.random.Generator, n_nodes: int) -> Any:
     """A random tree that has no more leaves than the target has branches."""
-    from speclsp.drafting.proposer import usable_tree
+    from scripted_proposers import usable_tree
 
     tree = random_tree(generator, n_nodes, N_VOCAB, depth_bias=float(generator.random()))
     return usable_tree(tree, n_nodes, N_VOCAB, N_BRANCHES)

@@ -7,19 +7,13 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speclsp.drafting.calibration import Calibration
-from speclsp.drafting.candidates import Candidate
-from speclsp.drafting.tree_building import (
-    LEAST_PATH,
-    CandidateTrie,
-    Groups,
-    GrownTree,
-    grouped,
-)
+from speclsp.drafting.acceptance import PRIORS, AcceptanceTable
+from speclsp.drafting.protocol import Candidate
+from speclsp.drafting.token_tree import LEAST_PATH, CandidateTrie, GrownTree
 
 
 def candidate(text: str, length: int, n_places: float = 1.0, source: str = "buffer") -> Candidate:
-    return Candidate([ord(c) for c in text], source, length, n_places)
+    return Candidate([ord(c) for c in text], f"suffix:{source}", length, n_places)
 
 
 def grow(
@@ -28,9 +22,9 @@ def grow(
     n_branches: int = 15,
     p_split: float = 0.0,
     least_path: float = 0.0,
-    calibration: Calibration | None = None,
+    table: AcceptanceTable | None = None,
 ) -> GrownTree:
-    trie = CandidateTrie(grouped("suffix", candidates), calibration or Calibration())
+    trie = CandidateTrie(candidates, table or AcceptanceTable())
     return trie.grow(n_max, n_branches, p_split, least_path)
 
 
@@ -56,14 +50,12 @@ def test_one_candidate_is_a_chain_that_gets_surer() -> None:
     assert tree.path_probabilities[2] == math.prod(tree.probabilities)
 
 
-def test_a_chain_tells_whether_a_tree_could_branch() -> None:
+def test_a_tree_tells_whether_it_branches() -> None:
     two = candidate("abc", 8), candidate("abd", 8)
-    assert not grow(candidate("abc", 8), n_branches=1).may_branch
-    assert grow(*two, n_branches=1).may_branch
-    second = min(grow(*two).path_probabilities)
-    assert grow(*two, n_branches=1, least_path=second).may_branch
-    assert not grow(*two, n_branches=1, least_path=1.01 * second).may_branch
-    assert not grow(*two, n_branches=1, p_split=0.9).may_branch
+    assert grow(candidate("abc", 8)).is_chain
+    assert grow(*two, n_branches=1).is_chain
+    assert not grow(*two).is_chain
+    assert grow(*two, p_split=0.9).is_chain
 
 
 def test_candidates_share_their_beginning_and_branch_where_they_differ() -> None:
@@ -88,30 +80,38 @@ def test_the_first_of_equals_stays_first() -> None:
     assert paths(grow(candidate("new", 4), candidate("old", 4)))[0] == "n"
 
 
-def test_sources_that_agree_are_surer_than_each_alone() -> None:
-    alone = grow(candidate("x", 8)).probabilities[0]
-    both = grow(candidate("x", 8), candidate("x", 8, source="project")).probabilities[0]
-    assert both > alone
-    # Agreement may outweigh a longer match.
-    tree = grow(
-        candidate("x", 5), candidate("x", 5, source="project"), candidate("y", 6, source="open")
-    )
-    assert paths(tree) == ["x", "y"]
+def test_a_better_match_has_the_word_and_the_others_what_it_leaves() -> None:
+    tree = grow(candidate("x", 8), candidate("xq", 8, source="project"), candidate("y", 2))
+    assert paths(tree)[:2] == ["x", "y"] or paths(tree)[0] == "x"
+    by_path = dict(zip(paths(tree), tree.probabilities, strict=True))
+    assert by_path["x"] == PRIORS["buffer"][3]
+    # The project's match has the same token; the shortest has what both leave.
+    left = (1.0 - PRIORS["buffer"][3]) * PRIORS["buffer"][1]
+    assert math.isclose(by_path["y"], left)
+
+
+def test_places_that_agree_are_told_from_one_place_alone() -> None:
+    table = AcceptanceTable()
+    for _ in range(100):
+        alone = CandidateTrie([candidate("x", 8)], table)
+        alone.grow(1, 1, 0.0, 0.0)
+        alone.learn([ord("y")])
+        many = CandidateTrie([candidate("x", 8, n_places=9.0)], table)
+        many.grow(1, 1, 0.0, 0.0)
+        many.learn([ord("x")])
+    assert grow(candidate("x", 8), table=table).probabilities[0] < 0.2
+    assert grow(candidate("x", 8, n_places=9.0), table=table).probabilities[0] > 0.9
 
 
 def test_a_node_is_credited_to_the_source_that_is_surest() -> None:
-    groups: Groups = [
-        ("ngram-mod", [candidate("x", 2)]),
-        ("suffix:buffer", [candidate("x", 30)]),
-    ]
-    tree = CandidateTrie(groups, Calibration()).grow(4, 4, 0.0, 0.0)
+    unsure = Candidate([ord("x")], "ngram-mod", 2)
+    tree = grow(unsure, candidate("x", 30), n_max=4, n_branches=4)
     assert tree.sources == ["suffix:buffer"]
     assert tree.first(1, {"suffix:buffer": "suffix"}).sources == ("suffix",)
 
 
 def test_probabilities_that_a_source_gives_itself_count() -> None:
-    sure = Candidate([1, 2], "", 0, 1.0, (0.95, 0.15))
-    tree = CandidateTrie(grouped("draft", [sure]), Calibration()).grow(4, 4, 0.0, 0.0)
+    tree = grow(Candidate([1, 2], "draft", 0, 1.0, (0.95, 0.15)))
     assert tree.probabilities[0] > 0.9
     assert tree.probabilities[1] < 0.2
 
@@ -145,52 +145,34 @@ def test_the_first_nodes_are_the_best_tree_of_that_size() -> None:
     assert len(tree.first(99, owners).tokens) == len(tree.tokens)
 
 
-def test_what_was_weighed_is_learned_from_what_was_emitted() -> None:
-    calibration = Calibration()
-    before = grow(candidate("ab", 8), candidate("x", 8), calibration=calibration)
-    for _ in range(50):
-        trie = CandidateTrie(
-            grouped("suffix", [candidate("ab", 8), candidate("x", 8)]), calibration
-        )
+def test_what_was_asked_learns_from_what_was_emitted() -> None:
+    table = AcceptanceTable()
+    pair = candidate("ab", 8), candidate("x", 3)
+    for _ in range(100):
+        trie = CandidateTrie(pair, table)
         trie.grow(15, 15, 0.0, 0.0)
-        observed = [(chr(o.token), right) for o, right in trie.observations([ord("x"), ord("q")])]
-        # The place behind x has no options, and that behind a was not reached.
-        assert sorted(observed) == [("a", False), ("x", True)]
         trie.learn([ord("x"), ord("q")])
-    after = grow(candidate("ab", 8), candidate("x", 8), calibration=calibration)
-    # Both tokens have the same evidence, so one of them is right half of the time.
-    assert abs(sum(after.probabilities[:2]) - 1.0) < abs(sum(before.probabilities[:2]) - 1.0) + 0.2
+    tree = grow(*pair, table=table)
+    assert paths(tree)[0] == "x"
+    assert tree.probabilities[0] > 0.7
 
 
-def test_only_places_that_were_weighed_teach() -> None:
-    trie = CandidateTrie(grouped("suffix", [candidate("abc", 8)]), Calibration())
+def test_only_places_that_were_asked_teach() -> None:
+    table = AcceptanceTable()
+    trie = CandidateTrie([candidate("abc", 3)], table)
     trie.grow(1, 1, 0.0, 0.0)
-    assert len(list(trie.observations([ord("a"), ord("b"), ord("c")]))) == 1
-    assert list(trie.observations([])) == []
-
-
-def test_grouping_sorts_by_source_and_length() -> None:
-    groups = grouped(
-        "suffix",
-        [
-            candidate("a", 2),
-            candidate("b", 9, source="project"),
-            candidate("c", 5),
-            candidate("d", 5),
-        ],
-    )
-    assert [(name, [chr(c.tokens[0]) for c in group]) for name, group in groups] == [
-        ("suffix:buffer", ["c", "d", "a"]),
-        ("suffix:project", ["b"]),
-    ]
-    assert grouped("ngram-mod", [Candidate([1], "", 0)])[0][0] == "ngram-mod"
+    trie.learn([ord("a"), ord("x"), ord("x")])
+    trie.learn([])
+    # Of 3 tokens of context one was right; of 4, which the second has, nothing is known.
+    assert grow(candidate("abc", 3), table=table).probabilities[0] > PRIORS["buffer"][1]
+    assert grow(candidate("abc", 4), table=table).probabilities[0] == PRIORS["buffer"][2]
 
 
 _CANDIDATES = st.lists(
     st.builds(
         Candidate,
         st.lists(st.integers(0, 4), min_size=1, max_size=8),
-        st.sampled_from(["buffer", "open", "project"]),
+        st.sampled_from(["suffix:buffer", "suffix:open", "suffix:project"]),
         st.integers(1, 48),
         st.floats(0.5, 40.0),
         st.lists(st.floats(), max_size=3),

@@ -1,0 +1,88 @@
+"""p̂: how often a proposed token is right, by its source and by how its match looks.
+
+A cell counts how often its tokens were tried against what the target emitted, and how often they
+were right.  It begins with a prior that counts as :data:`PRIOR_WEIGHT` tries and forgets
+exponentially, so p̂ is the mean of a Beta posterior over the latest tries.
+
+A match is classed by its length and by what the other matches at the same place say: one place that
+nobody contradicts is weaker evidence than four that agree.  On human-written code of five projects
+the second saves 5 % of the time on a CPU, where a wrong draft token is dear.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+PRIORS: Final[dict[str, tuple[float, ...]]] = {
+    "buffer": (0.31, 0.48, 0.67, 0.77, 0.90, 0.94),
+    "project": (0.17, 0.32, 0.51, 0.72, 0.87, 0.85),
+}
+"""P(the token after a match is right) by match length 1, 2–3, 4–7, 8–15, 16–31, 32 and more,
+counted on human-written code of four projects."""
+_OTHER_SOURCE: Final = "project"
+"""Whose prior those sources have that were not counted."""
+_NO_LENGTH: Final = 0.6
+"""The prior where a match length has no meaning: small models are right in 60 to 80 %."""
+
+ONE_PLACE, FEW_PLACES, MANY_PLACES, TWO_TOKENS, MORE_TOKENS, BEHIND = range(6)
+"""What all matches of a place say: one token at one place, at 2 or 3, at more; two tokens; more.
+The last is for what a match adds to those that are asked before it."""
+
+N_LENGTHS: Final = 6
+_N_DECILES: Final = 10
+
+PRIOR_WEIGHT: Final = 8.0
+MEMORY: Final = 512.0
+"""Tries of a cell after which an older one has lost 1 − 1/e of its weight."""
+
+Cell: TypeAlias = list[float]
+"""How often a cell's tokens were right, and how often they were tried."""
+
+
+class AcceptanceTable:
+    """p̂ by source and class.  Belongs to the engine thread."""
+
+    def __init__(self) -> None:
+        self._cells: dict[tuple[str, int, int], Cell] = {}
+
+    def match(self, source: str, match_length: int, agreement: int) -> Cell:
+        """Return the cell of a token behind a match, which is without length where that is 0."""
+        length = _CLASSES[match_length] if 0 <= match_length < _N_TABLED else N_LENGTHS
+        key = (source, length, agreement)
+        return self._cells.get(key) or self._made(key, prior(source, match_length))
+
+    def own(self, source: str, probability: float) -> Cell:
+        """Return the cell of a token that its drafter gives a probability, as a model does."""
+        decile = _N_DECILES - 1 if probability >= 1.0 else 0
+        if 0.0 <= probability < 1.0:
+            decile = int(probability * _N_DECILES)
+        key = (source, -1, decile)
+        return self._cells.get(key) or self._made(key, (decile + 0.5) / _N_DECILES)
+
+    def highest(self, source: str, match_length: int) -> float:
+        """Return the highest p̂ of matches of a length, whatever the others say."""
+        cells = [self.match(source, match_length, each) for each in range(BEHIND)]
+        return max(right / tried for right, tried in cells)
+
+    def _made(self, key: tuple[str, int, int], prior: float) -> Cell:
+        cell = self._cells[key] = [PRIOR_WEIGHT * prior, PRIOR_WEIGHT]
+        return cell
+
+
+def observe(cell: Cell, *, right: bool) -> None:
+    """Count a try."""
+    keep = 1.0 - 1.0 / MEMORY
+    cell[0] = cell[0] * keep + right
+    cell[1] = cell[1] * keep + 1.0
+
+
+def prior(source: str, match_length: int) -> float:
+    """Return p̂ before anything was tried."""
+    by_length = PRIORS.get(source.rpartition(":")[2]) or PRIORS[_OTHER_SOURCE]
+    length = _CLASSES[match_length] if 0 <= match_length < _N_TABLED else N_LENGTHS
+    return by_length[length - 1] if length else _NO_LENGTH
+
+
+_N_TABLED: Final = 1 << N_LENGTHS - 1
+_CLASSES: Final = tuple(length.bit_length() for length in range(_N_TABLED))
+"""The class of each match length below 32: 0 for none, and one from each power of two on."""

@@ -1,0 +1,286 @@
+"""Token trees: their form, and how they grow from candidates.
+
+The candidates form a trie.  At each place the matches are asked in turn, the one with the highest
+p̂ first: it is right with p̂, which its tokens share by how many places go on with each, and what is
+left goes to the next match, for tokens that nobody had before.  A node's path probability is the
+product from the root down, which is the chance that it becomes output, and growth always takes the
+most probable node next.  So the first k nodes are the best tree of k nodes, whatever k is.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from operator import itemgetter
+from typing import Final, TypeAlias
+
+from speclsp.drafting.acceptance import (
+    BEHIND,
+    FEW_PLACES,
+    MANY_PLACES,
+    MORE_TOKENS,
+    ONE_PLACE,
+    TWO_TOKENS,
+    AcceptanceTable,
+    Cell,
+    observe,
+    prior,
+)
+from speclsp.drafting.protocol import NO_TREE, Candidate, Draft, DraftTree
+
+LEAST_PATH: Final = 0.005
+"""A path less probable than this is not followed, even where verifying it costs nothing."""
+
+_CHAIN: Final = tuple(range(-1, 255))
+"""Parents of a tree without branches."""
+
+_Option: TypeAlias = tuple[int, float, str, list[Candidate]]
+"""A token, p̂ given that its place is reached, the source, and the candidates that go on with it."""
+_p_of = itemgetter(1)
+
+
+def chain_parents(n_nodes: int) -> tuple[int, ...]:
+    """Return the parents of a tree without branches."""
+    return _CHAIN[:n_nodes] if n_nodes <= len(_CHAIN) else tuple(range(-1, n_nodes - 1))
+
+
+def is_chain(tree: DraftTree) -> bool:
+    """Whether each node continues the one before it."""
+    return tree.parents == chain_parents(len(tree.parents))
+
+
+def chain_tree(draft: Draft, source: str) -> DraftTree:
+    """Return ``draft`` as a tree whose nodes are credited to ``source``."""
+    n_nodes = len(draft.tokens)
+    if not n_nodes:
+        return NO_TREE
+    return DraftTree(
+        draft.tokens,
+        chain_parents(n_nodes),
+        (source,) * n_nodes,
+        draft.probabilities,
+        draft.distributions,
+    )
+
+
+def depth_first(tree: DraftTree) -> tuple[DraftTree, list[int]]:
+    """Return the same tree depth first, and where each of its nodes was before.
+
+    A node's descendants follow it before anything else does; siblings keep their order.
+    """
+    children: dict[int, list[int]] = {}
+    for node, parent in enumerate(tree.parents):
+        children.setdefault(parent, []).append(node)
+    order: list[int] = []
+    places = {-1: -1}
+    waiting = children.get(-1, [])[::-1]
+    while waiting:
+        node = waiting.pop()
+        places[node] = len(order)
+        order.append(node)
+        waiting.extend(children.get(node, [])[::-1])
+    reordered = DraftTree(
+        tuple(tree.tokens[node] for node in order),
+        tuple(places[tree.parents[node]] for node in order),
+        tuple(tree.sources[node] for node in order) if tree.sources else (),
+        tuple(tree.probabilities[node] for node in order) if tree.probabilities else (),
+    )
+    return reordered, order
+
+
+def node_depths(parents: Sequence[int]) -> list[int]:
+    """Return each node's depth, 0 for those that follow the text itself."""
+    depths: list[int] = []
+    for parent in parents:
+        depths.append(0 if parent < 0 else depths[parent] + 1)
+    return depths
+
+
+class _Place:
+    """A place in the trie; its options are worked out when they are first wanted."""
+
+    __slots__ = ("asked", "candidates", "depth", "options", "places")
+
+    def __init__(self, candidates: list[Candidate], depth: int) -> None:
+        self.candidates = candidates
+        self.depth = depth
+        self.options: list[_Option] | None = None
+        """The most probable first."""
+        self.asked: list[tuple[Cell, Sequence[int]]] = []
+        """The cells of the matches in the order of asking, and the tokens that each stands for."""
+        self.places: dict[int, _Place] = {}
+        """The places behind options that became nodes."""
+
+
+@dataclass(slots=True)
+class GrownTree:
+    """A tree in the order of growth: parents first, the most probable paths first."""
+
+    tokens: list[int] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    probabilities: list[float] = field(default_factory=list)
+    path_probabilities: list[float] = field(default_factory=list)
+    is_chain: bool = True
+
+    def first(self, n_nodes: int, owners: Mapping[str, str]) -> DraftTree:
+        """Return the best tree of ``n_nodes`` nodes, credited to the owners of their sources."""
+        return DraftTree(
+            tuple(self.tokens[:n_nodes]),
+            tuple(self.parents[:n_nodes]),
+            tuple([owners[source] for source in self.sources[:n_nodes]]),
+            tuple(self.probabilities[:n_nodes]),
+        )
+
+
+class CandidateTrie:
+    """All candidates of one pass."""
+
+    def __init__(self, candidates: Sequence[Candidate], table: AcceptanceTable) -> None:
+        self._table = table
+        # The order of asking stays: one that is learned gained nothing.
+        self._root = _Place(sorted(candidates, key=_prior_of, reverse=True), 0)
+
+    def grow(self, n_max: int, n_branches: int, p_split: float, least_path: float) -> GrownTree:
+        """Grow a tree of at most ``n_max`` nodes and ``n_branches`` leaves.
+
+        A second and further child needs a p̂ of at least ``p_split``, and every node a path
+        probability of at least ``least_path``.
+        """
+        tree = GrownTree()
+        order = count()
+        heap: list[tuple[float, int, int, _Option, _Place]] = []
+        least_path = max(least_path, LEAST_PATH)
+        has_child: set[int] = set()
+        n_leaves = 1
+
+        def offer(node: int, place: _Place, path: float) -> None:
+            options = self._options(place)
+            for rank, option in enumerate(options if n_branches > 1 else options[:1]):
+                longer = path * option[1]
+                if longer < least_path or (rank and option[1] < p_split):
+                    break
+                heapq.heappush(heap, (-longer, next(order), node, option, place))
+
+        offer(-1, self._root, 1.0)
+        while heap and len(tree.tokens) < n_max:
+            path, _, parent, option, place = heapq.heappop(heap)
+            if parent in has_child:
+                if n_leaves >= n_branches:
+                    continue
+                n_leaves += 1
+                tree.is_chain = False
+            has_child.add(parent)
+            token, probability, source, following = option
+            node = len(tree.tokens)
+            tree.tokens.append(token)
+            tree.parents.append(parent)
+            tree.sources.append(source)
+            tree.probabilities.append(probability)
+            tree.path_probabilities.append(-path)
+            if node + 1 < n_max:
+                below = place.places.get(token)
+                if below is None:
+                    below = place.places[token] = _Place(following, place.depth + 1)
+                offer(node, below, -path)
+        return tree
+
+    def learn(self, emitted: Sequence[int], *, is_end: bool = False) -> None:
+        """Teach the table what followed where matches were asked.
+
+        Behind the ``is_end`` of a completion nothing followed, so that every match was wrong there.
+        """
+        place: _Place | None = self._root
+        for token in emitted:
+            if place is None:
+                return
+            for cell, tokens in place.asked:
+                right = token in tokens
+                observe(cell, right=right)
+                if right:
+                    break
+            place = place.places.get(token)
+        if is_end and place is not None:
+            for cell, _ in place.asked:
+                observe(cell, right=False)
+
+    def _options(self, place: _Place) -> list[_Option]:
+        options = place.options
+        if options is None:
+            if len(place.candidates) == 1:
+                options = self._sole_option(place)
+            else:
+                options = self._weighed_options(place)
+            place.options = options
+        return options
+
+    def _sole_option(self, place: _Place) -> list[_Option]:
+        """Do the same for a single candidate: most places far from the root have no more."""
+        candidate, depth = place.candidates[0], place.depth
+        tokens, source, _, n_places, _ = candidate
+        if len(tokens) <= depth:
+            return []
+        cell = self._cell(candidate, depth, _agreement(1, n_places))
+        token = tokens[depth]
+        place.asked.append((cell, (token,)))
+        return [(token, cell[0] / cell[1], source, place.candidates)]
+
+    def _weighed_options(self, place: _Place) -> list[_Option]:
+        depth = place.depth
+        following: dict[int, list[Candidate]] = {}
+        # Of each match its first candidate, and by token the places that no match before has.
+        matches: list[tuple[Candidate, dict[int, float]]] = []
+        match = ("", -1)
+        n_places = 0.0
+        new: dict[int, float] = {}
+        for candidate in place.candidates:
+            tokens, source, length, n_own, own = candidate
+            if len(tokens) <= depth:
+                continue
+            token = tokens[depth]
+            n_places += n_own
+            if match != (source, length) or own:
+                match, new = (source, length), {}
+                matches.append((candidate, new))
+            known = following.get(token)
+            if known is None:
+                following[token] = [candidate]
+                new[token] = n_own
+            else:
+                known.append(candidate)
+                if token in new:
+                    new[token] += n_own
+        agreement = _agreement(len(following), n_places)
+        options: list[_Option] = []
+        left = 1.0
+        for candidate, new in matches:
+            if not new:
+                continue
+            cell = self._cell(candidate, depth, agreement)
+            agreement = BEHIND
+            place.asked.append((cell, list(new)))
+            p = left * cell[0] / cell[1]
+            left -= p
+            share = p / sum(new.values())
+            options += [(t, share * n, candidate.source, following[t]) for t, n in new.items()]
+        options.sort(key=_p_of, reverse=True)
+        return options
+
+    def _cell(self, candidate: Candidate, depth: int, agreement: int) -> Cell:
+        _, source, length, _, own = candidate
+        if depth < len(own):
+            return self._table.own(source, own[depth])
+        return self._table.match(source, length and length + depth, agreement)
+
+
+def _prior_of(candidate: Candidate) -> float:
+    _, source, match_length, _, own = candidate
+    return own[0] if own else prior(source, match_length)
+
+
+def _agreement(n_tokens: int, n_places: float) -> int:
+    if n_tokens > 1:
+        return TWO_TOKENS if n_tokens == 2 else MORE_TOKENS
+    return ONE_PLACE if n_places < 1.5 else FEW_PLACES if n_places < 4 else MANY_PLACES
