@@ -41,7 +41,7 @@ from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 
 _MOVED: Final = (
-    "calibration", "cases", "drafters", "healing", "host", "index", "make-cases", "make-model",
+    "cases", "drafters", "healing", "host", "index", "make-cases", "make-model",
     "peers", "quality", "typing",
 )  # fmt: skip
 """What `speclsp bench` measured before `python -m benchmarks` did."""
