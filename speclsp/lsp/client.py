@@ -113,7 +113,7 @@ class ServerProcess:
         result = await self._ask(
             self._client.initialize_async(
                 types.InitializeParams(
-                    capabilities=capabilities(),
+                    capabilities=_capabilities(),
                     process_id=None,
                     client_info=types.ClientInfo(name="speclsp-client", version=__version__),
                     root_uri=root.as_uri(),
@@ -288,33 +288,22 @@ class ServerProcess:
             self._stderr.append(line.decode("utf-8", "replace").rstrip())
 
     def _listen(self) -> None:
-        def heard_log(params: types.LogMessageParams) -> None:
-            self._on_log(LogLine(level=_LEVELS.get(params.type, "info"), message=params.message))
+        def line_of(params: types.LogMessageParams | types.ShowMessageParams) -> LogLine:
+            return LogLine(level=_LEVELS.get(params.type, "info"), message=params.message)
 
-        def heard_message(params: types.ShowMessageParams) -> None:
-            level = _LEVELS.get(params.type, "info")
-            self._on_message(LogLine(level=level, message=params.message))
-
-        def heard_progress(params: types.ProgressParams) -> None:
-            self._on_progress(progress_of(params))
-
-        def heard_status(params: Any) -> None:
+        def take_state(params: Any) -> None:
             state = cast("EngineState", params.state)
             self._on_state(StateChanged(state=state, message=params.message))
 
-        def create_progress(_: types.WorkDoneProgressCreateParams) -> None:
-            return None
-
-        def configuration(params: types.ConfigurationParams) -> list[dict[str, Any]]:
-            return [dict(self._options) for _ in params.items]
-
-        listeners: dict[str, Callable[..., Any]] = {
-            types.WINDOW_LOG_MESSAGE: heard_log,
-            types.WINDOW_SHOW_MESSAGE: heard_message,
-            types.PROGRESS: heard_progress,
-            "$/speclsp/status": heard_status,
-            types.WINDOW_WORK_DONE_PROGRESS_CREATE: create_progress,
-            types.WORKSPACE_CONFIGURATION: configuration,
+        listeners: dict[str, Callable[[Any], Any]] = {
+            types.WINDOW_LOG_MESSAGE: lambda params: self._on_log(line_of(params)),
+            types.WINDOW_SHOW_MESSAGE: lambda params: self._on_message(line_of(params)),
+            types.PROGRESS: lambda params: self._on_progress(_progress(params)),
+            "$/speclsp/status": take_state,
+            types.WINDOW_WORK_DONE_PROGRESS_CREATE: lambda _: None,
+            types.WORKSPACE_CONFIGURATION: lambda params: [
+                dict(self._options) for _ in params.items
+            ],
         }
         for method, listener in listeners.items():
             self._client.feature(method)(listener)
@@ -333,7 +322,7 @@ def _inline_item(item: types.InlineCompletionItem, line: int, character: int) ->
     )
 
 
-def capabilities() -> types.ClientCapabilities:
+def _capabilities() -> types.ClientCapabilities:
     """Return the client's capabilities."""
     return types.ClientCapabilities(
         general=types.GeneralClientCapabilities(
@@ -348,7 +337,7 @@ def capabilities() -> types.ClientCapabilities:
     )
 
 
-def progress_of(params: types.ProgressParams) -> Progress:
+def _progress(params: types.ProgressParams) -> Progress:
     """Convert a step of work-done progress."""
     value = params.value
     data: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
