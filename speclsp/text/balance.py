@@ -77,10 +77,9 @@ def _kept(text: str, after: str, unchanged: _Unpaired, rules: StopRules) -> str:
             return _before_quote(text, quote)
     own = _own_state(text, rules)
     opens_block = _opens_block(text, after)
-    blamed = [m for m in own.brackets if not opens_block and not _ends_line(text, m)]
+    blamed: list[Mark] = [m for m in own.brackets if not opens_block and not _ends_line(text, m)]
     if has_more_closers:
-        # One that is left open takes the closer that was meant for another.
-        blamed = [*own.brackets, *(c for c in own.closed_brackets if c.opener is None)]
+        blamed += [closer for closer in own.closed_brackets if closer.opener is None]
     if not blamed or not (has_more_closers or has_more_openers):
         return text
     last = max(blamed, key=_index)
@@ -89,15 +88,11 @@ def _kept(text: str, after: str, unchanged: _Unpaired, rules: StopRules) -> str:
 
 def _unpaired(rules: StopRules, text: str, after: str) -> _Unpaired:
     """Return what has no partner in the document with ``text`` in it; the end ends all lines."""
-    behind_text = rules.state_after(text)
-    code = rules.code_before + text
-    end = read_code(rules.language_id, code + after + "\n", len(code), behind_text)
-    closers = (*behind_text.closed_brackets, *end.closed_brackets)
-    open_strings = [mark for mark in end.open_marks if mark.kind not in PAIRS]
+    state = rules.state_after(text + after + "\n")
     return _Unpaired(
-        openers=end.brackets,
-        closers=[closer for closer in closers if closer.opener is None],
-        quotes=[*behind_text.lone_quotes, *end.lone_quotes, *open_strings],
+        openers=state.brackets,
+        closers=[closer for closer in state.closed_brackets if closer.opener is None],
+        quotes=[*state.lone_quotes, *(m for m in state.open_marks if m.kind not in PAIRS)],
     )
 
 

@@ -131,7 +131,7 @@ def read_code(language_id: str, code: str, start: int = 0, state: CodeState = OU
             open_marks.append(Mark(found, index))
             continue
         if pattern is syntax.code:
-            opener_idx = _opener_idx(open_marks, found, n_outer)
+            opener_idx = len(open_marks) - 1 if PAIRS.get(innermost) == found else None
         else:
             if found not in {syntax.ends[innermost], "\n"}:
                 continue  # an escaped character
@@ -144,20 +144,6 @@ def read_code(language_id: str, code: str, start: int = 0, state: CodeState = OU
         if opener_idx is not None:
             del open_marks[opener_idx]
             n_outer -= opener_idx < n_outer
-
-
-def _opener_idx(open_marks: list[Mark], closer: str, n_outer: int) -> int | None:
-    """Return the mark that ``closer`` closes: the innermost, or of the outer ones any.
-
-    What was open where reading began may be code that is being written.
-    """
-    for idx in range(len(open_marks) - 1, -1, -1):
-        kind = open_marks[idx].kind
-        if PAIRS.get(kind) == closer:
-            return idx
-        if idx >= n_outer or kind not in PAIRS:
-            return None
-    return None
 
 
 @cache

@@ -11,7 +11,6 @@ from typing import Final, Literal
 from speclsp.prompt.protocol import Vocabulary
 from speclsp.text.balance import balanced
 from speclsp.text.block import CursorBlock
-from speclsp.text.code_reader import read_code
 from speclsp.text.languages import leads_to_definition
 from speclsp.text.repetition import first_loop, repeated_lines
 from speclsp.text.rules import StopRules
@@ -265,27 +264,17 @@ class CompletionText:
         if not line.strip():
             return self._text
         leaves = self._has_depth() and self._block.is_left_by(line)
-        # Cut off in a call or a string, it is worth less than the whole lines before it.
-        is_cut_off = self._stopped_by is None and self._has_depth() and self._has_open_bracket(line)
         is_open = self._stopped_by == "end" and self._leaves_string_open()
-        if leaves or is_cut_off or is_open or self._repeats_suffix(line):
+        if leaves or is_open or self._repeats_suffix(line):
             return self._text[: max(0, self._line_start - 1)]
         return self._text
 
     def _leaves_string_open(self) -> bool:
-        """Whether a string was begun on the last line that no line's end may part."""
-        line = self._text[self._line_start :]
-        may_be_open = any(line.count(quote) % 2 for quote in "\"'")
-        if not may_be_open or set(self._rules.line_after) & set("\"'"):
+        """Whether the text begins a string of one line and does not end it on its last line."""
+        if set(self._rules.line_after) & set("\"'"):
             return False
-        state = self._rules.state_after(self._text)
-        is_own = bool(state.open_marks) and state.open_marks[-1].index >= len(
-            self._rules.code_before
-        )
-        return is_own and bool(self._rules.state_after(self._text + "\n").lone_quotes)
-
-    def _has_open_bracket(self, line: str) -> bool:
-        return bool(read_code(self._rules.language_id, line).brackets)
+        lone_quotes = self._rules.state_after(self._text + "\n").lone_quotes
+        return any(mark.index >= len(self._rules.code_before) for mark in lone_quotes)
 
     def _check_indentation(self) -> None:
         """Drop white space that the text adds to a blank line's where no block is so deep."""

@@ -46,7 +46,7 @@ def trimmed(text: str, rules: StopRules) -> Trimmed:
     if not text.strip():
         return _NOTHING
     fitted = fitted_to_line(text, rules.line_before, rules.line_after)
-    if not fitted.text.strip() or _only_closes_the_closed(fitted, rules):
+    if not fitted.text.strip() or _changes_nothing(fitted, rules):
         return _NOTHING
     if fitted.n_replaced == 0 and _runs_into_a_word(fitted.text, rules):
         return _NOTHING
@@ -54,12 +54,9 @@ def trimmed(text: str, rules: StopRules) -> Trimmed:
     return Trimmed(styled.replace("\n", rules.newline), fitted.n_replaced)
 
 
-def _only_closes_the_closed(fitted: Trimmed, rules: StopRules) -> bool:
-    """Whether the text says what it replaces, or closing brackets that nothing has opened."""
-    code = fitted.text.strip()
-    if code == rules.line_after[: fitted.n_replaced].strip():
-        return True
-    return not code.strip(")]}") and not rules.state_before.brackets
+def _changes_nothing(fitted: Trimmed, rules: StopRules) -> bool:
+    """Whether the text says what it replaces."""
+    return fitted.text.strip() == rules.line_after[: fitted.n_replaced].strip()
 
 
 def is_same_line(line: str, others: Sequence[str]) -> bool:
