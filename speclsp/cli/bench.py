@@ -53,7 +53,9 @@ _LINE: Final = re.compile(r"^[ \t]*(\S.{10,}\S)\s*$", re.MULTILINE)
 _REST_S: Final = 20.0
 _POLL_S: Final = 0.05
 _SLOW_MS: Final = 700.0
+"""The 95th percentile above which suggestions come too late to be read while typing."""
 _LEAST_LINES: Final = 4
+"""Fewer lines tell no difference from noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ def bench(project: Path, n_lines: int, seconds: int, **options: Any) -> None:
     is_interrupted = False
     console = Console(stderr=True)
     bar = Progress(console=console, transient=True, disable=not console.is_terminal)
+    click.echo(f"Loading the model and indexing {root.name}", err=True)
     try:
         with bar, _window(resolved, root) as window:
             end = time.monotonic() + seconds
@@ -152,8 +155,10 @@ def _places(root: Path, resolved: Settings, n_lines: int) -> list[LinePlace]:
     n_each = 1 + 2 * n_lines // max(1, len(files))
     drawn: list[LinePlace] = []
     for file in files:
+        if len(drawn) >= n_lines:
+            break
         source = read_source(file.path, max_size)
-        if len(drawn) >= n_lines or not isinstance(source, SourceText):
+        if not isinstance(source, SourceText):
             continue
         lines = list(_LINE.finditer(source.text))
         for line in generator.sample(lines, min(n_each, len(lines))):
