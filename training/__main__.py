@@ -189,9 +189,9 @@ def _evaluate(
     work: WorkFolder, against: Path | None, remark: str, n_probes: int, n_threads: int
 ) -> None:
     from training.card import model_card, write_card  # noqa: PLC0415
-    from training.checkpoints import read_run  # noqa: PLC0415
-    from training.manifest import read_manifest  # noqa: PLC0415
+    from training.corpus import read_manifest  # noqa: PLC0415
     from training.measurement import measured_once  # noqa: PLC0415
+    from training.trainer import read_run  # noqa: PLC0415
 
     held_out = read_files(work.held_out)
     # The target is asked; of the others, bits per byte are enough.

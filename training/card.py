@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from training.corpus import Manifest
 from training.holdout import MEASURED, MEASURED_BEFORE
-from training.manifest import Manifest
 from training.measurement import CONTEXTS, AnswerFigures, ModelFigures
-from training.shape import Shape
+from training.presets import Shape
 
 _N_PACKAGES = 30
 """Packages that the card names; the manifest names all."""

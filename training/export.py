@@ -1,4 +1,4 @@
-"""Writes a model as GGUF, in half precision or with its matrices as Q8_0."""
+"""Writes a model as GGUF, in half precision or with its matrices as Q8_0, and reads it back."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Literal
 
 import gguf
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from training.model import RMS_EPS, ROPE_BASE, Model
-from training.tokens import SPECIAL_NAMES, special_tokens, vocabulary_of
+from training.model import ROPE_BASE, Model
+from training.presets import Shape
+from training.tokens import SPECIAL_NAMES, special_tokens, tokenizer_of, vocabulary_of
 
 Precision = Literal["f16", "q8_0"]
 
@@ -27,6 +29,7 @@ _LAYER_NAMES = {
     "u": "ffn_up",
     "d": "ffn_down",
 }
+_EPS_KEY = "qwen2.attention.layer_norm_rms_epsilon"
 _MATRIX_TYPES = {
     "f16": gguf.GGMLQuantizationType.F16,
     "q8_0": gguf.GGMLQuantizationType.Q8_0,
@@ -89,7 +92,7 @@ def _add_metadata(
     writer.add_head_count(shape.n_heads)
     writer.add_head_count_kv(shape.n_kv_heads)
     writer.add_rope_freq_base(ROPE_BASE)
-    writer.add_layer_norm_rms_eps(RMS_EPS)
+    writer.add_layer_norm_rms_eps(shape.rms_eps)
     tokens, merges = vocabulary_of(tokenizer)
     normal, control = gguf.TokenType.NORMAL, gguf.TokenType.CONTROL
     special = special_tokens(tokenizer)
@@ -111,3 +114,33 @@ def _add_metadata(
         ("fim_sep", special.separator),
     ):
         writer.add_uint32(f"tokenizer.ggml.{key}_token_id", token)
+
+
+def read_gguf(path: Path) -> tuple[Model, Tokenizer]:
+    """Return the model and the tokenizer that :func:`write_gguf` wrote."""
+    reader = gguf.GGUFReader(path)
+
+    def number(key: str) -> int:
+        return int(reader.fields[f"qwen2.{key}"].contents())
+
+    tokens = reader.fields["tokenizer.ggml.tokens"].contents()
+    shape = Shape(
+        n_vocab=len(tokens),
+        n_layers=number("block_count"),
+        width=number("embedding_length"),
+        n_heads=number("attention.head_count"),
+        n_kv_heads=number("attention.head_count_kv"),
+        n_ffn=number("feed_forward_length"),
+        rms_eps=round(float(reader.fields[_EPS_KEY].contents()), 12),
+    )
+    model = Model(shape)
+    tensors = {
+        tensor.name: gguf.dequantize(tensor.data, tensor.tensor_type) for tensor in reader.tensors
+    }
+    weights = {
+        name: torch.from_numpy(np.array(tensors[gguf_name(name)], dtype=np.float32)).view_as(weight)
+        for name, weight in model.state_dict().items()
+    }
+    model.load_state_dict(weights)
+    merges = reader.fields["tokenizer.ggml.merges"].contents()
+    return model, tokenizer_of(tokens, merges)

@@ -42,11 +42,6 @@ class WorkFolder:
         return self.root / "shards"
 
     @property
-    def answers(self) -> Path:
-        """Samples whose middles the target wrote, where there are any."""
-        return self.root / "answers"
-
-    @property
     def card(self) -> Path:
         """The model card."""
         return self.root / "MODEL_CARD.md"

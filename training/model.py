@@ -12,9 +12,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the name everybody knows
 from torch import Tensor, nn
 
-from training.shape import Shape
+from training.presets import Shape
 
-RMS_EPS = 1e-6
 ROPE_BASE = 10_000.0
 
 
@@ -29,12 +28,12 @@ class Block(nn.Module):
         super().__init__()
         self.shape = shape
         kv = shape.n_kv_heads * shape.head_size
-        self.n1 = nn.RMSNorm(shape.width, eps=RMS_EPS)
+        self.n1 = nn.RMSNorm(shape.width, eps=shape.rms_eps)
         self.q = nn.Linear(shape.width, shape.width)
         self.k = nn.Linear(shape.width, kv)
         self.v = nn.Linear(shape.width, kv)
         self.o = nn.Linear(shape.width, shape.width, bias=False)
-        self.n2 = nn.RMSNorm(shape.width, eps=RMS_EPS)
+        self.n2 = nn.RMSNorm(shape.width, eps=shape.rms_eps)
         self.g = nn.Linear(shape.width, shape.n_ffn, bias=False)
         self.u = nn.Linear(shape.width, shape.n_ffn, bias=False)
         self.d = nn.Linear(shape.n_ffn, shape.width, bias=False)
@@ -62,7 +61,7 @@ class Model(nn.Module):
         self.shape = shape
         self.e = nn.Embedding(shape.n_vocab, shape.width)
         self.b = nn.ModuleList(Block(shape) for _ in range(shape.n_layers))
-        self.n = nn.RMSNorm(shape.width, eps=RMS_EPS)
+        self.n = nn.RMSNorm(shape.width, eps=shape.rms_eps)
         scale = 0.02
         for name, weight in self.named_parameters():
             if weight.dim() == 2:

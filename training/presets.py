@@ -1,11 +1,80 @@
-"""Settings of training, for a CPU and for a GPU: everything that a run is made with stands here."""
+"""Settings of training, for a CPU and for a GPU, and how the learning rate goes.
+
+The rate's decay may begin at any time ("warmup-stable-decay", Hu et al., arXiv 2404.06395), so that
+a run can end when a deadline wants it, and a later one can go on from before the decay.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from training.samples import Mix
-from training.shape import Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A model's sizes."""
+
+    n_vocab: int
+    n_layers: int
+    width: int
+    n_heads: int
+    n_kv_heads: int
+    n_ffn: int
+    rms_eps: float = 1e-6
+    """What RMSNorm adds to the mean square."""
+
+    @property
+    def head_size(self) -> int:
+        """Dimensions of one attention head."""
+        return self.width // self.n_heads
+
+    def n_parameters(self) -> int:
+        """Parameters, the shared embedding counted once."""
+        kv = self.n_kv_heads * self.head_size
+        attention = 2 * self.width * self.width + 2 * self.width * kv + self.width + 2 * kv
+        layer = attention + 3 * self.width * self.n_ffn + 2 * self.width
+        return self.n_vocab * self.width + self.n_layers * layer + self.width
+
+
+_LONGEST_STEP_S = 60.0
+"""A step that took longer was stopped in between; that time does not count."""
+
+_FLOOR = 0.02
+
+
+@dataclass(slots=True)
+class Budget:
+    """How long a run lasts: seconds of computing, tokens, or both; what ends first counts."""
+
+    seconds: float | None
+    tokens: int | None
+    decay_share: float
+    """Part of the run, at its end, in which the learning rate falls."""
+    seconds_used: float = 0.0
+    tokens_used: int = 0
+
+    def use(self, seconds: float, tokens: int) -> None:
+        """Account for one step."""
+        self.seconds_used += min(seconds, _LONGEST_STEP_S)
+        self.tokens_used += tokens
+
+    def progress(self) -> float:
+        """Return how much of the run is over: 0 to 1."""
+        shares = [0.0]
+        if self.seconds is not None:
+            shares.append(self.seconds_used / self.seconds)
+        if self.tokens is not None:
+            shares.append(self.tokens_used / self.tokens)
+        return min(1.0, max(shares))
+
+
+def rate_factor(budget: Budget, step: int, n_warmup_steps: int) -> float:
+    """Return what the peak learning rate is multiplied by at a step of this run."""
+    warm = min(1.0, (step + 1) / n_warmup_steps) if n_warmup_steps else 1.0
+    left = 1.0 - budget.progress()
+    falling = 1.0 if left >= budget.decay_share else left / budget.decay_share
+    return warm * (_FLOOR + (1 - _FLOOR) * falling)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

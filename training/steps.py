@@ -6,28 +6,38 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
 import torch
 
-from training.checkpoints import model_of_state, read_state, write_weights
-from training.corpus import SourceFile, build_corpus, read_files, write_files
-from training.export import write_gguf
+from training.corpus import (
+    SourceFile,
+    build_corpus,
+    manifest_of,
+    read_files,
+    write_files,
+    write_manifest,
+)
+from training.export import read_gguf, write_gguf
 from training.folder import ROLES, Role, WorkFolder
-from training.layouts import Sample
-from training.manifest import manifest_of, write_manifest
+from training.growth import pruned
 from training.model import Model
-from training.optimiser import make_optimisers
-from training.parallel import Workers
-from training.presets import ModelPreset, Preset
+from training.presets import Budget, ModelPreset, Preset
 from training.samples import SampleStream
-from training.schedule import Budget
 from training.shards import ShardedRows, shard_plan, write_shards
-from training.start import pruned, read_gguf
 from training.tokens import encoder, read_tokenizer, special_tokens, train_tokenizer
-from training.trainer import Run, batches, train
+from training.trainer import (
+    Run,
+    Workers,
+    batches,
+    make_optimisers,
+    model_of_state,
+    read_state,
+    train,
+    write_weights,
+)
 
 _N_PACKAGE_CHARS = 5_000_000
 """Most characters of one package, so that a few large ones do not make up the corpus."""
@@ -36,10 +46,6 @@ _LARGER = {"python": 20_000_000, "llama.cpp": 14_000_000}
 _N_TOKENIZER_CHARS = 30_000_000
 _N_SHARD_TOKENS = 4_000_000
 _N_CTX = 2048
-_HUMAN_SHARE = 1 / 3
-
-RowMaker = Callable[[int], Iterator[Sample]]
-"""Yields rows of a number of tokens."""
 
 
 def collect(folder: WorkFolder, sources: Iterable[SourceFile]) -> None:
@@ -137,13 +143,11 @@ def train_worker(folder: WorkFolder, preset: Preset, role: Role, minutes: float,
             optimiser.load_state_dict(state)
     # A run that goes on draws other samples than the one before it.
     seed = 1000 * int(totals["steps"]) + rank
-    rows = (
-        ShardedRows(folder.shards, seed).rows
+    source = (
+        ShardedRows(folder.shards, seed)
         if folder.shards.is_dir()
-        else make_stream(folder, preset, seed).rows
+        else make_stream(folder, preset, seed)
     )
-    if role == "draft" and folder.answers.is_dir():
-        rows = partial(_mixed, rows, ShardedRows(folder.answers, seed).rows, random.Random(seed))
     run = Run(
         folder=folder.run(role),
         learning_rate=plan.learning_rate,
@@ -156,7 +160,7 @@ def train_worker(folder: WorkFolder, preset: Preset, role: Role, minutes: float,
     )
     budget = Budget(60 * minutes, plan.n_tokens, preset.decay_share)
     shapes = _shapes(preset, random.Random(int(totals["steps"])))
-    train(model, optimisers, batches(rows, shapes), budget, run, totals, workers)
+    train(model, optimisers, batches(source.rows, shapes), budget, run, totals, workers)
 
 
 def export(folder: WorkFolder) -> None:
@@ -199,15 +203,6 @@ def _teacher(folder: WorkFolder, preset: Preset) -> Model:
     model = model_of_state(read_state(folder.state("target")))
     model.to(preset.device).eval()
     return model
-
-
-def _mixed(
-    rows: RowMaker, answers: RowMaker, rng: random.Random, n_tokens: int
-) -> Iterator[Sample]:
-    """Rows of people's texts, and twice as many of the target's."""
-    human, own = rows(n_tokens), answers(n_tokens)
-    while True:
-        yield next(human) if rng.random() < _HUMAN_SHARE else next(own)
 
 
 def _shapes(preset: Preset, rng: random.Random) -> Iterator[tuple[int, int]]:

@@ -1,24 +1,143 @@
-"""The training loop: the same on a CPU and on a GPU, in bf16 with fp32 weights."""
+"""The training loop, on a CPU or a GPU, in bf16 with fp32 weights: optimisers, workers and states.
+
+Muon (Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024) may update the
+layers' matrices, and AdamW everything else.  Muon's step size is matched to AdamW's (Liu et al.,
+arXiv 2502.16982, section 2.2), so that both take the same learning rate.
+"""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812 - the name everybody knows
 from torch import Tensor
 from torch.optim import Optimizer
 
-from training.checkpoints import write_state
 from training.layouts import Sample
 from training.model import Model
-from training.optimiser import gradient_norm, set_learning_rate
-from training.parallel import Workers
-from training.schedule import Budget, rate_factor
+from training.presets import Budget, Shape, rate_factor
+
+
+def make_optimisers(
+    model: Model, *, learning_rate: float, weight_decay: float, with_muon: bool
+) -> list[Optimizer]:
+    """Return the optimisers of a model's parameters, which are to be stepped together."""
+    matrices: list[Tensor] = []
+    others: list[Tensor] = []
+    for name, weight in model.named_parameters():
+        is_matrix = weight.dim() == 2 and name.startswith("b.")
+        (matrices if is_matrix and with_muon else others).append(weight)
+    optimisers: list[Optimizer] = [
+        torch.optim.AdamW(
+            _adam_groups(others, weight_decay), lr=learning_rate, betas=(0.9, 0.95), eps=1e-8
+        )
+    ]
+    if matrices:
+        muon = torch.optim.Muon(
+            matrices, lr=learning_rate, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"
+        )
+        optimisers.append(muon)
+    return optimisers
+
+
+def set_learning_rate(optimisers: list[Optimizer], learning_rate: float) -> None:
+    """Let the next step take this learning rate."""
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            group["lr"] = learning_rate
+
+
+def gradient_norm(model: Model, limit: float) -> float:
+    """Clip the gradients to a norm and return what it was before."""
+    return float(torch.nn.utils.clip_grad_norm_(model.parameters(), limit))
+
+
+def _adam_groups(weights: list[Tensor], weight_decay: float) -> Iterator[dict[str, object]]:
+    yield {"params": [w for w in weights if w.dim() == 2], "weight_decay": weight_decay}
+    yield {"params": [w for w in weights if w.dim() != 2], "weight_decay": 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """This process's place among those that train together."""
+
+    rank: int = 0
+    n_workers: int = 1
+
+    def join(self, meeting_file: Path) -> None:
+        """Wait for the others; all must name the same file, which must not exist before."""
+        if self.n_workers > 1:
+            dist.init_process_group(
+                "gloo",
+                init_method=meeting_file.resolve().as_uri(),
+                rank=self.rank,
+                world_size=self.n_workers,
+            )
+
+    def average(self, model: Model, seconds: float) -> float:
+        """Average the gradients over all processes; return the average of ``seconds``."""
+        if self.n_workers == 1:
+            return seconds
+        gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
+        flat = torch.cat([*(g.flatten() for g in gradients), torch.tensor([seconds])])
+        dist.all_reduce(flat)
+        flat /= self.n_workers
+        start = 0
+        for gradient in gradients:
+            gradient.copy_(flat[start : start + gradient.numel()].view_as(gradient))
+            start += gradient.numel()
+        return float(flat[-1])
+
+
+def write_state(
+    path: Path, model: Model, optimisers: list[Optimizer], totals: dict[str, float]
+) -> None:
+    """Write all that going on needs; an interrupted write leaves the previous file."""
+    state = {
+        "shape": asdict(model.shape),
+        "weights": model.state_dict(),
+        "optimisers": [optimiser.state_dict() for optimiser in optimisers],
+        "totals": totals,
+    }
+    partial = path.with_suffix(".partial")
+    torch.save(state, partial)
+    partial.replace(path)
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """Read a state as :func:`write_state` wrote it, or a file of half-precision weights."""
+    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return state
+
+
+def write_weights(path: Path, model: Model, totals: dict[str, float]) -> None:
+    """Write the weights alone in half precision: small enough to be kept with the sources."""
+    weights = {name: weight.half() for name, weight in model.state_dict().items()}
+    state = {"shape": asdict(model.shape), "weights": weights, "totals": totals}
+    partial = path.with_suffix(".partial")
+    torch.save(state, partial)
+    partial.replace(path)
+
+
+def model_of_state(state: dict[str, Any]) -> Model:
+    """Make the model that a state or a file of weights describes."""
+    model = Model(Shape(**state["shape"]))
+    model.load_state_dict({name: weight.float() for name, weight in state["weights"].items()})
+    return model
+
+
+def read_run(path: Path) -> tuple[Shape, dict[str, float]]:
+    """Return the shape of a state's model and the totals of its training."""
+    state = read_state(path)
+    return Shape(**state["shape"]), state["totals"]
+
 
 _CLIP = 1.0
 _N_LOGGED = 20

@@ -6,21 +6,25 @@ from pathlib import Path
 import pytest
 
 from training.corpus import (
+    SeenTexts,
     SourceFile,
     Tree,
     build_corpus,
     files_of_node_modules,
     files_of_site,
     files_of_tree,
+    fingerprint,
+    is_worth_learning,
+    manifest_of,
+    permissive_licence,
+    permissive_text,
     read_files,
+    read_manifest,
     standard_library,
     write_files,
+    write_manifest,
 )
-from training.dedup import SeenTexts, fingerprint
 from training.holdout import HELD_OUT, held_out_package
-from training.licences import permissive_licence, permissive_text
-from training.manifest import manifest_of, read_manifest, write_manifest
-from training.screening import is_worth_learning
 
 
 def code(name: str, n_lines: int = 40) -> str:

@@ -8,11 +8,9 @@ import pytest
 from speclsp import embedded
 from training import measurement
 from training.card import model_card
-from training.corpus import SourceFile, build_corpus
-from training.evaluate import MeasuredModel
-from training.manifest import manifest_of
-from training.measurement import WAYS, ModelFigures, measured_once
-from training.shape import Shape
+from training.corpus import SourceFile, build_corpus, manifest_of
+from training.measurement import WAYS, MeasuredModel, ModelFigures, measured_once
+from training.presets import Shape
 
 TEXT = "".join(
     f"def area_{n}(width, height):\n    return width * height * {n % 7}\n\n\n" for n in range(60)

@@ -14,23 +14,39 @@ from speclsp import embedded
 torch = pytest.importorskip("torch", reason="the extra `training` is not installed")
 pytest.importorskip("tokenizers", reason="the extra `training` is not installed")
 
-from training.checkpoints import model_of_state, read_state, write_weights  # noqa: E402
 from training.corpus import SourceFile, write_files  # noqa: E402
-from training.evaluate import MeasuredModel  # noqa: E402
-from training.export import Precision, write_gguf  # noqa: E402
+from training.export import (  # noqa: E402
+    Precision,
+    read_gguf,
+    write_gguf,
+)
 from training.folder import ROLES, Role, WorkFolder  # noqa: E402
+from training.growth import grown, pruned  # noqa: E402
+from training.measurement import MeasuredModel  # noqa: E402
 from training.model import Model, attention  # noqa: E402
-from training.optimiser import make_optimisers  # noqa: E402
-from training.parallel import Workers  # noqa: E402
-from training.presets import CPU, GPU, PRESETS, Preset  # noqa: E402
-from training.schedule import Budget  # noqa: E402
-from training.shape import Shape  # noqa: E402
+from training.presets import (  # noqa: E402
+    CPU,
+    GPU,
+    PRESETS,
+    Budget,
+    Preset,
+    Shape,
+)
 from training.shards import ShardedRows, read_shard, write_shard  # noqa: E402
-from training.start import read_gguf  # noqa: E402
 from training.steps import go_on_from, make_stream, make_tokenizer, train_worker  # noqa: E402
 from training.tokens import encoder, read_tokenizer, special_tokens, vocabulary_of  # noqa: E402
-from training.trainer import Run, batches, train  # noqa: E402
+from training.trainer import (  # noqa: E402  # noqa: E402
+    Run,
+    Workers,
+    batches,
+    make_optimisers,
+    model_of_state,
+    read_state,
+    train,
+    write_weights,
+)
 
+CHECKPOINT = Path(__file__).parents[2] / "training" / "checkpoint" / "target.pt"
 TEXT = "def area(width, height):\n    return width * height\n\n\n"
 TINY = Shape(n_vocab=320, n_layers=2, width=64, n_heads=2, n_kv_heads=1, n_ffn=96)
 TINY_PRESET = replace(
@@ -148,9 +164,8 @@ def test_training_learns_and_goes_on(folder: WorkFolder, monkeypatch: pytest.Mon
 
 def test_training_goes_on_from_the_committed_checkpoint(tmp_path: Path) -> None:
     work = WorkFolder(tmp_path)
-    checkpoint = Path(__file__).parents[2] / "training" / "checkpoint" / "target.pt"
-    go_on_from(work, checkpoint, embedded.embedded_draft())
-    assert checkpoint.stat().st_size < 6 * 10**6
+    go_on_from(work, CHECKPOINT, embedded.embedded_draft())
+    assert CHECKPOINT.stat().st_size < 6 * 10**6
     assert model_of_state(read_state(work.state("target"))).shape == CPU.target.shape
     assert model_of_state(read_state(work.state("draft"))).shape == CPU.draft.shape
     assert read_tokenizer(work.tokenizer).get_vocab_size() == CPU.n_vocab
@@ -196,3 +211,64 @@ def test_attention_by_blocks_is_pytorchs(n_kv_heads: int, n_positions: int) -> N
     expected = torch.autograd.grad(wanted.square().sum(), (q, k, v))
     for gradient, other in zip(gradients, expected, strict=True):
         assert torch.allclose(gradient, other, atol=1e-4)
+
+
+def test_a_model_pruned_of_nothing_is_the_same() -> None:
+    model = Model(TINY)
+    again = pruned(model, range(TINY.n_layers), TINY.n_ffn)
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, again.state_dict()[name])
+
+
+def test_a_pruned_model_keeps_the_chosen_layers_and_the_heaviest_units() -> None:
+    model = Model(TINY)
+    with torch.no_grad():
+        model.b[1].d.weight[:, :32] *= 100
+    smaller = pruned(model, (1,), 32)
+    assert smaller.shape == replace(TINY, n_layers=1, n_ffn=32)
+    assert torch.equal(smaller.b[0].q.weight, model.b[1].q.weight)
+    assert torch.equal(smaller.b[0].d.weight, model.b[1].d.weight[:, :32])
+    assert torch.equal(smaller.b[0].g.weight, model.b[1].g.weight[:32])
+
+
+LARGER = replace(TINY, n_layers=4, width=96, n_heads=3, n_ffn=128)
+
+
+def test_a_grown_model_computes_the_same() -> None:
+    model = model_of_state(read_state(CHECKPOINT))
+    larger = grown(model, replace(model.shape, n_layers=8, width=256, n_heads=4, n_ffn=704))
+    assert 6e6 <= larger.shape.n_parameters() <= 9e6
+    torch.manual_seed(0)
+    tokens = torch.randint(model.shape.n_vocab, (1, 60))
+    with torch.no_grad():
+        assert torch.allclose(larger(tokens), model(tokens), atol=1e-4)
+    with pytest.raises(ValueError, match="cannot grow"):
+        grown(model, replace(model.shape, n_ffn=64))
+
+
+def test_all_new_weights_of_a_grown_model_train() -> None:
+    torch.manual_seed(0)
+    tokens = torch.randint(TINY.n_vocab, (2, 40))
+    larger = trained_a_little(grown(Model(TINY), LARGER), tokens, 2)
+    loss_of(larger, tokens).backward()
+    for name, weight in larger.named_parameters():
+        zero_rows = (weight.grad.flatten(1) if weight.dim() > 1 else weight.grad[:, None]) == 0
+        if name == "e.weight":
+            zero_rows = zero_rows[tokens.unique()]
+        if name.endswith("k.bias"):  # the same for all keys: softmax does not see it
+            continue
+        assert not zero_rows.any(), name
+
+
+def trained_a_little(model: Model, tokens: object, n_steps: int) -> Model:
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for _ in range(n_steps):
+        loss_of(model, tokens).backward()
+        optimiser.step()
+        optimiser.zero_grad()
+    return model
+
+
+def loss_of(model: Model, tokens: object) -> object:
+    logits = model(tokens)[:, :-1].flatten(0, 1)
+    return torch.nn.functional.cross_entropy(logits, tokens[:, 1:].flatten())

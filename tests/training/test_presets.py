@@ -2,8 +2,7 @@
 
 import pytest
 
-from training.presets import CPU, GPU, PRESETS, Preset
-from training.schedule import Budget, rate_factor
+from training.presets import CPU, GPU, PRESETS, Budget, Preset, rate_factor
 from training.shards import shard_plan
 
 _Q8_BYTES_PER_WEIGHT = 34 / 32

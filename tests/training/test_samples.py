@@ -7,8 +7,7 @@ import pytest
 
 from training.corpus import SourceFile
 from training.layouts import SpecialTokens
-from training.repository import PackageIndex
-from training.samples import Mix, SampleStream
+from training.samples import Mix, PackageIndex, SampleStream
 
 SPECIAL = SpecialTokens(end=0, prefix=1, middle=2, suffix=3, repo=4, separator=5, pad=6)
 N_SPECIAL = 7

@@ -1,8 +1,7 @@
 """What answers are worth, and at which places they are asked for."""
 
 from training.corpus import SourceFile
-from training.probes import draw_probes
-from training.scores import first_line, repeats_a_line
+from training.measurement import draw_probes, first_line, repeats_a_line
 
 TEXT = "def area(width, height):\n    return width * height\n\n\n" * 20
 
