@@ -262,6 +262,8 @@ def time_drafters(
         merged_choice(settings, "chain"),
         merged_choice(settings, "auto"),
     ]
+    if weights.draft is not None:
+        choices.append(DrafterChoice(DRAFT_MODEL, settings, (DRAFT_MODEL,)))
     times = [DrafterTimes(choice.name) for choice in choices]
     kept = [choice.proposer(weights.draft) if choice.keeps_no_text else None for choice in choices]
     n_prompt = min(MAX_PROMPT, weights.target.n_ctx - n_predict)
