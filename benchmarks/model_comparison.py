@@ -13,9 +13,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
+from benchmarks.margins import greedy_margin
 from benchmarks.prompts import build_prompt
 from benchmarks.replay_project import ReplayProject
-from speclsp.decoding.margins import greedy_margin
 from speclsp.decoding.protocol import Target
 from speclsp.drafting.cost import SHAPES
 from speclsp.engine.llama.context import LlamaTarget

@@ -26,8 +26,8 @@ from speclsp.cancellation import CancellationToken
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.cli.without_editor import events_logged
 from speclsp.completer.local import LocalCompleter
+from speclsp.decoding.report import tokens_per_pass
 from speclsp.decoding.session import summed
-from speclsp.decoding.speedup import tokens_per_pass
 from speclsp.embedded import TARGET_FILE_NAME
 from speclsp.engine.models import model_files
 from speclsp.errors import SpecLspError

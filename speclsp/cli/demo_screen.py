@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from speclsp.cli.demo_typist import Frame, Tally
-from speclsp.decoding.speedup import expected_speedup, measured_speedup, tokens_per_pass
+from speclsp.decoding.report import expected_speedup, measured_speedup, tokens_per_pass
 from speclsp.request import SessionStats
 
 THEME = "ansi_dark"

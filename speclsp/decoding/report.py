@@ -1,20 +1,115 @@
-"""The statistics as lines for the log; where llama.cpp prints the same, in its format."""
+"""What speculation gains, and the statistics as lines for the log.
+
+Where llama.cpp prints the same, the lines have its format.  A speed-up compares with decoding the
+same tokens one at a time, at T(1) per token.  T(1) is the mean time of the passes after the prefill
+that happened to carry no draft, so it holds for the same model, context lengths and load; nothing
+has to be run twice.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from speclsp.decoding.advice import advice_lines
-from speclsp.decoding.speedup import (
-    acceptance_probability,
-    expected_speedup,
-    expected_tokens_per_draft_pass,
-    measured_speedup,
-    single_pass_ms,
-    tokens_per_draft_pass,
-    tokens_per_pass,
-)
 from speclsp.request import CompletionResult, DrafterStats, RequestStats, SessionStats
+
+LOW_ACCEPTANCE: Final = 0.4
+HIGH_ACCEPTANCE: Final = 0.6
+ENOUGH_SINGLE_PASSES: Final = 20
+"""Passes without a draft from which on their mean time is taken for T(1) in advice."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What makes a drafter draft less, and what makes it draft more."""
+
+    less: str
+    more: str
+
+
+_CHANGES: Final = {
+    "prompt-lookup": _Change(
+        "raise `min_ngram_size` or lower `num_pred_tokens`", "raise `num_pred_tokens`"
+    ),
+    "suffix": _Change("lower `max_draft`", "raise `max_draft`"),
+    "ngram-simple": _Change("raise `spec_ngram_simple_size_n`", "raise `spec_ngram_simple_size_m`"),
+    "ngram-map-k": _Change("raise `spec_ngram_map_k_size_n`", "raise `spec_ngram_map_k_size_m`"),
+    "ngram-map-k4v": _Change(
+        "raise `spec_ngram_map_k4v_size_n`", "raise `spec_ngram_map_k4v_size_m`"
+    ),
+    "ngram-mod": _Change("raise `spec_ngram_mod_n_match`", "raise `spec_ngram_mod_n_max`"),
+    "ngram-cache": _Change("lower `spec_ngram_cache_n_max`", "raise `spec_ngram_cache_n_max`"),
+    "draft": _Change(
+        "lower `spec_draft_n_max` or raise `spec_draft_p_min`", "raise `spec_draft_n_max`"
+    ),
+}
+
+
+def single_pass_ms(stats: RequestStats) -> float | None:
+    """Return T(1) in milliseconds, None where every pass carried a draft."""
+    if not stats.n_single_passes:
+        return None
+    return stats.ms_single_passes / stats.n_single_passes
+
+
+def tokens_per_pass(stats: RequestStats) -> float:
+    """Return E, the tokens that one target pass emits on average; 0 where there was no pass."""
+    return stats.n_predicted / stats.n_target_passes if stats.n_target_passes else 0.0
+
+
+def acceptance_probability(stats: RequestStats) -> float | None:
+    """Return p, the chance that a draft token is right if those before it are; None if untried."""
+    return stats.n_accepted / stats.n_tried if stats.n_tried else None
+
+
+def tokens_per_draft_pass(stats: RequestStats) -> float | None:
+    """Return the tokens that a pass with a draft emits on average; None without any."""
+    if not stats.n_draft_passes:
+        return None
+    return 1.0 + stats.n_accepted / stats.n_draft_passes
+
+
+def expected_tokens_per_draft_pass(stats: RequestStats) -> float | None:
+    """Return (1 - p^(k + 1)) / (1 - p), what acceptance at random with p promises.
+
+    k is the mean depth of a draft (Leviathan et al. 2023).  The measured figure is above it where
+    acceptance comes in runs, as it does in copied code, and where trees branch.
+    """
+    p = acceptance_probability(stats)
+    if p is None or not stats.n_draft_passes:
+        return None
+    k = stats.n_draft_depths / stats.n_draft_passes
+    return k + 1.0 if p >= 1.0 else (1.0 - p ** (k + 1.0)) / (1.0 - p)
+
+
+def expected_speedup(stats: RequestStats) -> float | None:
+    """Return E / (1 + k · T_draft / T_target), None where nothing was timed.
+
+    k · T_draft is the time that drafting took per pass.  T_target is T(1), or the mean pass where
+    T(1) is not known.  The formula takes a pass to cost the same whatever its draft
+    (Leviathan et al. 2023); how far that is wrong on this machine shows beside the measured one.
+    """
+    target_ms = single_pass_ms(stats)
+    if target_ms is None and stats.n_decode_passes:
+        target_ms = stats.ms_verify / stats.n_decode_passes
+    if not target_ms or not stats.n_target_passes:
+        return None
+    draft_ms = stats.ms_draft / stats.n_target_passes
+    return tokens_per_pass(stats) / (1.0 + draft_ms / target_ms)
+
+
+def measured_speedup(stats: RequestStats) -> float | None:
+    """Return the time that the tokens would have taken one at a time over the time they took.
+
+    The prefill emits one token with or without drafts, so one token of each prefill has no part
+    in it.  None where T(1) is not known or nothing came after the prefill.
+    """
+    single_ms = single_pass_ms(stats)
+    n_prefills = stats.n_target_passes - stats.n_decode_passes
+    if single_ms is None or stats.ms_predict <= 0.0:
+        return None
+    return (stats.n_predicted - n_prefills) * single_ms / stats.ms_predict
 
 
 def report_lines(stats: SessionStats) -> list[str]:
@@ -233,3 +328,50 @@ def _latency_lines(stats: SessionStats) -> list[str]:
         f"({p.n} requests)"
         for stage, p in stats.latency.items()
     ]
+
+
+def advice_lines(totals: RequestStats) -> list[str]:
+    """Return a line on what to change where too little or very much is accepted."""
+    if not totals.n_drafted:
+        return []
+    speedup = measured_speedup(totals)
+    if speedup is not None and speedup < 1.0 and totals.n_single_passes >= ENOUGH_SINGLE_PASSES:
+        return [
+            (
+                f"advice: speculation costs more than it saves here ({speedup:.2f}x): "
+                f"{_change(_worst(totals)).less}, or set `speculation` to false."
+            )
+        ]
+    rate = totals.n_accepted / totals.n_drafted
+    if rate < LOW_ACCEPTANCE:
+        name = _worst(totals)
+        return [
+            (
+                f"advice: {rate:.0%} of the draft tokens are accepted, "
+                f"below {LOW_ACCEPTANCE:.0%}, and most rejected ones come from {name}: "
+                f"{_change(name).less}."
+            )
+        ]
+    if rate > HIGH_ACCEPTANCE:
+        name = max(totals.drafters, key=lambda n: totals.drafters[n].n_accepted, default="")
+        return [
+            (
+                f"advice: {rate:.0%} of the draft tokens are accepted, "
+                f"above {HIGH_ACCEPTANCE:.0%}, and most come from {name}: {_change(name).more}."
+            )
+        ]
+    return []
+
+
+def _worst(totals: RequestStats) -> str:
+    """Return the drafter most of whose draft tokens were rejected."""
+    return max(
+        totals.drafters,
+        key=lambda name: totals.drafters[name].n_drafted - totals.drafters[name].n_accepted,
+        default="",
+    )
+
+
+def _change(drafter: str) -> _Change:
+    foreign = _Change(f"take `{drafter}` out of `drafters`", "raise `max_draft`")
+    return _CHANGES.get(drafter, foreign)

@@ -73,6 +73,11 @@ class SessionRecorder:
         """Count a prefetch that a request was answered from."""
         self._n_prefetches_used += 1
 
+    def unavailable(self) -> None:
+        """Count a request that was answered empty, since the engine was not ready."""
+        self._n_requests += 1
+        self._n_empty += 1
+
     def failed(self) -> None:
         """Count a request that ended in an error."""
         self._n_requests += 1

@@ -59,11 +59,6 @@ class AcceptanceTable:
         key = (source, -1, decile)
         return self._cells.get(key) or self._made(key, (decile + 0.5) / _N_DECILES)
 
-    def highest(self, source: str, match_length: int) -> float:
-        """Return the highest p̂ of matches of a length, whatever the others say."""
-        cells = [self.match(source, match_length, each) for each in range(BEHIND)]
-        return max(right / tried for right, tried in cells)
-
     def _made(self, key: tuple[str, int, int], prior: float) -> Cell:
         cell = self._cells[key] = [PRIOR_WEIGHT * prior, PRIOR_WEIGHT]
         return cell

@@ -379,6 +379,8 @@ class Window:
                 self._ledger.failed(request)
                 if not isinstance(error, EngineUnavailableError):
                     self._counts.failed()
+                elif not request.is_prefetch:
+                    self._counts.unavailable()
             answer.set_exception(error)
             return
         result = done.result()

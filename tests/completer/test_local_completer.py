@@ -137,6 +137,8 @@ def test_loading_is_told_and_answered_at_once(make):
     assert not patient.done()
     loader.gate.set()
     assert patient.result(WAIT_S).text == "return 1"
+    stats = completer.statistics()
+    assert (stats.n_requests, stats.n_completions, stats.n_empty) == (2, 1, 1)
     told = events(completer)
     assert [e.stage for e in told if isinstance(e, Progress) and e.token == "speclsp/load"] == [
         "begin", "report", "end",

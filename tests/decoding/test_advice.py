@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 import pytest
 
 from speclsp import settings
-from speclsp.decoding.advice import _CHANGES, ENOUGH_SINGLE_PASSES, advice_lines
+from speclsp.decoding.report import _CHANGES, ENOUGH_SINGLE_PASSES, advice_lines
 from speclsp.drafting.registry import DRAFT_MODEL, GROUP
 from speclsp.request import DrafterStats, RequestStats
 

@@ -7,16 +7,14 @@ import dataclasses
 import pytest
 
 from speclsp.decoding.report import (
+    acceptance_probability,
     draft_acceptance_line,
     drafter_line,
-    report_lines,
-    request_line,
-)
-from speclsp.decoding.speedup import (
-    acceptance_probability,
     expected_speedup,
     expected_tokens_per_draft_pass,
     measured_speedup,
+    report_lines,
+    request_line,
     tokens_per_draft_pass,
 )
 from speclsp.request import (

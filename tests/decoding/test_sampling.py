@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speclsp.decoding.margins import draw_margin, greedy_margin
+from benchmarks.margins import draw_margin, greedy_margin
 from speclsp.decoding.sampling import (
     GreedySampler,
     SamplingParams,

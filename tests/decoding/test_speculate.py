@@ -17,7 +17,8 @@ from scripted_drafters import (
 from scripted_proposers import TreeProposer, adversarial_trees, oracle_trees, random_trees, tree_of
 from scripted_target import ScriptedTarget, following, hashing
 
-from speclsp.decoding.sampling import SamplingParams, make_sampler
+from speclsp.decoding.report import measured_speedup
+from speclsp.decoding.sampling import GreedySampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, common_prefix_length, generate
 from speclsp.decoding.verify import draft_limit
 from speclsp.drafting.proposer import DrafterChain, Proposer
@@ -523,6 +524,34 @@ def test_times_add_up_and_draftless_passes_give_t1():
     single = run(target()).stats
     assert 0 < single.ms_single_passes <= single.ms_predict
     assert single.ms_verify <= single.ms_single_passes
+
+
+def test_what_passes_take_without_drafts_is_not_blamed_on_speculation():
+    """Sampling and stop rules take as long with drafts as without; the first token has them too."""
+    now = 0.0
+
+    def stop(_token: int) -> bool:
+        nonlocal now
+        now += 0.5
+        return False
+
+    class Slow(ScriptedTarget):
+        def decode(self, tokens, n_logits):
+            nonlocal now
+            now += 1.0
+            return super().decode(tokens, n_logits)
+
+    stats = generate(
+        Slow(hashing(N_VOCAB), N_VOCAB),
+        DraftContext(prompt=(1, 2, 3)),
+        drafter=EmptyDrafter(),
+        sampler=GreedySampler(),
+        n_predict=6,
+        stop=stop,
+        interrupted=lambda: None,
+        clock=lambda: now,
+    ).stats
+    assert measured_speedup(stats) == pytest.approx(1.0)
 
 
 class _CountingTarget(ScriptedTarget):

@@ -18,7 +18,7 @@ from real_prompts import RealPrompt
 from scripted_drafters import AdversarialDrafter, EmptyDrafter, OracleDrafter, RandomDrafter
 from scripted_proposers import adversarial_trees, oracle_trees, random_trees
 
-from speclsp.decoding.margins import draw_margin, greedy_margin
+from benchmarks.margins import draw_margin, greedy_margin
 from speclsp.decoding.protocol import Target
 from speclsp.decoding.sampling import (
     GreedySampler,
