@@ -1,7 +1,7 @@
 """Which files of the project a file imports, by the texts of its import statements.
 
-A module's name is looked for among the project's paths: relative to the importing file where the
-language says so, else by the end of the path, so that source roots need not be known.
+A statement gives the module's path without its ending.  The file is looked for beside the
+importing one, then by the end of its path, so that source roots need not be known.
 """
 
 from __future__ import annotations
@@ -9,52 +9,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
-_PYTHON: Final = re.compile(
-    r"^[ \t]*(?:from[ \t]+(?P<base>[.\w]+)[ \t]+import[ \t]+(?P<names>\([^)]*\)|[^\n#]+)"
-    r"|import[ \t]+(?P<modules>[\w., \t]+))",
-    re.MULTILINE,
-)
-_JAVASCRIPT: Final = re.compile(
-    r"(?:\bfrom[ \t\n]*|\bimport[ \t\n]*\(?[ \t\n]*|\brequire[ \t]*\([ \t\n]*)"
-    r"[\"'](?P<module>[^\"'\n]+)[\"']"
-)
-_INCLUDE: Final = re.compile(
-    r"^[ \t]*#[ \t]*(?:include|import)[ \t]*[\"<](?P<module>[^\">\n]+)", re.MULTILINE
-)
-_LUA: Final = re.compile(
-    r"\b(?:require|dofile|loadfile)[ \t]*\(?[ \t]*"
-    r"(?:[\"'](?P<module>[^\"'\n]+)[\"']|\[\[(?P<long>[^\]\n]+)\]\])"
-)
-_RUBY: Final = re.compile(
-    r"\brequire(?P<relative>_relative)?[ \t(]+[\"'](?P<module>[^\"'\n]+)[\"']"
-)
-_RUST: Final = re.compile(
-    r"^[ \t]*(?:pub(?:\([^)]*\))?[ \t]+)?(?:mod[ \t]+(?P<mod>\w+)[ \t]*;"
-    r"|use[ \t]+(?:crate|self|super)(?P<use>(?:::\w+)+))",
-    re.MULTILINE,
-)
-_DOTTED: Final = re.compile(
-    r"^[ \t]*(?:import|using)[ \t]+(?:static[ \t]+)?(?P<module>\w+(?:\.\w+)+)", re.MULTILINE
-)
-_GO: Final = re.compile(
-    r"^[ \t]*(?:import[ \t]+)?(?:\w+[ \t]+)?\"(?P<module>[\w.\-/]+)\"", re.MULTILINE
-)
-
-_SCRIPT_SUFFIXES: Final = tuple(
-    ".ts .tsx .js .jsx .mjs .cjs .mts .d.ts .vue .svelte".split()  # noqa: SIM905  # as below
-)
-_C_SUFFIXES: Final = tuple(
-    ".c .h .cc .cpp .cxx .hh .hpp .hxx .m .mm .cu .cuh".split()  # noqa: SIM905  # a long list
-)
 _MAX_FROM_ONE: Final = 8
 """Files that one import may mean: a Go package has many."""
-
-
-_Reader = Callable[[str, str, "ProjectPaths"], Iterator[str]]
-"""From a file's text and folder to the paths that it imports."""
 
 
 class ProjectPaths:
@@ -63,10 +23,9 @@ class ProjectPaths:
     def __init__(self, paths: Collection[str]) -> None:
         self._paths = frozenset(paths)
         self._by_name: dict[str, list[str]] = {}
-        for path in sorted(self._paths):
-            self._by_name.setdefault(posixpath.basename(path), []).append(path)
         self._by_folder: dict[str, list[str]] = {}
         for path in sorted(self._paths):
+            self._by_name.setdefault(posixpath.basename(path), []).append(path)
             self._by_folder.setdefault(posixpath.dirname(path), []).append(path)
 
     def __contains__(self, path: str) -> bool:
@@ -92,134 +51,47 @@ class ProjectPaths:
         return []
 
 
+@dataclass(frozen=True, slots=True)
+class _Language:
+    """How a language names modules, and their files."""
+
+    statement: re.Pattern[str]
+    modules: Callable[[re.Match[str]], Sequence[str]]
+    """From a statement to the modules' paths without endings, the likeliest first.  One that
+    begins with a dot is relative to the importing file."""
+    endings: tuple[str, ...]
+    takes_all: bool = False
+    """Whether a statement imports all of its modules, not the first that there is."""
+
+
 def imported_paths(text: str, path: str, project: ProjectPaths) -> list[str]:
     """Return the project's files that a file imports, in the order of its statements."""
-    read = _BY_SUFFIX.get(PurePosixPath(path).suffix.lower())
-    if read is None:
-        return []
-    found = read(text, posixpath.dirname(path), project)
+    suffix = PurePosixPath(path).suffix.lower()
+    folder = posixpath.dirname(path)
+    found: list[str] = []
+    if suffix == ".go":
+        for statement in _GO.finditer(text):
+            found += project.in_folder(statement["module"])[:_MAX_FROM_ONE]
+    language = _BY_SUFFIX.get(suffix)
+    if language is not None:
+        for statement in language.statement.finditer(text):
+            files = _files(language, language.modules(statement), folder, project)
+            found += files if language.takes_all else list(files)[:1]
     return [other for other in dict.fromkeys(found) if other != path]
 
 
-def _python(text: str, folder: str, project: ProjectPaths) -> Iterator[str]:
-    for statement in _PYTHON.finditer(text):
-        if statement["modules"] is not None:
-            for module in statement["modules"].split(","):
-                yield from _python_module(module.split(" as ")[0].strip(), folder, project)
-            continue
-        base = statement["base"]
-        yield from _python_module(base, folder, project)
-        for name in re.findall(r"\w+(?=[ \t\n]*(?:,|\)|$|as\b|#))", statement["names"]):
-            joined = base + name if base.endswith(".") else f"{base}.{name}"
-            yield from _python_module(joined, folder, project)
-
-
-def _python_module(module: str, folder: str, project: ProjectPaths) -> Iterator[str]:
-    n_dots = len(module) - len(module.lstrip("."))
-    parts = [part for part in module.split(".") if part]
-    if n_dots:
-        up = [".."] * (n_dots - 1)
-        place = posixpath.normpath(posixpath.join(folder, *up, *parts))
-        exact = (f"{place}.py", f"{place}.pyi", f"{place}/__init__.py")
-        yield from (path for path in exact if path.lstrip("./") in project or path in project)
-        return
-    if not parts:
-        return
-    place = "/".join(parts)
-    for end in (f"{place}.py", f"{place}.pyi", f"{place}/__init__.py"):
-        found = project.ending_in(end, folder)
-        if found is not None:
-            yield found
-            return
-
-
-def _script(text: str, folder: str, project: ProjectPaths) -> Iterator[str]:
-    for statement in _JAVASCRIPT.finditer(text):
-        module = statement["module"]
-        if module.startswith("."):
-            place = posixpath.normpath(posixpath.join(folder, module))
-            yield from _first_of(_script_files(place), project)
-        else:
-            # "@/store/cart" and "~/store/cart" mean a source root; "react" is no file of ours.
-            bare = re.sub(r"^[@~#$]/|^(?:src|app)/", "", module)
-            if "/" in bare and not bare.startswith("@"):
-                ends = (project.ending_in(end, folder) for end in _script_files(bare))
-                yield from [path for path in ends if path is not None][:1]
-
-
-def _script_files(place: str) -> list[str]:
-    stem, dot, suffix = place.rpartition(".")
-    files = [place + ending for ending in _SCRIPT_SUFFIXES]
-    files += [f"{place}/index{ending}" for ending in _SCRIPT_SUFFIXES]
-    if dot and f".{suffix}" in _SCRIPT_SUFFIXES:
-        # "./cart.js" means cart.ts where that is compiled to it.
-        files = [place, *(stem + ending for ending in _SCRIPT_SUFFIXES), *files]
-    return files
-
-
-def _c(text: str, folder: str, project: ProjectPaths) -> Iterator[str]:
-    for statement in _INCLUDE.finditer(text):
-        module = statement["module"]
-        place = posixpath.normpath(posixpath.join(folder, module))
-        if place in project:
-            yield place
-            continue
-        found = project.ending_in(module, folder)
-        if found is not None:
-            yield found
-
-
-def _lua(text: str, folder: str, project: ProjectPaths) -> Iterator[str]:
-    for statement in _LUA.finditer(text):
-        module = (statement["module"] or statement["long"]).removesuffix(".lua")
-        place = module.replace(".", "/") if "/" not in module else module
-        for end in (f"{place}.lua", f"{place}/init.lua"):
-            found = project.ending_in(end, folder)
-            if found is not None:
-                yield found
-                break
-
-
-def _ruby(text: str, folder: str, project: ProjectPaths) -> Iterator[str]:
-    for statement in _RUBY.finditer(text):
-        place = posixpath.normpath(posixpath.join(folder, statement["module"])) + ".rb"
-        found = (
-            place if place in project else project.ending_in(statement["module"] + ".rb", folder)
-        )
-        if found is not None:
-            yield found
-
-
-def _rust(text: str, folder: str, project: ProjectPaths) -> Iterator[str]:
-    for statement in _RUST.finditer(text):
-        parts = [statement["mod"]] if statement["mod"] else statement["use"][2:].split("::")
-        # The last parts of a use may be items of the module.
-        places = ("/".join(parts[:n_parts]) for n_parts in range(len(parts), 0, -1))
-        ends = (end for place in places for end in (f"{place}.rs", f"{place}/mod.rs"))
-        found = (project.ending_in(end, folder) for end in ends)
-        yield from [path for path in found if path is not None][:1]
-
-
-def _go(text: str, folder: str, project: ProjectPaths) -> Iterator[str]:  # noqa: ARG001  # as others
-    for statement in _GO.finditer(text):
-        yield from project.in_folder(statement["module"])[:_MAX_FROM_ONE]
-
-
-def _dotted(suffix: str) -> _Reader:
-    def read(text: str, folder: str, project: ProjectPaths) -> Iterator[str]:
-        for statement in _DOTTED.finditer(text):
-            found = project.ending_in(statement["module"].replace(".", "/") + suffix, folder)
-            if found is not None:
-                yield found
-
-    return read
-
-
-def _first_of(files: Sequence[str], project: ProjectPaths) -> Iterator[str]:
-    for file in files:
-        if file in project:
+def _files(
+    language: _Language, modules: Sequence[str], folder: str, project: ProjectPaths
+) -> Iterator[str]:
+    for module in modules:
+        place = posixpath.join(folder, module)
+        beside = (posixpath.normpath(place + ending) for ending in language.endings)
+        file = next((path for path in beside if path in project), None)
+        if file is None and not module.startswith("."):
+            ends = (project.ending_in(module + ending, folder) for ending in language.endings)
+            file = next((end for end in ends if end is not None), None)
+        if file is not None:
             yield file
-            return
 
 
 def _n_shared(path: str, folder: str) -> int:
@@ -232,13 +104,120 @@ def _n_shared(path: str, folder: str) -> int:
     return n_shared
 
 
-_BY_SUFFIX: Final[dict[str, _Reader]] = {
-    **dict.fromkeys((".py", ".pyi", ".pyx"), _python),
-    **dict.fromkeys(_SCRIPT_SUFFIXES, _script),
-    **dict.fromkeys(_C_SUFFIXES, _c),
-    ".lua": _lua,
-    ".rb": _ruby,
-    ".rs": _rust,
-    ".go": _go,
-    **{suffix: _dotted(suffix) for suffix in (".java", ".kt", ".scala", ".cs")},
+def _python(statement: re.Match[str]) -> list[str]:
+    if statement["modules"] is not None:
+        modules = [module.split(" as ")[0].strip() for module in statement["modules"].split(",")]
+    else:
+        base = statement["base"]
+        names = re.findall(r"\w+(?=[ \t\n]*(?:,|\)|$|as\b|#))", statement["names"])
+        modules = [base, *(base + "." * (base[-1] != ".") + name for name in names)]
+    return [_python_path(module) for module in modules if module]
+
+
+def _python_path(module: str) -> str:
+    bare = module.lstrip(".")
+    n_dots = len(module) - len(bare)
+    up = ["."] * (n_dots > 0) + [".."] * (n_dots - 1)
+    return "/".join(up + [part for part in bare.split(".") if part])
+
+
+def _script(statement: re.Match[str]) -> list[str]:
+    module = statement["module"]
+    if not module.startswith("."):
+        # "@/store/cart" and "~/store/cart" mean a source root; "react" is no file of ours.
+        module = re.sub(r"^[@~#$]/|^(?:src|app)/", "", module)
+        if "/" not in module or module.startswith("@"):
+            return []
+    stem, suffix = posixpath.splitext(module)
+    # "./cart.js" means cart.ts where that is compiled to it.
+    return [module, stem] if suffix in _SCRIPT_SUFFIXES else [module]
+
+
+def _lua(statement: re.Match[str]) -> list[str]:
+    module = (statement["module"] or statement["long"]).removesuffix(".lua")
+    return [module if "/" in module else module.replace(".", "/")]
+
+
+def _rust(statement: re.Match[str]) -> list[str]:
+    parts = [statement["mod"]] if statement["mod"] else statement["use"][2:].split("::")
+    # The last parts of a use may be items of the module.
+    return ["/".join(parts[:n_parts]) for n_parts in range(len(parts), 0, -1)]
+
+
+def _verbatim(statement: re.Match[str]) -> list[str]:
+    return [statement["module"]]
+
+
+def _dotted(statement: re.Match[str]) -> list[str]:
+    return [statement["module"].replace(".", "/")]
+
+
+_SCRIPT_SUFFIXES: Final = tuple(
+    ".ts .tsx .js .jsx .mjs .cjs .mts .d.ts .vue .svelte".split()  # noqa: SIM905  # as below
+)
+_C_SUFFIXES: Final = tuple(
+    ".c .h .cc .cpp .cxx .hh .hpp .hxx .m .mm .cu .cuh".split()  # noqa: SIM905  # a long list
+)
+_GO: Final = re.compile(
+    r"^[ \t]*(?:import[ \t]+)?(?:\w+[ \t]+)?\"(?P<module>[\w.\-/]+)\"", re.MULTILINE
+)
+_PYTHON: Final = _Language(
+    re.compile(
+        r"^[ \t]*(?:from[ \t]+(?P<base>[.\w]+)[ \t]+import[ \t]+(?P<names>\([^)]*\)|[^\n#]+)"
+        r"|import[ \t]+(?P<modules>[\w., \t]+))",
+        re.MULTILINE,
+    ),
+    _python,
+    (".py", ".pyi", "/__init__.py"),
+    takes_all=True,
+)
+_SCRIPT: Final = _Language(
+    re.compile(
+        r"(?:\bfrom[ \t\n]*|\bimport[ \t\n]*\(?[ \t\n]*|\brequire[ \t]*\([ \t\n]*)"
+        r"[\"'](?P<module>[^\"'\n]+)[\"']"
+    ),
+    _script,
+    ("", *_SCRIPT_SUFFIXES, *(f"/index{suffix}" for suffix in _SCRIPT_SUFFIXES)),
+)
+_C: Final = _Language(
+    re.compile(r"^[ \t]*#[ \t]*(?:include|import)[ \t]*[\"<](?P<module>[^\">\n]+)", re.MULTILINE),
+    _verbatim,
+    ("",),
+)
+_LUA: Final = _Language(
+    re.compile(
+        r"\b(?:require|dofile|loadfile)[ \t]*\(?[ \t]*"
+        r"(?:[\"'](?P<module>[^\"'\n]+)[\"']|\[\[(?P<long>[^\]\n]+)\]\])"
+    ),
+    _lua,
+    (".lua", "/init.lua"),
+)
+_RUBY: Final = _Language(
+    re.compile(r"\brequire(?:_relative)?[ \t(]+[\"'](?P<module>[^\"'\n]+)[\"']"),
+    _verbatim,
+    (".rb",),
+)
+_RUST: Final = _Language(
+    re.compile(
+        r"^[ \t]*(?:pub(?:\([^)]*\))?[ \t]+)?(?:mod[ \t]+(?P<mod>\w+)[ \t]*;"
+        r"|use[ \t]+(?:crate|self|super)(?P<use>(?:::\w+)+))",
+        re.MULTILINE,
+    ),
+    _rust,
+    (".rs", "/mod.rs"),
+)
+_IMPORT: Final = re.compile(
+    r"^[ \t]*(?:import|using)[ \t]+(?:static[ \t]+)?(?P<module>\w+(?:\.\w+)+)", re.MULTILINE
+)
+_BY_SUFFIX: Final = {
+    **dict.fromkeys((".py", ".pyi", ".pyx"), _PYTHON),
+    **dict.fromkeys(_SCRIPT_SUFFIXES, _SCRIPT),
+    **dict.fromkeys(_C_SUFFIXES, _C),
+    ".lua": _LUA,
+    ".rb": _RUBY,
+    ".rs": _RUST,
+    **{
+        suffix: _Language(_IMPORT, _dotted, (suffix,))
+        for suffix in (".java", ".kt", ".scala", ".cs")
+    },
 }
