@@ -1,7 +1,7 @@
 """Context from other files for the prompts, chosen on a thread of its own.
 
-A request takes what is there and waits for nothing.  Requests that stand apart (headless use) have
-theirs chosen at once instead, so that the same input gives the same prompt.
+A request from an editor uses the last choice and does not wait.  A headless request has chunks
+chosen for it, so that the same input gives the same prompt.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _POLL_S: Final = 0.01
 _JOIN_S: Final = 5.0
 _MAX_PLACES: Final = 64
 _MAX_DELIVERED: Final = 2_000
-"""Chunks that can still be taken back."""
+"""Chunks that can still be withdrawn from prompts."""
 _CHARS_PER_TOKEN: Final = 3
 """Of the text around the cursor at least this much per prompt token is shown anyway."""
 _MAX_FAILURES: Final = 3
 
 
 class ContextChunks:
-    """Any thread may call it; no call but that of a request that stands apart takes long."""
+    """Thread-safe.  Only a headless request's call takes long."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class ContextChunks:
             self._news(document.uri)
 
     def forget(self, uri: str) -> None:
-        """Take note that a buffer was closed; what was edited in it still counts."""
+        """Note that a buffer was closed; its edits remain candidates."""
         with self._wake:
             self._documents.pop(uri, None)
             self._changes.pop(uri, None)
@@ -115,7 +115,7 @@ class ContextChunks:
             self._waiting.pop(uri, None)
 
     def asked(self, request: PlacedRequest) -> None:
-        """Take note of where somebody asks, its text masked."""
+        """Note where completion was requested; the text is masked."""
         with self._wake:
             self._places.pop(request.uri, None)
             self._places[request.uri] = request
@@ -134,7 +134,7 @@ class ContextChunks:
     def wait_settled(self, timeout_s: float) -> bool:
         """Wait until all choices are made, as after a pause; whether that came about.
 
-        Who does not wait only asks, and hastens nothing.
+        With a timeout of 0 it only tells, and hastens nothing.
         """
         with self._wake:
             if timeout_s > 0.0:

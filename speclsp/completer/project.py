@@ -92,14 +92,14 @@ class Project:
                 self._index.reindex()
 
     def opened(self, file: str) -> None:
-        """Take a buffer's file, "" for none: its text on disk does not count any more."""
+        """Note an opened buffer ("" for no file): the file's text on disk is not drafted from."""
         with self._lock:
             self._n_open[file] += 1
             if self._n_open[file] == 1:
                 self._open_changed()
 
     def closed(self, file: str) -> None:
-        """Take note that one of a file's buffers was closed, and read the file again."""
+        """Note that one of a file's buffers was closed, and read the file again."""
         with self._lock:
             self._n_open[file] -= 1
             if self._n_open[file] <= 0:
@@ -154,7 +154,7 @@ class Project:
             return bool(root) and self._ignored.is_ignored(root, file)
 
     def corpora(self) -> tuple[TokenCorpus, ...]:
-        """Return what is indexed so far, without what is open; the engine's thread calls it.
+        """Return the index without the open files; the engine's thread calls it.
 
         It waits until the index knows what is open, so that no file is drafted from that a request
         has just opened.
@@ -164,7 +164,7 @@ class Project:
         return () if index is None else index.corpora()
 
     def outlines(self, root: str, *, current: bool) -> Outlines | None:
-        """Return the outlines of a folder's files; None where they will be there later."""
+        """Return the outlines of a folder's files; None while they are being read."""
         with self._lock:
             index = self._index
             is_coming = self._tokenizer is None and _is_index_wanted(self._settings)

@@ -29,11 +29,11 @@ from speclsp.drafting.token_index import (
 SOURCE: Final = "project"
 
 _MAX_PLACES: Final = 16
-"""Most places of one match that are asked for what follows them; so many need no others."""
+"""Most places of one match whose continuations are read; a match with so many is not shortened."""
 _SHORTER: Final = (4, 2)
-"""Match lengths that are asked for after the longest.  More of them cost time and gain little."""
+"""Match lengths tried after the longest.  More of them cost time and gain little."""
 _GROWTH: Final = 8
-"""How much larger an index is than all newer ones together: fewer indexes against fewer sorts."""
+"""Least ratio of an index's size to the newer ones' total.  Larger: fewer indexes, more sorting."""
 _MANY_TOKENS: Final = 100_000
 
 
@@ -45,7 +45,7 @@ class Corpus:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        """Guards which files of the indexes count."""
+        """Guards which files are searchable."""
         self._indexes: tuple[TokenIndex, ...] = ()
         """The oldest and largest first."""
         self._pending: dict[FileKey, TokenArray] = {}
@@ -58,7 +58,7 @@ class Corpus:
         self.n_pending_tokens = 0
         """Tokens of files that can be searched after the next flush."""
         self.n_sorted_tokens = 0
-        """Tokens that were sorted since the beginning, each as often as it was."""
+        """Tokens sorted since the start, counted each time they are sorted."""
 
     def __contains__(self, key: FileKey) -> bool:
         return key in self._pending or key in self._sizes
@@ -70,7 +70,7 @@ class Corpus:
 
     @property
     def n_visible_tokens(self) -> int:
-        """Tokens that are found: without those of hidden files."""
+        """Tokens that can be searched, hidden files excluded."""
         return self.n_tokens - sum(self._sizes.get(key, 0) for key in self._hidden)
 
     @property
@@ -93,7 +93,7 @@ class Corpus:
             self.n_pending_tokens += len(tokens)
 
     def revive(self, key: FileKey) -> bool:
-        """Take back a removal, as after a branch was switched to and fro; False if too late."""
+        """Undo a removal, as after switching a branch back; False if the file is gone already."""
         with self._lock:
             if key not in self._removed:
                 return False
@@ -114,7 +114,7 @@ class Corpus:
                 self._mark((key,))
 
     def hide(self, keys: Collection[FileKey]) -> None:
-        """Leave these files out of all searches, and no others from now on."""
+        """Exclude exactly these files from searches."""
         with self._lock:
             former, self._hidden = self._hidden, frozenset(keys)
             self._mark(former ^ self._hidden)
@@ -218,7 +218,7 @@ class Corpus:
         return found
 
     def _to_keep(self) -> tuple[int, int]:
-        """Return how many of the oldest indexes stay as they are, and the tokens of the rest."""
+        """Return how many of the oldest indexes to keep, and how many tokens to sort anew."""
         n_kept, n_new, n_seen = len(self._indexes), self.n_pending_tokens, self.n_pending_tokens
         for number in reversed(range(len(self._indexes))):
             index = self._indexes[number]
@@ -229,7 +229,7 @@ class Corpus:
         return n_kept, n_new
 
     def _mark(self, keys: Collection[FileKey]) -> None:
-        """Let the indexes know which of these files count."""
+        """Tell the indexes which of these files are searchable."""
         for key in keys:
             is_living = key not in self._removed and key not in self._hidden
             for index in self._indexes:

@@ -1,6 +1,6 @@
 """Which files of a folder are left out: .gitignore files, the user's patterns, built-in names.
 
-The first that has an opinion decides: the user's ``exclude`` patterns, the nearest .gitignore up
+The first that matches decides: the user's ``exclude`` patterns, the nearest .gitignore up
 to the repository's root, the repository's ``info/exclude``, and the built-in names.  So
 ``!node_modules/`` in ``exclude`` brings node_modules back.  As in git nothing below an ignored
 folder is looked at.
@@ -45,7 +45,7 @@ _SKIPPED_NAMES: Final = _words(
     uv.lock yarn.lock
     """
 )
-"""Machine-written locks: long, and nobody types them."""
+"""Lock files: long and generated."""
 
 _SKIPPED_ENDS: Final = tuple(
     _words(
@@ -76,7 +76,7 @@ class IgnoreRules:
         self._by_folder: dict[str, GitIgnoreSpec | None] = {}
         self._above: list[tuple[str, GitIgnoreSpec]] = _specs_above(root)
         if _is_ignored_by(self._above):
-            # The user opened an ignored folder on purpose: the rules outside do not count.
+            # The user opened an ignored folder on purpose: rules from outside it are not applied.
             self._above = []
 
     def ignored(self, path: str) -> bool:
@@ -106,7 +106,7 @@ class IgnoreRules:
         return bool(self._verdict(path))
 
     def _verdict(self, path: str) -> bool | None:
-        """What the first pattern says that has an opinion on a file or folder."""
+        """The verdict of the first pattern that matches; None where none does."""
         for spec, spec_path in self._specs(path):
             verdict = spec.check_file(spec_path).include
             if verdict is not None:
@@ -143,7 +143,7 @@ class IgnoredFiles:
         self._exclude = tuple(exclude)
         self._rules: dict[str, IgnoreRules] = {}
         self._verdicts: dict[tuple[str, str], bool] = {}
-        """Each key press asks about the same file, and matching is what costs most there."""
+        """Every key press asks about the same file, and matching patterns is slow."""
 
     def renew(self, exclude: Iterable[str]) -> None:
         """Read all patterns again when they are needed."""
@@ -194,7 +194,7 @@ def _specs_above(root: Path) -> list[tuple[str, GitIgnoreSpec]]:
 
 
 def _is_ignored_by(specs: list[tuple[str, GitIgnoreSpec]]) -> bool:
-    """Whether the folder that the prefixes lead to is itself ignored."""
+    """Whether the workspace folder itself is ignored."""
     for prefix, spec in specs:
         if prefix:
             verdict = spec.check_file(prefix).include

@@ -1,4 +1,4 @@
-"""The files that are indexed: what each folder holds, the tokens of each content, the outlines.
+"""The indexed files: which content each file has, the contents' tokens, and the outlines.
 
 A content is indexed once, however many files hold it: copies, renamed files and files that two
 overlapping folders share cost nothing.
@@ -29,9 +29,9 @@ from speclsp.storage.token_store import TokenStore
 _FIRST_FLUSH: Final = 8_192
 """Tokens that a scan reads before the first of them can be searched."""
 _MAX_OUTLINED: Final = 4_000
-"""Files of a folder that are outlined: those nearest to it."""
+"""Most files of a folder that are outlined."""
 _MAX_OUTLINED_BYTES: Final = 200_000
-"""Larger files are generated, mostly."""
+"""Larger files are mostly generated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,13 @@ class Outlines(NamedTuple):
     """The outlines of a folder's files."""
 
     version: int = -1
-    """Another number stands for other outlines."""
+    """Changes whenever an outline changes."""
     by_path: Mapping[str, FileOutline] = {}
     """By the paths relative to the folder, with slashes."""
 
 
 class IndexedFiles:
-    """One thread takes files in and out; any thread may ask.  Paths are absolute."""
+    """One thread adds and removes files; any thread may query.  Paths are absolute."""
 
     def __init__(
         self,
@@ -124,23 +124,23 @@ class IndexedFiles:
                 del records[path]
 
     def is_flush_due(self) -> bool:
-        """Whether so many files are waiting that sorting them is worth its time."""
+        """Whether enough tokens are pending to be worth sorting."""
         return self.corpus.n_pending_tokens >= max(_FIRST_FLUSH, self.corpus.n_tokens)
 
     def flush(self, pause: Callable[[], None]) -> None:
-        """Make all files searchable, and keep their tokens."""
+        """Make all added files searchable, and write their tokens to the store."""
         self._hide_open()
         self.corpus.flush(pause)
         self._stored(lambda store: store.flush())
 
     def note_use(self, root: str) -> None:
-        """Tell the store which tokens a folder uses, so that it keeps them."""
+        """Tell the store which tokens a folder uses, so that they are evicted last."""
         records = list(self._records.get(root, {}).values())
         contents = [record.content for record in records if record.content is not None]
         self._stored(lambda store: store.note_use(root, self._fingerprint, contents))
 
     def set_open(self, paths: frozenset[str]) -> None:
-        """Say which files are open in buffers: what they hold on disk is not drafted from."""
+        """Set the files that are open in buffers: their text on disk is not drafted from."""
         self.open_paths = paths
         self._hide_open()
 
@@ -258,7 +258,7 @@ class IndexedFiles:
         return tokens
 
     def _stored(self, ask: Callable[[TokenStore], TokenArray | None]) -> TokenArray | None:
-        """Ask the store; does without one that fails."""
+        """Query the store; a store that fails is reported and not used again."""
         if self._token_store is None:
             return None
         try:

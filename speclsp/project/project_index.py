@@ -2,7 +2,7 @@
 
 What is there can be searched from the first files on.  The thread takes one piece of work after
 another: a folder to scan, or a batch of changed paths.  Between two files it pauses for a
-completion that is being computed, and gives up what has become pointless.
+completion that is being computed, and gives up what has become obsolete.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from speclsp.storage.token_store import TokenStore
 _SWEEP_S: Final = 600.0
 """Seconds between two scans that find what watching missed."""
 _POLL_S: Final = 60.0
-"""The same where nothing can be watched."""
+"""The same where folders cannot be watched."""
 
 _QUIET_S: Final = 0.15
 _LONGEST_QUIET_S: Final = 1.0
@@ -62,8 +62,8 @@ _INDEX_SETTINGS: Final = (
 )
 
 
-class _PointlessError(Exception):
-    """The work at hand has become pointless."""
+class _ObsoleteError(Exception):
+    """The current work is obsolete: the index closes, or the folder or settings changed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -114,11 +114,11 @@ class ProjectIndex:
         self._closing = False
         self._scanning = False
         self._reading = False
-        """Whether files that were found are not all read yet."""
+        """Whether found files are still to be read."""
         # Used by the thread alone.
         self._sweep_at_s = time.monotonic() + _SWEEP_S
         self._no_pause_until_s = 0.0
-        self._is_pointless: Callable[[], bool] = lambda: self._closing
+        self._is_obsolete: Callable[[], bool] = lambda: self._closing
         self._watcher: Watcher | None = Watcher(self.changed)
         self._scan_numbers = itertools.count(1)
         self._thread = threading.Thread(target=self._run, name="speclsp-index", daemon=True)
@@ -152,13 +152,13 @@ class ProjectIndex:
             self._wake.notify()
 
     def apply_settings(self, settings: Settings) -> None:
-        """Take new settings; scans again where they ask for it."""
+        """Apply new settings; scans again if they affect the index."""
         former, self._settings = self._settings, settings
         if any(getattr(former, name) != getattr(settings, name) for name in _INDEX_SETTINGS):
             self.reindex()
 
     def set_open(self, paths: frozenset[str]) -> None:
-        """Say which files are open in buffers: what they hold on disk is not drafted from."""
+        """Set the files that are open in buffers: their text on disk is not drafted from."""
         self._files.set_open(frozenset(map(os.path.realpath, paths)))
 
     def changed(self, path: str) -> None:
@@ -176,9 +176,9 @@ class ProjectIndex:
         return (corpus,) if corpus.n_visible_tokens else ()
 
     def outlines(self, root: str, *, current: bool) -> Outlines | None:
-        """Return the outlines of a folder's files; None where they will be there later.
+        """Return the outlines of a folder's files; None while they are being read.
 
-        Where they are to be ``current``, changes that were noticed are read first.
+        With ``current``, None is also returned while changes are waiting to be read.
         """
         root = os.path.realpath(root)
         with self._wake:
@@ -222,7 +222,7 @@ class ProjectIndex:
         while not self._closing and n_failures < _MAX_FAILURES:
             try:
                 self._next_work()
-            except _PointlessError:
+            except _ObsoleteError:
                 continue
             except Exception as error:  # noqa: BLE001  nothing may end the thread unsaid
                 n_failures += 1
@@ -256,21 +256,25 @@ class ProjectIndex:
                 self._changes.clear()
             settings, self._scanning = self._settings, folder is not None
             self._reading = folder is not None or bool(changes)
-        self._is_pointless = lambda: self._closing
+        self._is_obsolete = lambda: self._closing
         for gone in forgotten:
             self._forget(gone)
         if folder is not None:
-            self._is_pointless = lambda: (
+            self._is_obsolete = lambda: (
                 self._closing
                 or self._folders.get(folder.root) is not folder
                 or self._settings is not settings
             )
             try:
                 self._scan(folder, settings)
-            except _PointlessError:
+            except _ObsoleteError:
                 with self._wake:
                     if self._folders.get(folder.root) is folder:
                         self._to_scan[folder.root] = None
+            except Exception:
+                # Nobody is to wait for what may never be there.
+                folder.is_outlined = True
+                raise
         elif changes:
             self._apply(changes, settings)
 
@@ -286,7 +290,7 @@ class ProjectIndex:
     def _pause(self) -> None:
         """Wait while a completion is computed, but work at least half of the time.
 
-        Raises _PointlessError where going on is pointless.
+        Raises _ObsoleteError if the current work has become obsolete.
         """
         start_s = time.monotonic()
         while start_s >= self._no_pause_until_s and self._busy() and not self._closing:
@@ -294,8 +298,8 @@ class ProjectIndex:
                 self._no_pause_until_s = time.monotonic() + _LONGEST_PAUSE_S
                 break
             time.sleep(_PAUSE_S)
-        if self._is_pointless():
-            raise _PointlessError
+        if self._is_obsolete():
+            raise _ObsoleteError
 
     def _forget(self, root: str) -> None:
         self._files.forget(root, self._files.paths(root))
@@ -305,7 +309,7 @@ class ProjectIndex:
     # --- scanning a whole folder ----------------------------------------------------------------
 
     def _scan(self, folder: _Folder, settings: Settings) -> None:
-        """Bring a folder up to date.  What was done counts, also where it is given up."""
+        """Bring a folder up to date.  Interrupted, it keeps what was done so far."""
         if not settings.index_project:
             self._files.forget(folder.root, self._files.paths(folder.root))
         with self._progress(folder) as progress:
@@ -335,7 +339,7 @@ class ProjectIndex:
     ) -> None:
         """Read new and changed files: outline all of them first, then tokenise them.
 
-        Outlines take a tenth of the time, and requests of their own wait for them.
+        Outlining takes a tenth of the time, and headless requests wait for it.
         """
         waiting: list[tuple[FoundFile, SourceText]] = []
 
@@ -464,7 +468,7 @@ class ProjectIndex:
             progress.end()
 
     def _warn(self, folder: _Folder, settings: Settings, tally: ScanTally) -> None:
-        """Tell what the user may want to know of a scan, each thing once."""
+        """Log a scan's problems, each once per folder."""
         warnings = [f"exclude: {text!r} is no pattern" for text in folder.rules.bad_patterns]
         if tally.truncated:
             warnings.append(f"only the first {settings.max_files} files are indexed (max_files)")
@@ -480,7 +484,7 @@ class ProjectIndex:
 
 
 class _ScanProgress:
-    """Tells how far a scan is: not too often, and of a small one nothing but its first."""
+    """Reports a scan's progress: always for a folder's first scan, else for large ones only."""
 
     def __init__(self, emit: Callable[[Event], None], token: str, title: str) -> None:
         self._emit = emit

@@ -87,7 +87,7 @@ class Database:
         return n_removed
 
     def compact(self) -> None:
-        """Give what was deleted back to the file system.  Raises StoreError."""
+        """Return the space of deleted rows to the file system.  Raises StoreError."""
         with self._lock:
             connection = self._opened()
             try:
@@ -139,7 +139,7 @@ class Database:
             raise sqlite3.DatabaseError(f"its version is {version}, not {self._version}")
 
     def _file_now(self) -> tuple[int, int] | None:
-        """Return what tells the file at ``path`` from others; None where there is none."""
+        """Return the identity of the file at ``path``; None if there is no file."""
         try:
             status = self.path.stat()
         except FileNotFoundError:
@@ -147,7 +147,7 @@ class Database:
         return status.st_dev, status.st_ino
 
     def _start_anew(self, cause: sqlite3.Error) -> None:
-        """Set the file aside and begin a new one, unless another server has done so already."""
+        """Rename the damaged file and create a new one, unless another server has done so."""
         try:
             with file_lock(self.path.parent, _BUSY_S):
                 self.close()
@@ -189,7 +189,7 @@ def aside_files_of(path: Path) -> list[Path]:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Let readers and a writer work side by side, for good, once this has gone well.
+    """Switch the database to write-ahead logging, which lets readers work beside a writer.
 
     SQLite refuses at once, whatever the time it may wait, where another process is writing a file
     that has not been switched yet.  Until a later connection switches it, its old mode serves.
@@ -208,7 +208,7 @@ def _is_busy(error: Exception) -> bool:
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
-    """Whether the file's content is at fault, and not its surroundings."""
+    """Whether an error means that the file is damaged, and not busy or unreachable."""
     if isinstance(error, sqlite3.OperationalError):
         # What a half-written schema looks like.
         return str(error).startswith("no such ")
@@ -219,10 +219,10 @@ def _is_damage(error: sqlite3.Error) -> bool:
 
 @contextmanager
 def file_lock(folder: Path, patience_s: float) -> Iterator[None]:
-    """Wait until no other process, nor thread, is inside for this folder, and go in.
+    """Hold a lock on a folder, after waiting for any process or thread that holds it.
 
-    Where the file system or the operating system knows no locks of folders nobody is waited for.
-    Raises TimeoutError where another is inside for longer than ``patience_s`` seconds.
+    Where folders cannot be locked, nothing is waited for.
+    Raises TimeoutError if the lock is not free within ``patience_s`` seconds.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))

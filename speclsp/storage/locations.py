@@ -18,12 +18,12 @@ _ID_BYTES: Final = 16
 
 
 def cache_dir() -> Path:
-    """Folder of what can be made again: ``$XDG_CACHE_HOME/speclsp``.  May not exist yet."""
+    """Folder of data that can be rebuilt: ``$XDG_CACHE_HOME/speclsp``.  May not exist yet."""
     return platformdirs.user_cache_path(_NAME, appauthor=False)
 
 
 def state_dir() -> Path:
-    """Folder of what was learned: ``$XDG_STATE_HOME/speclsp``.  May not exist yet."""
+    """Folder of learned data: ``$XDG_STATE_HOME/speclsp``.  May not exist yet."""
     return platformdirs.user_state_path(_NAME, appauthor=False)
 
 
@@ -53,13 +53,13 @@ def acceptance_store_path() -> Path:
 
 
 def workspace_id(root: str) -> bytes:
-    """Return what a workspace folder is known by on disk: a hash of its path without links."""
+    """Return the id of a workspace folder in the stores: a hash of its path, links resolved."""
     path = os.path.realpath(root)
     return hashlib.blake2b(os.fsencode(path), digest_size=_ID_BYTES).digest()
 
 
 def make_private(path: Path) -> None:
-    """Make a file and its folder, or close them to other users.  Raises StoreError."""
+    """Create a file and its folder if missing, readable by the user only.  Raises StoreError."""
     try:
         path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         path.parent.chmod(_FOLDER_MODE)

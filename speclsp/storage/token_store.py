@@ -62,7 +62,7 @@ _COMPRESSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class TokenUse:
-    """What the store keeps for one workspace; ``workspace`` is None for what none uses."""
+    """What the store holds for one workspace; ``workspace`` is None for unused tokens."""
 
     workspace: bytes | None
     n_files: int
@@ -102,7 +102,7 @@ class TokenStore:
         return cls(token_store_path(), report=report)
 
     def get(self, fingerprint: str, content: bytes) -> TokenArray | None:
-        """Return the tokens of a content; None where they are not kept, or not intact."""
+        """Return the tokens of a content; None if they are missing or damaged."""
         with self._lock:
             pending = self._pending.get((fingerprint, content))
         if pending is not None:
@@ -130,7 +130,7 @@ class TokenStore:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was put, and drop what was not used for longest where there is too much.
+        """Write pending tokens, and evict the longest unused ones where there are too many.
 
         While another process writes, it waits for a later flush, up to a bound.
         """
@@ -148,7 +148,7 @@ class TokenStore:
                     self._n_pending_bytes += n_bytes
 
     def note_use(self, root: str, fingerprint: str, contents: Iterable[bytes]) -> None:
-        """Note all contents that a workspace uses now, so that they are not the first to go."""
+        """Record which contents a workspace uses, so that others are evicted first."""
         workspace, day = workspace_id(root), self._today()
         rows = [(workspace, content, fingerprint) for content in contents]
         self.flush()
@@ -207,7 +207,7 @@ class TokenStore:
         return n_removed
 
     def close(self) -> None:
-        """Write what is left, and close; never raises."""
+        """Write pending tokens and close; never raises."""
         try:
             self.flush()
         except StoreError:

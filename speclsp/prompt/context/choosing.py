@@ -18,7 +18,7 @@ _NEAR_AFTER: Final = 8
 """Lines around the cursor whose names count."""
 _MAX_DECLARATIONS: Final = 12
 _MAX_ELSEWHERE: Final = 2
-"""A name that more files declare says too little about which one is meant."""
+"""A name that more files declare is ambiguous, and is left out."""
 _MAX_SIMILAR: Final = 4
 _MAX_SIMILAR_FILES: Final = 8
 _MAX_EDITS: Final = 6
@@ -71,7 +71,7 @@ def declared_candidates(place: CursorPlace, project: ProjectOutline) -> list[Can
 
 
 def similar_candidates(place: CursorPlace, project: ProjectOutline) -> list[Candidate]:
-    """Return the windows of other files that speak most of what the cursor's lines speak of."""
+    """Return the windows of other files that share most names with the cursor's lines."""
     query = codes_of(names_in(place.near))
     found: list[Candidate] = []
     for file_idx, _ in project.names.best_files(query, _MAX_SIMILAR_FILES + 1):

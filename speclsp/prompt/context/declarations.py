@@ -117,7 +117,7 @@ def declarations(text: str, path: str) -> list[Declaration]:
 def declaration_text(
     lines: Sequence[str], declared: Declaration, all_declared: Sequence[Declaration]
 ) -> str:
-    """Return what says most of a declaration in few lines.
+    """Return a summary of a declaration.
 
     That is its head, and of its body the lines that are indented least where it holds other
     declarations (fields, the heads of methods), else the first lines.

@@ -14,7 +14,7 @@ MAX_REGIONS: Final = 24
 _NEAR_LINES: Final = 3
 """Edits as near as this are one region."""
 _MAX_LINES: Final = 40
-"""A region of more lines is no edit but a file that was replaced."""
+"""A larger change is taken as a replaced file, not as an edit."""
 _CONTEXT_LINES: Final = 2
 
 

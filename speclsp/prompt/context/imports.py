@@ -95,7 +95,7 @@ def _files(
 
 
 def _n_shared(path: str, folder: str) -> int:
-    """Return how many folders two places begin with alike."""
+    """Return how many leading folders two paths share."""
     n_shared = 0
     for mine, theirs in zip(path.split("/"), folder.split("/"), strict=False):
         if mine != theirs:

@@ -12,10 +12,10 @@ MAX_CHUNKS: Final = 24
 _KNOWN_SHARE: Final = 0.6
 """Share of a candidate's lines that may stand elsewhere in the prompt."""
 _LEAST_LINE: Final = 4
-"""Characters of a line that tells texts apart."""
+"""Shorter lines, such as lone brackets, are not compared."""
 
 _STABILITY: Final = {"declaration": 3, "similar": 2, "viewed": 1, "edit": 0, "diff": 0}
-"""What changes least goes first: the KV cache lasts up to the first change."""
+"""Kinds that change least go first: the KV cache is valid up to the first change."""
 
 
 Reason = Literal["edit", "diff", "declaration", "viewed", "similar"]
@@ -33,11 +33,11 @@ class Candidate:
     text: str
     reason: Reason
     detail: str
-    """Says in a few words what the reason was here."""
+    """The reason in words, for `speclsp explain`."""
     score: float
     """From 0 to 1, comparable between all candidates."""
     name: str = ""
-    """What keeps it apart from others of its file while lines move; "" for its first line."""
+    """Identifies it within its file while lines move; "" for its first line."""
 
     @property
     def last_line(self) -> int:
@@ -46,7 +46,7 @@ class Candidate:
 
     @property
     def key(self) -> str:
-        """Names the place: the same one with other text is a newer version of it."""
+        """Identifies the place: a candidate with the same key and other text is a newer version."""
         return f"{self.reason}:{self.path}:{self.name or self.first_line}"
 
 

@@ -1,4 +1,4 @@
-"""Which files, and which windows of them, speak of the same things as the text at the cursor.
+"""Which files, and which windows of them, share names with the text at the cursor.
 
 Files are ranked by BM25 with each name counted once (Robertson and Zaragoza, "The Probabilistic
 Relevance Framework", 2009), windows within the best files by the Jaccard index over names, each
@@ -70,7 +70,7 @@ def codes_of(names: Iterable[str]) -> NameCodes:
 
 
 class NameTable:
-    """The names of all files of a project.  Files are known by their place in the sequence."""
+    """The names of all files of a project.  A file's number is its index in the sequence."""
 
     def __init__(self, files: Sequence[NameCodes]) -> None:
         self._n_names = np.array([codes.size for codes in files], dtype=np.float64)
@@ -112,7 +112,7 @@ class SimilarWindow:
 
 
 def best_window(lines: Sequence[str], query: NameCodes, table: NameTable) -> SimilarWindow | None:
-    """Return the window of a text that is most like the query, if one is enough so."""
+    """Return the window of a text that is most similar to the query; None if none is enough."""
     best: SimilarWindow | None = None
     for first, end in windows(lines):
         similarity = _weighted_jaccard(
