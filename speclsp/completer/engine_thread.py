@@ -22,8 +22,7 @@ from speclsp.completer.completion import DraftSources, Workbench, run_completion
 from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.events import EventQueue
 from speclsp.completer.fair_queue import FairQueue
-from speclsp.completer.loaded_models import LoadedModels
-from speclsp.completer.model_life import ModelLife
+from speclsp.completer.models import Models
 from speclsp.decoding.session import summed
 from speclsp.engine.models import Loader, Tokenizer
 from speclsp.errors import EngineError, EngineUnavailableError, SpecLspError
@@ -43,6 +42,10 @@ _T = TypeVar("_T")
 
 MAX_FAILURES: Final = 3
 """Decoding failures in a row after which the models are loaded anew."""
+
+PAUSE_S: Final = 0.25
+"""Seconds without a call after which idle time begins: most keystrokes come sooner, and chunks
+from other files were chosen meanwhile."""
 
 GRACE_S: Final = 0.15
 """Editors cancel a request before they send the newer one; so long a generation waits for that."""
@@ -241,11 +244,12 @@ class EngineThread:
         self._n_coalesced = 0
         self._in_vain = RequestStats()
         # Only the engine thread reads and writes what follows.
-        self._models = LoadedModels(loader, tokens, events, take_tokenizer)
-        self._life = ModelLife(
-            self._models,
+        self._models = Models(
             settings,
+            loader,
+            tokens,
             events,
+            take_tokenizer=take_tokenizer,
             abandon=self._abandon,
             closing=self._closing.is_set,
         )
@@ -256,13 +260,13 @@ class EngineThread:
 
     def start(self) -> None:
         """Start the thread; it loads the models first."""
-        self._queue.put_control(ControlJob(self._life.load))
+        self._queue.put_control(ControlJob(self._models.load))
         self._thread.start()
 
     @property
     def state(self) -> EngineState:
         """What the engine is doing."""
-        return self._life.state
+        return self._models.state
 
     @property
     def closing(self) -> bool:
@@ -278,17 +282,8 @@ class EngineThread:
 
     def statistics(self) -> SessionStats:
         """Return what is known of the models, and what was spent on texts that nobody got."""
-        weights, loaded = self._models.weights, self._life.loaded
-        return SessionStats(
-            state=self.state,
-            model=loaded.model,
-            draft_model=loaded.draft_model,
-            layers=loaded.layers,
-            n_ctx=loaded.n_ctx,
-            n_gone_on=self._n_coalesced,
-            totals=self._in_vain,
-            n_idle_evaluated=self._models.n_idle_evaluated,
-            verify_ms=weights.pass_cost.milliseconds if weights is not None else (),
+        return dataclasses.replace(
+            self._models.statistics(), n_gone_on=self._n_coalesced, totals=self._in_vain
         )
 
     def wait_idle(self, timeout_s: float) -> bool:
@@ -297,11 +292,11 @@ class EngineThread:
 
     def submit(self, job: CompletionJob) -> None:
         """Queue a completion, or fail it at once where the engine cannot serve it."""
-        state, reason = self._life.availability()
+        state, reason = self._models.availability()
         if self._closing.is_set():
             state, reason = "off", EngineUnavailableError("the server is shutting down.")
-        if state == "unloaded" and not job.request.is_prefetch and self._life.wake():
-            self._queue.put_control(ControlJob(self._life.load))
+        if state == "unloaded" and not job.request.is_prefetch and self._models.wake():
+            self._queue.put_control(ControlJob(self._models.load))
         if state in ("off", "failed") or (state != "ready" and not job.request.wait_for_model):
             job.fail(reason)
         elif job.request.is_prefetch:
@@ -323,10 +318,10 @@ class EngineThread:
 
         def run() -> None:
             if self._models.weights is None:
-                future.set_exception(self._life.availability()[1])
+                future.set_exception(self._models.availability()[1])
                 return
             try:
-                future.set_result(use(self._models.workbench(), self._life.settings))
+                future.set_result(use(self._models.workbench(), self._models.settings))
             except SpecLspError as error:
                 future.set_exception(error)
 
@@ -338,7 +333,7 @@ class EngineThread:
 
         What runs serves those who wait for it, and no newer request.
         """
-        take = self._life.take_settings
+        take = self._models.take_settings
         self._queue.put_control(ControlJob(lambda: take(settings, reload=reload)))
         running = self._running
         if running is not None:
@@ -392,15 +387,15 @@ class EngineThread:
             elif isinstance(job, ControlJob):
                 self._control(job)
             elif job is None:
-                self._life.free("unloaded", "idle")
+                self._models.free("unloaded", "idle")
         self._abandon(EngineUnavailableError("the server is shutting down."))
         for job in self._queue.take_idle():
             self._control(job)
-        self._life.close()
+        self._models.close()
 
     def _idle_timeout(self) -> float | None:
         """Return the seconds to wait for a job before the weights are freed."""
-        seconds = self._life.settings.sleep_idle_seconds
+        seconds = self._models.settings.sleep_idle_seconds
         return None if seconds < 0 or self._models.weights is None else max(seconds, 1)
 
     def _control(self, job: ControlJob) -> None:
@@ -432,10 +427,10 @@ class EngineThread:
 
     def _load_for(self, job: CompletionJob) -> bool:
         """Load the weights for a job that waits for them; False when the job was failed."""
-        if self._life.state == "unloaded":
-            self._life.load()
+        if self._models.state == "unloaded":
+            self._models.load()
         if self._models.weights is None:
-            job.fail(self._life.availability()[1])
+            job.fail(self._models.availability()[1])
             return False
         return True
 
@@ -447,7 +442,7 @@ class EngineThread:
         try:
             result = run_completion(
                 job.request,
-                self._life.settings,
+                self._models.settings,
                 bench,
                 self._sources(job.request),
                 lambda: running.interrupted(self._clock()),
@@ -501,11 +496,24 @@ class EngineThread:
                 f"the engine failed {MAX_FAILURES} times in a row: {error.message}",
                 error.remedy or "The models are being loaded anew.",
             )
-            self._queue.put_control(ControlJob(self._life.load_anew))
+            self._queue.put_control(ControlJob(self._models.load_anew))
 
     def _settle_prompts(self) -> None:
-        """Evaluate in a pause what the next prompts begin with."""
-        if not self._closing.is_set() and not self._models.settle_prompts(self._queue):
+        """Evaluate in a pause what the next prompts begin with.
+
+        Any request that waits interrupts that within one decode.
+        """
+        weights, prompts = self._models.weights, self._models.prompts
+        if self._closing.is_set() or weights is None or prompts is None or not prompts.has_plan():
+            return
+        is_done = False
+        if self._queue.wait_quiet(PAUSE_S):
+            weights.set_interrupt(self._queue.waiting)
+            try:
+                is_done = prompts.settle(self._queue.waiting)
+            finally:
+                weights.set_interrupt(None)
+        if not is_done:
             self.run_idle("prompts", self._settle_prompts)
 
     def _abandon(self, error: SpecLspError) -> None:

@@ -155,7 +155,7 @@ def test_going_back_to_a_file_evaluates_nothing(make):
 
 def test_what_comes_back_gives_the_text_of_a_fresh_model(make):
     texts = {name: (SOURCES[name][:9_000], "\n" + SOURCES[name][9_000:]) for name in SOURCES}
-    completer = make()
+    completer = make(n_context=0)  # nothing of the other file, which is open too
     for _ in range(2):
         back = {
             name: ask(completer, *text, name, n_predict=16, supersede=False)
@@ -163,7 +163,7 @@ def test_what_comes_back_gives_the_text_of_a_fresh_model(make):
         }
     assert all(result.stats.n_prompt_evaluated <= 2 for result in back.values())
     for name, text in texts.items():
-        fresh = ask(make(), *text, name, n_predict=16, supersede=False)
+        fresh = ask(make(n_context=0), *text, name, n_predict=16, supersede=False)
         assert fresh.stats.n_prompt_evaluated > 400
         assert fresh.stats.n_prompt == back[name].stats.n_prompt
         assert fresh.text == back[name].text

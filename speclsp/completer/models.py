@@ -1,0 +1,246 @@
+"""The models of one engine: loaded, freed and loaded again, and whether they can serve."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from speclsp.completer.completion import Workbench
+from speclsp.completer.document_tokens import DocumentTokens
+from speclsp.completer.events import EventQueue, ProgressReport
+from speclsp.completer.prompts import Prompts
+from speclsp.completer.proposing import make_proposer
+from speclsp.drafting.acceptance import AcceptanceTable
+from speclsp.drafting.proposer import Proposer
+from speclsp.engine.models import Loader, Tokenizer, Weights
+from speclsp.errors import EngineError, EngineUnavailableError, SpecLspError
+from speclsp.request import EngineState, SessionStats, StateChanged
+from speclsp.settings import Settings
+
+_MIB: Final = 1 << 20
+
+
+class Models:
+    """Vocabulary, weights, what drafts for them, and the prompts on them.
+
+    The engine thread loads and frees them; any thread reads their state.
+    ``abandon`` fails the completions that wait where there will be no model to serve them.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        loader: Loader,
+        tokens: DocumentTokens,
+        events: EventQueue,
+        *,
+        take_tokenizer: Callable[[Tokenizer], None],
+        abandon: Callable[[SpecLspError], None],
+        closing: Callable[[], bool],
+    ) -> None:
+        """``take_tokenizer`` is given each vocabulary with other tokens than the last."""
+        self.settings = settings
+        """Those in effect; the engine thread reads and writes them."""
+        self.weights: Weights | None = None
+        """None where nothing is loaded."""
+        self.prompts: Prompts | None = None
+        """The prompts on the loaded target."""
+        self._loader = loader
+        self._tokens = tokens
+        self._events = events
+        self._give_tokenizer = take_tokenizer
+        self._abandon = abandon
+        self._closing = closing
+        self._tokenizer: Tokenizer | None = None
+        self._proposer: Proposer | None = None
+        self._acceptance = AcceptanceTable()
+        self._n_idle_evaluated = 0
+        """By prompts on targets that were freed."""
+        self._reported: set[str] = set()
+        self._latest = SessionStats()
+        """What was loaded last."""
+        self._lock = threading.Lock()
+        self._state: EngineState = "loading"
+        self._reason: SpecLspError = EngineUnavailableError("the model is still loading.")
+
+    # --- from any thread ------------------------------------------------------------------------
+
+    @property
+    def state(self) -> EngineState:
+        """What the engine is doing."""
+        return self._state
+
+    def availability(self) -> tuple[EngineState, SpecLspError]:
+        """Return the state, and what to tell a request that it cannot serve."""
+        with self._lock:
+            return self._state, self._reason
+
+    def wake(self) -> bool:
+        """Note that freed weights are wanted; True for the first who wants them."""
+        with self._lock:
+            if self._state != "unloaded":
+                return False
+            self._set_state_locked("loading", EngineUnavailableError("the model is loading."))
+            return True
+
+    def statistics(self) -> SessionStats:
+        """Return what is loaded, or was last, and what it took."""
+        weights, latest = self.weights, self._latest
+        return SessionStats(
+            state=self.state,
+            model=latest.model,
+            draft_model=latest.draft_model,
+            layers=dict(latest.layers),
+            n_ctx=latest.n_ctx,
+            n_idle_evaluated=self._all_idle_evaluated(),
+            verify_ms=weights.pass_cost.milliseconds if weights is not None else (),
+        )
+
+    # --- the engine thread ----------------------------------------------------------------------
+
+    def take_settings(self, settings: Settings, *, reload: bool) -> None:
+        """Put settings into effect; ``reload`` frees and loads the models."""
+        was_enabled = self.settings.enabled
+        self.settings = settings
+        if not settings.enabled:
+            self.free("off", "switched off")
+        elif reload or not was_enabled:
+            self.load_anew()
+        else:
+            self._make_proposer()
+
+    def load_anew(self) -> None:
+        """Free the weights and load them."""
+        self.free("loading", "to load it anew")
+        self.load()
+
+    def load(self) -> None:
+        """Load what the settings name, unless it is there; failures are reported, not raised."""
+        if not self.settings.enabled:
+            self._set_state("off", EngineUnavailableError("completion is switched off."))
+            return
+        if self.weights is not None:
+            return
+        self._set_state("loading", EngineUnavailableError("the model is still loading."))
+        report = ProgressReport(self._events, "speclsp/load", "Loading the model")
+        try:
+            self._load(report)
+        except Exception as error:  # noqa: BLE001 - the server must outlive any model
+            self._load_failed(error)
+        finally:
+            report.end()
+
+    def free(self, state: EngineState, why: str) -> None:
+        """Free the weights; the vocabulary stays."""
+        self._free_weights(why)
+        reason = "completion is switched off." if state == "off" else "the model is not loaded."
+        self._set_state(state, EngineUnavailableError(reason))
+        if state == "off":
+            self._abandon(EngineUnavailableError(reason))
+
+    def close(self) -> None:
+        """Free everything for good."""
+        self._free_weights("closed")
+        self._set_state("off", EngineUnavailableError("completion is switched off."))
+
+    def workbench(self) -> Workbench:
+        """Return what a completion works with; there must be weights."""
+        assert self._tokenizer is not None
+        assert self.weights is not None
+        assert self.prompts is not None
+        return Workbench(
+            tokenizer=self._tokenizer,
+            weights=self.weights,
+            proposer=self._proposer,
+            tokens=self._tokens,
+            prompts=self.prompts,
+            report=self._report_once,
+        )
+
+    def _load(self, report: ProgressReport) -> None:
+        def progress(fraction: float) -> bool:
+            report.report(fraction)
+            return not self._closing()
+
+        settings = self.settings
+        tokenizer = self._loader.tokenizer(settings)
+        self._take_tokenizer(tokenizer)
+        weights = self._loader.weights(settings, tokenizer, progress, self._events.log)
+        self.weights = weights
+        # How often drafts are right depends on the target and the draft model, and on the text at
+        # hand: counts of other texts made drafts worse.
+        self._acceptance = AcceptanceTable()
+        n_state_bytes = settings.cache_ram * _MIB if weights.supports_rollback else 0
+        self.prompts = Prompts(weights.target, n_state_bytes)
+        self._make_proposer()
+        for problem in weights.problems:
+            self._events.problem(problem.message, problem.remedy)
+        self._latest = SessionStats(
+            model=weights.description,
+            draft_model=weights.draft_description,
+            layers=weights.layers,
+            n_ctx=weights.target.n_ctx,
+        )
+        places = ", ".join(f"{n} layers on {device}" for device, n in weights.layers.items())
+        self._set_state("ready", message=f"{weights.description}: {places}")
+
+    def _load_failed(self, error: Exception) -> None:
+        known = (
+            error
+            if isinstance(error, SpecLspError)
+            else EngineError(f"loading the model failed: {error!r}.")
+        )
+        self._free_weights("the model could not be loaded")
+        self._set_state("failed", known, message=known.message)
+        self._events.problem(known.message, known.remedy)
+        self._abandon(known)
+
+    def _free_weights(self, why: str) -> None:
+        self._n_idle_evaluated = self._all_idle_evaluated()
+        weights, self.weights = self.weights, None
+        self.prompts = None
+        self._proposer = None
+        if weights is not None:
+            weights.close()
+            self._events.log("info", f"freed the model's memory ({why}).")
+
+    def _make_proposer(self) -> None:
+        """Make what drafts by the settings; without weights there is nothing."""
+        self._proposer = None
+        if self.weights is not None and self._tokenizer is not None:
+            self._proposer = make_proposer(
+                self.settings, self.weights, self._acceptance, self._events
+            )
+
+    def _take_tokenizer(self, tokenizer: Tokenizer) -> None:
+        old = self._tokenizer
+        self._tokenizer = tokenizer
+        if old is None or old.vocabulary.fingerprint != tokenizer.vocabulary.fingerprint:
+            self._tokens.forget()
+            self._give_tokenizer(tokenizer)
+
+    def _all_idle_evaluated(self) -> int:
+        prompts = self.prompts
+        return self._n_idle_evaluated + (prompts.n_idle_evaluated if prompts is not None else 0)
+
+    def _report_once(self, problem: SpecLspError) -> None:
+        if problem.message not in self._reported:
+            self._reported.add(problem.message)
+            self._events.problem(problem.message, problem.remedy)
+
+    def _set_state(
+        self, state: EngineState, reason: SpecLspError | None = None, message: str = ""
+    ) -> None:
+        with self._lock:
+            self._set_state_locked(state, reason, message)
+
+    def _set_state_locked(
+        self, state: EngineState, reason: SpecLspError | None = None, message: str = ""
+    ) -> None:
+        changed = state != self._state or message
+        self._state = state
+        if reason is not None:
+            self._reason = reason
+        if changed:
+            self._events.emit(StateChanged(state=state, message=message))
