@@ -21,7 +21,7 @@ from speclsp.drafting.registry import DRAFT_MODEL, drafter_names, known_names, l
 from speclsp.drafting.suffix import NAME as SUFFIX
 from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.drafting.teacher_forcing import FREE_CURVE, ReplayCounts, replay
-from speclsp.engine.models import MAX_PROMPT, Tokenizer, Weights
+from speclsp.engine.models import Tokenizer, Weights
 from speclsp.prompt.prompt import PromptBudget
 from speclsp.settings import Settings
 from speclsp.text.repetition import repeated_characters, repeated_lines
@@ -266,7 +266,7 @@ def time_drafters(
         choices.append(DrafterChoice(DRAFT_MODEL, settings, (DRAFT_MODEL,)))
     times = [DrafterTimes(choice.name) for choice in choices]
     kept = [choice.proposer(weights.draft) if choice.keeps_no_text else None for choice in choices]
-    n_prompt = min(MAX_PROMPT, weights.target.n_ctx - n_predict)
+    n_prompt = min(weights.max_prompt, weights.target.n_ctx - n_predict)
     contexts = [
         draft_context(
             cursor,

@@ -22,7 +22,7 @@ from speclsp.drafting.protocol import (
     TokenArray,
     TokenCorpus,
 )
-from speclsp.engine.models import MAX_PROMPT, Tokenizer, Weights
+from speclsp.engine.models import Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.prompt.healing import held_back
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
@@ -79,7 +79,7 @@ def prompt_budget(settings: Settings, weights: Weights, n_predict: int) -> Promp
     """
     n_ctx = weights.target.n_ctx
     room = max(n_ctx - n_predict, n_ctx // 2)
-    n_prompt = min(settings.n_prompt or MAX_PROMPT, room)
+    n_prompt = min(settings.n_prompt or weights.max_prompt, room)
     return PromptBudget(
         n_prompt=n_prompt,
         n_prefix=settings.n_prefix,

@@ -106,6 +106,8 @@ class Weights:
     supports_rollback: bool = True
     pass_cost: PassCost = field(default_factory=PassCost)
     """What passes take, as they show it."""
+    max_prompt: int = MAX_PROMPT
+    """Most prompt tokens where the settings leave it open."""
     problems: Sequence[SpecLspError] = ()
     """What went wrong without stopping the rest: a draft model that cannot be used."""
 
@@ -230,6 +232,7 @@ class LlamaLoader:
             layers=dict(target.layers),
             supports_rollback=target.supports_rollback,
             pass_cost=pass_cost,
+            max_prompt=MAX_PROMPT if settings.model else embedded.MAX_PROMPT,
             problems=problems,
         )
 
