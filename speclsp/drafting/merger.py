@@ -327,14 +327,16 @@ class DraftMerger:
 
     def _sized(self, grown: GrownTree, curve: VerifyCurve) -> _Plan:
         """Return the best prefix of a tree, or nothing."""
-        best, best_size = _NOTHING, 0
         n_nodes = len(grown.tokens)
         expected = [*accumulate(grown.path_probabilities, initial=1.0)]
+        best, best_rate, best_ratio = 0, 1.0, 1.0
         for size in (*(size for size in SIZES if size < n_nodes), n_nodes):
-            plan = _Plan(NO_TREE, curve.ratio(size + 1), expected[size])
-            if plan.rate > best.rate:
-                best, best_size = plan, size
-        return best._replace(tree=grown.first(best_size, self._owners)) if best_size else _NOTHING
+            ratio = curve.ratio(size + 1)
+            if expected[size] > best_rate * ratio:
+                best, best_rate, best_ratio = size, expected[size] / ratio, ratio
+        if not best:
+            return _NOTHING
+        return _Plan(grown.first(best, self._owners), best_ratio, expected[best])
 
     def _drawn_plan(self, member: _Member, draft: Draft) -> _Plan:
         """Return a draft that was drawn at random, whole, whatever was drawn.
