@@ -11,6 +11,8 @@ from speclsp.request import CompletionRequest, Document, PlacedRequest, TextEdit
 
 N_VERSIONS: Final = 8
 """Latest versions of a document that a request may have been made in."""
+_MAX_CHARS: Final = 4_000_000
+"""Characters of a document's versions together, beyond which but two of them are kept."""
 
 _STEP: Final = 65_536
 
@@ -29,7 +31,7 @@ class Documents:
         """Take a document that was opened; one that is open already is replaced."""
         with self._lock:
             self._versions.pop(document.uri, None)
-            self._versions[document.uri] = deque([document], maxlen=N_VERSIONS)
+            self._versions[document.uri] = deque([document])
 
     def change(self, uri: str, version: int, edit: TextEdit) -> Document | None:
         """Return the next version of a document; None where it is not open."""
@@ -40,6 +42,8 @@ class Documents:
             newest = versions[-1]
             changed = replace(newest, version=version, text=edit.applied_to(newest.text))
             versions.append(changed)
+            while len(versions) > n_versions(changed.text):
+                versions.popleft()
             self._versions.move_to_end(uri)
             return changed
 
@@ -89,6 +93,11 @@ class Documents:
 
     def _texts(self, uris: tuple[str, ...]) -> list[str]:
         return [document.text for uri in uris if (document := self.get(uri)) is not None]
+
+
+def n_versions(text: str) -> int:
+    """Return how many versions to keep of a document."""
+    return min(N_VERSIONS, max(2, _MAX_CHARS // (len(text) + 1)))
 
 
 def edit_between(old: str, new: str, *, cursor: int | None = None) -> TextEdit:

@@ -63,3 +63,12 @@ def test_a_request_has_its_edit_and_a_notebooks_other_cells() -> None:
     assert placed is not None
     assert (placed.prefix, placed.suffix) == ("above\nacd", "\nbelow")
     assert placed.plain() == request
+
+
+def test_of_a_large_document_two_versions_are_kept() -> None:
+    documents = opened("a" * 3_000_000)
+    for version in (1, 2):
+        documents.change("u0", version, TextEdit(0, 0, "x"))
+    assert [documents.at_version("u0", version) is None for version in (0, 1, 2)] == [
+        True, False, False,
+    ]  # fmt: skip

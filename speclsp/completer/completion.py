@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from speclsp.completer.alternatives import Alternatives, TextMaker, n_rivals
 from speclsp.completer.document_tokens import DocumentTokens
-from speclsp.completer.further_texts import FurtherTexts, TextMaker, n_rivals
 from speclsp.completer.prompts import NO_CHUNK_SOURCE, ChunkSource, PromptQuestion, Prompts
 from speclsp.decoding.sampling import SamplingParams
 from speclsp.decoding.speculate import generate
@@ -187,9 +187,9 @@ def run_completion(
             scores=scores,
         )
         done = text.finish()
-        further = FurtherTexts(maker, generation.tokens, scores, done)
+        alternatives = Alternatives(maker, generation.tokens, scores, done)
         if request.n_candidates > 1 and generation.finish_reason in ("stop", "length"):
-            further.grow(
+            alternatives.grow(
                 bench.weights.target,
                 len(prompt.tokens),
                 n_wanted=request.n_candidates - 1,
@@ -199,7 +199,7 @@ def run_completion(
             )
     finally:
         bench.weights.set_interrupt(None)
-    for failure in (*generation.drafter_failures, *further.failures):
+    for failure in (*generation.drafter_failures, *alternatives.failures):
         bench.report(failure)
     shown = verdict(
         done.text,
@@ -211,9 +211,9 @@ def run_completion(
     stats = dataclasses.replace(
         generation.stats,
         drafters=bench.proposer.stats() if bench.proposer is not None else {},
-        n_alternative_tokens=further.counts.n_tokens,
-        n_alternative_passes=further.counts.n_passes,
-        ms_alternatives=1000 * further.counts.seconds,
+        n_alternative_tokens=alternatives.counts.n_tokens,
+        n_alternative_passes=alternatives.counts.n_passes,
+        ms_alternatives=1000 * alternatives.counts.seconds,
         ms_tokenize=1000 * (tokenized - started),
     )
     result = CompletionResult(
@@ -223,7 +223,7 @@ def run_completion(
         stats=stats,
         n_replaced=shown.n_replaced,
         mean_logprob=shown.mean_logprob,
-        alternatives=tuple(further.alternatives),
+        alternatives=tuple(alternatives.texts),
         withheld=shown.withheld,
     )
     return _cut_before_secrets(request, result, text.fitted) if settings.mask_secrets else result

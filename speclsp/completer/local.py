@@ -18,9 +18,9 @@ from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.engine_thread import CompletionJob, EngineThread
 from speclsp.completer.events import EventQueue
 from speclsp.completer.explaining import PromptExplanation, explain_prompt
+from speclsp.completer.ngram_statistics import StatisticsSource
 from speclsp.completer.project import Project
 from speclsp.completer.prompts import ChunkSource
-from speclsp.completer.statistics import StatisticsSource
 from speclsp.documents import Documents
 from speclsp.engine.models import LlamaLoader, Loader, Tokenizer
 from speclsp.request import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from speclsp.completer.events import EventQueue
-from speclsp.completer.late_work import LateWork
 from speclsp.drafting.protocol import TokenCorpus
 from speclsp.engine.models import Tokenizer
 from speclsp.errors import StoreError
@@ -40,7 +40,9 @@ class Project:
         self._ignored = IgnoredFiles(settings.exclude)
         self._n_open: Counter[str] = Counter()
         """Open buffers by file: a notebook's cells share theirs."""
-        self._late = LateWork(self._not_told)
+        self._teller = ThreadPoolExecutor(1, "speclsp-open-files")
+        self._telling: Future[None] | None = None
+        """Tells the index which files are open."""
         self._tokenizer: Tokenizer | None = None
         self._index: ProjectIndex | None = None
         self._store: TokenStore | None = None
@@ -110,23 +112,26 @@ class Project:
     def _open_changed(self) -> None:
         self._ignored.renew(self._settings.exclude)
         # Links are resolved for that, which may take long and must not hold up who opens a file.
-        self._late.put("open", self._tell_open)
+        telling = self._telling
+        if telling is None or telling.running() or telling.done():
+            self._telling = self._teller.submit(self._tell_open)
 
     def _tell_open(self) -> None:
         with self._lock:
             index, files = self._index, self._open_files()
-        if index is not None:
-            index.set_open(files)
+        try:
+            if index is not None:
+                index.set_open(files)
+        except Exception as error:  # noqa: BLE001 - nothing else may fail for it
+            self._events.log("error", f"the index cannot be told which files are open: {error!r}")
 
     def _open_files(self) -> frozenset[str]:
         return frozenset(filter(None, self._n_open))
 
-    def _not_told(self, error: Exception) -> None:
-        self._events.log("error", f"the index cannot be told which files are open: {error!r}")
-
     def wait_done(self, timeout_s: float) -> bool:
         """Wait until the index knows which files are open; whether that came about."""
-        return self._late.wait_done(timeout_s)
+        telling = self._telling
+        return telling is None or not wait((telling,), timeout_s).not_done
 
     def saved(self, file: str) -> None:
         """Read a file again that a buffer was written to; "" for none."""
@@ -159,7 +164,7 @@ class Project:
         It waits until the index knows what is open, so that no file is drafted from that a request
         has just opened.
         """
-        self._late.wait_done(_TOLD_S)
+        self.wait_done(_TOLD_S)
         index = self._index
         return () if index is None else index.corpora()
 
@@ -184,7 +189,7 @@ class Project:
 
     def close(self) -> None:
         """Stop the threads."""
-        self._late.close()
+        self._teller.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             self._close_index()
 

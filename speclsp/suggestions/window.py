@@ -25,8 +25,8 @@ from typing import Final, Literal
 
 from speclsp.cancellation import CancellationToken
 from speclsp.decoding.session import SessionRecorder
-from speclsp.documents import N_VERSIONS, Documents, edit_between
-from speclsp.errors import EngineUnavailableError, SpecLspError
+from speclsp.documents import Documents, edit_between, n_versions
+from speclsp.errors import EngineUnavailableError
 from speclsp.project.ignore import Patterns, compiled_patterns
 from speclsp.request import (
     AcceptedText,
@@ -201,8 +201,10 @@ class Window:
             logger.exception("the secrets of %s could not be masked", uri)
 
     def _deliver_masked(self, document: Document, masked: MaskedText) -> None:
-        versions = self._masked.setdefault(document.uri, deque(maxlen=N_VERSIONS))
+        versions = self._masked.setdefault(document.uri, deque())
         versions.append((document.version, masked))
+        while len(versions) > n_versions(document.text):
+            versions.popleft()
         self._deliver(dataclasses.replace(document, text=masked.text))
 
     def _deliver(self, document: Document) -> None:
@@ -238,6 +240,9 @@ class Window:
         delay_ms = self._delay_ms(placed)
         if delay_ms > 0:
             await asyncio.sleep(delay_ms / 1000)
+            known = self._known(placed)  # by now
+            if known is not None:
+                return known
         # The completer's own future must not be cancelled: its thread is going to set it.
         return await asyncio.shield(asyncio.wrap_future(self._ask(placed, cancel)))
 
@@ -248,7 +253,8 @@ class Window:
         placed = self._place(request)
         if not isinstance(placed, PlacedRequest):
             return _done(self._refused(request, placed))
-        return self._ask(placed, cancel)
+        known = self._known(placed)
+        return _done(known) if known is not None else self._ask(placed, cancel)
 
     def delay_ms(self, request: CompletionRequest) -> float:
         """Return how long :meth:`complete` waits for the next keystroke."""
@@ -347,9 +353,6 @@ class Window:
         )
 
     def _ask(self, request: PlacedRequest, cancel: CancellationToken) -> Future[CompletionResult]:
-        known = self._known(request)
-        if known is not None:
-            return _done(known)
         with self._lock:
             may_answer = request.supersede and self._settings_of(request).suggestion_memory
             self._ledger.asked(request, may_answer=may_answer)
@@ -455,10 +458,9 @@ class Window:
             self._in_flight.append((after, cancel))
         try:
             asked = self.completer.complete(after.plain(), cancel)
-        except SpecLspError as error:
-            logger.debug("nothing is prefetched: %s", error)
+        except BaseException:
             self._forget_in_flight(after)
-            return
+            raise
         asked.add_done_callback(lambda done: self._take_prefetch(after, done))
 
     def accepted(self, completion_id: str, n_chars: int | None = None) -> None:

@@ -139,7 +139,7 @@ def test_links_of_open_files_are_resolved_beside_the_caller_and_not_for_each_ane
         indexed.closed(file)
     may_go_on.set()
     assert indexed.wait_done(60.0)
-    assert set(resolved) == {"speclsp-late"}
+    assert set(resolved) == {"speclsp-open-files_0"}
     assert len(resolved) == 2  # the first file, and what was open in the end
 
 

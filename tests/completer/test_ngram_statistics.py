@@ -16,8 +16,7 @@ from typed_requests import request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.events import EventQueue
-from speclsp.completer.statistics import StatisticsSource
-from speclsp.completer.statistics_files import StatisticsFiles
+from speclsp.completer.ngram_statistics import StatisticsFiles, StatisticsSource
 from speclsp.drafting.protocol import Statistics, sum_of
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import write

@@ -97,7 +97,7 @@ class TextMaker:
         )
 
 
-class FurtherTexts:
+class Alternatives:
     """The alternatives of one request, and what growing them took."""
 
     def __init__(
@@ -110,7 +110,7 @@ class FurtherTexts:
         self._first = first
         self._n_forks = 0
         self._known = {_sense(first.text), ""}
-        self.alternatives: list[Alternative] = []
+        self.texts: list[Alternative] = []
         self.failures: list[DecodeError] = []
         self.counts = ForkCounts()
 
@@ -133,7 +133,7 @@ class FurtherTexts:
             return
         begun = filter(None, map(self._fork, self._places_to_part()))
         for _ in range(N_ROUNDS):
-            n_forks = min(n_wanted - len(self.alternatives), forkable.n_branches - 1)
+            n_forks = min(n_wanted - len(self.texts), forkable.n_branches - 1)
             made = list(itertools.islice(begun, n_forks))
             if not made or interrupted() is not None:
                 break
@@ -152,7 +152,7 @@ class FurtherTexts:
             self.counts.add(counts)
             for fork, text in made:
                 self._take(fork, text)
-        self.alternatives.sort(key=_falling)
+        self.texts.sort(key=_falling)
 
     def _places_to_part(self) -> list[Rival]:
         rivals = self._scores.rivals
@@ -190,7 +190,7 @@ class FurtherTexts:
         if _sense(content) in self._known:
             return
         self._known.add(_sense(content))
-        self.alternatives.append(
+        self.texts.append(
             Alternative(
                 completion_id=uuid.uuid4().hex,
                 text=content,
