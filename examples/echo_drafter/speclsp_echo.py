@@ -26,7 +26,7 @@ class EchoDrafter:
                 return Draft(tuple(tokens[idx + 1 : idx + 1 + n_max]), "buffer", 1)
         return NO_DRAFT
 
-    def accept(self, n_accepted: int) -> None:
+    def accept(self, n_accepted: int, n_verified: int) -> None:
         """Learn nothing from what was accepted."""
 
 
