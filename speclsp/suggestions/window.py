@@ -172,9 +172,12 @@ class Window:
     def wait_masked(self, timeout_s: float) -> bool:
         """Wait until no text is left to be masked on the thread; whether that came about."""
         end = time.monotonic() + timeout_s
-        while self._late and time.monotonic() < end:
+        while True:
+            with self._lock:  # which is held until a masked text is delivered
+                is_done = not self._late
+            if is_done or time.monotonic() >= end:
+                return is_done
             time.sleep(0.002)
-        return not self._late
 
     def _mask(self, document: Document) -> None:
         """Mask a version and deliver it, now or late.  The lock is held."""
