@@ -9,13 +9,19 @@ class CancellationToken:
     It is the one callable thing that crosses the completer seam.
     """
 
-    __slots__ = ("_event",)
+    __slots__ = ("_event", "is_for_good")
 
     def __init__(self) -> None:
         self._event = threading.Event()
+        self.is_for_good = False
+        """Whether no newer request may get what is generated, either."""
 
-    def cancel(self) -> None:
-        """Ask the work to stop at its next check; calling it again changes nothing."""
+    def cancel(self, *, for_good: bool = False) -> None:
+        """Ask the work to stop at its next check.
+
+        Unless it is ``for_good``, a generation may wait a moment for a newer request to join it.
+        """
+        self.is_for_good = self.is_for_good or for_good
         self._event.set()
 
     @property

@@ -76,6 +76,9 @@ class Completer(Protocol):
         which gets the rest of the text.
         """
 
+    def could_join(self, request: CompletionRequest) -> bool:
+        """Whether what is being generated may answer a request: it then need not wait."""
+
     def learn(self, accepted: AcceptedText) -> None:
         """The user took a text."""
 

@@ -279,7 +279,8 @@ class HeadlessServer(JsonRPCServer):
     def _uri(self, path: str) -> str:
         if self._options.project is None or not path:
             return f"headless:{path}"
-        return (self._options.project / path).absolute().as_uri()
+        encodable = path.encode("utf-8", "replace").decode("utf-8")
+        return (self._options.project / encodable).absolute().as_uri()
 
     def _file(self, path: str) -> str:
         """Return the absolute path of the file that a request is about, empty where it has none."""

@@ -161,13 +161,18 @@ class RunningGeneration:
         Returns the job that gets nothing now; None where the newer one cannot join.
         """
         with self._lock:
-            typed = self._typed_before(job)
+            typed = self._typed_before(job.request) if job.may_coalesce else None
             if typed is None:
                 return None
             older, self._waiter = self._waiter, job
             self._typed = typed
             self._cancelled_at = None
             return older
+
+    def could_join(self, request: PlacedRequest) -> bool:
+        """Whether a request that may coalesce would get the result, as things stand."""
+        with self._lock:
+            return self._typed_before(request) is not None
 
     def close(self) -> CompletionJob:
         """Let no other job join; returns the one that gets the result."""
@@ -189,15 +194,13 @@ class RunningGeneration:
             return "cancelled"
         return "deadline" if now >= waiter.deadline else None
 
-    def _typed_before(self, job: CompletionJob) -> str | None:
+    def _typed_before(self, request: PlacedRequest) -> str | None:
         """Return what was typed since the generation's request; None where it cannot answer."""
-        if self._is_closed or self._stopped.is_set():
+        if self._is_closed or self._stopped.is_set() or not self._waiter.may_coalesce:
             return None
-        if not (job.may_coalesce and self._waiter.may_coalesce):
+        if request.uri != self.request.uri or rules_of(request) != self._rules:
             return None
-        if job.request.uri != self.request.uri or rules_of(job.request) != self._rules:
-            return None
-        moved = self._place.moved_to(job.request)
+        moved = self._place.moved_to(request)
         if moved is None:
             return None
         so_far = self._text.so_far if self._text is not None else ""
@@ -209,7 +212,9 @@ class RunningGeneration:
 
     def _is_graced(self, waiter: CompletionJob, now: float) -> bool:
         """Whether a cancelled request's generation may wait for the newer request."""
-        if not waiter.may_coalesce or waiter.request.trigger != "automatic" or self._others_wait():
+        if not waiter.may_coalesce or waiter.request.trigger != "automatic":
+            return False
+        if waiter.cancel.is_for_good or self._others_wait():
             return False
         if self._cancelled_at is None:
             self._cancelled_at = now
@@ -303,6 +308,11 @@ class EngineThread:
             self._submit_prefetch(job)
         else:
             self._place(job)
+
+    def could_join(self, request: PlacedRequest) -> bool:
+        """Whether what is being generated may answer a request that may coalesce."""
+        running = self._running
+        return running is not None and running.could_join(request)
 
     def run_idle(self, key: str, action: Callable[[], None]) -> None:
         """Run ``action`` on the engine thread when nothing else waits, or when closing."""

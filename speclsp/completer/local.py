@@ -54,6 +54,7 @@ class LocalCompleter:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._settings = settings
+        self._masks = settings.mask_secrets  # a change takes effect after a restart
         self._clock = clock
         self._events = EventQueue()
         self._documents = Documents()
@@ -221,6 +222,14 @@ class LocalCompleter:
         self._engine.submit(job)
         return job.future
 
+    def could_join(self, request: CompletionRequest) -> bool:
+        """Whether what is being generated may answer a request."""
+        placed = self._documents.place(request)
+        if placed is None:
+            return False
+        settings = settings_of(self._settings, placed.overrides, placed.language_id)
+        return may_coalesce(settings, placed) and self._engine.could_join(placed)
+
     def explain(self, request: CompletionRequest) -> Future[PromptExplanation]:
         """Say what the prompt of a request would be, and why, without asking the model."""
         placed = self._documents.place(request)
@@ -244,7 +253,7 @@ class LocalCompleter:
         self._accepted.take(accepted)
 
     def _is_ignored(self, file: str) -> bool:
-        return bool(file) and self._project.is_ignored(file)
+        return self._masks and bool(file) and self._project.is_ignored(file)
 
     # --- told by the engine thread ----------------------------------------------------------------
 

@@ -137,6 +137,8 @@ class Ledger:
 
     def by_sent_text(self, text: str) -> Suggestion | None:
         """Return the latest suggestion that a client was given as ``text``, or None."""
+        if not text:
+            return None
         return next((s for s in reversed(self._by_id.values()) if s.sent_text == text), None)
 
     # --- asked and generated --------------------------------------------------------------------
@@ -180,17 +182,6 @@ class Ledger:
         suggestion = self._by_id.get(request.completion_id)
         if suggestion is not None:
             suggestion.is_pending = False
-
-    def is_typed_on(self, request: PlacedRequest) -> bool:
-        """Whether something is being generated for a place that the user has typed on from."""
-        rules = rules_of(request)
-        return any(
-            s.is_pending
-            and s.request.uri == request.uri
-            and s.rules == rules
-            and s.place.moved_to(request) is not None
-            for s in self._by_id.values()
-        )
 
     # --- answered without a model ---------------------------------------------------------------
 

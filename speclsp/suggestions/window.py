@@ -50,6 +50,9 @@ logger = logging.getLogger(__name__)
 AT_ONCE: Final = 65_536
 """Characters that are masked where somebody waits, in 5 to 60 ms; more is left to a thread."""
 
+MASK_POLL_S: Final = 0.01
+"""Seconds after which a request looks again whether its version was masked."""
+
 Refusal = Literal["private", "unknown"]
 """Why a request has no masked text: nothing may be asked there, or its version is not known."""
 
@@ -76,7 +79,7 @@ class Window:
     ) -> None:
         """``masks_late`` has large texts masked on a thread, where the caller must not be blocked.
 
-        Requests in such a document are answered empty until that is done.
+        :meth:`complete` waits for that; :meth:`ask` answers empty until it is done.
         """
         self.completer = completer
         self._settings = settings
@@ -199,9 +202,12 @@ class Window:
                     if self._late.get(uri) is document:
                         del self._late[uri]
                         self._deliver_masked(document, masked)
+                        return  # a newer version comes with a call of its own
         except Exception:
             # A text that is not masked stays here: the document is left out.
-            logger.exception("the secrets of %s could not be masked", uri)
+            logger.exception("the secrets of %s could not be masked; open it anew", uri)
+            with self._lock:
+                self._late.pop(uri, None)
 
     def _deliver_masked(self, document: Document, masked: MaskedText) -> None:
         versions = self._masked.setdefault(document.uri, deque())
@@ -235,6 +241,9 @@ class Window:
         it waits for the keystroke.
         """
         placed = self._place(request)
+        while placed == "unknown" and self._is_masked_soon(request):
+            await asyncio.sleep(MASK_POLL_S)
+            placed = self._place(request)
         if not isinstance(placed, PlacedRequest):
             return self._refused(request, placed)
         known = self._known(placed)
@@ -242,6 +251,8 @@ class Window:
             return known
         delay_ms = self._delay_ms(placed)
         if delay_ms > 0:
+            with self._lock:
+                self._stop(placed.uri)  # what runs cannot answer this request
             await asyncio.sleep(delay_ms / 1000)
             known = self._known(placed)  # by now
             if known is not None:
@@ -295,6 +306,11 @@ class Window:
             self._documents.place(dataclasses.replace(request, offset=offset, edit=edit))
             or "unknown"
         )
+
+    def _is_masked_soon(self, request: CompletionRequest) -> bool:
+        """Whether the version that a request was made in is being masked on the thread."""
+        late = self._late.get(request.uri)
+        return late is not None and late.version == request.version
 
     def _refused(self, request: CompletionRequest, refusal: Refusal) -> CompletionResult:
         result = _empty("", "stop" if refusal == "private" else "cancelled", "filter")
@@ -365,19 +381,25 @@ class Window:
         try:
             asked = self.completer.complete(request.plain(), cancel)
         except BaseException:
-            self._forget_in_flight(request)
+            self._give_up(request)
             raise
-        asked.add_done_callback(lambda done: self._take(request, cancel, done, answer))
+
+        def take(done: Future[CompletionResult]) -> None:
+            try:
+                answer.set_result(self._taken(request, cancel, done))
+            except BaseException as error:  # noqa: BLE001 - every request gets an answer
+                answer.set_exception(error)
+
+        asked.add_done_callback(take)
         return answer
 
-    def _take(
-        self,
-        request: PlacedRequest,
-        cancel: CancellationToken,
-        done: Future[CompletionResult],
-        answer: Future[CompletionResult],
-    ) -> None:
-        """Take the completer's answer to a request, on the completer's thread."""
+    def _taken(
+        self, request: PlacedRequest, cancel: CancellationToken, done: Future[CompletionResult]
+    ) -> CompletionResult:
+        """Take the completer's answer to a request, on the completer's thread, and return it.
+
+        Raises what the completer's future does.
+        """
         self._forget_in_flight(request)
         error = done.exception()
         if error is not None:
@@ -385,10 +407,9 @@ class Window:
                 self._ledger.failed(request)
                 if not isinstance(error, EngineUnavailableError):
                     self._counts.failed()
-                elif not request.is_prefetch:
+                elif request.supersede:  # others ask again until the engine is ready
                     self._counts.unavailable()
-            answer.set_exception(error)
-            return
+            raise error
         result = done.result()
         with self._lock:
             self._ledger.generated(request, result, self._clock())
@@ -401,7 +422,12 @@ class Window:
             if request.supersede and cancel.cancelled:
                 result = dataclasses.replace(result, finish_reason="cancelled")
             self._counts.add(result)
-        answer.set_result(result)
+        return result
+
+    def _give_up(self, request: PlacedRequest) -> None:
+        self._forget_in_flight(request)
+        with self._lock:
+            self._ledger.failed(request)
 
     def _forget_in_flight(self, request: PlacedRequest) -> None:
         with self._lock:
@@ -411,7 +437,7 @@ class Window:
         """Cancel what is asked in a document: a newer request was answered without the model."""
         for request, cancel in self._in_flight:
             if request.uri == uri and request.supersede and not request.is_prefetch:
-                cancel.cancel()
+                cancel.cancel(for_good=True)
 
     def _delay_ms(self, request: PlacedRequest) -> float:
         """Return how long a request should wait for the next keystroke before the model gets it.
@@ -421,9 +447,9 @@ class Window:
         if request.trigger != "automatic" or not request.supersede:
             return 0.0
         settings = self._settings_of(request)
+        if _may_be_remembered(settings, request) and self.completer.could_join(request.plain()):
+            return 0.0
         with self._lock:
-            if _may_be_remembered(settings, request) and self._ledger.is_typed_on(request):
-                return 0.0
             if settings.debounce_ms >= 0:
                 return float(settings.debounce_ms)
             is_busy = any(not asked.is_prefetch for asked, _ in self._in_flight)
@@ -462,7 +488,7 @@ class Window:
         try:
             asked = self.completer.complete(after.plain(), cancel)
         except BaseException:
-            self._forget_in_flight(after)
+            self._give_up(after)
             raise
         asked.add_done_callback(lambda done: self._take_prefetch(after, done))
 

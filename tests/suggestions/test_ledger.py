@@ -151,14 +151,10 @@ def test_what_was_generated_for_an_older_request_answers_at_its_place() -> None:
     assert (learned.before, learned.text) == ("x = ", "abcd")
 
 
-def test_what_is_being_generated_may_answer_who_types_on() -> None:
+def test_an_empty_text_is_nobodys_suggestion() -> None:
     kept = Kept()
-    asked = kept.asked(request_at("x = ¦"))
-    assert kept.ledger.is_typed_on(request_at("x = a¦"))
-    assert not kept.ledger.is_typed_on(request_at("x =¦"))
-    assert not kept.ledger.is_typed_on(request_at("x = a¦", uri="file:///p/b.py"))
-    kept.ledger.failed(asked)
-    assert not kept.ledger.is_typed_on(request_at("x = a¦"))
+    kept.asked(request_at("x = ¦"))
+    assert kept.ledger.by_sent_text("") is None
 
 
 # --- rejections -----------------------------------------------------------------------------------

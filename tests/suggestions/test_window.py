@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import threading
 import time
@@ -520,6 +521,37 @@ def test_the_models_answer_is_held_back_too(make) -> None:
 
 
 # --- waiting --------------------------------------------------------------------------------------
+
+
+def test_who_types_what_is_being_generated_does_not_wait(make) -> None:
+    typist = make(dataclasses.replace(TYPING, debounce_ms=100))
+    reached = typist.hold_up_at(6)
+    typist.start("¦")
+    assert reached.wait(WAIT_S)  # "first" is there
+    assert typist.completer.delay_ms(request_at("f¦")) == 0
+    assert typist.completer.delay_ms(request_at("x¦")) == 100
+    typist.go_on()
+
+
+def test_who_waits_stops_what_cannot_answer(make) -> None:
+    typist = make(dataclasses.replace(TYPING, debounce_ms=100))
+    reached = typist.hold_up_at(6)
+    first = typist.start("¦")
+    assert reached.wait(WAIT_S)
+    n_decodes = typist.n_decodes
+
+    async def ask() -> CompletionResult:
+        window = typist.completer.window
+        asking = asyncio.ensure_future(
+            window.complete(typist.completer.brought_to(request_at("x¦")), CancellationToken())
+        )
+        await asyncio.sleep(0.02)
+        typist.go_on()
+        assert first.result(WAIT_S).finish_reason == "cancelled"
+        assert typist.n_decodes - n_decodes <= 1
+        return await asking
+
+    asyncio.run(ask())
 
 
 def test_how_long_to_wait_is_a_setting_and_follows_the_model(make) -> None:

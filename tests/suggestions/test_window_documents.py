@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import threading
 from collections.abc import Iterator
@@ -183,6 +184,18 @@ def test_a_large_text_comes_late_and_masked(late, gate: Gate) -> None:
     assert window.wait_masked(60)
     assert completer.documents[URI].text == LARGE.replace(SECRET, MASKED)
     assert asked(window, len(LARGE)).text == "completed"
+
+
+async def test_a_request_waits_for_its_version_to_be_masked(late, gate: Gate) -> None:
+    window, _completer = late
+    window.open_document(document(LARGE))
+    request = CompletionRequest(uri=URI, version=1, offset=len(LARGE), trigger="invoked")
+    waiting = asyncio.ensure_future(window.complete(request, CancellationToken()))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    gate.opened.set()
+    assert (await waiting).text == "completed"
+    assert window.statistics().n_requests == 1
 
 
 def test_the_newest_version_is_the_one_that_comes(late, gate: Gate) -> None:
