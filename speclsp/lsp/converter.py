@@ -18,7 +18,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 from pygls.protocol import default_converter
 
-from speclsp.lsp.trigger_kinds import OLD_INVOKED
+from speclsp.lsp.completion_requests import OLD_INVOKED
 
 _SNAKE = re.compile(r"_([a-z])")
 """lsprotocol's field names are in snake case; errors give the names on the wire."""

@@ -20,15 +20,13 @@ from speclsp.cancellation import CancellationToken
 from speclsp.decoding.report import report_lines, request_line
 from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.lsp.client_settings import ClientSettings
-from speclsp.lsp.document_store import DocumentStore
+from speclsp.lsp.completion_requests import InFlightRequests, TriggerKinds
+from speclsp.lsp.document_store import DocumentStore, LargeDocuments
 from speclsp.lsp.editor import Editor, ProgressReporter, Wire
 from speclsp.lsp.events import EventPump
-from speclsp.lsp.in_flight import InFlightRequests
-from speclsp.lsp.large_documents import LargeDocuments
 from speclsp.lsp.locations import Location, WorkspaceFolders, cell_path, locate
-from speclsp.lsp.offered import OfferedItems
+from speclsp.lsp.suggestion import OfferedItems
 from speclsp.lsp.text_buffer import PositionEncoding, TextBuffer
-from speclsp.lsp.trigger_kinds import TriggerKinds
 from speclsp.request import (
     CompletionRequest,
     CompletionResult,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from lsp_wire import LspWire
 
-from speclsp.lsp.trigger_kinds import TriggerKinds
+from speclsp.lsp.completion_requests import TriggerKinds
 
 
 @pytest.mark.parametrize(
