@@ -145,12 +145,13 @@ def test_going_back_to_a_file_evaluates_nothing(make):
         assert ask(completer, prefix, suffix, name).stats.n_prompt_evaluated > 100
         assert completer.wait_idle(WAIT_S)
     answers = {}
-    for n in range(4):
+    for n in range(6):
         name = ("ast", "configparser")[n % 2]
         result = ask(completer, *texts[name], name)
         assert completer.wait_idle(WAIT_S)
         assert result.stats.n_prompt_evaluated <= 2
-        assert answers.setdefault(name, result.text) == result.text
+        if n >= 2:  # the idle time before laid both prompts out with context from the other file
+            assert answers.setdefault(name, result.text) == result.text
 
 
 def test_what_comes_back_gives_the_text_of_a_fresh_model(make):
