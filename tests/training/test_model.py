@@ -255,8 +255,6 @@ def test_all_new_weights_of_a_grown_model_train() -> None:
         zero_rows = (weight.grad.flatten(1) if weight.dim() > 1 else weight.grad[:, None]) == 0
         if name == "e.weight":
             zero_rows = zero_rows[tokens.unique()]
-        if name.endswith("k.bias"):  # the same for all keys: softmax does not see it
-            continue
         assert not zero_rows.any(), name
 
 
