@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.completion import DraftSources, Workbench, run_completion
@@ -36,6 +36,7 @@ from speclsp.request import (
     SessionStats,
 )
 from speclsp.settings import Settings
+from speclsp.text.stopping import CompletionText
 from speclsp.text.typed_text import contradicts, place_of, rest_of, rules_of
 
 _T = TypeVar("_T")
@@ -114,14 +115,6 @@ class ControlJob:
     run: Callable[[], None]
 
 
-class GrowingText(Protocol):
-    """A completion's text while it is decoded, by the engine thread."""
-
-    @property
-    def so_far(self) -> str:
-        """All of it, not yet fitted to the text around the cursor; a stop rule may cut its end."""
-
-
 class RunningGeneration:
     """The generation on the engine thread, and the job that gets its result.
 
@@ -136,7 +129,7 @@ class RunningGeneration:
         self._place = place_of(job.request)
         self._rules = rules_of(job.request)
         self._lock = threading.Lock()
-        self._text: GrowingText | None = None
+        self._text: CompletionText | None = None
         self._typed = ""
         self._is_closed = False
         self._stopped = threading.Event()
@@ -147,7 +140,7 @@ class RunningGeneration:
         """The job that gets the result, as things stand."""
         return self._waiter
 
-    def watch(self, text: GrowingText) -> None:
+    def watch(self, text: CompletionText) -> None:
         """Take the text that is going to grow."""
         self._text = text
 
