@@ -33,7 +33,7 @@ from speclsp.decoding.sampling import GreedySampler, Sampler
 from speclsp.decoding.speculate import generate
 from speclsp.drafting.protocol import DraftContext
 from speclsp.engine.models import LlamaLoader, Tokenizer
-from speclsp.prompt.healing import HealingSampler, held_back
+from speclsp.prompt.healing import HealingSampler, healing_prefix
 from speclsp.prompt.prompt import PromptBudget, PromptWindow
 from speclsp.prompt.protocol import Vocabulary
 
@@ -134,7 +134,7 @@ def count_splits(
 
 def healing(tokenizer: Tokenizer) -> Callable[[str], str]:
     """How much of a line the server holds back."""
-    return lambda line_before: held_back(tokenizer.prefixes, line_before)
+    return lambda line_before: healing_prefix(tokenizer.prefixes, line_before)
 
 
 def no_healing(_line_before: str) -> str:

@@ -319,8 +319,8 @@ class SessionStats:
     """Requests that were answered with what is left of an earlier answer."""
     n_filtered: int = 0
     """Automatic requests that were answered empty by a rule that spares the model."""
-    n_gone_on: int = 0
-    """How often a running generation went on for a newer request whose text agreed with it."""
+    n_coalesced: int = 0
+    """How often a running generation continued for a newer request whose text agreed with it."""
     n_prefetches: int = 0
     """Generations for what follows a suggestion on screen, to their end or not."""
     n_prefetches_used: int = 0

@@ -18,7 +18,7 @@ from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.engine.params import target_params
-from speclsp.prompt.healing import HealingSampler, TokenPrefixes, held_back
+from speclsp.prompt.healing import HealingSampler, TokenPrefixes, healing_prefix
 from speclsp.settings import Settings
 from training.corpus import SourceFile
 from training.cutting import indentation, line_end, line_start
@@ -194,7 +194,7 @@ class MeasuredModel:
 
     def answer(self, probe: Probe, layout: Layout, cursor: Cursor) -> Completion:
         """Complete at a probe."""
-        held = held_back(self.prefixes, probe.typed) if cursor == "healed" else ""
+        held = healing_prefix(self.prefixes, probe.typed) if cursor == "healed" else ""
         typed = probe.typed[: len(probe.typed) - len(held)]
         before = probe.prefix + (typed if layout == "plain" else "")
         after = typed if layout == "anchored" else ""

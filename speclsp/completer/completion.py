@@ -24,7 +24,7 @@ from speclsp.drafting.protocol import (
 )
 from speclsp.engine.models import Tokenizer, Weights
 from speclsp.errors import SpecLspError
-from speclsp.prompt.healing import held_back
+from speclsp.prompt.healing import healing_prefix
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 from speclsp.request import (
     Alternative,
@@ -119,9 +119,9 @@ def may_complete_here(settings: Settings, rules: StopRules) -> bool:
     return settings.complete_strings or scope != "string"
 
 
-def said_again(settings: Settings, tokenizer: Tokenizer, line_before: str) -> str:
+def request_healing_prefix(settings: Settings, tokenizer: Tokenizer, line_before: str) -> str:
     """Return the end of the text before the cursor that the model says again; see healing."""
-    return held_back(tokenizer.prefixes, line_before) if settings.healing else ""
+    return healing_prefix(tokenizer.prefixes, line_before) if settings.healing else ""
 
 
 def run_completion(
@@ -149,7 +149,7 @@ def run_completion(
             stats=RequestStats(),
         )
     n_predict = _or(request.n_predict, settings.n_predict)
-    typed = said_again(settings, bench.tokenizer, rules.line_before)
+    typed = request_healing_prefix(settings, bench.tokenizer, rules.line_before)
     prefix = request.prefix.removesuffix(typed)
     prompt = bench.prompts.prompt(
         _question(request, prefix, settings, bench, n_predict, sources.chunks)

@@ -37,7 +37,7 @@ from speclsp.request import (
 )
 from speclsp.settings import Settings
 from speclsp.text.stopping import CompletionText
-from speclsp.text.typed_text import contradicts, place_of, rest_of, rules_of
+from speclsp.text.typed_text import contradicts, cursor_context, rest_of, rules_of
 
 _T = TypeVar("_T")
 
@@ -126,7 +126,7 @@ class RunningGeneration:
         self.request = job.request
         self._waiter = job
         self._others_wait = others_wait
-        self._place = place_of(job.request)
+        self._place = cursor_context(job.request)
         self._rules = rules_of(job.request)
         self._lock = threading.Lock()
         self._text: CompletionText | None = None
@@ -281,7 +281,7 @@ class EngineThread:
     def statistics(self) -> SessionStats:
         """Return what is known of the models, and what was spent on texts that nobody got."""
         return dataclasses.replace(
-            self._models.statistics(), n_gone_on=self._n_coalesced, totals=self._in_vain
+            self._models.statistics(), n_coalesced=self._n_coalesced, totals=self._in_vain
         )
 
     def wait_idle(self, timeout_s: float) -> bool:
@@ -531,7 +531,7 @@ def _rest_for(
     """Return what the result for an earlier request leaves for the job that waits by now."""
     if result.finish_reason == "cancelled" or not result.text:
         return None
-    place = place_of(running.request)
+    place = cursor_context(running.request)
     rest = rest_of(place, result.text, result.n_replaced, waiter.request)
     if rest is None:
         return None

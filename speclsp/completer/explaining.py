@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from speclsp.completer.completion import prompt_budget, said_again
+from speclsp.completer.completion import prompt_budget, request_healing_prefix
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.engine.models import Tokenizer, Weights
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, renewed_chunks
@@ -125,7 +125,7 @@ def explain_prompt(
 def _fim_text(
     request: PlacedRequest, settings: Settings, tokenizer: Tokenizer
 ) -> tuple[str, FimText]:
-    typed = said_again(settings, tokenizer, stop_rules(settings, request).line_before)
+    typed = request_healing_prefix(settings, tokenizer, stop_rules(settings, request).line_before)
     return typed, FimText(
         repo_name=request.repo_name,
         path=request.path,

@@ -210,10 +210,10 @@ def _session_lines(stats: SessionStats) -> list[str]:
 def _spared_lines(stats: SessionStats) -> list[str]:
     """Return what needed no model, and what was spent ahead of requests."""
     lines = []
-    if stats.n_memory or stats.n_filtered or stats.n_gone_on:
+    if stats.n_memory or stats.n_filtered or stats.n_coalesced:
         lines.append(
             f"without the model = {stats.n_memory} from memory, {stats.n_filtered} filtered; "
-            f"generations that went on for a newer request = {stats.n_gone_on}"
+            f"coalesced requests = {stats.n_coalesced}"
         )
     if stats.n_prefetches:
         prefetch = stats.prefetch

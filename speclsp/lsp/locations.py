@@ -56,7 +56,7 @@ _HAS_HOSTS = sys.platform == "win32"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class UriParts:
     """A parsed URI; ``path`` has slashes, no trailing slash and a lower-case drive letter."""
 
     scheme: str
@@ -103,7 +103,7 @@ class Folder:
     """A workspace folder; ``name`` is the repository name."""
 
     uri: str
-    place: Place
+    place: UriParts
     name: str
 
 
@@ -120,13 +120,13 @@ class Location:
     file: str = ""
 
 
-def place_of(uri: str) -> Place:
+def uri_parts(uri: str) -> UriParts:
     """Parse a URI; one that cannot be parsed becomes an opaque path."""
     try:
         parts = urlsplit(uri)
         scheme, host, path = parts.scheme, unquote(parts.netloc), unquote(parts.path)
     except ValueError:
-        return Place("", "", uri)
+        return UriParts("", "", uri)
     if len(scheme) == 1:  # a bare Windows path: the "scheme" is its drive letter
         scheme, host, path = "file", "", "/" + unquote(uri).replace("\\", "/")
     if host == "localhost":
@@ -135,7 +135,7 @@ def place_of(uri: str) -> Place:
         path = path[1].lower() + path[2:]
     if len(path) > 1:
         path = path.rstrip("/") or "/"
-    return Place(scheme, host, path)
+    return UriParts(scheme, host, path)
 
 
 def document_key(uri: str) -> str:
@@ -148,7 +148,7 @@ def document_key(uri: str) -> str:
 
 def folder_at(uri: str, name: str = "") -> Folder:
     """Return the folder at a URI; its default name is the last component of the path."""
-    place = place_of(uri)
+    place = uri_parts(uri)
     return Folder(uri=uri, place=place, name=name or place.name or _NO_REPOSITORY)
 
 
@@ -158,10 +158,10 @@ def locate(uri: str, language_id: str, folders: Sequence[Folder]) -> Location:
     Outside all folders the repository is named after the parent folder.  A document without a file
     belongs to the first folder and gets the suffix of its language.
     """
-    place = place_of(uri)
+    place = uri_parts(uri)
     file = place.local_file
     if place.scheme == "untitled" and place.path.startswith("/"):
-        place = Place("file", "", place.path)  # where VS Code is going to save it
+        place = UriParts("file", "", place.path)  # where VS Code is going to save it
     if place.scheme == "untitled" or not place.path.strip("/"):
         folder = folders[0] if folders else None
         name = _named_by_language(place.name or "untitled", language_id)
@@ -188,7 +188,7 @@ def cell_path(notebook_path: str, language_id: str) -> str:
     return f"{folder}{slash}{stem}{suffix}"
 
 
-def _holds(folder: Place, document: Place) -> bool:
+def _holds(folder: UriParts, document: UriParts) -> bool:
     scheme, host, path = document.comparable
     folder_scheme, folder_host, folder_path = folder.comparable
     inside = path == folder_path or path.startswith(folder_path.rstrip("/") + "/")

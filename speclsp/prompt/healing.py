@@ -35,7 +35,7 @@ _N_REFUSED_MAX = 64
 TokenIds = NDArray[np.int64]
 
 
-def held_back(prefixes: TokenPrefixes, line_before: str) -> str:
+def healing_prefix(prefixes: TokenPrefixes, line_before: str) -> str:
     """Return the end of the cursor's line up to the cursor that the prompt should leave out.
 
     ``prefixes`` are the vocabulary's tokens.  It is what stands behind the line's last stable

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from speclsp.secrets.literal_values import is_key, is_password
+from speclsp.secrets.secret_names import NameKind, SecretName
 from speclsp.secrets.spans import Span
-from speclsp.secrets.telling_names import NameKind, TellingName
 
 TextKind = Literal["code", "configuration"]
 
@@ -91,7 +91,7 @@ _LONGEST_COUNTED: Final = 500
 """Quotes that far before a name tell whether it stands in a string."""
 
 
-def named_secrets(text: str, name: TellingName, kind: TextKind) -> list[Span]:
+def named_secrets(text: str, name: SecretName, kind: TextKind) -> list[Span]:
     """Return the literals that are given to a name: on its line, or alone on the next one."""
     for pattern in (_ASSIGNED, _LISTED):
         found = pattern.match(text, name.end)
@@ -110,7 +110,7 @@ def named_secrets(text: str, name: TellingName, kind: TextKind) -> list[Span]:
     return _bare(text, name, kind)
 
 
-def _closes(text: str, name: TellingName, found: re.Match[str]) -> bool:
+def _closes(text: str, name: SecretName, found: re.Match[str]) -> bool:
     """Whether the quote behind a name ends the string that the name stands in."""
     quote = found["quote"]
     if quote in text[name.end : found.start("quote")]:
@@ -123,7 +123,7 @@ def _closes(text: str, name: TellingName, found: re.Match[str]) -> bool:
     return text.count(quote, line_start, name.start) % 2 == 1
 
 
-def _is_set(text: str, name: TellingName) -> bool:
+def _is_set(text: str, name: SecretName) -> bool:
     return _SETTER.search(text, max(0, name.start - _LONGEST_SETTER), name.start) is not None
 
 
@@ -140,7 +140,7 @@ def _on_next_line(text: str, opened: re.Match[str], kind: NameKind) -> list[Span
     return []
 
 
-def _bare(text: str, name: TellingName, kind: TextKind) -> list[Span]:
+def _bare(text: str, name: SecretName, kind: TextKind) -> list[Span]:
     line_start = text.rfind("\n", max(0, name.start - _LONGEST_BEFORE), name.start) + 1
     if line_start or name.start < _LONGEST_BEFORE:
         for before, value, code in _SETTINGS[kind]:

@@ -9,8 +9,8 @@ from typing import Final
 
 from speclsp.secrets.assignments import TextKind, named_secrets
 from speclsp.secrets.literal_values import is_password
+from speclsp.secrets.secret_names import secret_names
 from speclsp.secrets.spans import Span
-from speclsp.secrets.telling_names import telling_names
 from speclsp.secrets.token_patterns import TOKEN_PATTERNS, TokenPattern
 
 
@@ -53,7 +53,7 @@ def secrets_in_lines(text: str, kind: TextKind) -> Iterator[Span]:
     # As long as the text, whatever its letters, and searched fast, having one byte for each.
     lowered = text.encode("ascii", "replace").decode("ascii").lower()
     yield from _known_tokens(text, lowered)
-    for name in telling_names(text, lowered):
+    for name in secret_names(text, lowered):
         yield from named_secrets(text, name, kind)
 
 

@@ -20,7 +20,7 @@ from speclsp.request import (
     FinishReason,
     PlacedRequest,
 )
-from speclsp.text.typed_text import Place, Rest, n_said, place_of, rest_of, rules_of
+from speclsp.text.typed_text import CursorContext, Rest, cursor_context, n_said, rest_of, rules_of
 
 MAX_SUGGESTIONS: Final = 512
 MAX_AGE_S: Final = 600.0
@@ -64,7 +64,7 @@ class Suggestion:
     request: CompletionRequest
     path: str
     file: str
-    place: Place
+    place: CursorContext
     rules: tuple[object, ...]
     kind: str
     """What is around the cursor; see :func:`place_kind`."""
@@ -277,12 +277,14 @@ class Ledger:
 
     def holds_back(self, request: PlacedRequest, text: str) -> bool:
         """Whether ``text`` was rejected at the request's place too often to show it again."""
-        key = (request.uri, line_before(place_of(request).before), text)
+        key = (request.uri, line_before(cursor_context(request).before), text)
         return self._n_rejected.get(key, 0) >= N_HELD_BACK
 
     def extra_ms(self, request: PlacedRequest) -> float:
         """Return how much longer to wait at a kind of place where nothing is taken."""
-        n_in_a_row = self._n_in_a_row.get(place_kind(request.language_id, place_of(request)), 0)
+        n_in_a_row = self._n_in_a_row.get(
+            place_kind(request.language_id, cursor_context(request)), 0
+        )
         return min(MAX_EXTRA_MS, MS_PER_REJECTION * max(0, n_in_a_row - N_TOLERATED))
 
     # --- accepted -------------------------------------------------------------------------------
@@ -329,7 +331,7 @@ class Ledger:
 
         One step ahead and no further: what was prefetched is looked beyond when it is on screen.
         """
-        place, rules = place_of(after), rules_of(after)
+        place, rules = cursor_context(after), rules_of(after)
         for known in self._by_id.values():
             is_there = known.is_pending or (known.may_answer and known.made_at is not None)
             is_same_document = known.request.uri == after.uri and known.rules == rules
@@ -347,7 +349,7 @@ class Ledger:
     # --- the table ------------------------------------------------------------------------------
 
     def _new(self, request: PlacedRequest, completion_id: str) -> Suggestion:
-        place = place_of(request)
+        place = cursor_context(request)
         suggestion = Suggestion(
             completion_id=completion_id,
             request=request.plain(),
@@ -380,7 +382,7 @@ class Ledger:
             self._by_id.move_to_end(suggestion.completion_id)
 
 
-def place_kind(language_id: str, place: Place) -> str:
+def place_kind(language_id: str, place: CursorContext) -> str:
     """Return a name for places of one kind: language, and what is around the cursor."""
     before = line_before(place.before)
     after = place.after[:_N_LINE_CHARS].partition("\n")[0].strip(_CLOSERS)

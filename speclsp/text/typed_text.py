@@ -1,7 +1,8 @@
 """How text that was typed agrees with suggested text.
 
-A :class:`Place` is a cursor with the text near it.  Texts are compared within ``N_CHARS`` of the
-cursor, and by their lengths beyond that: an edit far away that keeps the length is not noticed.
+A :class:`CursorContext` is a cursor with the text near it.  Texts are compared within
+``N_CHARS`` of the cursor, and by their lengths beyond that: an edit far away that keeps the length
+is not noticed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Moved(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CursorContext:
     """A cursor in one document."""
 
     before: str
@@ -64,10 +65,10 @@ class Place:
         return Moved(typed, closers, 0) if text.startswith(self.after, cursor + n_new) else None
 
 
-def place_of(request: PlacedRequest) -> Place:
+def cursor_context(request: PlacedRequest) -> CursorContext:
     """Return where a request's cursor is."""
     text, cursor = request.text, request.cursor
-    return Place(
+    return CursorContext(
         before=text[max(0, cursor - N_CHARS) : cursor],
         n_before=cursor,
         after=text[cursor : cursor + N_CHARS],
@@ -125,7 +126,9 @@ class Rest(NamedTuple):
     n_replaced: int
 
 
-def rest_of(place: Place, text: str, n_replaced: int, request: PlacedRequest) -> Rest | None:
+def rest_of(
+    place: CursorContext, text: str, n_replaced: int, request: PlacedRequest
+) -> Rest | None:
     """Return what a text for a place leaves for a later request of the same document.
 
     None where the request is somewhere else, was typed otherwise or has typed all of it.

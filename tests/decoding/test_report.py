@@ -218,16 +218,13 @@ def test_what_the_model_was_spared_has_lines_of_its_own() -> None:
     stats = SessionStats(
         n_memory=7,
         n_filtered=2,
-        n_gone_on=3,
+        n_coalesced=3,
         n_prefetches=4,
         n_prefetches_used=1,
         prefetch=RequestStats(n_prompt_evaluated=50, n_predicted=60),
     )
     block = "\n".join(report_lines(stats))
-    assert (
-        "without the model = 7 from memory, 2 filtered; "
-        "generations that went on for a newer request = 3" in block
-    )
+    assert "without the model = 7 from memory, 2 filtered; coalesced requests = 3" in block
     assert (
         "prefetches = 4 (1 used), 50 prompt tokens evaluated, 60 tokens predicted, "
         "beside the sums below" in block

@@ -132,10 +132,10 @@ def test_the_snapshot_says_what_the_engine_tells_and_survives_json():
     recorder.add(result(stats=passes(drafters={"a": DrafterStats(n_drafted_at=(1,))})))
     in_vain = RequestStats(n_predicted=5)
     engine = SessionStats(
-        model="m", layers={"CPU": 3}, index=IndexStats(n_files=2), n_gone_on=1, totals=in_vain
+        model="m", layers={"CPU": 3}, index=IndexStats(n_files=2), n_coalesced=1, totals=in_vain
     )
     stats = recorder.snapshot(engine)
-    assert (stats.model, stats.layers, stats.index.n_files, stats.n_gone_on) == (
+    assert (stats.model, stats.layers, stats.index.n_files, stats.n_coalesced) == (
         "m", {"CPU": 3}, 2, 1,
     )  # fmt: skip
     assert (stats.totals.n_predicted, stats.totals.n_target_passes) == (5, 2)
@@ -158,12 +158,12 @@ def test_what_the_model_was_spared_is_counted_apart() -> None:
     )
     recorder.add(memory)
     recorder.add(CompletionResult(text="", stats=RequestStats(), source="filter", **spared))
-    in_vain = SessionStats(n_gone_on=1, totals=RequestStats(n_predicted=5))
+    in_vain = SessionStats(n_coalesced=1, totals=RequestStats(n_predicted=5))
     recorder.prefetched(RequestStats(n_predicted=7))
     recorder.prefetch_used()
     stats = recorder.snapshot(in_vain)
     assert (stats.n_requests, stats.n_completions, stats.n_empty) == (2, 1, 1)
-    assert (stats.n_memory, stats.n_filtered, stats.n_gone_on) == (1, 1, 1)
+    assert (stats.n_memory, stats.n_filtered, stats.n_coalesced) == (1, 1, 1)
     assert (stats.n_prefetches, stats.n_prefetches_used) == (1, 1)
     assert (stats.totals.n_predicted, stats.prefetch.n_predicted) == (5, 7)
     assert (stats.latency["memory"].n, stats.latency["memory"].p50) == (1, 0.5)

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from speclsp.lsp.locations import cell_path, document_key, folder_at, locate, place_of
+from speclsp.lsp.locations import cell_path, document_key, folder_at, locate, uri_parts
 
 PROJECT = "file:///home/user/project"
 
@@ -69,7 +69,7 @@ def test_deepest_folder_holds_a_document() -> None:
     ],
 )
 def test_path_in_the_file_system(uri: str, path: str) -> None:
-    assert place_of(uri).file_path == path
+    assert uri_parts(uri).file_path == path
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="drives and hosts are local there")

@@ -14,7 +14,7 @@ from speclsp.decoding.sampling import (
     SeededSampler,
     make_sampler,
 )
-from speclsp.prompt.healing import HealingSampler, TokenPrefixes, held_back
+from speclsp.prompt.healing import HealingSampler, TokenPrefixes, healing_prefix
 
 
 class PieceVocabulary(ByteVocabulary):
@@ -62,7 +62,7 @@ WORDS = PieceVocabulary("Fran", "con", "ia", "France", " ", "    ", "   ", " ret
     ],
 )
 def test_what_a_token_may_stand_across_is_held_back(line_before, typed):
-    assert held_back(TokenPrefixes(WORDS), line_before) == typed
+    assert healing_prefix(TokenPrefixes(WORDS), line_before) == typed
 
 
 def test_a_character_split_over_tokens_is_held_back_whole():
@@ -70,22 +70,22 @@ def test_a_character_split_over_tokens_is_held_back_whole():
     vocabulary.pieces = ["é🙂".encode()[:3], "🙂".encode()[1:3], "🙂a".encode()[3:]]
     vocabulary.n_tokens += 3
     prefixes = TokenPrefixes(vocabulary)
-    assert held_back(prefixes, "x = é🙂") == "é🙂"
-    assert held_back(prefixes, "x = 🙂") == "🙂"
-    assert held_back(prefixes, "x = 🙂!") == ""
-    assert held_back(prefixes, "x = é") == "é"
-    assert held_back(TokenPrefixes(ByteVocabulary()), "x = é🙂") == ""
+    assert healing_prefix(prefixes, "x = é🙂") == "é🙂"
+    assert healing_prefix(prefixes, "x = 🙂") == "🙂"
+    assert healing_prefix(prefixes, "x = 🙂!") == ""
+    assert healing_prefix(prefixes, "x = é") == "é"
+    assert healing_prefix(TokenPrefixes(ByteVocabulary()), "x = é🙂") == ""
 
 
 def test_a_line_without_a_stable_place_is_held_back_in_part():
     prefixes = TokenPrefixes(PieceVocabulary("ab", "ba"))
-    typed = held_back(prefixes, "x" + "ab" * 500)
+    typed = healing_prefix(prefixes, "x" + "ab" * 500)
     assert 96 <= len(typed) < 100
 
 
 @given(st.text(alphabet="Francoi e\tét🙂 ", max_size=12), st.text("Francoi eé🙂", max_size=8))
 def test_the_tokens_before_are_those_of_every_continuation(line_before, continuation):
-    typed = held_back(TokenPrefixes(WORDS), line_before)
+    typed = healing_prefix(TokenPrefixes(WORDS), line_before)
     assert line_before.endswith(typed)
     shown = WORDS.tokenize(line_before.removesuffix(typed)).tolist()
     if line_before.strip(" \t"):
@@ -93,7 +93,7 @@ def test_the_tokens_before_are_those_of_every_continuation(line_before, continua
 
 
 def test_lone_surrogates_are_held_back_as_they_are():
-    assert held_back(TokenPrefixes(PieceVocabulary("?a")), "x = \ud800") == "\ud800"
+    assert healing_prefix(TokenPrefixes(PieceVocabulary("?a")), "x = \ud800") == "\ud800"
 
 
 def test_no_word_is_cut_at_the_cursor_where_the_tokenizer_would_not_cut_it():
@@ -184,7 +184,7 @@ def test_the_index_equals_a_search_through_all_tokens(data):
     ],
 )
 def test_the_embedded_vocabulary_is_healed_at_a_stable_place(vocabulary, line_before, typed):
-    assert held_back(TokenPrefixes(vocabulary), line_before) == typed
+    assert healing_prefix(TokenPrefixes(vocabulary), line_before) == typed
 
 
 @pytest.mark.real
@@ -192,7 +192,7 @@ def test_every_split_of_a_line_is_a_prefix_and_what_is_held_back(vocabulary):
     line = "    def größe(self, name: str) -> dict[str, Any]:  # 🙂 fertig"
     prefixes = TokenPrefixes(vocabulary)
     for end in range(len(line) + 1):
-        typed = held_back(prefixes, line[:end])
+        typed = healing_prefix(prefixes, line[:end])
         assert line[:end].endswith(typed)
         shown = vocabulary.tokenize(line[:end].removesuffix(typed)).tolist()
         assert vocabulary.tokenize(line).tolist()[: len(shown)] == shown

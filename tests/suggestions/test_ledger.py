@@ -23,7 +23,7 @@ from speclsp.suggestions.ledger import (
     Suggestion,
     place_kind,
 )
-from speclsp.text.typed_text import place_of
+from speclsp.text.typed_text import cursor_context
 
 PLACE = request_at("a = 1\nx = ¦\n")
 
@@ -228,7 +228,7 @@ def test_what_is_left_of_a_suggestion_is_still_that_suggestion() -> None:
 )
 def test_kinds_of_places(text: str, kind: str) -> None:
     request = request_at(text)
-    assert place_kind(request.language_id, place_of(request)) == kind
+    assert place_kind(request.language_id, cursor_context(request)) == kind
 
 
 def test_a_closed_documents_screen_is_forgotten() -> None:

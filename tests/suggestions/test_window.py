@@ -256,7 +256,7 @@ def test_a_generation_goes_on_while_what_is_typed_agrees(make) -> None:
     assert (result.text, result.source) == ("cond = 2", "model")
     assert result.stats.n_predicted >= len(TWO_LINES)
     stats = typist.completer.statistics()
-    assert (stats.n_gone_on, stats.n_cancelled, stats.n_completions) == (2, 2, 1)
+    assert (stats.n_coalesced, stats.n_cancelled, stats.n_completions) == (2, 2, 1)
     assert stats.totals.n_predicted == result.stats.n_predicted
     assert typist.ask("f¦").source == "memory"
     # What is accepted of it is learned as the text that was generated.
@@ -276,7 +276,7 @@ def test_a_generation_that_something_else_was_typed_against_stops(make) -> None:
     typist.go_on()
     assert first.result(WAIT_S).finish_reason == "cancelled"
     assert second.result(WAIT_S).text.startswith("er = 4")
-    assert typist.completer.statistics().n_gone_on == 0
+    assert typist.completer.statistics().n_coalesced == 0
     assert second.result().stats.n_target_passes >= typist.n_decodes - n_decodes - 2
 
 
@@ -292,7 +292,7 @@ def test_it_is_decided_while_the_text_grows(make) -> None:
     assert result.finish_reason == "stop"
     assert result.stats.n_prompt > 0
     stats = typist.completer.statistics()
-    assert stats.n_gone_on == 1
+    assert stats.n_coalesced == 1
     assert stats.totals.n_predicted > result.stats.n_predicted  # what was spent in vain counts
     assert stats.n_requests == 2
 
@@ -431,7 +431,7 @@ def test_the_request_that_a_prefetch_is_made_for_waits_for_it(make) -> None:
     result = after.result(WAIT_S)
     assert result.text == "third = 3\nupper = 4"
     stats = typist.completer.statistics()
-    assert (stats.n_prefetches, stats.n_gone_on) == (0, 1)
+    assert (stats.n_prefetches, stats.n_coalesced) == (0, 1)
     assert stats.totals.n_predicted == first.stats.n_predicted + result.stats.n_predicted
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from typed_requests import request_at
 
-from speclsp.text.typed_text import N_CHARS, contradicts, n_said, place_of, rest_of
+from speclsp.text.typed_text import N_CHARS, contradicts, cursor_context, n_said, rest_of
 
 TEXT = "for x in y:\n\n    print(x)\n\n    return"
 
@@ -54,7 +54,7 @@ def test_contradiction_is_what_no_growth_can_mend(so_far: str, typed: str, expec
 
 def rest_at(asked: str, answer: str, typed: str, n_replaced: int = 0) -> tuple[str, int] | None:
     """What is left at ``typed`` of an answer given at ``asked``, and what that replaces."""
-    rest = rest_of(place_of(request_at(asked)), answer, n_replaced, request_at(typed))
+    rest = rest_of(cursor_context(request_at(asked)), answer, n_replaced, request_at(typed))
     return None if rest is None else (rest.text, rest.n_replaced)
 
 
@@ -133,5 +133,5 @@ def test_texts_are_compared_near_the_cursor_and_lengths_beyond() -> None:
     assert rest_at(f"a{far}¦{far}b", "xy", f"a{far}x¦{far}b") == ("y", 0)
     assert rest_at(f"a{far}¦{far}b", "xy", f"aa{far}x¦{far}b") is None
     assert rest_at(f"a{far}¦{far}b", "xy", f"a{far}x¦{far}bb") is None
-    kept = place_of(request_at(f"a{far}¦{far}b"))
+    kept = cursor_context(request_at(f"a{far}¦{far}b"))
     assert len(kept.before) == len(kept.after) == N_CHARS

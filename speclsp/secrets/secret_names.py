@@ -16,7 +16,7 @@ NameKind = Literal["password", "key"]
 
 
 @dataclass(frozen=True, slots=True)
-class TellingName:
+class SecretName:
     """Where a telling word begins and its name ends."""
 
     start: int
@@ -73,14 +73,14 @@ _WORDS: Final = (
 )
 
 
-def telling_names(text: str, lowered: str) -> Iterator[TellingName]:
+def secret_names(text: str, lowered: str) -> Iterator[SecretName]:
     """Yield the telling names in a text; ``lowered`` is the text in lower case."""
     for word in _WORDS:
         position = lowered.find(word.needle)
         while position >= 0:
             rest = word.rest.match(text, position + len(word.needle))
             if rest is not None and _fits(word, lowered, position):
-                yield TellingName(position, rest.end(), word.kind)
+                yield SecretName(position, rest.end(), word.kind)
             position = lowered.find(word.needle, position + 1)
 
 
