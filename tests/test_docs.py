@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import get_args
 
@@ -193,3 +196,20 @@ def test_one_sentence_per_line(name: str) -> None:
         in_code ^= line.startswith("```")
         if not in_code and not line.startswith("|"):
             assert not re.search(r"[a-z`)][.?] [A-Z]", line), f"{name}:{number}: {line}"
+
+
+@pytest.mark.real
+def test_the_sample_answer_is_the_command_s() -> None:
+    """The text and the prompt's size that stand below the command are what it prints."""
+    text = page("headless.md")
+    (request,) = re.findall(r"^echo '(.*)' \| speclsp complete$", text, re.MULTILINE)
+    (shown,) = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+    command = [sys.executable, "-m", "speclsp", "complete", "--no-persist", "--mode", "tree"]
+    run = subprocess.run(command, input=request, capture_output=True, text=True, check=True)
+    answer, sample = json.loads(run.stdout)["result"], json.loads(shown)["result"]
+    for key in ("text", "finishReason"):
+        assert answer[key] == sample[key]
+    for key in ("nPrompt", "nPromptEvaluated", "nPredicted"):
+        assert answer["stats"][key] == sample["stats"][key]
+    assert answer.keys() == sample.keys()
+    assert answer["stats"].keys() == sample["stats"].keys()
