@@ -39,6 +39,7 @@ from speclsp.request import (
     WorkspaceFolder,
 )
 from speclsp.settings import Settings, settings_of
+from speclsp.text.typed_text import may_share_text
 
 CLOSE_TIMEOUT_S = 5.0
 
@@ -217,7 +218,7 @@ class LocalCompleter:
             cancel=cancel,
             submitted=submitted,
             deadline=submitted + deadline_ms / 1000,
-            may_coalesce=may_coalesce(settings, placed),
+            may_coalesce=may_share_text(settings, placed),
         )
         self._engine.submit(job)
         return job.future
@@ -228,7 +229,7 @@ class LocalCompleter:
         if placed is None:
             return False
         settings = settings_of(self._settings, placed.overrides, placed.language_id)
-        return may_coalesce(settings, placed) and self._engine.could_join(placed)
+        return may_share_text(settings, placed) and self._engine.could_join(placed)
 
     def explain(self, request: CompletionRequest) -> Future[PromptExplanation]:
         """Say what the prompt of a request would be, and why, without asking the model."""
@@ -271,18 +272,6 @@ class LocalCompleter:
                 ranked=lambda: self._context.ranked(request), gone=self._context.gone
             ),
         )
-
-
-def may_coalesce(settings: Settings, request: PlacedRequest) -> bool:
-    """Whether one generation may serve this request and those that follow while typing."""
-    temperature = settings.temperature if request.temperature is None else request.temperature
-    wants_another_draw = request.trigger == "invoked" and temperature > 0
-    return (
-        request.supersede
-        and settings.suggestion_memory
-        and request.n_candidates == 1
-        and not wants_another_draw
-    )
 
 
 def _empty(

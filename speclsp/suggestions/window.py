@@ -44,6 +44,7 @@ from speclsp.secrets.masked_text import MaskedText
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings, settings_of
 from speclsp.suggestions.ledger import Ledger, Suggestion
+from speclsp.text.typed_text import may_share_text
 
 logger = logging.getLogger(__name__)
 
@@ -341,7 +342,7 @@ class Window:
         return result
 
     def _remembered(self, settings: Settings, request: PlacedRequest) -> CompletionResult | None:
-        if not settings.enabled or not _may_be_remembered(settings, request):
+        if not settings.enabled or not may_share_text(settings, request):
             return None
         known = self._ledger.find(request, self._clock())
         if known is None:
@@ -447,7 +448,7 @@ class Window:
         if request.trigger != "automatic" or not request.supersede:
             return 0.0
         settings = self._settings_of(request)
-        if _may_be_remembered(settings, request) and self.completer.could_join(request.plain()):
+        if may_share_text(settings, request) and self.completer.could_join(request.plain()):
             return 0.0
         with self._lock:
             if settings.debounce_ms >= 0:
@@ -541,18 +542,6 @@ class Window:
             self._ledger.generated(request, result, self._clock())
             if result.stats.n_prompt:
                 self._counts.prefetched(result.stats)
-
-
-def _may_be_remembered(settings: Settings, request: PlacedRequest) -> bool:
-    """Whether a request may be answered with the rest of an earlier answer."""
-    temperature = settings.temperature if request.temperature is None else request.temperature
-    wants_another_draw = request.trigger == "invoked" and temperature > 0
-    return (
-        request.supersede
-        and settings.suggestion_memory
-        and request.n_candidates == 1
-        and not wants_another_draw
-    )
 
 
 def _empty(completion_id: str, reason: FinishReason, source: AnswerSource) -> CompletionResult:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from speclsp.request import PlacedRequest
+from speclsp.settings import Settings
 from speclsp.text.trim import n_closers_replaced
 
 N_CHARS: Final = 4096
@@ -73,6 +74,21 @@ def cursor_context(request: PlacedRequest) -> CursorContext:
         n_before=cursor,
         after=text[cursor : cursor + N_CHARS],
         n_after=len(text) - cursor,
+    )
+
+
+def may_share_text(settings: Settings, request: PlacedRequest) -> bool:
+    """Whether a request may get the rest of a text that was made for an earlier one.
+
+    Requests that stand apart, that want several texts, or another draw by hand, may not.
+    """
+    temperature = settings.temperature if request.temperature is None else request.temperature
+    wants_another_draw = request.trigger == "invoked" and temperature > 0
+    return (
+        request.supersede
+        and settings.suggestion_memory
+        and request.n_candidates == 1
+        and not wants_another_draw
     )
 
 
