@@ -17,6 +17,8 @@ const BODY = `    greeting = f"Hello, {name}, and welcome to the shop!"\n    ret
 const SAMPLE = ["customer", "supplier", "visitor"]
   .map((who) => `def greet_${who}(name: str) -> str:\n${BODY}\n\n`)
   .join("");
+/** A body of which the embedded model suggests more than a line. */
+const TWO_LINES = `    message = "Hello"\n    return message + name\n`;
 const HEAD = "def greet_guest(name: str) -> str:\n    ";
 
 async function api(): Promise<Api> {
@@ -94,7 +96,8 @@ const trusted: Record<string, () => Promise<void>> = {
 
   async "line ends and characters beyond the first plane are counted as the server does"() {
     await untilReady();
-    const text = `# 😀 𝒮\n${SAMPLE}${HEAD}`.replaceAll("\n", "\r\n");
+    const sample = SAMPLE.replaceAll(BODY, TWO_LINES);
+    const text = `# 😀 𝒮\n${sample}${HEAD}`.replaceAll("\n", "\r\n");
     const editor = await openWithCursor("windows.py", text);
     assert.equal(editor.document.eol, vscode.EndOfLine.CRLF);
     const before = await statistics();
