@@ -36,7 +36,7 @@ before(async () => {
   folder = workbench.folder("shop", {
     "greetings.py": SAMPLE,
     "windows.py": SAMPLE.replaceAll("\n", "\r\n"),
-    "astral.py": SAMPLE.replaceAll("shop", "𝒮𝒽ℴ𝓅 😀"),
+    "astral.py": SAMPLE.replaceAll("shop", "😀"),
     "large.py": LINES_5000,
     "parts.py": SAMPLE,
     "list.py": SAMPLE,
@@ -114,7 +114,9 @@ test("a word and a line are accepted, and the server hears of it", async () => {
   await editor.keys("Control+Alt+ArrowRight");
   const head = `${SAMPLE}def greet_friend(name: str) -> str:\n    `;
   // The suggestion may have no further line, and its line then no end.
-  await editor.saved(join(folder, "parts.py"), (saved) => `${saved}\n`.startsWith(`${head}${first}\n`));
+  await editor.saved(join(folder, "parts.py"), (saved) =>
+    `${saved}\n`.startsWith(`${head}${first}\n`),
+  );
 
   await editor.command("speclsp: Show Statistics");
   const partly = await until("the panel shows partial acceptances", async () => {
