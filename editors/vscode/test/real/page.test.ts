@@ -19,6 +19,11 @@ function greeting(who: string): string {
 }
 
 const SAMPLE = `"""A shop's greetings."""\n\n\n${["customer", "supplier", "visitor"].map(greeting).join("")}`;
+/** Bodies of which the embedded model suggests more than a line. */
+const PARTS = SAMPLE.replaceAll(
+  / {4}greeting = .*\n {4}return greeting\n/g,
+  `    message = "Hello"\n    return message + name\n`,
+);
 const LINES_5000 = Array.from({ length: 1000 }, (_, idx) =>
   greeting(`visitor_${String(idx)}`),
 ).join("");
@@ -38,7 +43,7 @@ before(async () => {
     "windows.py": SAMPLE.replaceAll("\n", "\r\n"),
     "astral.py": SAMPLE.replaceAll("shop", "😀"),
     "large.py": LINES_5000,
-    "parts.py": SAMPLE,
+    "parts.py": PARTS,
     "list.py": SAMPLE,
     "toggle.py": SAMPLE,
     "killed.py": SAMPLE,
@@ -109,14 +114,11 @@ test("a word and a line are accepted, and the server hears of it", async () => {
       ? first.slice(0, -rest.length)
       : undefined;
   });
-  assert.equal(word.trim(), "greeting");
+  assert.equal(word.trim(), "message");
   await editor.untilGhost();
   await editor.keys("Control+Alt+ArrowRight");
-  const head = `${SAMPLE}def greet_friend(name: str) -> str:\n    `;
-  // The suggestion may have no further line, and its line then no end.
-  await editor.saved(join(folder, "parts.py"), (saved) =>
-    `${saved}\n`.startsWith(`${head}${first}\n`),
-  );
+  const head = `${PARTS}def greet_friend(name: str) -> str:\n    `;
+  await editor.saved(join(folder, "parts.py"), (saved) => saved.startsWith(`${head}${first}\n`));
 
   await editor.command("speclsp: Show Statistics");
   const partly = await until("the panel shows partial acceptances", async () => {
