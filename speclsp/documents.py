@@ -91,8 +91,10 @@ class Documents:
             file=found.file,
         )
 
-    def _texts(self, uris: tuple[str, ...]) -> list[str]:
-        return [document.text for uri in uris if (document := self.get(uri)) is not None]
+    def _texts(self, cells: tuple[tuple[str, int], ...]) -> list[str]:
+        """Return the cells' texts; a version that is not known (any more) gives the newest."""
+        found = (self.at_version(uri, version) or self.get(uri) for uri, version in cells)
+        return [document.text for document in found if document is not None]
 
 
 def n_versions(text: str) -> int:

@@ -101,9 +101,9 @@ class CompletionRequest:
     """The cursor: characters (code points) before it in the document, ``edit`` applied."""
     edit: TextEdit | None = None
     """A change that holds for this request alone, such as the selected item of a popup."""
-    above: tuple[str, ...] = ()
-    """URIs of open documents that stand before this one: a notebook's other cells."""
-    below: tuple[str, ...] = ()
+    above: tuple[tuple[str, int], ...] = ()
+    """(URI, version) of the open documents before this one: a notebook's other cells."""
+    below: tuple[tuple[str, int], ...] = ()
     completion_id: str = ""
     """The id of the text that answers the request; the completer makes one where it is empty."""
     single_line: bool | None = None
@@ -238,22 +238,14 @@ class RequestStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alternative:
-    """Another text for the same place; it has an id of its own, by which it can be accepted."""
+class GeneratedText:
+    """A text beside the one that a result is about, with an id by which it can be accepted."""
 
     completion_id: str
     text: str
     n_replaced: int = 0
     mean_logprob: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generated:
-    """A whole text, at the place of the request with the id ``completion_id``."""
-
-    completion_id: str
-    text: str
-    n_replaced: int = 0
+    finish_reason: FinishReason = "stop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,13 +262,14 @@ class CompletionResult:
     mean_logprob: float | None = None
     """Mean over the text's tokens of the natural logarithm of their probability by the model, at
     temperature 1; None where it was not computed."""
-    alternatives: tuple[Alternative, ...] = ()
+    alternatives: tuple[GeneratedText, ...] = ()
     """Further texts, all different, by falling ``mean_logprob``.  ``text`` comes first whatever
     theirs is: it is what a request for one text gives."""
     withheld: bool = False
     """Whether there was a text, too uncertain to be shown; ``mean_logprob`` is that text's."""
-    generated: Generated | None = None
-    """Where ``text`` is the rest of what was generated for an older request: all of that."""
+    generated: GeneratedText | None = None
+    """What was generated for the older request with this id, which this request joined.
+    ``text`` is the rest of it, or was generated later because the typing contradicted it."""
 
     def timed(self, *, ms_queue: float, ms_total: float) -> CompletionResult:
         """Return the result with the times that only the queue knows."""

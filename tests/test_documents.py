@@ -56,9 +56,10 @@ def test_a_request_has_its_edit_and_a_notebooks_other_cells() -> None:
         version=0,
         offset=3,
         edit=TextEdit(1, 2, "cd"),
-        above=("u0", "closed"),
-        below=("u2",),
+        above=(("u0", 0), ("closed", 3)),
+        below=(("u2", 0),),
     )
+    documents.change("u0", 1, TextEdit(0, 0, "later "))
     placed = documents.place(request)
     assert placed is not None
     assert (placed.prefix, placed.suffix) == ("above\nacd", "\nbelow")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -163,3 +165,15 @@ def test_no_folder_is_a_drawer_for_everything():
 def test_the_product_knows_neither_its_benchmarks_nor_its_training(path: Path):
     beside = {"benchmarks", "training", "tests", "tools"}
     assert not beside & {module.split(".")[0] for module in imported_modules(path)}
+
+
+@pytest.mark.parametrize("module", ["speclsp.suggestions.window", "speclsp.lsp.server"])
+def test_the_windows_side_loads_no_engine(module: str):
+    """A window's server shall answer ``initialize`` at once and take little memory."""
+    code = f"import sys, {module}; print('\\n'.join(sys.modules))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.split()
+    engines = {"engine", "completer", "drafting", "storage", "ngrams"}
+    heavy = {"numpy", "llama_cpp", "sqlite3", "watchdog"} | {f"speclsp.{name}" for name in engines}
+    assert not heavy & set(loaded)

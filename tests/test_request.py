@@ -48,7 +48,7 @@ def test_requests_survive_json(prefix, suffix, n_predict):
         version=3,
         offset=len(prefix),
         edit=request.TextEdit(0, len(prefix), suffix),
-        above=("untitled:2",),
+        above=(("untitled:2", 4),),
         n_predict=n_predict,
     )
     try:

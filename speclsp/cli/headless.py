@@ -27,10 +27,10 @@ from speclsp.cli.without_editor import complete_when_ready
 from speclsp.errors import SpecLspError
 from speclsp.lsp.json_rpc import JsonRpcConnection, MessageId
 from speclsp.request import (
-    Alternative,
     CompletionRequest,
     CompletionResult,
     Document,
+    GeneratedText,
     RequestStats,
     SessionStats,
     Trigger,
@@ -335,7 +335,7 @@ def completion_object(
     return made
 
 
-def _text_object(text: CompletionResult | Alternative) -> dict[str, Any]:
+def _text_object(text: CompletionResult | GeneratedText) -> dict[str, Any]:
     mean = text.mean_logprob
     return {
         "text": text.text,

@@ -25,7 +25,7 @@ from speclsp.decoding.token_scores import Rival, TokenScores
 from speclsp.engine.models import Tokenizer
 from speclsp.errors import DecodeError
 from speclsp.prompt.healing import HealingSampler
-from speclsp.request import Alternative, FinishReason, PlacedRequest
+from speclsp.request import FinishReason, GeneratedText, PlacedRequest
 from speclsp.text.confidence import TextScores, text_scores
 from speclsp.text.stopping import CompletedText, CompletionText
 
@@ -110,7 +110,7 @@ class Alternatives:
         self._first = first
         self._n_forks = 0
         self._known = {_sense(first.text), ""}
-        self.texts: list[Alternative] = []
+        self.texts: list[GeneratedText] = []
         self.failures: list[DecodeError] = []
         self.counts = ForkCounts()
 
@@ -191,7 +191,7 @@ class Alternatives:
             return
         self._known.add(_sense(content))
         self.texts.append(
-            Alternative(
+            GeneratedText(
                 completion_id=uuid.uuid4().hex,
                 text=content,
                 n_replaced=n_replaced,
@@ -205,5 +205,5 @@ def _sense(text: str) -> str:
     return "".join(text.split())
 
 
-def _falling(alternative: Alternative) -> float:
+def _falling(alternative: GeneratedText) -> float:
     return -alternative.mean_logprob if alternative.mean_logprob is not None else float("inf")

@@ -27,9 +27,9 @@ from speclsp.errors import SpecLspError
 from speclsp.prompt.healing import healing_prefix
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 from speclsp.request import (
-    Alternative,
     CompletionResult,
     FinishReason,
+    GeneratedText,
     PlacedRequest,
     RequestStats,
 )
@@ -305,7 +305,7 @@ def _cut_before_secrets(
         # What closed brackets or replaced closed ones stood at the end that was cut off.
         fitted = fit(kept)
         text, n_replaced = fitted.text, fitted.n_replaced
-    alternatives: list[Alternative] = []
+    alternatives: list[GeneratedText] = []
     for other in result.alternatives:
         cut = before_secret(other.text, line_before, request.path)
         if cut == other.text:

@@ -30,7 +30,7 @@ from speclsp.request import (
     CompletionResult,
     EngineState,
     FinishReason,
-    Generated,
+    GeneratedText,
     PlacedRequest,
     RequestStats,
     SessionStats,
@@ -63,6 +63,8 @@ class CompletionJob:
     may_coalesce: bool = False
     """Whether its generation may answer a newer request, and a generation that runs may answer
     it, where what was typed between the two agrees."""
+    outran: GeneratedText | None = None
+    """A finished text that the job joined and whose typing contradicted it at its end."""
     future: Future[CompletionResult] = field(default_factory=Future)
     _superseded: threading.Event = field(default_factory=threading.Event)
 
@@ -88,6 +90,8 @@ class CompletionJob:
     def answer(self, result: CompletionResult) -> None:
         """Fulfil the future, once."""
         if not self.future.done():
+            if result.generated is None:
+                result = dataclasses.replace(result, generated=self.outran)
             self.future.set_result(result)
 
     def answer_empty(self, reason: FinishReason, now: float) -> None:
@@ -126,7 +130,7 @@ class RunningGeneration:
         self.request = job.request
         self._waiter = job
         self._others_wait = others_wait
-        self._place = cursor_context(job.request)
+        self.place = cursor_context(job.request)
         self._rules = rules_of(job.request)
         self._lock = threading.Lock()
         self._text: CompletionText | None = None
@@ -193,7 +197,7 @@ class RunningGeneration:
             return None
         if request.uri != self.request.uri or rules_of(request) != self._rules:
             return None
-        moved = self._place.moved_to(request)
+        moved = self.place.moved_to(request)
         if moved is None:
             return None
         so_far = self._text.so_far if self._text is not None else ""
@@ -473,8 +477,10 @@ class EngineThread:
             self._running = None
             waiter = running.close()
             if waiter is not job:
-                rest = _rest_for(waiter, running, result)
+                whole = _whole_of(running, result)
+                rest = _rest_for(waiter, running, result, whole)
                 if rest is None:
+                    waiter.outran = whole
                     self._queue.put(waiter.request.uri, waiter, supersede=False)
                     self._in_vain = summed(self._in_vain, result.stats)
                     return
@@ -525,14 +531,29 @@ class EngineThread:
             job.fail(error)
 
 
-def _rest_for(
-    waiter: CompletionJob, running: RunningGeneration, result: CompletionResult
-) -> CompletionResult | None:
-    """Return what the result for an earlier request leaves for the job that waits by now."""
+def _whole_of(running: RunningGeneration, result: CompletionResult) -> GeneratedText | None:
+    """Return a finished text as that of the request it was generated for; None where empty."""
     if result.finish_reason == "cancelled" or not result.text:
         return None
-    place = cursor_context(running.request)
-    rest = rest_of(place, result.text, result.n_replaced, waiter.request)
+    return GeneratedText(
+        completion_id=running.request.completion_id,
+        text=result.text,
+        n_replaced=result.n_replaced,
+        mean_logprob=result.mean_logprob,
+        finish_reason=result.finish_reason,
+    )
+
+
+def _rest_for(
+    waiter: CompletionJob,
+    running: RunningGeneration,
+    result: CompletionResult,
+    whole: GeneratedText | None,
+) -> CompletionResult | None:
+    """Return what a finished text leaves for the job that waits by now; None for nothing."""
+    if whole is None:
+        return None
+    rest = rest_of(running.place, whole.text, whole.n_replaced, waiter.request)
     if rest is None:
         return None
     return dataclasses.replace(
@@ -541,9 +562,5 @@ def _rest_for(
         text=rest.text,
         n_replaced=rest.n_replaced,
         alternatives=(),
-        generated=Generated(
-            completion_id=running.request.completion_id,
-            text=result.text,
-            n_replaced=result.n_replaced,
-        ),
+        generated=whole,
     )

@@ -101,8 +101,10 @@ class DocumentStore:
         key = self._notebook_of_cell.get(document_key(cell_uri))
         return None if key is None else self._notebook_uris.get(key)
 
-    def around_cell(self, cell_uri: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the URIs of the cells above and below, of the same kind and language.
+    def around_cell(
+        self, cell_uri: str
+    ) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]:
+        """Return (URI, version) of the cells above and below, of the same kind and language.
 
         Both are empty for a document that is no cell.
         """
@@ -116,11 +118,13 @@ class DocumentStore:
         above = tuple(self._like(cells[:place], kind, buffer.language_id))
         return above, tuple(self._like(cells[place + 1 :], kind, buffer.language_id))
 
-    def _like(self, cells: Sequence[Cell], kind: int, language_id: str) -> Iterator[str]:
+    def _like(
+        self, cells: Sequence[Cell], kind: int, language_id: str
+    ) -> Iterator[tuple[str, int]]:
         for cell in cells:
             buffer = self.get(cell.uri)
             if buffer is not None and cell.kind == kind and buffer.language_id == language_id:
-                yield buffer.uri
+                yield buffer.uri, buffer.version
 
     def _set_cells(self, key: str, cells: list[Cell]) -> None:
         for cell in self._cells.get(key, ()):

@@ -21,7 +21,7 @@ from speclsp.lsp.text_buffer import (
     well_formed,
     with_line_feeds,
 )
-from speclsp.request import Alternative, CompletionResult, TextEdit
+from speclsp.request import CompletionResult, GeneratedText, TextEdit
 
 _WORD_BEFORE = re.compile(r"\w+\Z")
 
@@ -101,7 +101,7 @@ def suggestions_from(
     if result.finish_reason == "cancelled":
         return []
     texts = [
-        Alternative(
+        GeneratedText(
             completion_id=result.completion_id,
             text=result.text,
             n_replaced=result.n_replaced,
@@ -116,7 +116,7 @@ def suggestions_from(
 
 
 def _suggestion_from(
-    query: Query, alternative: Alternative, buffer: TextBuffer
+    query: Query, alternative: GeneratedText, buffer: TextBuffer
 ) -> Suggestion | None:
     text = with_line_feeds(alternative.text)
     if not text:
@@ -169,7 +169,7 @@ def with_word_before(suggestion: Suggestion, buffer: TextBuffer) -> Suggestion:
 
 
 def _after_selected(
-    query: Query, selected: str, alternative: Alternative, text: str, buffer: TextBuffer
+    query: Query, selected: str, alternative: GeneratedText, text: str, buffer: TextBuffer
 ) -> Suggestion | None:
     # The range is the popup's, and it holds for one version.
     if buffer.version != query.buffer.version:

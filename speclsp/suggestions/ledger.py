@@ -18,6 +18,7 @@ from speclsp.request import (
     CompletionRequest,
     CompletionResult,
     FinishReason,
+    GeneratedText,
     PlacedRequest,
 )
 from speclsp.text.typed_text import CursorContext, Rest, cursor_context, n_said, rest_of, rules_of
@@ -153,24 +154,23 @@ class Ledger:
         """Take the model's answer to a request, with its alternatives."""
         own = self._by_id.get(request.completion_id) or self._new(request, request.completion_id)
         own.is_pending = False
-        if result.finish_reason == "cancelled":
-            return
         of = result.generated
         whole = self._by_id.get(of.completion_id) if of is not None else None
         if of is not None and whole is not None:
-            self._fill(whole, result, of.text, of.n_replaced, now)
+            self._fill(whole, of, now)
             rest = rest_of(whole.place, of.text, of.n_replaced, request)
-            own.rest_of = whole
-            own.n_said = rest.n_said if rest is not None else 0
-            own.text, own.n_replaced = result.text, result.n_replaced
-            own.may_answer = False  # the whole of it may
+            if rest is not None and rest.text == result.text:
+                own.rest_of, own.n_said = whole, rest.n_said
+                own.text, own.n_replaced = result.text, result.n_replaced
+                own.may_answer = False  # the whole of it may
+                return
+        if result.finish_reason == "cancelled":
             return
         for other in reversed(result.alternatives):
             beside = self._new(request, other.completion_id)
             beside.may_answer = own.may_answer
-            self._fill(beside, result, other.text, other.n_replaced, now)
-            beside.mean_logprob = other.mean_logprob
-        self._fill(own, result, result.text, result.n_replaced, now)
+            self._fill(beside, other, now)
+        self._fill(own, result, now)
         if request.is_prefetch and result.text:
             self._unused.append(own)
             if len(self._unused) > N_LATEST_PREFETCHES:
@@ -366,16 +366,11 @@ class Ledger:
         return suggestion
 
     def _fill(
-        self,
-        suggestion: Suggestion,
-        result: CompletionResult,
-        text: str,
-        n_replaced: int,
-        now: float,
+        self, suggestion: Suggestion, made: CompletionResult | GeneratedText, now: float
     ) -> None:
-        suggestion.text, suggestion.n_replaced = text, n_replaced
-        suggestion.finish_reason = result.finish_reason
-        suggestion.mean_logprob = result.mean_logprob
+        suggestion.text, suggestion.n_replaced = made.text, made.n_replaced
+        suggestion.finish_reason = made.finish_reason
+        suggestion.mean_logprob = made.mean_logprob
         suggestion.made_at = now
         suggestion.is_pending = False
         if suggestion.completion_id in self._by_id:

@@ -7,7 +7,7 @@ import dataclasses
 from typed_requests import request_between
 
 from speclsp.completer.completion import _cut_before_secrets
-from speclsp.request import Alternative, CompletionResult, RequestStats
+from speclsp.request import CompletionResult, GeneratedText, RequestStats
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 from speclsp.text.balance import balanced
@@ -21,8 +21,8 @@ def fit_at(prefix: str, suffix: str) -> Fit:
 
 
 def test_results_are_cut_and_alternatives_that_say_no_more_are_dropped() -> None:
-    def other(text: str) -> Alternative:
-        return Alternative(completion_id=text, text=text, n_replaced=1)
+    def other(text: str) -> GeneratedText:
+        return GeneratedText(completion_id=text, text=text, n_replaced=1)
 
     result = CompletionResult(
         completion_id="1",

@@ -7,7 +7,7 @@ import pytest
 from lsp_wire import INLINE, URI, LspWire, at, span
 from scripted_completer import Asked
 
-from speclsp.request import Alternative
+from speclsp.request import GeneratedText
 from speclsp.suggestions.window import Window
 
 # The cursor is at ¦.  What the marker stands in is what the client has open.
@@ -277,8 +277,8 @@ def answered_with_alternatives(asked: Asked) -> None:
         n_replaced=1,
         mean_logprob=-0.7,
         alternatives=(
-            Alternative(completion_id="two", text="two", mean_logprob=-0.2),
-            Alternative(completion_id="three", text="three\r\n", mean_logprob=-0.9),
+            GeneratedText(completion_id="two", text="two", mean_logprob=-0.2),
+            GeneratedText(completion_id="three", text="three\r\n", mean_logprob=-0.9),
         ),
     )
 

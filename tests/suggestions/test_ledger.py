@@ -10,7 +10,7 @@ import pytest
 from typed_requests import request_at, result_of
 
 from speclsp.decoding.session import SessionRecorder
-from speclsp.request import AcceptedText, Alternative, Generated, PlacedRequest, SessionStats
+from speclsp.request import AcceptedText, GeneratedText, PlacedRequest, SessionStats
 from speclsp.suggestions.ledger import (
     LEAST_USED,
     MAX_EXTRA_MS,
@@ -119,7 +119,7 @@ def test_answers_grow_old_and_are_bounded() -> None:
 
 
 def test_alternatives_are_known_behind_the_first_text() -> None:
-    other = Alternative(completion_id="other", text="xyz", n_replaced=0, mean_logprob=-1.0)
+    other = GeneratedText(completion_id="other", text="xyz", n_replaced=0, mean_logprob=-1.0)
     kept = Kept()
     kept.made(request_at("a¦"), "xbc", alternatives=(other,))
     assert kept.found("ax¦") == "bc"
@@ -143,7 +143,7 @@ def test_a_document_can_be_forgotten_and_all_answers() -> None:
 def test_what_was_generated_for_an_older_request_answers_at_its_place() -> None:
     kept = Kept()
     first, second = kept.asked(request_at("x = ¦")), kept.asked(request_at("x = ab¦"))
-    of = Generated(completion_id=first.completion_id, text="abcd")
+    of = GeneratedText(completion_id=first.completion_id, text="abcd")
     result = result_of("cd", completion_id=second.completion_id, generated=of)
     kept.ledger.generated(second, result, 0.0)
     assert kept.found("x = a¦") == "bcd"

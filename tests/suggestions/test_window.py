@@ -305,6 +305,9 @@ def test_a_text_that_was_typed_whole_meanwhile_leaves_a_request_of_its_own(make)
     second = typist.start(TWO_LINES + "¦")
     typist.go_on()
     assert second.result(WAIT_S).text == "\nthird = 3\nupper = 4"
+    # The text that the typing outran answers who goes back.
+    back = typist.ask("fir¦")
+    assert (back.text, back.source) == (TWO_LINES[3:], "memory")
 
 
 def test_another_document_does_not_join(make) -> None:

@@ -252,7 +252,8 @@ def test_a_request_between_cells_reads_them() -> None:
     for name in ("above", "below"):
         window.open_document(document(f"{name} = 1\n{SECRET}", uri=name))
     window.open_document(document("x = "))
-    asked(window, 4, above=("above",), below=("below",))
+    window.change_document("above", 2, "changed since")
+    asked(window, 4, above=(("above", 1),), below=(("below", 1),))
     request = completer.asked[0].request
     expected = request_between(f"above = 1\n{MASKED}\nx = ", f"\nbelow = 1\n{MASKED}")
     assert (request.prefix, request.suffix) == (expected.prefix, expected.suffix)

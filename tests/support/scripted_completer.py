@@ -14,12 +14,12 @@ from speclsp.documents import Documents
 from speclsp.errors import EngineUnavailableError
 from speclsp.request import (
     AcceptedText,
-    Alternative,
     CompletionRequest,
     CompletionResult,
     Document,
     EngineState,
     Event,
+    GeneratedText,
     PlacedRequest,
     RequestStats,
     SessionStats,
@@ -46,7 +46,7 @@ class Asked:
         n_replaced: int = 0,
         finish_reason: Any = "stop",
         mean_logprob: float | None = None,
-        alternatives: tuple[Alternative, ...] = (),
+        alternatives: tuple[GeneratedText, ...] = (),
     ) -> None:
         self.future.set_result(
             CompletionResult(
