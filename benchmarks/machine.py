@@ -17,6 +17,7 @@ import click
 from speclsp import __version__
 from speclsp.engine.cpus import physical_cpu_count
 from speclsp.engine.llama.library import devices
+from speclsp.engine.llama.model_file import read_gguf_header
 from speclsp.engine.models import cost_true_remark, model_files, wants_draft_model
 from speclsp.settings import Settings
 
@@ -188,7 +189,7 @@ def remarks(settings: Settings) -> list[str]:
     paths = [files.target]
     if files.draft is not None and wants_draft_model(settings):
         paths.append(files.draft)
-    said = ((path, cost_true_remark(path)) for path in paths)
+    said = ((path, cost_true_remark(read_gguf_header(path).metadata)) for path in paths)
     return [f"{path.name} is {remark}" for path, remark in said if remark]
 
 

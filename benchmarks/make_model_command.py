@@ -31,6 +31,7 @@ from speclsp.atomic_write import UMASKED, write_atomically
 from speclsp.cli.options import OutputFile
 from speclsp.decoding.report import verify_times_line
 from speclsp.embedded import embedded_target
+from speclsp.engine.llama.model_file import read_gguf_header
 from speclsp.engine.models import COST_OF_KEY, TEXT_OF_KEY, cost_true_remark
 from speclsp.errors import ModelLoadError, SpecLspError
 from speclsp.settings import Settings
@@ -182,7 +183,7 @@ def make_model(
     return MadeModel(
         n_bytes=target.stat().st_size,
         n_parameters=sum(int(np.prod(tensor.shape)) for tensor in tensors),
-        remark=cost_true_remark(target),
+        remark=cost_true_remark(read_gguf_header(target).metadata),
     )
 
 

@@ -583,13 +583,6 @@ class Settings:
         aliases=("threads_draft",),
         short="-td",
     )
-    spec_replace: list[str] = _setting(
-        [],
-        _ADVANCED_MODEL,
-        "Pairs `TARGET DRAFT` of strings, for example `<|fim_prefix|> <PRE>`; with at least one, "
-        "a draft model with another vocabulary drafts through text, in which the pairs are "
-        "replaced.",
-    )
 
     max_document_size: _Positive = _setting(
         4_000_000, _ADVANCED_PROJECT, "Largest document with suggestions, in characters."
@@ -677,6 +670,8 @@ _FORMER_SETTINGS: dict[str, str] = {
         "the GPU.",
         "spec_draft_n_cpu_moe spec_draft_ncmoe n_cpu_moe_draft ncmoed": "set spec_draft_ngl, the "
         "draft model's layers on the GPU.",
+        "spec_replace": "choose a draft model of the target's family, which has the same "
+        "vocabulary.",
     }.items()
     for spelling in spellings.split()
 }

@@ -50,9 +50,8 @@ from benchmarks.peers.typed_rounds import TypingPlan, type_to_all, typed_runs_of
 from benchmarks.progress import RunProgress
 from benchmarks.tables import Table
 from speclsp.cli.options import write_text
-from speclsp.engine.draft_vocabulary import check_vocabularies
 from speclsp.engine.llama.library import route_log
-from speclsp.engine.llama.vocabulary import load_vocabulary
+from speclsp.engine.llama.vocabulary import check_vocabularies, load_vocabulary
 from speclsp.engine.models import LlamaLoader, Tokenizer, Weights
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.ngrams.files import open_statistics
@@ -127,7 +126,7 @@ def check_files(comparison: Comparison) -> None:
     draft, statistics = comparison.options.draft_model, comparison.options.statistics_file
     with closing(load_vocabulary(comparison.options.model)) as vocabulary:
         family_for(vocabulary, comparison.settings.fim_template)
-        if draft is not None and not comparison.settings.spec_replace:
+        if draft is not None:
             with closing(load_vocabulary(draft)) as draft_vocabulary:
                 check_vocabularies(vocabulary, draft_vocabulary)
         if statistics is not None:

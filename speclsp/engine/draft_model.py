@@ -28,14 +28,14 @@ def _never() -> bool:
     return False
 
 
-class DraftTarget(Target, Protocol):
-    """The draft model's context."""
+class LoadedTarget(Target, Protocol):
+    """A model's context whose decodes can be interrupted and whose memory can be freed."""
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
-        """Stop a running decode as soon as ``predicate`` is true."""
+        """Stop a running decode as soon as ``predicate`` is true; None never stops it."""
 
     def close(self) -> None:
-        """Free the model."""
+        """Free the model and its context."""
 
 
 class DraftModelDrafter:
@@ -61,7 +61,7 @@ class DraftModelDrafter:
 
     def __init__(
         self,
-        model: DraftTarget,
+        model: LoadedTarget,
         *,
         n_max: int,
         n_min: int,
@@ -94,7 +94,7 @@ class DraftModelDrafter:
         self._n_in_step = 0
 
     @property
-    def model(self) -> DraftTarget:
+    def model(self) -> LoadedTarget:
         """The draft model's context."""
         return self._model
 

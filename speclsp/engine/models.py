@@ -1,36 +1,23 @@
-"""Loads the models that the settings name: the target's vocabulary, then the weights.
+"""Loads the models that the settings name: the target's vocabulary first, then the weights.
 
-The vocabulary is loaded apart from the weights, in milliseconds, so that prompts, the project index
-and open buffers can be tokenised while the weights are loading and after they were freed.
+The vocabulary is loaded separately, in milliseconds.  Prompts, the project index and open buffers
+can then be tokenised while the weights load and after they are freed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from speclsp import embedded
-from speclsp.decoding.protocol import Target
 from speclsp.drafting.cost import CPU_SLOPE, GPU_SLOPE, PassCost
-from speclsp.drafting.protocol import ModelDrafter
 from speclsp.drafting.registry import DRAFT_MODEL, drafter_names
-from speclsp.engine.draft_model import DraftModelDrafter
-from speclsp.engine.draft_vocabulary import (
-    SpelledVocabulary,
-    TranslatingDrafter,
-    check_vocabularies,
-    replacement_pairs,
-)
+from speclsp.engine.draft_model import DraftModelDrafter, LoadedTarget
 from speclsp.engine.params import draft_params, target_params
-from speclsp.errors import (
-    ModelError,
-    ModelLoadError,
-    SettingsError,
-    SpecLspError,
-    VocabularyMismatchError,
-)
+from speclsp.errors import ModelError, ModelLoadError, SettingsError, SpecLspError
 from speclsp.prompt.families import FimFamily, family_for
 from speclsp.prompt.healing import TokenPrefixes
 from speclsp.prompt.protocol import Vocabulary
@@ -38,47 +25,26 @@ from speclsp.request import LogLevel
 from speclsp.settings import Settings
 
 MAX_PROMPT = 2048
-"""Prompt tokens where settings and model leave it open: more costs time at every jump."""
+"""Default limit of prompt tokens.  A larger prompt makes every jump to another place slower."""
 
 EMBEDDED = "embedded"
-"""The value of ``spec_draft_model`` that means the one that comes with speclsp."""
+"""The value of ``spec_draft_model`` that selects the embedded draft model."""
 
 _DRAFT_CONTEXT_BYTES: Final = 512 << 20
-"""About the KV cache and the intermediate results of a draft model on a GPU."""
+"""Estimate of a draft model's KV cache and compute buffers on a GPU."""
 
 COST_OF_KEY: Final = "speclsp.cost_true.cost_of"
-"""Metadata of a cost-true model, which computes a small model's function at a large one's cost: the
-model whose shape it has."""
+"""Metadata key of cost-true models, which compute a small model's function at the cost of a large
+one: the model whose shape it has."""
 TEXT_OF_KEY: Final = "speclsp.cost_true.text_of"
-"""Metadata of a cost-true model: the file name of the model whose function it computes."""
+"""Metadata key of cost-true models: the file name of the model whose function it computes."""
 
 Progress = Callable[[float], bool]
-"""Takes the share that is loaded, 0 to 1; returns whether to go on."""
+"""Takes the loaded share, 0 to 1; returns whether to continue."""
 Log = Callable[[LogLevel, str], None]
 
 
-class ClosableTarget(Target, Protocol):
-    """A target whose decodes can be stopped and whose memory can be freed."""
-
-    def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
-        """Stop running decodes as soon as ``predicate`` is true; None stops none."""
-
-    def close(self) -> None:
-        """Free the weights and the context."""
-
-
-class ClosableDrafter(ModelDrafter, Protocol):
-    """A drafter that owns a model."""
-
-    def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
-        """Stop running decodes as soon as ``predicate`` is true; None stops none."""
-
-    def close(self) -> None:
-        """Free the draft model."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFiles:
+class ModelFiles(NamedTuple):
     """The GGUFs that the settings name."""
 
     target: Path
@@ -87,7 +53,7 @@ class ModelFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokenizer:
-    """The target's vocabulary and how its fill-in-the-middle prompts look."""
+    """The target's vocabulary and the format of its fill-in-the-middle prompts."""
 
     vocabulary: Vocabulary
     family: FimFamily
@@ -98,18 +64,18 @@ class Tokenizer:
 class Weights:
     """The loaded models.  They belong to the thread that loaded them."""
 
-    target: ClosableTarget
-    draft: ClosableDrafter | None
+    target: LoadedTarget
+    draft: DraftModelDrafter | None
     description: str
     draft_description: str = ""
     layers: dict[str, int] = field(default_factory=dict)
     supports_rollback: bool = True
     pass_cost: PassCost = field(default_factory=PassCost)
-    """What passes take, as they show it."""
+    """Measured times of the target's passes."""
     max_prompt: int = MAX_PROMPT
-    """Most prompt tokens where the settings leave it open."""
+    """Default limit of prompt tokens for this target."""
     problems: Sequence[SpecLspError] = ()
-    """What went wrong without stopping the rest: a draft model that cannot be used."""
+    """Failures that leave the target usable, such as a draft model that cannot be loaded."""
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
         """Stop running decodes of either model as soon as ``predicate`` is true."""
@@ -125,28 +91,24 @@ class Weights:
 
 
 class Loader(Protocol):
-    """Loads what the settings name; both calls run on the engine thread."""
+    """Loads the models that the settings name; both methods run on the engine thread."""
 
     def tokenizer(self, settings: Settings) -> Tokenizer:
         """Load the target's vocabulary.  Raises a :class:`ModelError` or ``TemplateError``."""
 
     def weights(
-        self,
-        settings: Settings,
-        tokenizer: Tokenizer,
-        progress: Progress,
-        log: Log,
+        self, settings: Settings, tokenizer: Tokenizer, progress: Progress, log: Log
     ) -> Weights:
         """Load the weights.  Raises a :class:`ModelError` when the target cannot be used."""
 
 
 def model_files(settings: Settings) -> ModelFiles:
-    """Return the model files that the settings name, the embedded target where they name none."""
+    """Return the model files that the settings name; the embedded target is the default."""
     target = Path(settings.model).expanduser() if settings.model else embedded.embedded_target()
     if settings.spec_draft_model == EMBEDDED:
-        return ModelFiles(target=target, draft=embedded.embedded_draft())
+        return ModelFiles(target, embedded.embedded_draft())
     draft = Path(settings.spec_draft_model).expanduser() if settings.spec_draft_model else None
-    return ModelFiles(target=target, draft=draft)
+    return ModelFiles(target, draft)
 
 
 def wants_draft_model(settings: Settings) -> bool:
@@ -155,16 +117,16 @@ def wants_draft_model(settings: Settings) -> bool:
 
 
 class LlamaLoader:
-    """Loads GGUFs through llama.cpp, whose own log goes to ``log`` at debug level."""
+    """Loads GGUFs through llama.cpp and sends llama.cpp's log to ``log`` at debug level."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._known: tuple[object, Tokenizer] | None = None
         self._pass_costs: dict[Hashable, PassCost] = {}
-        """What passes of each model take: what one of them showed holds when it comes back."""
+        """Measured pass times per model and parameters, kept while a model is unloaded."""
 
     def tokenizer(self, settings: Settings) -> Tokenizer:
-        """Load the target's vocabulary alone; again only where the file or the template changed."""
+        """Load the target's vocabulary; again only where the file or the template changed."""
         # Imported here, so that a missing llama.cpp build is an error of this call, with a
         # remedy, and not of every import of the completer.
         from speclsp.engine.llama.library import route_log  # noqa: PLC0415
@@ -184,23 +146,18 @@ class LlamaLoader:
         return self._known[1]
 
     def weights(
-        self,
-        settings: Settings,
-        tokenizer: Tokenizer,
-        progress: Progress,
-        log: Log,
+        self, settings: Settings, tokenizer: Tokenizer, progress: Progress, log: Log
     ) -> Weights:
-        """Load target and draft model; a draft model that fails is among the problems."""
+        """Load target and draft model; an unusable draft model is reported in ``problems``."""
         from speclsp.engine.llama.loading import load_target  # noqa: PLC0415 (see tokenizer)
         from speclsp.engine.llama.model import offload_devices  # noqa: PLC0415
 
-        files = model_files(settings)
-        model_params, context_params = target_params(
-            settings, model_bytes=files.target.stat().st_size
-        )
-        draft_path = files.draft if wants_draft_model(settings) else None
+        path, draft_path = model_files(settings)
+        if not wants_draft_model(settings):
+            draft_path = None
+        model_params, context_params = target_params(settings, model_bytes=path.stat().st_size)
         target = load_target(
-            files.target,
+            path,
             model_params,
             context_params,
             fit=settings.fit,
@@ -208,15 +165,15 @@ class LlamaLoader:
             log=log,
             n_bytes_reserved=_draft_bytes(draft_path, settings) if draft_path else 0,
         )
-        loaded = (files.target, _version(files.target), model_params, tuple(target.layers.items()))
-        # More branches are for speculation alone.
-        measured = (*loaded, replace(context_params, n_branches=1), target.n_ctx)
+        # The number of branches depends on speculation and does not change a pass.
+        params = (model_params, replace(context_params, n_branches=1))
+        placed = (target.n_ctx, *target.layers.items())
         on_cpu = not offload_devices(model_params)
         pass_cost = self._pass_costs.setdefault(
-            measured, PassCost(CPU_SLOPE if on_cpu else GPU_SLOPE)
+            (path, _version(path), params, placed), PassCost(CPU_SLOPE if on_cpu else GPU_SLOPE)
         )
         problems: list[SpecLspError] = []
-        draft: ClosableDrafter | None = None
+        draft: DraftModelDrafter | None = None
         if draft_path is not None:
             try:
                 draft = load_draft_model(
@@ -224,11 +181,13 @@ class LlamaLoader:
                 )
             except ModelError as error:
                 problems.append(error)
+        remark = cost_true_remark(tokenizer.vocabulary.metadata)
+        details = "; ".join(filter(None, (target.description, remark)))
         return Weights(
             target=target,
             draft=draft,
-            description=_description(files.target, target.description),
-            draft_description=_description(draft_path) if draft_path and draft else "",
+            description=f"{path.name} ({details})",
+            draft_description=draft_path.name if draft_path and draft else "",
             layers=dict(target.layers),
             supports_rollback=target.supports_rollback,
             pass_cost=pass_cost,
@@ -237,67 +196,40 @@ class LlamaLoader:
         )
 
 
-def cost_true_remark(path: Path) -> str:
-    """Return whose times and whose text a cost-true model has; empty for an ordinary model.
+def cost_true_remark(metadata: Mapping[str, object]) -> str:
+    """Return which model's times and whose text a cost-true model has; empty for other models.
 
-    Every figure measured with such a model has to say it.
-
-    Raises :class:`~speclsp.errors.ModelError` where the file is no model.
+    Figures measured with such a model must carry this remark.
     """
-    from speclsp.engine.llama.model_file import read_gguf_header  # noqa: PLC0415 (see tokenizer)
-
-    metadata = read_gguf_header(path).metadata
     cost_of = metadata.get(COST_OF_KEY)
     if cost_of is None:
         return ""
     return f"cost-true: the times of {cost_of}, the text of {metadata.get(TEXT_OF_KEY)}"
 
 
-def _version(path: Path) -> tuple[int, int] | None:
-    """Return what changes when a file does; None where there is none."""
-    status = path.stat() if path.is_file() else None
-    return status and (status.st_mtime_ns, status.st_size)
-
-
-def _description(path: Path, *details: str) -> str:
-    """Return the name of a model in logs and beside figures measured with it."""
-    remarks = "; ".join(part for part in (*details, cost_true_remark(path)) if part)
-    return f"{path.name} ({remarks})" if remarks else path.name
-
-
-def _draft_bytes(path: Path, settings: Settings) -> int:
-    """Estimate what the draft model takes of the target's GPUs, so that the target leaves it.
-
-    On the CPU a draft model is rarely worth its time.
-    """
-    elsewhere = settings.spec_draft_device not in ("", settings.device)
-    if elsewhere or settings.spec_draft_ngl == 0 or not path.is_file():
-        return 0  # loading the draft model reports a missing file
-    return path.stat().st_size + _DRAFT_CONTEXT_BYTES
-
-
 def load_draft_model(
     path: Path, settings: Settings, vocabulary: Vocabulary, n_ctx_target: int, log: Log
-) -> DraftModelDrafter | TranslatingDrafter:
+) -> DraftModelDrafter:
     """Load a draft model for the target model with ``vocabulary`` and ``n_ctx_target`` positions.
 
-    One with another vocabulary drafts through text where the settings have ``spec_replace``.
     Raises :class:`~speclsp.errors.ModelNotFoundError`, :class:`~speclsp.errors.ModelLoadError`,
     or :class:`~speclsp.errors.VocabularyMismatchError`.
     """
     from speclsp.engine.llama.loading import load_target  # noqa: PLC0415 (see tokenizer)
-    from speclsp.engine.llama.vocabulary import load_vocabulary  # noqa: PLC0415
+    from speclsp.engine.llama.vocabulary import (  # noqa: PLC0415
+        check_vocabularies,
+        load_vocabulary,
+    )
 
-    own_vocabulary = load_vocabulary(path)
+    with closing(load_vocabulary(path)) as draft_vocabulary:
+        check_vocabularies(vocabulary, draft_vocabulary)
     try:
-        pairs = replacement_pairs(settings.spec_replace)
         model_params, context_params = draft_params(
             settings, n_ctx_target, model_bytes=path.stat().st_size
         )
     except SettingsError as error:
-        # A draft model that cannot be used stops nothing else.
+        # An unusable draft model must not stop the target.
         raise ModelLoadError(error.message, remedy=error.remedy) from error
-    translated_for = _translated_for(vocabulary, own_vocabulary, pairs)
     model = load_target(
         path,
         model_params,
@@ -310,37 +242,30 @@ def load_draft_model(
         model.close()
         raise ModelLoadError(
             f"The model {path} cannot take tokens back, so it cannot draft.",
-            remedy="Take a draft model without recurrent layers.",
+            remedy="Choose a draft model without recurrent layers.",
         )
-    drafter = DraftModelDrafter(
+    return DraftModelDrafter(
         model,
         n_max=settings.spec_draft_n_max,
         n_min=settings.spec_draft_n_min,
         p_min=settings.spec_draft_p_min,
-        n_target_vocab=model.n_vocab if translated_for else vocabulary.n_tokens,
-        end_tokens=own_vocabulary.end_tokens if translated_for else vocabulary.end_tokens,
+        n_target_vocab=vocabulary.n_tokens,
+        end_tokens=vocabulary.end_tokens,
         sampling=settings.draft_sampling,
         log=log,
         n_state_bytes=settings.cache_ram << 20,
     )
-    if translated_for is None:
-        own_vocabulary.close()
-        return drafter
-    log("info", "the draft model has another vocabulary: its drafts are translated through text")
-    return TranslatingDrafter(drafter, target=translated_for, draft=own_vocabulary, pairs=pairs)
 
 
-def _translated_for(
-    target: Vocabulary, draft: Vocabulary, pairs: Sequence[tuple[str, str]]
-) -> SpelledVocabulary | None:
-    """Return the target's vocabulary where drafts need translating into it, and None where not.
+def _version(path: Path) -> tuple[int, int] | None:
+    """Return modification time and size of a file; None where it does not exist."""
+    status = path.stat() if path.is_file() else None
+    return status and (status.st_mtime_ns, status.st_size)
 
-    Raises :class:`~speclsp.errors.VocabularyMismatchError` where they need it and no pair is set.
-    """
-    try:
-        check_vocabularies(target, draft)
-    except VocabularyMismatchError:
-        if not pairs or not isinstance(target, SpelledVocabulary):
-            raise
-        return target
-    return None
+
+def _draft_bytes(path: Path, settings: Settings) -> int:
+    """Estimate the GPU memory that the target must leave to the draft model."""
+    elsewhere = settings.spec_draft_device not in ("", settings.device)
+    if elsewhere or settings.spec_draft_ngl == 0 or not path.is_file():
+        return 0  # loading the draft model reports a missing file
+    return path.stat().st_size + _DRAFT_CONTEXT_BYTES

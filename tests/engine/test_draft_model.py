@@ -494,7 +494,7 @@ def test_drafts_are_the_draft_model_s_own_greedy_choice(
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"spec_replace": ["one"]}, ModelLoadError, "spec_replace"),
+        ({"tensor_split": "x"}, ModelLoadError, "tensor_split"),
         ({"spec_draft_device": "CUDA9"}, ModelLoadError, "CUDA9"),
     ],
 )

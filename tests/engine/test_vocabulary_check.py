@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
-from speclsp.engine.draft_vocabulary import check_vocabularies
-from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
+from speclsp.engine.llama.vocabulary import (
+    LlamaVocabulary,
+    check_vocabularies,
+    load_vocabulary,
+)
 from speclsp.errors import VocabularyMismatchError
 from speclsp.prompt.protocol import FimTokenIds
 

@@ -17,16 +17,20 @@ from llama_cpp import llama_cpp as llama
 from speclsp.drafting.protocol import TokenArray
 from speclsp.engine.llama.library import collected_lines, start_backends
 from speclsp.engine.llama.model_file import check_model_file, load_error
-from speclsp.errors import EngineUnavailableError, ModelLoadError
-from speclsp.prompt.protocol import FimTokenIds
+from speclsp.errors import EngineUnavailableError, ModelLoadError, VocabularyMismatchError
+from speclsp.prompt.protocol import FimTokenIds, Vocabulary
 
 _TYPE_NAMES = {0: "none", 1: "SPM", 2: "BPE", 3: "WPM", 4: "UGM", 5: "RWKV", 6: "PLAMO2", 7: "test"}
 _TYPES_WITH_BYTE_TOKENS = frozenset({"SPM", "UGM"})
 _ATTR_UNKNOWN, _ATTR_CONTROL, _ATTR_USER_DEFINED = 1 << 0, 1 << 3, 1 << 4
 _ATTRS_SPECIAL = _ATTR_UNKNOWN | _ATTR_CONTROL | _ATTR_USER_DEFINED
 _MAX_TEXT_BYTES = 1 << 30
-# Text put before what a space-prefixing tokenizer is asked, so that the space goes there.
+# Put before the text of tokenizers that prefix a space, so that the space lands here.
 _LEAD_IN = "\n"
+# A draft model's vocabulary may differ this much from the target's (llama.cpp's
+# ``common/speculative.cpp``); models of one family name the first ids differently.
+_MAX_SIZE_DIFFERENCE = 128
+_FIRST_TOKEN_COMPARED = 5
 
 
 class _NativeVocabulary:
@@ -185,6 +189,49 @@ def load_vocabulary(path: Path) -> LlamaVocabulary:
             remedy="Take a text generation model whose tokenizer is in the GGUF.",
         )
     return LlamaVocabulary(native)
+
+
+def check_vocabularies(target: Vocabulary, draft: Vocabulary) -> None:
+    """Check that a draft model's tokens mean the same to the target.
+
+    Raises :class:`~speclsp.errors.VocabularyMismatchError` naming the first relevant difference.
+    """
+    if target.fingerprint == draft.fingerprint and target.bos == draft.bos:
+        return
+    difference = _first_difference(target, draft)
+    if difference:
+        raise VocabularyMismatchError(
+            f"The draft model's vocabulary differs from the target model's: {difference}.",
+            remedy="Choose a draft model of the target model's family, or leave "
+            "spec_draft_model empty.",
+        )
+
+
+def _first_difference(target: Any, draft: Any) -> str:
+    if target.type_name != draft.type_name:
+        return f"the target's tokenizer is {target.type_name}, the draft's {draft.type_name}"
+    for name in ("bos", "eos"):
+        adds = [getattr(each, f"adds_{name}") for each in (target, draft)]
+        ids = [getattr(each, f"{name}_token") for each in (target, draft)]
+        # The id matters only where a prompt gets the token, as upstream has it.
+        if adds[0] != adds[1] or (adds[0] and ids[0] != ids[1]):
+            use = [
+                f"adds {name.upper()} {token}" if is_added else f"adds no {name.upper()}"
+                for is_added, token in zip(adds, ids, strict=True)
+            ]
+            return f"the target {use[0]}, the draft {use[1]}"
+    if abs(target.n_tokens - draft.n_tokens) > _MAX_SIZE_DIFFERENCE:
+        return (
+            f"the target has {target.n_tokens} tokens, the draft {draft.n_tokens}, more than "
+            f"{_MAX_SIZE_DIFFERENCE} apart"
+        )
+    for token in range(_FIRST_TOKEN_COMPARED, min(target.n_tokens, draft.n_tokens)):
+        if target.text(token) != draft.text(token):
+            return (
+                f"token {token} is {target.text(token)!r} in the target and "
+                f"{draft.text(token)!r} in the draft"
+            )
+    return ""
 
 
 def _id_or_none(token: int) -> int | None:
