@@ -1,7 +1,7 @@
-"""The llama.cpp library of this process: its start, its log and its devices.
+"""Starts the llama.cpp library of this process, routes its log and lists its devices.
 
 llama.cpp keeps one log callback and one list of backends per process, and so does this module.
-Importing it redirects the log from stderr, before anything can be written there.
+Importing it redirects the log away from stderr before llama.cpp writes anything.
 """
 
 from __future__ import annotations
@@ -42,41 +42,44 @@ class DeviceInfo:
     """``ggml_backend_dev_t``; only engine/llama uses it."""
 
 
+class _ThreadLog(threading.local):
+    """The state of one thread's log lines."""
+
+    def __init__(self) -> None:
+        self.level: LogLevel = "info"
+        self.partial = ""
+        self.collectors: list[list[tuple[LogLevel, str]]] = []
+
+
 class _Log:
-    """Cuts llama.cpp's log into lines."""
+    """Splits llama.cpp's log into lines.  A line may arrive in pieces, and from any thread."""
 
     def __init__(self) -> None:
         self.sink: LogSink | None = None
-        # A line may come in pieces, and several threads write at once.
-        self._partial = threading.local()
-        self._collectors = threading.local()
+        self._of_thread = _ThreadLog()
 
     def receive(self, raw_level: int, raw_text: bytes | None) -> None:
-        level: LogLevel = (
-            getattr(self._partial, "level", "info")
-            if raw_level == _LEVEL_CONTINUED
-            else _LEVELS.get(raw_level, "info")
+        own = self._of_thread
+        if raw_level != _LEVEL_CONTINUED:
+            own.level = _LEVELS.get(raw_level, "info")
+        *lines, own.partial = (own.partial + (raw_text or b"").decode("utf-8", "replace")).split(
+            "\n"
         )
-        text = getattr(self._partial, "text", "") + (raw_text or b"").decode("utf-8", "replace")
-        *lines, rest = text.split("\n")
-        self._partial.text = rest
-        self._partial.level = level
         for line in lines:
             if line.strip(" ."):
-                self._emit(level, line.rstrip())
+                self._emit(own.level, line.rstrip())
 
     @contextmanager
     def collect(self) -> Iterator[list[tuple[LogLevel, str]]]:
-        lines: list[tuple[LogLevel, str]] = []
-        outer: tuple[list[tuple[LogLevel, str]], ...] = getattr(self._collectors, "all", ())
-        self._collectors.all = (*outer, lines)
+        collectors = self._of_thread.collectors
+        collectors.append([])
         try:
-            yield lines
+            yield collectors[-1]
         finally:
-            self._collectors.all = outer
+            collectors.pop()
 
     def _emit(self, level: LogLevel, line: str) -> None:
-        for collected in getattr(self._collectors, "all", ()):
+        for collected in self._of_thread.collectors:
             collected.append((level, line))
         sink = self.sink
         if sink is not None:
@@ -95,7 +98,7 @@ def _log_callback(level: int, text: bytes | None, _user_data: int | None) -> Non
 
 
 def c_library() -> Any:
-    """Return the C library of this process."""
+    """Return this process's C library."""
     return ctypes.CDLL("msvcrt" if sys.platform == "win32" else None)
 
 
@@ -121,16 +124,9 @@ def route_log(sink: LogSink | None) -> None:
 
 @contextmanager
 def collected_lines() -> Iterator[list[tuple[LogLevel, str]]]:
-    """Collect what llama.cpp logs on this thread inside the block; the sink gets it as well."""
+    """Collect the lines that llama.cpp logs on this thread; the sink receives them too."""
     with _log.collect() as lines:
         yield lines
-
-
-@functools.cache
-def ggml() -> Any:
-    """Start llama.cpp's backends and return libggml's device functions, named without ``ggml_``."""
-    start_backends()
-    return _ggml_functions()
 
 
 @functools.cache
@@ -143,6 +139,13 @@ def start_backends() -> tuple[str, ...]:
             # Builds with loadable backends keep them beside the library.
             functions.backend_load_all_from_path(str(llama._base_path).encode())  # noqa: SLF001  # the one place that knows it
     return tuple(line for level, line in lines if level != "debug")
+
+
+@functools.cache
+def ggml() -> Any:
+    """Start llama.cpp's backends and return libggml's device functions, named without ``ggml_``."""
+    start_backends()
+    return _ggml_functions()
 
 
 _HANDLE = ctypes.c_void_p
@@ -161,38 +164,30 @@ _PROTOTYPES: dict[str, tuple[list[Any], Any]] = {
     "backend_dev_buffer_type": ([_HANDLE], _HANDLE),
     "backend_buft_name": ([_HANDLE], ctypes.c_char_p),
 }
+"""Functions that llama_cpp does not declare: argument types and result type."""
 
 
 @functools.cache
 def _ggml_functions() -> Any:
-    functions = {
-        name: library_function(f"ggml_{name}", *prototype)
-        for name, prototype in _PROTOTYPES.items()
-    }
-    return SimpleNamespace(**functions)
-
-
-def library_function(name: str, argument_types: list[Any], result_type: Any) -> Any:
-    """Return a function of libggml that llama_cpp does not declare.
-
-    Raises OSError where the library cannot be loaded, StopIteration where it lacks the function.
-    """
+    """Raises OSError where a library cannot be loaded, StopIteration where a function is absent."""
     base_path = llama._base_path  # noqa: SLF001  # honours LLAMA_CPP_LIB_PATH as llama_cpp does
-    libraries = [load_shared_library(library, base_path) for library in ("ggml", "ggml-base")]
-    owner = next(library for library in libraries if hasattr(library, name))
-    function = owner[name]  # by item: a function object of our own
-    function.argtypes = argument_types
-    function.restype = result_type
-    return function
+    libraries = [load_shared_library(name, base_path) for name in ("ggml", "ggml-base")]
+    functions = SimpleNamespace()
+    for name, (argument_types, result_type) in _PROTOTYPES.items():
+        owner = next(library for library in libraries if hasattr(library, f"ggml_{name}"))
+        function = owner[f"ggml_{name}"]  # by item: a function object of our own
+        function.argtypes, function.restype = argument_types, result_type
+        setattr(functions, name, function)
+    return functions
 
 
 _WITHOUT_GPU = frozenset({"CPU", "BLAS", "ZenDNN", "zDNN", "RPC"})
-"""Names of llama.cpp's backends that compute on the CPU or elsewhere."""
+"""llama.cpp's backends that use no local GPU."""
 _KINDS: dict[int, DeviceKind] = {0: "cpu", 1: "gpu", 2: "igpu", 3: "accel"}
 
 
 def devices() -> tuple[DeviceInfo, ...]:
-    """Return the devices of this build on this machine, with the memory that is free now."""
+    """Return this build's devices on this machine, with their free memory."""
     functions = ggml()
     found = []
     for device_idx in range(functions.backend_dev_count()):
@@ -227,7 +222,7 @@ def buffer_types() -> dict[str, int]:
 
 
 def gpu_backends() -> tuple[str, ...]:
-    """Return the names of this build's backends for GPUs, whether or not they find one here."""
+    """Return the names of this build's GPU backends, whether or not they find a GPU."""
     functions = ggml()
     handles = map(functions.backend_reg_get, range(functions.backend_reg_count()))
     names = [functions.backend_reg_name(handle).decode() for handle in handles]
@@ -235,7 +230,7 @@ def gpu_backends() -> tuple[str, ...]:
 
 
 def why_no_gpu() -> str:
-    """Return the reason why there is no device to offload to, from the build and its backends."""
+    """Return why there is no device to offload to: the build, or what its backends logged."""
     backends = gpu_backends()
     if not backends:
         return "this build of llama.cpp is for the CPU only"

@@ -1,34 +1,44 @@
-"""A model file before it is loaded: its GGUF header, and clear errors for what is wrong with it."""
+"""Reads the GGUF header of a model file before llama.cpp loads it, and explains unusable files.
+
+The format is specified in ggml's docs/gguf.md.  Every length is checked against the file's size
+before anything of that length is read.
+"""
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import os
 import re
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import BinaryIO, Final
 
-from speclsp.engine.llama.library import collected_lines, library_function
 from speclsp.errors import ModelLoadError, ModelNotFoundError
 
-_GGUF_MAGIC = b"GGUF"
-_LFS_MAGIC = b"version https://git-lfs"
-_HEADER_LENGTH = 64
-_SPLIT_NAME = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
-_MAX_LAYERS = 1024
-"""Longer arrays of numbers are about tokens, not about layers."""
+_MAGIC: Final = b"GGUF"
+_LFS_MAGIC: Final = b"version https://git-lfs"
+_SPLIT_NAME: Final = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
+_VERSIONS: Final = (2, 3)
+_STRING, _ARRAY = 8, 9
+_SCALARS: Final = {
+    kind: struct.Struct(f"<{code}")
+    for kind, code in zip((*range(8), 10, 11, 12), "BbHhIif?Qqd", strict=True)
+}
+"""The format's scalar types."""
+_INTEGERS: Final = _SCALARS.keys() - {6, 7, 12}
+_U32, _U64 = _SCALARS[4], _SCALARS[10]
+_MAX_LAYERS: Final = 1024
+"""Longer arrays describe tokens and are skipped."""
+_MAX_DIMENSIONS: Final = 4
+_DEFAULT_ALIGNMENT: Final = 32
 
 Value = str | int | float | bool | list[int] | None
-"""A metadata value.  Arrays are read where they hold at most 1,024 integers, else None."""
+"""A metadata value.  Arrays of at most 1,024 integers are read, other arrays are None."""
 
 
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
-    """Metadata by key, and the size in bytes of each tensor by name."""
+    """Metadata by key, and the size of each tensor by name: bytes, padding included."""
 
     metadata: dict[str, Value]
     tensor_bytes: dict[str, int]
@@ -57,7 +67,7 @@ class GgufHeader:
 
 
 def check_model_file(path: Path) -> None:
-    """Raise where ``path`` is certainly no GGUF model.
+    """Check that ``path`` is a file that begins like a GGUF.
 
     Raises :class:`ModelNotFoundError` where there is no file, and :class:`ModelLoadError` for a
     folder, an unreadable file, a Git LFS pointer, another format, or an empty file.
@@ -74,20 +84,20 @@ def check_model_file(path: Path) -> None:
         )
     try:
         with path.open("rb") as file:
-            header = file.read(_HEADER_LENGTH)
+            start = file.read(len(_LFS_MAGIC))
     except OSError as error:
         raise ModelLoadError(
             f"The model file {path} cannot be read: {error.strerror or error}.",
             remedy="Check the file's permissions.",
         ) from error
-    if header.startswith(_LFS_MAGIC):
+    if start.startswith(_LFS_MAGIC):
         raise ModelLoadError(
             f"{path} is a Git LFS pointer, not the model itself.",
             remedy="Fetch the file with `git lfs pull`.",
         )
-    if not header.startswith(_GGUF_MAGIC):
+    if not start.startswith(_MAGIC):
         raise ModelLoadError(
-            f"{path} is not a GGUF file." if header else f"{path} is empty.",
+            f"{path} is not a GGUF file." if start else f"{path} is empty.",
             remedy="Download a GGUF version of the model, or convert it with llama.cpp.",
         )
 
@@ -95,24 +105,32 @@ def check_model_file(path: Path) -> None:
 def read_gguf_header(path: Path) -> GgufHeader:
     """Read the header of a GGUF file, and of its other parts where the model is split.
 
-    Raises :class:`ModelLoadError` where a header is damaged, :class:`ModelNotFoundError` where a
-    part is missing.
+    Raises :class:`ModelLoadError` where a header is damaged or tensors lie beyond the end of a
+    file, and :class:`ModelNotFoundError` where a part is missing.
     """
     metadata: dict[str, Value] = {}
     tensor_bytes: dict[str, int] = {}
     for part in _parts(path):
-        if not part.exists():
+        try:
+            with part.open("rb") as file:
+                header = _Reader(file, part.stat().st_size).header()
+        except FileNotFoundError as error:
             raise ModelNotFoundError(
                 f"The model's part {part} is missing.", remedy="Download all parts into one folder."
-            )
-        header = _read_header(part)
+            ) from error
+        except (struct.error, ValueError, KeyError, OSError) as error:
+            raise ModelLoadError(
+                f"The model file {part} is damaged or incomplete: its header cannot be read "
+                f"({error}).",
+                remedy="Download it again.",
+            ) from error
         metadata = header.metadata | metadata
         tensor_bytes.update(header.tensor_bytes)
     return GgufHeader(metadata, tensor_bytes)
 
 
 def load_error(path: Path, reasons: Sequence[str]) -> ModelLoadError:
-    """Return the error for what llama.cpp logged when it refused ``path``."""
+    """Return the error to raise for ``path``, given what llama.cpp logged when it refused it."""
     text = " ".join(reasons)
     reason = _plain_reason(reasons)
     if "not within the file bounds" in text or "failed to read" in text or "unexpectedly" in text:
@@ -158,97 +176,71 @@ def _parts(path: Path) -> list[Path]:
     ]
 
 
-class _GgufInitParams(ctypes.Structure):
-    """``struct gguf_init_params``."""
+class _Reader:
+    """Reads one file's header.  Damage raises ValueError, KeyError or struct.error."""
 
-    _fields_ = (("no_alloc", ctypes.c_bool), ("ctx", ctypes.c_void_p))
+    def __init__(self, file: BinaryIO, n_bytes: int) -> None:
+        self._file = file
+        self._n_bytes = n_bytes
 
+    def header(self) -> GgufHeader:
+        if self._file.read(len(_MAGIC)) != _MAGIC:
+            raise ValueError("it does not begin with GGUF")
+        version = self._scalar(_U32)
+        if version not in _VERSIONS:
+            raise ValueError(f"its format version is {version}")
+        n_tensors, n_values = self._scalar(_U64), self._scalar(_U64)
+        metadata = {self._string(): self._value() for _ in range(n_values)}
+        return GgufHeader(metadata, self._tensors(n_tensors, metadata.get("general.alignment")))
 
-_ID = ctypes.c_int64
-_FILE = ctypes.c_void_p
-_STRING, _ARRAY = 8, 9
-_SCALARS: dict[int, Any] = {
-    0: ctypes.c_uint8,
-    1: ctypes.c_int8,
-    2: ctypes.c_uint16,
-    3: ctypes.c_int16,
-    4: ctypes.c_uint32,
-    5: ctypes.c_int32,
-    6: ctypes.c_float,
-    7: ctypes.c_bool,
-    10: ctypes.c_uint64,
-    11: ctypes.c_int64,
-    12: ctypes.c_double,
-}
-"""The format's scalar value types."""
-_INTEGERS = _SCALARS.keys() - {6, 7, 12}
+    def _tensors(self, n_tensors: int, alignment: Value) -> dict[str, int]:
+        """Return the bytes from each tensor's offset to the next one."""
+        offsets: dict[str, int] = {}
+        for _ in range(n_tensors):
+            name, n_dimensions = self._string(), self._scalar(_U32)
+            if n_dimensions > _MAX_DIMENSIONS:
+                raise ValueError(f"tensor {name!r} has {n_dimensions} dimensions")
+            self._file.read(_U64.size * n_dimensions + _U32.size)  # sizes and type
+            offsets[name] = self._scalar(_U64)
+        step = alignment if isinstance(alignment, int) and alignment > 0 else _DEFAULT_ALIGNMENT
+        n_data = self._n_bytes - -(-self._file.tell() // step) * step
+        ordered = sorted(offsets.items(), key=lambda item: item[1])
+        ends = [*(offset for _, offset in ordered[1:]), n_data]
+        if ordered and ordered[-1][1] >= n_data:
+            raise ValueError(f"tensor {ordered[-1][0]!r} begins beyond the end of the file")
+        return {name: end - start for (name, start), end in zip(ordered, ends, strict=False)}
 
+    def _value(self) -> Value:
+        kind = self._scalar(_U32)
+        if kind == _STRING:
+            return self._string()
+        if kind == _ARRAY:
+            return self._array()
+        value: int | float | bool = self._scalar(_SCALARS[kind])
+        return value
 
-@functools.cache
-def _gguf() -> Any:
-    """Return libggml's functions on GGUF files, named without ``gguf_``."""
-    prototypes: dict[str, tuple[list[Any], Any]] = {
-        "init_from_file": ([ctypes.c_char_p, _GgufInitParams], _FILE),
-        "free": ([_FILE], None),
-        "get_n_kv": ([_FILE], _ID),
-        "get_key": ([_FILE, _ID], ctypes.c_char_p),
-        "get_kv_type": ([_FILE, _ID], ctypes.c_int),
-        "get_val_str": ([_FILE, _ID], ctypes.c_char_p),
-        "get_val_data": ([_FILE, _ID], ctypes.c_void_p),
-        "get_arr_type": ([_FILE, _ID], ctypes.c_int),
-        "get_arr_n": ([_FILE, _ID], ctypes.c_size_t),
-        "get_arr_data": ([_FILE, _ID], ctypes.c_void_p),
-        "get_n_tensors": ([_FILE], _ID),
-        "get_tensor_name": ([_FILE, _ID], ctypes.c_char_p),
-        "get_tensor_size": ([_FILE, _ID], ctypes.c_size_t),
-    }
-    functions = {name: library_function(f"gguf_{name}", *row) for name, row in prototypes.items()}
-    return SimpleNamespace(**functions)
+    def _array(self) -> list[int] | None:
+        kind, n_items = self._scalar(_U32), self._scalar(_U64)
+        if kind == _STRING:
+            read, unpack = self._file.read, _U64.unpack
+            for _ in range(n_items):
+                read(self._checked(unpack(read(8))[0]))
+            return None
+        item = _SCALARS[kind]
+        data = self._file.read(self._checked(n_items * item.size))
+        if kind not in _INTEGERS or not 0 < n_items <= _MAX_LAYERS:
+            return None
+        return [value for (value,) in item.iter_unpack(data)]
 
+    def _string(self) -> str:
+        return self._file.read(self._checked(self._scalar(_U64))).decode("utf-8", "replace")
 
-def _read_header(path: Path) -> GgufHeader:
-    gguf = _gguf()
-    with collected_lines() as lines:
-        file = gguf.init_from_file(os.fsencode(path), _GgufInitParams(no_alloc=True, ctx=None))
-    if not file:
-        reasons = [line for level, line in lines if level == "error"]
-        raise ModelLoadError(
-            f"The model file {path} is damaged or incomplete: its header cannot be read "
-            f"({_plain_reason(reasons)}).",
-            remedy="Download it again.",
-        )
-    try:
-        metadata = {
-            gguf.get_key(file, key_idx).decode("utf-8", "replace"): _value(file, key_idx)
-            for key_idx in range(gguf.get_n_kv(file))
-        }
-        tensor_bytes = {
-            gguf.get_tensor_name(file, idx).decode("utf-8", "replace"): gguf.get_tensor_size(
-                file, idx
-            )
-            for idx in range(gguf.get_n_tensors(file))
-        }
-    finally:
-        gguf.free(file)
-    return GgufHeader(metadata, tensor_bytes)
+    def _scalar(self, kind: struct.Struct) -> int:
+        value: int = kind.unpack(self._file.read(kind.size))[0]
+        return value
 
-
-def _value(file: int, key_idx: int) -> Value:
-    """Return a metadata value.  libggml ends the process where it is asked for another type."""
-    gguf = _gguf()
-    kind = gguf.get_kv_type(file, key_idx)
-    if kind == _STRING:
-        text: str = gguf.get_val_str(file, key_idx).decode("utf-8", "replace")
-        return text
-    if kind in _SCALARS:
-        scalar: int | float | bool = (
-            _SCALARS[kind].from_address(gguf.get_val_data(file, key_idx)).value
-        )
-        return scalar
-    if kind != _ARRAY or gguf.get_arr_type(file, key_idx) not in _INTEGERS:
-        return None
-    n_items = gguf.get_arr_n(file, key_idx)
-    if not 0 < n_items <= _MAX_LAYERS:
-        return None
-    item_type = _SCALARS[gguf.get_arr_type(file, key_idx)]
-    return list((item_type * n_items).from_address(gguf.get_arr_data(file, key_idx)))
+    def _checked(self, n_bytes: int) -> int:
+        """Return a length that may be read."""
+        if n_bytes > self._n_bytes:
+            raise ValueError(f"something in it claims {n_bytes:,} bytes of {self._n_bytes:,}")
+        return n_bytes

@@ -42,7 +42,7 @@ except Exception:
     pass
 broken = Path(sys.argv[2])
 try:
-    load_target(broken, *target_params(Settings()), **arguments)
+    load_vocabulary(broken)
 except Exception:
     pass
 if len(sys.argv) > 3:
