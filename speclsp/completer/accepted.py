@@ -1,95 +1,187 @@
-"""What the user accepted: kept per workspace, and drafted from like any other text."""
+"""What the user accepted in each workspace: texts to draft from, and counts of their n-grams.
+
+A thread of its own reads and writes the stores and tokenises.
+"""
 
 from __future__ import annotations
 
-import itertools
+import threading
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
 
 import numpy as np
 
 from speclsp.completer.events import EventQueue
-from speclsp.completer.kept_store import KeptStore
 from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
 from speclsp.engine.models import Tokenizer
+from speclsp.errors import StoreError
+from speclsp.ngrams.learned import LearnedCounts, count_accepted
+from speclsp.prompt.protocol import Vocabulary
 from speclsp.request import AcceptedText
 from speclsp.secrets.masked_text import holds_secret
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
 from speclsp.storage.accepted_store import AcceptedStore
+from speclsp.storage.database import BusyError
+from speclsp.storage.learned_store import MAX_NGRAMS, LearnedStore, Sighting
 
-MAX_TEXTS = 500
+MAX_TEXTS: Final = 500
 """Accepted texts per workspace that are drafted from."""
+
+_READ_S: Final = 1.0
+"""Most seconds that a workspace's first request waits for its texts."""
+_CLOSE_S: Final = 5.0
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(slots=True, eq=False)
+class AcceptedTokens:
+    """What was accepted in one workspace, by one vocabulary."""
+
+    vocabulary: Vocabulary
+    parts: deque[TokenArray] = field(default_factory=lambda: deque(maxlen=MAX_TEXTS))
+    tokens: TokenArray = field(default_factory=lambda: EMPTY_TOKENS)
+    """The parts, joined."""
+    counts: LearnedCounts | None = None
+    """None until they are read."""
 
 
 class AcceptedTexts:
-    """Accepted completions.  Everything slow is left to ``later``, which runs it when idle.
+    """Accepted texts and their n-grams, by workspace.
 
-    ``count`` gets each one too: the workspace, the text before it and the text.
+    A store that fails is not used again, which the log says once; texts are then kept in memory.
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        events: EventQueue,
-        *,
-        root_of: Callable[[str], str],
-        later: Callable[[str, Callable[[], None]], None],
-        count: Callable[[str, str, str], None],
+        self, settings: Settings, events: EventQueue, *, root_of: Callable[[str], str]
     ) -> None:
+        self._masks = settings.mask_secrets
+        self._is_kept = settings.persist
+        self._events = events
         self._root_of = root_of
-        self._later = later
-        self._count = count
-        self._settings = settings
-        self._n_taken = itertools.count()
-        self._store = KeptStore(
-            AcceptedStore.open, events, what="accepted completions are", persist=settings.persist
-        )
-        self._tokenizer: Tokenizer | None = None
-        self._texts: dict[str, list[str]] = {}
-        self._tokens: dict[str, TokenArray] = {}
-
-    def take(self, accepted: AcceptedText) -> None:
-        """Keep a text; those that may be secret are not kept."""
-        before, text, path = accepted.before, accepted.text, accepted.path
-        if not text.strip() or is_secret_path(path):
-            return
-        if self._settings.mask_secrets and holds_secret(before + text, path):
-            return
-        root = self._root_of(accepted.file)
-        self._count(root, before, text)
-        self._later(f"accepted {next(self._n_taken)}", lambda: self._add(root, path, before + text))
-
-    # The engine thread runs what follows.
+        self._lock = threading.Lock()
+        self._vocabulary: Vocabulary | None = None
+        self._read: dict[str, tuple[AcceptedTokens, Future[None]]] = {}
+        self._thread = ThreadPoolExecutor(1, "speclsp-accepted")
+        self._latest: Future[None] | None = None
+        self._stores: tuple[AcceptedStore, LearnedStore] | None = None
 
     def take_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Tokenise with another vocabulary from now on."""
-        self._tokenizer = tokenizer
-        self._tokens.clear()
+        with self._lock:
+            self._vocabulary = tokenizer.vocabulary
+            self._read = {}
 
-    def tokens(self, file: str) -> tuple[TokenArray, ...]:
-        """Return the tokens of what was accepted in a file's workspace."""
-        root = self._root_of(file)
-        if root not in self._tokens:
-            self._texts.setdefault(root, self._load(root))
-            parts = [self._tokenize(text) for text in self._texts[root]]
-            self._tokens[root] = np.concatenate([EMPTY_TOKENS, *parts])
-        tokens = self._tokens[root]
-        return (tokens,) if tokens.size else ()
+    def take(self, accepted: AcceptedText) -> None:
+        """Keep and count a text unless it may be secret."""
+        before, text, path = accepted.before, accepted.text, accepted.path
+        if not text.strip() or is_secret_path(path):
+            return
+        if self._masks and holds_secret(before + text, path):
+            return
+        root = self._root_of(accepted.file)
+        read = self._of_workspace(root)
+        self._later(self._add, root, accepted, None if read is None else read[0])
+
+    def of_file(self, file: str) -> AcceptedTokens | None:
+        """Return what was accepted in a file's workspace, for the engine thread.
+
+        None without a vocabulary.
+        """
+        read = self._of_workspace(self._root_of(file))
+        if read is None:
+            return None
+        accepted, reading = read
+        wait((reading,), _READ_S)
+        return accepted
+
+    def wait_done(self, timeout_s: float) -> bool:
+        """Wait until everything is kept; return whether that came about."""
+        return self._latest is None or not wait((self._latest,), timeout_s).not_done
 
     def close(self) -> None:
-        """Close the store; the engine thread has ended."""
-        self._store.close()
+        """Write what is left and close the stores; calling it again changes nothing."""
+        with suppress(RuntimeError):
+            self._later(self._close_stores)
+        self._thread.shutdown(wait=False)
+        self.wait_done(_CLOSE_S)
 
-    def _add(self, root: str, path: str, text: str) -> None:
-        texts = self._texts.setdefault(root, self._load(root))
-        texts.append(text)
-        del texts[:-MAX_TEXTS]
-        self._tokens.pop(root, None)  # joined again by the next request
-        self._store.use(lambda store: store.append(root, path, text), otherwise=None)
+    def _of_workspace(self, root: str) -> tuple[AcceptedTokens, Future[None]] | None:
+        with self._lock:
+            if root not in self._read and self._vocabulary is not None:
+                accepted = AcceptedTokens(self._vocabulary)
+                self._read[root] = accepted, self._later(self._read_texts, root, accepted)
+                self._later(self._read_counts, root, accepted)
+            return self._read.get(root)
 
-    def _load(self, root: str) -> list[str]:
-        return self._store.use(lambda store: store.recent(root, MAX_TEXTS), otherwise=[])
+    # --- the thread of its own ------------------------------------------------------------------
 
-    def _tokenize(self, text: str) -> TokenArray:
-        assert self._tokenizer is not None
-        return self._tokenizer.vocabulary.tokenize(text)
+    def _later(self, job: Callable[..., None], *arguments: object) -> Future[None]:
+        guard = self._events.guard
+        self._latest = self._thread.submit(guard, "accepted completions", job, *arguments)
+        return self._latest
+
+    def _read_texts(self, root: str, accepted: AcceptedTokens) -> None:
+        nothing: list[str] = []
+        texts = self._stored(lambda texts, _: texts.recent(root, MAX_TEXTS), otherwise=nothing)
+        accepted.parts.extend(map(accepted.vocabulary.tokenize, texts))
+        accepted.tokens = np.concatenate([EMPTY_TOKENS, *accepted.parts])
+
+    def _read_counts(self, root: str, accepted: AcceptedTokens) -> None:
+        fingerprint = accepted.vocabulary.fingerprint
+        nothing: list[Sighting] = []
+        seen = self._stored(lambda _, counts: counts.load(root, fingerprint), otherwise=nothing)
+        counts = LearnedCounts(MAX_NGRAMS)
+        counts.add(((ngram, follower), n_seen) for ngram, follower, n_seen in seen)
+        accepted.counts = counts
+
+    def _add(self, root: str, accepted: AcceptedText, known: AcceptedTokens | None) -> None:
+        text = accepted.before + accepted.text
+        self._stored(lambda texts, _: texts.append(root, accepted.path, text), otherwise=None)
+        if known is None:
+            return
+        tokens = known.vocabulary.tokenize(text)
+        known.parts.append(tokens)
+        known.tokens = np.concatenate(list(known.parts))
+        before = known.vocabulary.tokenize(accepted.before)
+        n_both = min(before.size, tokens.size)
+        # Where the accepted text changes the last token before it, that one is new as well.
+        differs = np.flatnonzero(before[:n_both] != tokens[:n_both])
+        counted = count_accepted(tokens, int(differs[0]) if differs.size else n_both)
+        if known.counts is not None:
+            known.counts.add(counted.items())
+        sightings = [Sighting(*what, count) for what, count in counted.items()]
+        fingerprint = known.vocabulary.fingerprint
+        self._stored(lambda _, counts: counts.add(root, fingerprint, sightings), otherwise=None)
+
+    def _stored(
+        self, use: Callable[[AcceptedStore, LearnedStore], _Result], otherwise: _Result
+    ) -> _Result:
+        """Return what ``use`` does with the stores, ``otherwise`` where they cannot be used."""
+        if not self._is_kept:
+            return otherwise
+        try:
+            if self._stores is None:
+                report = self._report
+                self._stores = AcceptedStore.open(report), LearnedStore.open(report)
+            return use(*self._stores)
+        except BusyError as error:
+            self._events.log("info", str(error))
+        except StoreError as error:
+            self._is_kept = False
+            self._close_stores()
+            self._events.log("warning", f"accepted completions are not kept: {error}")
+        return otherwise
+
+    def _report(self, error: StoreError) -> None:
+        self._events.log("warning", str(error))
+
+    def _close_stores(self) -> None:
+        stores, self._stores = self._stores, None
+        for store in stores or ():
+            store.close()

@@ -406,12 +406,7 @@ class EngineThread:
         return None if seconds < 0 or self._models.weights is None else max(seconds, 1)
 
     def _control(self, job: ControlJob) -> None:
-        try:
-            job.run()
-        except SpecLspError as error:
-            self._events.problem(error.message, error.remedy)
-        except Exception as error:  # noqa: BLE001 - the thread must outlive any defect
-            self._events.problem(f"the engine had an internal error: {error!r}.")
+        self._events.guard("the engine", job.run)
 
     def _complete(self, job: CompletionJob) -> None:
         reason = job.interrupted(self._clock())

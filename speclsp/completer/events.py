@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable
 
+from speclsp.errors import SpecLspError
 from speclsp.request import Event, LogLevel, LogLine, Problem, Progress
 
 MAX_EVENTS = 10_000
@@ -32,6 +34,15 @@ class EventQueue:
     def problem(self, message: str, remedy: str = "") -> None:
         """Queue something that the user must see once."""
         self.emit(Problem(message=message, remedy=remedy))
+
+    def guard(self, what: str, job: Callable[..., None], *arguments: object) -> None:
+        """Run a job of a thread that must outlive any defect; what it raises is a problem."""
+        try:
+            job(*arguments)
+        except SpecLspError as error:
+            self.problem(error.message, error.remedy)
+        except Exception as error:  # noqa: BLE001
+            self.problem(f"{what} had an internal error: {error!r}.")
 
     def next(self, timeout_s: float) -> Event | None:
         """Take the next event; None after ``timeout_s`` seconds, or once closed and empty."""

@@ -18,9 +18,9 @@ from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.engine_thread import CompletionJob, EngineThread
 from speclsp.completer.events import EventQueue
 from speclsp.completer.explaining import PromptExplanation, explain_prompt
-from speclsp.completer.ngram_statistics import StatisticsSource
 from speclsp.completer.project import Project
 from speclsp.completer.prompts import ChunkSource
+from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.documents import Documents
 from speclsp.engine.models import LlamaLoader, Loader, Tokenizer
 from speclsp.request import (
@@ -79,14 +79,8 @@ class LocalCompleter:
             busy=lambda: self._engine.busy,
             chosen=self._engine.look_for_plans,
         )
-        self._statistics = StatisticsSource(settings, self._events)
-        self._accepted = AcceptedTexts(
-            settings,
-            self._events,
-            root_of=self._project.root_of,
-            later=self._engine.run_idle,
-            count=self._statistics.learn,
-        )
+        self._statistics = StatisticsFiles(settings, self._events)
+        self._accepted = AcceptedTexts(settings, self._events, root_of=self._project.root_of)
 
     # --- life -----------------------------------------------------------------------------------
 
@@ -134,6 +128,7 @@ class LocalCompleter:
         return (
             self._project.wait_done(timeout_s)
             and self._context.wait_settled(timeout_s)
+            and self._accepted.wait_done(timeout_s)
             and self._engine.wait_idle(timeout_s)
         )
 
@@ -264,10 +259,13 @@ class LocalCompleter:
         self._statistics.take_tokenizer(tokenizer)
 
     def _sources(self, request: PlacedRequest) -> DraftSources:
+        accepted, counts = self._accepted.of_file(request.file), self._statistics.current()
+        if accepted is not None and accepted.counts is not None:
+            counts = replace(counts, dynamic=(*counts.dynamic, accepted.counts))
         return DraftSources(
             corpora=self._project.corpora(),
-            accepted=self._accepted.tokens(request.file),
-            statistics=self._statistics.current(self._project.root_of(request.file)),
+            accepted=(accepted.tokens,) if accepted is not None and accepted.tokens.size else (),
+            statistics=counts,
             chunks=ChunkSource(
                 ranked=lambda: self._context.ranked(request), gone=self._context.gone
             ),

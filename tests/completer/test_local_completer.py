@@ -27,6 +27,7 @@ from speclsp.request import (
     WorkspaceFolder,
 )
 from speclsp.settings import Settings
+from speclsp.storage.accepted_store import AcceptedStore
 
 WAIT_S = 60
 
@@ -365,7 +366,8 @@ def test_what_was_accepted_is_drafted_next_time(make, tmp_path):
     first = ask(completer, uri=uri, prefix="def f():\n    ").result(WAIT_S)
     assert first.stats.n_accepted <= 1
     completer.accepted(first.completion_id)
-    until(lambda: completer._accepted._texts[str(root)])
+    until(lambda: AcceptedStore.open().recent(str(root), 9))
+    assert completer.wait_idle(WAIT_S)
     second = ask(completer, uri=uri, prefix="def f():\n    ").result(WAIT_S)
     assert second.text == first.text
     assert second.stats.n_accepted > 10
@@ -375,7 +377,7 @@ def test_what_was_accepted_is_drafted_next_time(make, tmp_path):
     again.open_folder(WorkspaceFolder(root=str(root), name="project"))
     third = ask(again, uri=uri, prefix="def f():\n    ").result(WAIT_S)
     assert third.stats.n_accepted > 10
-    assert len(again._accepted._texts[str(root)]) == 2
+    assert len(AcceptedStore.open().recent(str(root), 9)) == 2
 
 
 def test_other_buffers_and_project_files_are_drafted_from(make, tmp_path):
@@ -442,9 +444,8 @@ def test_an_acceptance_in_parts_is_learned_once_and_whole(make, tmp_path):
     second = ask(completer).result(WAIT_S)
     completer.accepted(second.completion_id, 6)  # nothing more comes: learned when closing
     completer.close()
-    again = ready(make(ScriptedLoader(text), Settings(persist=True)))
-    ask(again).result(WAIT_S)
-    assert again._accepted._texts[""] == ["def f():\n" + text, "def f():\n" + text[:6]]
+    kept = AcceptedStore.open().recent("", 9)
+    assert kept == ["def f():\n" + text, "def f():\n" + text[:6]]
 
 
 def test_a_folders_settings_hold_for_its_requests(make):

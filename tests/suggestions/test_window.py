@@ -137,7 +137,7 @@ def test_every_keystroke_that_fits_costs_nothing(make) -> None:
 def test_what_is_learned_is_the_whole_suggestion_once(make) -> None:
     typist = make()
     learned: list[str] = []
-    typist.completer._accepted._count = lambda root, before, text: learned.append(text)
+    typist.completer.window.completer.learn = lambda accepted: learned.append(accepted.text)
     first = typist.ask("¦")
     second = typist.ask("fir¦")
     assert second.completion_id != first.completion_id
@@ -261,7 +261,7 @@ def test_a_generation_goes_on_while_what_is_typed_agrees(make) -> None:
     assert typist.ask("f¦").source == "memory"
     # What is accepted of it is learned as the text that was generated.
     learned: list[str] = []
-    typist.completer._accepted._count = lambda root, before, text: learned.append(text)
+    typist.completer.window.completer.learn = lambda accepted: learned.append(accepted.text)
     typist.completer.accepted(result.completion_id)
     assert learned == [TWO_LINES]
 

@@ -1,0 +1,186 @@
+"""What is accepted: kept and counted by workspace, whatever happens to the disk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from scripted_models import ScriptedLoader
+from typed_requests import request_between, typed_completer
+
+from speclsp.cancellation import CancellationToken
+from speclsp.completer.accepted import AcceptedTexts
+from speclsp.completer.events import EventQueue
+from speclsp.drafting.protocol import sum_of
+from speclsp.request import AcceptedText, LogLine
+from speclsp.settings import Settings
+from speclsp.storage import accepted_store
+from speclsp.storage.accepted_store import AcceptedStore
+from speclsp.storage.database import BusyError
+from speclsp.storage.learned_store import LearnedStore
+
+WAIT_S = 60
+
+
+@pytest.fixture(autouse=True)
+def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+class Kept:
+    """Accepted texts of which each file's folder is its workspace."""
+
+    def __init__(self, *, persist: bool = True) -> None:
+        self.events = EventQueue()
+        settings = Settings(persist=persist)
+        self.texts = AcceptedTexts(
+            settings, self.events, root_of=lambda file: file.rpartition("/")[0]
+        )
+        self.use("bytes")
+
+    def use(self, fingerprint: str) -> None:
+        self.texts.take_tokenizer(ScriptedLoader(fingerprint=fingerprint).tokenizer(Settings()))
+
+    def take(self, before: str, text: str, root: str = "/r") -> None:
+        accepted = AcceptedText(path="a.py", file=f"{root}/a.py", before=before, text=text)
+        self.texts.take(accepted)
+        assert self.texts.wait_done(WAIT_S)
+
+    def drafted_from(self, root: str = "/r") -> bytes:
+        accepted = self.texts.of_file(f"{root}/a.py")
+        assert accepted is not None
+        return bytes(accepted.tokens.tolist())
+
+    def followers(self, ngram: bytes, root: str = "/r") -> dict[str, int]:
+        accepted = self.texts.of_file(f"{root}/a.py")
+        assert self.texts.wait_done(WAIT_S)
+        assert accepted is not None
+        assert accepted.counts is not None
+        found = sum_of([accepted.counts], tuple(ngram))
+        return dict(zip(map(chr, found.tokens.tolist()), found.counts.tolist(), strict=True))
+
+    def logged(self) -> list[tuple[str, str]]:
+        lines = []
+        while (event := self.events.next(0.0)) is not None:
+            assert isinstance(event, LogLine)
+            lines.append((event.level, event.message))
+        return lines
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., Kept]]:
+    made: list[Kept] = []
+
+    def make_kept(**options: bool) -> Kept:
+        made.append(Kept(**options))
+        return made[-1]
+
+    yield make_kept
+    for kept in made:
+        kept.texts.close()
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
+
+
+def test_what_is_accepted_counts_at_once_and_in_the_next_session(make) -> None:
+    kept = make()
+    kept.take("x = a", "bcab")
+    assert kept.drafted_from() == b"x = abcab"
+    assert kept.followers(b"ab") == {"c": 1}
+    # What stood before the accepted text is no follower.
+    assert kept.followers(b"x ") == {}
+    assert kept.followers(b"= a") == {"b": 1}
+    assert kept.followers(b"ab", "/other") == {}
+    kept.texts.close()
+    again = make()
+    assert again.drafted_from() == b"x = abcab"
+    assert again.followers(b"ab") == {"c": 1}
+    again.take("", "abd")
+    assert again.followers(b"ab") == {"c": 1, "d": 1}
+    assert again.drafted_from() == b"x = abcababd"
+
+
+def test_another_vocabulary_counts_apart(make) -> None:
+    kept = make()
+    kept.take("", "abc")
+    kept.use("others")
+    assert kept.followers(b"ab") == {}
+    assert kept.drafted_from() == b"abc"  # the text is tokenised again
+    kept.take("", "abd")
+    assert kept.followers(b"ab") == {"d": 1}
+
+
+def test_without_persist_nothing_is_kept(make, tmp_path: Path) -> None:
+    kept = make(persist=False)
+    kept.take("", "abc")
+    assert kept.followers(b"ab") == {"c": 1}
+    kept.texts.close()
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_disk_that_cannot_be_written_is_one_warning(make, tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("no folder")
+    kept = make()
+    for _ in range(2):
+        kept.take("", "abc")
+    assert kept.followers(b"ab") == {"c": 2}
+    ((level, message),) = kept.logged()
+    assert level == "warning"
+    assert message.startswith("accepted completions are not kept: ")
+
+
+def test_another_writer_is_no_failure(make, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = make()
+
+    def busy(*_: object) -> None:
+        raise BusyError("database is locked.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(accepted_store.AcceptedStore, "append", busy)
+        kept.take("", "abc")
+    kept.take("", "abd")
+    assert kept.logged() == [("info", "database is locked.")]
+    assert AcceptedStore.open().recent("/r", 9) == ["abd"]
+
+
+def test_the_completer_learns_what_is_accepted_and_drafts_from_it() -> None:
+    """The model says what the user accepted before; that is drafted and found right."""
+    text = "return quite_a_long_name(1)"
+    # The same place is asked about again and again, and the model is to answer each time.
+    settings = Settings(drafters="ngram-cache", mode="first", suggestion_memory=False)
+    completer = typed_completer(settings, loader=ScriptedLoader(text))
+    completer.start()
+
+    def ask(prefix: str) -> tuple[str, int, str]:
+        request = request_between(
+            uri="file:///p/a.py",
+            path="a.py",
+            repo_name="p",
+            prefix=prefix,
+            suffix="",
+            language_id="python",
+            wait_for_model=True,
+        )
+        result = completer.complete(request, CancellationToken()).result(WAIT_S)
+        return result.text, result.stats.n_accepted, result.completion_id
+
+    try:
+        for _ in range(3):
+            said, _, completion_id = ask("def f():\n    ")
+            assert said == text
+            for _ in range(2):  # the second time is the same acceptance
+                completer.accepted(completion_id)
+        until(lambda: LearnedStore.open().uses())
+        # Another text before the cursor, so that only what was learned can match.
+        until(lambda: ask("class A:\n    ")[1] > len(text) // 2)
+        assert ask("class A:\n    ")[0] == text
+    finally:
+        completer.close()
