@@ -15,10 +15,10 @@ from typing import Final
 import click
 
 from speclsp import __version__
-from speclsp.engine.cpus import physical_cpu_count
 from speclsp.engine.llama.library import devices
 from speclsp.engine.llama.model_file import read_gguf_header
 from speclsp.engine.models import cost_true_remark, model_files, wants_draft_model
+from speclsp.engine.params import physical_cpu_count
 from speclsp.settings import Settings
 
 CPU_DEVICE: Final = "CPU"

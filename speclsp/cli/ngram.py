@@ -21,9 +21,9 @@ from speclsp.drafting.ngram_cache import NgramCacheDrafter
 from speclsp.drafting.proposer import DrafterChain
 from speclsp.drafting.protocol import NO_STATISTICS, DraftContext, Statistics, TokenArray
 from speclsp.drafting.teacher_forcing import ReplayCounts, replay
-from speclsp.engine.cpus import physical_cpu_count
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.engine.models import EMBEDDED, model_files
+from speclsp.engine.params import physical_cpu_count
 from speclsp.errors import StoreError
 from speclsp.ngrams import counting, files
 from speclsp.ngrams.counting import rows_of

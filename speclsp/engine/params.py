@@ -1,14 +1,22 @@
-"""Resolves the settings into the parameters of the models and their contexts.
+"""Turns the settings into the parameters of models and contexts.
 
-The draft model follows the target's parameters but for its own devices, layers and threads.
+The draft model has its own devices, layers and threads; all else follows the target.
+
+llama.cpp's threads wait for each other after every operation, so one thread too many slows all of
+them down: hyper-threads and cores beyond a container's quota are not counted.  A small model, which
+one core computes faster than threads can synchronise, gets one thread: the embedded model decodes a
+token in 0.3 ms with one and 0.9 ms with two.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
 
-from speclsp.engine.cpus import physical_cpu_count, thread_count
 from speclsp.errors import SettingsError
 from speclsp.settings import FlashAttn, GpuLayers, KvCacheType, LoadMode, Settings, SplitMode
 
@@ -17,21 +25,26 @@ N_BRANCHES = 8
 the same bits as one with a single sequence, in the same time and memory; but each branch of a tree
 costs two walks over the KV cache's cells per pass, 5 to 19 µs for 8,000 to 32,000 of them."""
 
-FLOAT_CACHE_TYPES: frozenset[KvCacheType] = frozenset({"f32", "f16", "bf16"})
+BYTES_PER_THREAD = 32 * 1024 * 1024
+"""Least weights per thread: 2 to 3 ms of memory traffic per token; below it, waiting costs more."""
+
+_FLOAT_CACHE_TYPES: frozenset[KvCacheType] = frozenset({"f32", "f16", "bf16"})
+_CPU_FOLDER: Final = Path("/sys/devices/system/cpu")
+_CGROUP_QUOTA_FILE: Final = Path("/sys/fs/cgroup/cpu.max")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelParams:
-    """Where a model's weights are placed, and how they are read."""
+    """Where a model's weights are placed and how they are read."""
 
     devices: tuple[str, ...] | None = None
-    """Names of the devices to offload to; None for all, empty for none."""
+    """Names of the devices to offload to; None for all, () for none."""
     n_gpu_layers: GpuLayers = "auto"
     split_mode: SplitMode = "layer"
     tensor_split: tuple[float, ...] = ()
     main_gpu: int = 0
     tensor_placements: tuple[tuple[str, str], ...] = ()
-    """(regular expression over tensor names, buffer type) in order of precedence."""
+    """(regular expression over tensor names, buffer type), first match wins."""
     load_mode: LoadMode = "auto"
 
 
@@ -40,9 +53,9 @@ class ContextParams:
     """The parameters of a context."""
 
     n_ctx: int
-    """Positions wanted; 0 for the model's trained context."""
+    """Positions to allocate; 0 for the model's trained context."""
     n_ctx_min: int
-    """Least positions that fitting may leave."""
+    """Least positions to which fitting may shrink the context."""
     n_batch: int
     n_ubatch: int
     n_threads: int
@@ -60,10 +73,9 @@ def target_params(
 ) -> tuple[ModelParams, ContextParams]:
     """Return the target model's parameters.
 
-    ``model_bytes`` is the size of its file, which limits the threads where the settings set no
-    number; None takes all cores.
-    Raises :class:`~speclsp.errors.SettingsError` for settings that contradict each other or
-    cannot be read.
+    ``model_bytes``, the size of its file, limits the threads where the settings name no number;
+    None uses all cores.
+    Raises :class:`~speclsp.errors.SettingsError` for malformed or contradictory settings.
     """
     n_threads = _threads(settings, model_bytes)
     model_params = ModelParams(
@@ -88,7 +100,7 @@ def target_params(
         kv_offload=settings.kv_offload,
         n_branches=N_BRANCHES if settings.speculation else 1,
     )
-    if settings.flash_attn == "off" and settings.cache_type_v not in FLOAT_CACHE_TYPES:
+    if settings.flash_attn == "off" and settings.cache_type_v not in _FLOAT_CACHE_TYPES:
         raise SettingsError(
             f"cache_type_v {settings.cache_type_v} needs flash attention, but flash_attn is off.",
             remedy="Set flash_attn to auto, or cache_type_v to f16.",
@@ -99,7 +111,7 @@ def target_params(
 def draft_params(
     settings: Settings, n_ctx_target: int, *, model_bytes: int | None = None
 ) -> tuple[ModelParams, ContextParams]:
-    """Return the draft model's parameters; ``n_ctx_target`` is what the target got in the end.
+    """Return the draft model's parameters; ``n_ctx_target`` is the loaded target's context.
 
     Raises :class:`~speclsp.errors.SettingsError` as :func:`target_params` does.
     """
@@ -118,6 +130,37 @@ def draft_params(
     )
 
 
+def physical_cpu_count(
+    cpu_folder: Path = _CPU_FOLDER, cgroup_quota_file: Path = _CGROUP_QUOTA_FILE
+) -> int:
+    """Return the number of physical cores that this process may use, at least 1.
+
+    Respects CPU affinity and a cgroup's quota.  Where the topology cannot be read, every second
+    logical CPU counts as a core, all of them up to four (llama.cpp's rule).
+    """
+    if hasattr(os, "sched_getaffinity"):
+        cpu_ids = os.sched_getaffinity(0)
+    else:
+        cpu_ids = set(range(os.cpu_count() or 1))
+    try:
+        # The list of a logical CPU's siblings identifies its physical core.
+        files = [cpu_folder / f"cpu{cpu_id}/topology/thread_siblings_list" for cpu_id in cpu_ids]
+        n_cores = len({file.read_text().strip() for file in files})
+    except OSError:
+        n_cores = len(cpu_ids) if len(cpu_ids) <= 4 else len(cpu_ids) // 2
+    try:
+        quota, period = cgroup_quota_file.read_text().split()
+        n_cores = min(n_cores, math.ceil(int(quota) / int(period)))
+    except (OSError, ValueError):  # no cgroup, or "max"
+        pass
+    return max(1, n_cores)
+
+
+def thread_count(model_bytes: int, n_cores: int) -> int:
+    """Return how many of ``n_cores`` threads make a model of this size faster, at least 1."""
+    return max(1, min(n_cores, math.ceil(model_bytes / BYTES_PER_THREAD)))
+
+
 def _threads(settings: Settings, model_bytes: int | None) -> int:
     if settings.threads > 0:
         return settings.threads
@@ -133,7 +176,7 @@ def _devices(text: str) -> tuple[str, ...] | None:
 
 
 def _tensor_split(text: str) -> tuple[float, ...]:
-    """Read shares as llama.cpp does: separated by commas or slashes."""
+    """Parse shares separated by commas or slashes, as llama.cpp does."""
     if not text.strip():
         return ()
     try:
@@ -149,9 +192,9 @@ def _tensor_split(text: str) -> tuple[float, ...]:
 
 
 def _placements(settings: Settings) -> tuple[tuple[str, str], ...]:
-    """Read ``override_tensor`` (``PATTERN=TYPE,…``) and add patterns for experts on the CPU.
+    """Parse ``override_tensor`` (``PATTERN=TYPE,…``) and append patterns for experts on the CPU.
 
-    The added patterns are those of llama.cpp's ``common/common.h``.
+    The appended patterns are those of llama.cpp's ``common/common.h``.
     """
     placements = []
     for item in filter(None, settings.override_tensor.split(",")):

@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
-from speclsp.engine.cpus import physical_cpu_count, thread_count
-from speclsp.engine.params import draft_params, target_params
+from speclsp.engine.params import (
+    draft_params,
+    physical_cpu_count,
+    target_params,
+    thread_count,
+)
 from speclsp.errors import SettingsError
 from speclsp.settings import Settings
 

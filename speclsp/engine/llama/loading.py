@@ -1,21 +1,21 @@
-"""Loads a model with its context, taking less of the GPU where it does not fit, and logs where.
+"""Loads a model with its context, using less GPU memory where it does not fit, and logs the result.
 
-llama.cpp has no call that says what it allocated where, so this is read from the lines that it
-logs: each names a buffer type, for example ``load_tensors: CUDA0 model buffer size = 1564.62 MiB``.
+llama.cpp has no call that returns where it allocated memory, so its log lines are parsed: each
+names a buffer type, for example ``load_tensors: CUDA0 model buffer size = 1564.62 MiB``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.fit import Attempt, first_attempt, next_attempt
 from speclsp.engine.llama.library import DeviceInfo, library_version, why_no_gpu
-from speclsp.engine.llama.model import LlamaModel, LoadProgress, offload_devices, open_model
+from speclsp.engine.llama.model import LoadProgress, offload_devices, open_model
 from speclsp.engine.llama.model_file import check_model_file, read_gguf_header
 from speclsp.engine.params import ContextParams, ModelParams
 from speclsp.errors import DecodeError, ModelLoadError
@@ -25,14 +25,14 @@ Log = Callable[[LogLevel, str], None]
 Purpose = Literal["weights", "KV cache", "compute"]
 
 _MEMORY_SIGNS = ("alloc", "out of memory")
-"""What llama.cpp's reasons for a failure contain where memory was short."""
+"""Parts of llama.cpp's messages about failed allocations."""
 _LEAST_CTX = 2
-"""Positions without which no token can follow another."""
+"""Positions that one generated token needs."""
 _MIB = 1024 * 1024
 _CPU = "CPU"
 """llama.cpp's name of the CPU, as a device and in the names of its buffers."""
 _SPLIT_TENSORS = "Meta("
-"""Begins the name of the device that llama.cpp makes of all with split_mode tensor."""
+"""Prefix of the device into which split_mode tensor combines all GPUs."""
 _BUFFER_SIZE = re.compile(
     r"(?P<buffer>\S+) +(?P<kind>model|KV|RS|compute|output) buffer size = +(?P<mib>[\d.]+) MiB"
 )
@@ -57,16 +57,15 @@ def load_target(
 ) -> LlamaTarget:
     """Load the model at ``path``, make its context, and warm it up.
 
-    With ``fit``, where memory is short: fewer layers on the GPU, then a smaller KV cache;
-    ``n_bytes_reserved`` of the GPUs are left to what is loaded later.
-    ``progress`` takes the share that is loaded and says whether to go on.
+    With ``fit`` and too little memory, tries fewer layers on the GPU, then a smaller KV cache;
+    ``n_bytes_reserved`` of the GPUs' memory stay free for models loaded later.
+    ``progress`` takes the loaded share and returns whether to continue.
     Raises :class:`~speclsp.errors.ModelNotFoundError`, :class:`~speclsp.errors.ModelLoadError`,
-    or :class:`~speclsp.errors.EngineUnavailableError` where ``progress`` said no.
+    or :class:`~speclsp.errors.EngineUnavailableError` where ``progress`` returned false.
     """
     check_model_file(path)
     gpus = offload_devices(model_params)
     header = read_gguf_header(path)
-    loader = _Loader(path, model_params, context_params, progress)
     attempt = first_attempt(
         header, model_params, context_params, gpus, fit=fit, n_bytes_reserved=n_bytes_reserved
     )
@@ -77,73 +76,52 @@ def load_target(
             remedy="Raise ctx_size; 0 takes the model's trained context.",
         )
     while True:
-        loaded = loader.load(attempt)
-        if isinstance(loaded, LlamaTarget):
+        try:
+            loaded = _load(path, model_params, context_params, attempt, progress)
             break
-        following = next_attempt(attempt, header.n_layers, context_params.n_ctx_min)
-        if following is None or not fit:
-            loader.close()
-            raise ModelLoadError(
-                f"The model {path} does not fit the memory: {loaded.message}",
-                remedy="Take a smaller model or quantisation, or lower ctx_size.",
-            ) from loaded
-        log("warning", _step_down(path, attempt, following, loaded))
-        attempt = following
+        except ModelLoadError as error:
+            if not any(sign in error.message.lower() for sign in _MEMORY_SIGNS):
+                raise
+            following = next_attempt(attempt, header.n_layers, context_params.n_ctx_min)
+            if following is None or not fit:
+                raise ModelLoadError(
+                    f"The model {path} does not fit the memory: {error.message}",
+                    remedy="Take a smaller model or quantisation, or lower ctx_size.",
+                ) from error
+            log("warning", _step_down(path, attempt, following, error))
+            attempt = following
     for level, line in load_report(loaded, path.name, model_params, gpus, n_ctx_asked):
         log(level, line)
     return loaded
 
 
-@dataclass(slots=True)
-class _Loader:
-    """Makes a target for one attempt after the other; weights stay where only n_ctx changes."""
-
-    path: Path
-    model_params: ModelParams
-    context_params: ContextParams
-    progress: LoadProgress
-    _model: LlamaModel | None = None
-    _n_gpu_layers: int = -1
-
-    def load(self, attempt: Attempt) -> LlamaTarget | ModelLoadError:
-        """Load; return the error where memory was short.  Raises for any other failure.
-
-        The target owns the weights; until there is one, this object does.
-        """
-        try:
-            return self._try(attempt)
-        except ModelLoadError as error:
-            if any(sign in error.message.lower() for sign in _MEMORY_SIGNS):
-                return error
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Free the weights."""
-        if self._model is not None:
-            self._model.close()
-            self._model = None
-
-    def _try(self, attempt: Attempt) -> LlamaTarget:
-        if self._model is None or self._n_gpu_layers != attempt.n_gpu_layers:
-            self.close()
-            self._model = open_model(
-                self.path, self.model_params, attempt.n_gpu_layers, self.progress
-            )
-            self._n_gpu_layers = attempt.n_gpu_layers
-        if not self._model.is_generative:
-            raise ModelLoadError(
-                f"{self.path} is no text generation model ({self._model.description}).",
-                remedy="Take a decoder-only code model with fill-in-the-middle tokens.",
-            )
-        target = LlamaTarget(self._model, replace(self.context_params, n_ctx=attempt.n_ctx))
-        try:
-            target.warm_up()
-        except DecodeError as error:
-            self._model = None  # closed with the target
-            target.close()
-            raise ModelLoadError(f"The model {self.path} cannot decode: {error.message}") from error
-        return target
+def _load(
+    path: Path,
+    model_params: ModelParams,
+    context_params: ContextParams,
+    attempt: Attempt,
+    progress: LoadProgress,
+) -> LlamaTarget:
+    """Load weights and context once.  Raises ModelLoadError, and frees the weights first."""
+    model = open_model(path, model_params, attempt.n_gpu_layers, progress)
+    if not model.is_generative:
+        description = model.description
+        model.close()
+        raise ModelLoadError(
+            f"{path} is no text generation model ({description}).",
+            remedy="Take a decoder-only code model with fill-in-the-middle tokens.",
+        )
+    try:
+        target = LlamaTarget(model, replace(context_params, n_ctx=attempt.n_ctx))
+    except ModelLoadError:
+        model.close()
+        raise
+    try:
+        target.warm_up()
+    except DecodeError as error:
+        target.close()
+        raise ModelLoadError(f"The model {path} cannot decode: {error.message}") from error
+    return target
 
 
 def _step_down(path: Path, failed: Attempt, following: Attempt, failure: ModelLoadError) -> str:
@@ -161,9 +139,9 @@ def load_report(
     gpus: Sequence[DeviceInfo],
     n_ctx_asked: int,
 ) -> list[tuple[LogLevel, str]]:
-    """Return the log's lines on the model called ``name``: its layers and memory by device.
+    """Return log lines about the model ``name``: its layers and memory by device.
 
-    ``gpus`` are the devices that it could be offloaded to, as they were before it was loaded.
+    ``gpus`` are the devices to offload to, with their free memory before loading.
     """
     attention = "on" if target.flash_attention else "off"
     loaded = (
@@ -199,7 +177,7 @@ def _device_lines(target: LlamaTarget, name: str, gpus: Sequence[DeviceInfo]) ->
     known = {gpu.name: gpu for gpu in gpus}
     devices = target.layers.keys() | known.keys()
     used = mib_by_device(target.log_lines, devices)
-    # The GPUs first: they are what users look for.
+    # GPUs first.
     for device in sorted(devices | used.keys(), key=lambda name: (name == _CPU, name)):
         place, room = device, ""
         if device.startswith(_SPLIT_TENSORS):
@@ -222,11 +200,11 @@ def _memory(by_purpose: Mapping[Purpose, float]) -> str:
 def mib_by_device(
     log_lines: Iterable[str], devices: Iterable[str]
 ) -> dict[str, dict[Purpose, float]]:
-    """Return the MiB that llama.cpp's log says were allocated, by device and purpose.
+    """Return the allocated MiB by device and purpose, parsed from llama.cpp's log.
 
     A buffer type is named after its device, often with a suffix (``CUDA0_Split``,
-    ``MTL0_Private``).  What lies on none of ``devices`` is the CPU's, as is memory of the host that
-    a GPU can read (``CUDA_Host``).
+    ``MTL0_Private``).  Other buffers count for the CPU, host memory that a GPU can read
+    (``CUDA_Host``) included.
     """
     known = tuple(devices)
     sums: dict[str, dict[Purpose, float]] = {}
