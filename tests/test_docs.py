@@ -16,7 +16,7 @@ from speclsp import settings
 from speclsp.cli.headless import METHODS, CompleteParams
 from speclsp.cli.main import SUBCOMMANDS, LazyGroup, cli
 from speclsp.cli.options import SettingOption, long_option
-from speclsp.lsp import did_show, execute_command
+from speclsp.lsp import execute_command
 from speclsp.lsp.execute_command import STATISTICS
 from speclsp.request import EngineState
 from tools.settings_table import with_settings
@@ -102,7 +102,12 @@ def test_every_commands_own_options_are_documented(words: str) -> None:
 
 def test_what_the_server_knows_beyond_lsp_is_documented() -> None:
     text = page("lsp.md")
-    own = (*execute_command.COMMANDS, did_show.DID_SHOW, did_show.DID_PARTIALLY_ACCEPT, STATISTICS)
+    own = (
+        *execute_command.COMMANDS,
+        execute_command.DID_SHOW,
+        execute_command.DID_PARTIALLY_ACCEPT,
+        STATISTICS,
+    )
     for name in (*own, "$/speclsp/status"):
         assert f"| `{name}` |" in text
     (status,) = [line for line in text.splitlines() if line.startswith("| `$/speclsp/status`")]

@@ -15,7 +15,7 @@ from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.cli.without_editor import RecordLog, events_logged
 from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.report import report_lines
-from speclsp.lsp.events import logging_by
+from speclsp.lsp.log import logging_by
 from speclsp.lsp.stdio import claimed_descriptors, serve_pipe
 from speclsp.project.repository import repository_name
 from speclsp.request import WorkspaceFolder

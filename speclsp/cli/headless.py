@@ -165,7 +165,7 @@ class HeadlessConnection(JsonRpcConnection):
             self.cancellations[msg_id] = CancellationToken()
         super()._handle_request(msg_id, method_name, params)
 
-    async def finish(self) -> int:
+    async def close(self) -> int:
         """Wait until every request is answered; 1 if nobody reads the answers, else 0."""
         while still_open := [f for f in self._request_futures.values() if not f.done()]:
             await asyncio.wait(cast("list[asyncio.Future[Any]]", still_open))
@@ -233,7 +233,7 @@ class HeadlessServer(JsonRPCServer):
     async def shut_down(self, _: NoParams) -> None:
         """End the process once all calls before this one are answered."""
         async with self._turn:
-            self.protocol.exited.set()
+            self.protocol.exit()
 
     def _open(self, params: Any) -> CompletionRequest:
         """Open the document of a request; its text stands for the file's while it is open."""

@@ -13,7 +13,7 @@ import click
 
 from speclsp.cancellation import CancellationToken
 from speclsp.errors import EngineUnavailableError
-from speclsp.lsp.events import EventPump, SourceFormatter, level_of
+from speclsp.lsp.log import EventPump, SourceFormatter, level_of
 from speclsp.request import (
     CompletionRequest,
     CompletionResult,

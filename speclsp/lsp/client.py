@@ -20,7 +20,7 @@ from pygls.lsp.client import LanguageClient
 
 from speclsp import __version__
 from speclsp.errors import SpecLspError
-from speclsp.lsp.did_show import DID_PARTIALLY_ACCEPT
+from speclsp.lsp.execute_command import DID_PARTIALLY_ACCEPT
 from speclsp.request import EngineState, LogLevel, LogLine, Progress, StateChanged
 
 _LEVELS: dict[int, LogLevel] = {1: "error", 2: "warning", 3: "info", 4: "debug", 5: "debug"}

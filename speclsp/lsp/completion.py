@@ -1,37 +1,82 @@
-"""``textDocument/completion``, for clients that have no inline completion: one item."""
+"""``textDocument/inlineCompletion``, ghost text, and ``textDocument/completion``.
+
+The second is for clients that have no inline completion: one item in a popup.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lsprotocol import types
 
-from speclsp.lsp.ask import accept_command, ask, buffer_and_cursor, sent, wire_range
+from speclsp.lsp.execute_command import ACCEPTED
 from speclsp.lsp.session import Session
-from speclsp.lsp.suggestion import before_cursor, query_at, with_word_before
+from speclsp.lsp.suggestion import (
+    Query,
+    Suggestion,
+    before_cursor,
+    query_at,
+    query_selected,
+    suggestions_from,
+    with_word_before,
+)
+from speclsp.lsp.text_buffer import Cursor, TextBuffer
+from speclsp.request import CompletionRequest, Trigger
 
 OPTIONS = types.CompletionOptions(trigger_characters=list(".([{,=: "), resolve_provider=False)
+
+
+async def inline_completion(
+    session: Session, params: types.InlineCompletionParams
+) -> types.InlineCompletionList:
+    """Return items, the best first, several where the user asked; never null, but an empty list.
+
+    Null leaves old ghost text on screen.
+    """
+    nothing = types.InlineCompletionList(items=[])
+    found = _buffer_and_cursor(session, params)
+    query = _inline_query(session, found, params.context.selected_completion_info)
+    if query is None:
+        return nothing
+    trigger = session.trigger_kinds.trigger(int(params.context.trigger_kind))
+    method = types.TEXT_DOCUMENT_INLINE_COMPLETION
+    buffer, suggestions = await _ask(session, query, method, trigger)
+    if not suggestions:
+        return nothing
+    _note_sent(session, suggestions)
+    return types.InlineCompletionList(
+        items=[
+            types.InlineCompletionItem(
+                insert_text=suggestion.text,
+                range=_wire_range(session, buffer, suggestion),
+                command=_accept_command(suggestion),
+            )
+            for suggestion in suggestions
+        ]
+    )
 
 
 async def completion(session: Session, params: types.CompletionParams) -> types.CompletionList:
     """Return one item, or none; the client asks again as the user types on."""
     nothing = types.CompletionList(is_incomplete=True, items=[])
-    found = buffer_and_cursor(session, params.text_document.uri, params.position)
+    found = _buffer_and_cursor(session, params)
     if found is None:
         return nothing
-    buffer, cursor = found
-    query = query_at(buffer, cursor)
-    # Popups ask by the kind "invoked" for every letter, so that does not tell who asked.
-    buffer, suggestions = await ask(session, query, types.TEXT_DOCUMENT_COMPLETION, "automatic")
+    query = query_at(*found)
+    # Popups send the kind "invoked" for every letter, so that does not tell who asked.
+    method = types.TEXT_DOCUMENT_COMPLETION
+    buffer, suggestions = await _ask(session, query, method, "automatic")
     if not suggestions:
         return nothing
     suggestion = with_word_before(before_cursor(suggestions[0], buffer), buffer)
-    sent(session, [suggestion])
+    _note_sent(session, [suggestion])
     session.offered.offer(buffer.uri, suggestion)
     first_line = next((s.strip() for s in suggestion.text.splitlines() if s.strip()), "…")
     item = types.CompletionItem(
         label=first_line,
         kind=types.CompletionItemKind.Text,
         detail="speclsp",
-        documentation=_shown(suggestion.text, buffer.language_id),
+        documentation=_documentation(suggestion.text, buffer.language_id),
         preselect=True,
         # Before every other server's items, which sort by their labels.
         sort_text="\x20",
@@ -40,16 +85,109 @@ async def completion(session: Session, params: types.CompletionParams) -> types.
         # The text has its indentation already.
         insert_text_mode=types.InsertTextMode.AsIs,
         text_edit=types.TextEdit(
-            range=wire_range(session, buffer, suggestion),
+            range=_wire_range(session, buffer, suggestion),
             # Some editors insert a popup's text as it is.  All that show ghost text have LF inside.
             new_text=suggestion.text.replace("\n", buffer.newline),
         ),
-        command=accept_command(suggestion),
+        command=_accept_command(suggestion),
     )
     return types.CompletionList(is_incomplete=True, items=[item])
 
 
-def _shown(text: str, language_id: str) -> types.MarkupContent | None:
+def _buffer_and_cursor(
+    session: Session, params: types.InlineCompletionParams | types.CompletionParams
+) -> tuple[TextBuffer, Cursor] | None:
+    """Return the document as of the request's arrival and the cursor in it.
+
+    None where it is not open, or too large.
+    """
+    buffer = session.documents.as_of_arrival(params.text_document.uri)
+    if buffer is None or session.is_too_large(buffer):
+        return None
+    if buffer.opening.is_left_out:
+        session.tell_changed(buffer)  # the limit was raised
+    position = params.position
+    return buffer, buffer.cursor_at(position.line, position.character, session.encoding)
+
+
+def _inline_query(
+    session: Session,
+    found: tuple[TextBuffer, Cursor] | None,
+    selected: types.SelectedCompletionInfo | None,
+) -> Query | None:
+    if found is None:
+        return None
+    buffer, cursor = found
+    if selected is None:
+        return query_at(buffer, cursor)
+    start, end = selected.range.start, selected.range.end
+    return query_selected(
+        buffer,
+        buffer.cursor_at(start.line, start.character, session.encoding),
+        buffer.cursor_at(end.line, end.character, session.encoding),
+        selected.text,
+    )
+
+
+async def _ask(
+    session: Session, query: Query, method: str, trigger: Trigger
+) -> tuple[TextBuffer, list[Suggestion]]:
+    """Ask the completer; return the buffer as it is by then, and what fits it, the best first.
+
+    A newer call for the same document and method cancels this one.
+    """
+    buffer = query.buffer
+    folder = session.location(buffer).folder
+    folder_uri = folder.uri if folder is not None else None
+    settings = session.settings.for_folder(folder_uri).for_language(buffer.language_id)
+    if not settings.enabled:
+        return buffer, []
+    above, below = session.documents.around_cell(buffer.uri)
+    request = CompletionRequest(
+        uri=buffer.uri,
+        version=buffer.version,
+        offset=query.offset,
+        edit=query.edit,
+        above=above,
+        below=below,
+        overrides=session.settings.overrides(folder_uri),
+        trigger=trigger,
+        n_candidates=settings.n_candidates if trigger == "invoked" else 1,
+    )
+    with session.requests.newest(method, buffer.uri):
+        result = await session.complete(request)
+    now = session.documents.get(buffer.uri)
+    if result is None or now is None or now.opening is not buffer.opening:
+        return buffer, []
+    return now, suggestions_from(query, result, now)
+
+
+def _note_sent(session: Session, suggestions: Sequence[Suggestion]) -> None:
+    """Note that suggestions go out; the first counts as shown where the client never says so."""
+    window = session.window
+    if window is None:
+        return
+    for suggestion in suggestions:
+        window.sent(suggestion.completion_id, suggestion.text, suggestion.n_foreign)
+    if not session.client_reports_shown:
+        session.tell("shown", window.shown, suggestions[0].completion_id)
+
+
+def _wire_range(session: Session, buffer: TextBuffer, suggestion: Suggestion) -> types.Range:
+    """Return the range that a suggestion replaces, in the client's units."""
+    start, end = suggestion.start, suggestion.end
+    return types.Range(
+        start=types.Position(start.line, buffer.character_at(start, session.encoding)),
+        end=types.Position(end.line, buffer.character_at(end, session.encoding)),
+    )
+
+
+def _accept_command(suggestion: Suggestion) -> types.Command:
+    """Return the command by which a client reports that it inserted an item."""
+    return types.Command(title="Accepted", command=ACCEPTED, arguments=[suggestion.completion_id])
+
+
+def _documentation(text: str, language_id: str) -> types.MarkupContent | None:
     """Return a text of several lines as the popup's documentation shows it."""
     if "\n" not in text.strip("\n"):
         return None

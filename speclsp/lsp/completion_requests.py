@@ -1,4 +1,4 @@
-"""What the session knows of a client's completion requests: which are open, and who asks."""
+"""What a session remembers of completion requests: the open ones, who asks, and popup items."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from speclsp.documents import common_head
 from speclsp.lsp.locations import document_key
+from speclsp.lsp.suggestion import Suggestion
+from speclsp.lsp.text_buffer import TextBuffer
 from speclsp.request import Trigger
 
 
@@ -44,11 +47,12 @@ class InFlightRequests:
 OLD_INVOKED: Final = 0
 _INVOKED, _AUTOMATIC = 1, 2
 _N_ONLY_ONES: Final = 3
-"""As many requests of kind 1 and none of another: nobody asks by hand before ever typing."""
+"""A client that sends more requests of kind 1, and none of another kind, is an old one: nobody asks
+by hand so often before typing."""
 
 
 class TriggerKinds:
-    """Follows one client's kinds.
+    """What one client means by the trigger kinds that it sends.
 
     1 is Invoked in LSP 3.18 and Automatic in clients written before it was final (such as
     vscode-languageclient up to version 9).  A client that has sent 0 is old, one that has sent 2 is
@@ -70,3 +74,55 @@ class TriggerKinds:
         self._n_ones += 1
         is_old = self._n_ones > _N_ONLY_ONES if self._is_old is None else self._is_old
         return "automatic" if is_old else "invoked"
+
+
+_N_PASTED: Final = 2
+"""Characters that arrive at once where nobody types them."""
+
+
+class OfferedItems:
+    """The latest popup item of each document.
+
+    LSP reports the acceptance of an item by its command, which some clients do not run (Helix,
+    Emacs's eglot).  For them :meth:`taken` finds the item in the text that an edit has made.
+    """
+
+    def __init__(self) -> None:
+        self._by_document: dict[str, Suggestion] = {}
+
+    def offer(self, uri: str, suggestion: Suggestion) -> None:
+        """Note that a document's popup has an item."""
+        self._by_document[document_key(uri)] = suggestion
+
+    def is_offered(self, uri: str) -> bool:
+        """Whether a document's popup has had an item that may yet be taken."""
+        return document_key(uri) in self._by_document
+
+    def taken(self, buffer: TextBuffer, text_before: str) -> Suggestion | None:
+        """Return the item that one edit has put into the buffer, and forget it, or None.
+
+        ``text_before`` is the buffer's text before the edit.  Some clients replace the range, some
+        delete it first, some insert only what is not there yet, so what counts is what stands
+        there afterwards.  An item that was typed to its end was not taken.
+        """
+        suggestion = self._by_document.get(document_key(buffer.uri))
+        if suggestion is None or not _stands_in(buffer, suggestion):
+            return None
+        # It stands there now, and is not offered any more, however it came.
+        self.forget(buffer.uri)
+        n_before = buffer.offset(suggestion.start)
+        there = text_before[n_before : n_before + len(suggestion.text)]
+        n_typed = common_head(there, suggestion.text, len(there))
+        return suggestion if len(suggestion.text) - n_typed >= _N_PASTED else None
+
+    def forget(self, uri: str) -> None:
+        """Forget a document's item."""
+        self._by_document.pop(document_key(uri), None)
+
+
+def _stands_in(buffer: TextBuffer, suggestion: Suggestion) -> bool:
+    """Whether the buffer's text at the suggestion's start is the suggestion's."""
+    start = suggestion.start
+    if start.line >= buffer.n_lines or start.column > len(buffer.line(start.line)):
+        return False
+    return buffer.text.startswith(suggestion.text, buffer.offset(start))

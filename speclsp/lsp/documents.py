@@ -1,4 +1,7 @@
-"""``textDocument/didOpen``, ``didChange``, ``didSave`` and ``didClose``."""
+"""``textDocument/didOpen`` to ``didClose``, and the same of notebooks.
+
+A notebook's cells are documents like all others; a notebook adds their order.
+"""
 
 from __future__ import annotations
 
@@ -7,43 +10,88 @@ from collections.abc import Sequence
 
 from lsprotocol import types
 
+from speclsp.lsp.document_store import Cell
 from speclsp.lsp.execute_command import accepted
 from speclsp.lsp.session import Session
-from speclsp.lsp.text_buffer import PositionEncoding, TextBuffer
+from speclsp.lsp.text_buffer import TextBuffer
 
 logger = logging.getLogger(__name__)
+
+NOTEBOOK_SYNC = types.NotebookDocumentSyncOptions(
+    notebook_selector=[types.NotebookDocumentFilterWithNotebook(notebook="*")], save=True
+)
 
 
 def did_open(session: Session, params: types.DidOpenTextDocumentParams) -> None:
     """Take an opened document."""
-    open_buffer(session, params.text_document)
+    _open(session, params.text_document)
 
 
 def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> None:
     """Edit a document."""
-    change_buffer(session, params.text_document, params.content_changes)
+    _change(session, params.text_document, params.content_changes)
 
 
 def did_save(session: Session, params: types.DidSaveTextDocumentParams) -> None:
     """Note that a document's file was written."""
     buffer = session.documents.get(params.text_document.uri)
-    if buffer is not None and session.window is not None:
-        session.tell("save_document", session.window.save_document, buffer.uri)
+    if buffer is not None:
+        session.tell_saved(buffer.uri)
 
 
 def did_close(session: Session, params: types.DidCloseTextDocumentParams) -> None:
     """Forget a document."""
-    close_buffer(session, params.text_document.uri)
+    _close(session, params.text_document.uri)
 
 
-def open_buffer(session: Session, item: types.TextDocumentItem) -> None:
+def did_open_notebook(session: Session, params: types.DidOpenNotebookDocumentParams) -> None:
+    """Open a notebook and its cells."""
+    notebook = params.notebook_document
+    session.documents.open_notebook(notebook.uri, _cells(notebook.cells))
+    for item in params.cell_text_documents:
+        _open(session, item)
+
+
+def did_change_notebook(session: Session, params: types.DidChangeNotebookDocumentParams) -> None:
+    """Apply new, moved, changed and removed cells."""
+    change = params.change.cells
+    if change is None:
+        return
+    uri = params.notebook_document.uri
+    if change.structure is not None:
+        array = change.structure.array
+        cells = _cells(array.cells or ())
+        session.documents.splice_cells(uri, array.start, array.delete_count, cells)
+        for item in change.structure.did_open or ():
+            _open(session, item)
+        for removed in change.structure.did_close or ():
+            _close(session, removed.uri)
+    if change.data:
+        session.documents.change_cell_kinds(uri, _cells(change.data))
+    for content in change.text_content or ():
+        _change(session, content.document, content.changes)
+
+
+def did_save_notebook(session: Session, params: types.DidSaveNotebookDocumentParams) -> None:
+    """Note that a notebook's file was written."""
+    session.tell_saved(params.notebook_document.uri)
+
+
+def did_close_notebook(session: Session, params: types.DidCloseNotebookDocumentParams) -> None:
+    """Close a notebook and its cells."""
+    for cell in params.cell_text_documents:
+        _close(session, cell.uri)
+    session.documents.close_notebook(params.notebook_document.uri)
+
+
+def _open(session: Session, item: types.TextDocumentItem) -> None:
     """Take a document or a notebook's cell; one that is open already is replaced."""
     buffer = TextBuffer(item.uri, item.language_id, item.version, item.text)
     session.documents.open(buffer)
     session.tell_opened(buffer)
 
 
-def change_buffer(
+def _change(
     session: Session,
     document: types.VersionedTextDocumentIdentifier,
     changes: Sequence[types.TextDocumentContentChangeEvent],
@@ -55,7 +103,15 @@ def change_buffer(
         return
     text_before = buffer.text if session.offered.is_offered(buffer.uri) else ""
     for change in changes:
-        _apply(buffer, change, session.encoding)
+        if isinstance(change, types.TextDocumentContentChangePartial):
+            start, end = change.range.start, change.range.end
+            buffer.replace(
+                buffer.cursor_at(start.line, start.character, session.encoding),
+                buffer.cursor_at(end.line, end.character, session.encoding),
+                change.text,
+            )
+        else:
+            buffer.replace_all(change.text)
     buffer.version = document.version
     taken = session.offered.taken(buffer, text_before)
     if taken is not None:
@@ -63,27 +119,14 @@ def change_buffer(
     session.tell_changed(buffer)
 
 
-def close_buffer(session: Session, uri: str) -> None:
-    """Forget a document or a notebook's cell, and what was asked about it."""
+def _close(session: Session, uri: str) -> None:
+    """Forget a document or a notebook's cell, and cancel its requests."""
     buffer = session.documents.close(uri)
-    if buffer is None:
-        return
-    session.requests.cancel(uri)
-    session.offered.forget(uri)
-    session.large_documents.forget(uri)
-    if session.window is not None:
-        session.tell("close_document", session.window.close_document, buffer.uri)
+    if buffer is not None:
+        session.requests.cancel(uri)
+        session.offered.forget(uri)
+        session.tell_closed(buffer.uri)
 
 
-def _apply(
-    buffer: TextBuffer, change: types.TextDocumentContentChangeEvent, encoding: PositionEncoding
-) -> None:
-    if isinstance(change, types.TextDocumentContentChangePartial):
-        start, end = change.range.start, change.range.end
-        buffer.replace(
-            buffer.cursor_at(start.line, start.character, encoding),
-            buffer.cursor_at(end.line, end.character, encoding),
-            change.text,
-        )
-    else:
-        buffer.replace_all(change.text)
+def _cells(cells: Sequence[types.NotebookCell]) -> list[Cell]:
+    return [Cell(uri=cell.document, kind=int(cell.kind)) for cell in cells]

@@ -1,4 +1,8 @@
-"""``workspace/executeCommand``, and the request ``speclsp/statistics``."""
+"""``workspace/executeCommand``, ``speclsp/statistics``, and reports of what was shown and accepted.
+
+``textDocument/didShowCompletion`` and ``textDocument/didPartiallyAcceptCompletion`` are not in LSP:
+their names and params are those of Copilot's language server.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
 from speclsp.lsp.session import Session
+from speclsp.lsp.text_buffer import code_points
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +27,9 @@ TOGGLE = "speclsp.toggle"
 STATISTICS = "speclsp/statistics"
 """A request that returns the same as ``speclsp.showStatistics``, and logs nothing."""
 
+DID_SHOW = "textDocument/didShowCompletion"
+DID_PARTIALLY_ACCEPT = "textDocument/didPartiallyAcceptCompletion"
+
 
 def execute_command(session: Session, params: types.ExecuteCommandParams) -> Any:
     """Run a command and return its answer as JSON data."""
@@ -32,7 +40,7 @@ def execute_command(session: Session, params: types.ExecuteCommandParams) -> Any
 
 
 def accepted(session: Session, arguments: Sequence[Any]) -> None:
-    """Learn that the user took an item: ``[completion_id]``."""
+    """Learn that the user accepted an item: ``[completion_id]``."""
     if len(arguments) != 1 or not isinstance(arguments[0], str):
         raise _wrong(f"{ACCEPTED} takes the completion's id")
     if session.window is not None:
@@ -42,7 +50,7 @@ def accepted(session: Session, arguments: Sequence[Any]) -> None:
 
 def show_statistics(session: Session, _: Sequence[Any]) -> Any:
     """Log the statistics block and return the SessionStats as JSON data."""
-    return msgspec.to_builtins(session.statistics())
+    return msgspec.to_builtins(session.log_statistics())
 
 
 def reindex(session: Session, _: Sequence[Any]) -> None:
@@ -61,17 +69,58 @@ def toggle(session: Session, arguments: Sequence[Any]) -> dict[str, bool]:
     return {"enabled": enabled}
 
 
-def live_statistics(session: Session, _: Any) -> Any:
-    """Return the SessionStats as JSON data, for editors that show them live."""
-    return msgspec.to_builtins(session.live_statistics())
-
-
 COMMANDS: Mapping[str, Callable[[Session, Sequence[Any]], Any]] = {
     ACCEPTED: accepted,
     SHOW_STATISTICS: show_statistics,
     REINDEX: reindex,
     TOGGLE: toggle,
 }
+
+
+def statistics(session: Session, _: Any) -> Any:
+    """Return the SessionStats as JSON data, for editors that show them live."""
+    return msgspec.to_builtins(session.statistics())
+
+
+def did_show_completion(session: Session, params: Any) -> None:
+    """Note that an item is on screen."""
+    session.client_reports_shown = True
+    completion_id = _completion_id(session, params)
+    if completion_id is None:
+        logger.warning("%s: no item of ours in %r", DID_SHOW, params)
+    elif session.window is not None:
+        session.tell("shown", session.window.shown, completion_id)
+
+
+def did_partially_accept_completion(session: Session, params: Any) -> None:
+    """Note how much of an item the user has accepted so far, in UTF-16 units from its start."""
+    window = session.window
+    completion_id = _completion_id(session, params)
+    n_units = params.get("acceptedLength") if isinstance(params, dict) else None
+    suggestion = window.suggestion(completion_id) if window and completion_id else None
+    if suggestion is None or isinstance(n_units, bool) or not isinstance(n_units, int):
+        logger.warning("%s: no item of ours and length in %r", DID_PARTIALLY_ACCEPT, params)
+        return
+    n_chars = code_points(suggestion.sent_text, max(0, n_units), "utf-16") - suggestion.n_foreign
+    if n_chars > 0 and window is not None:
+        session.tell("accepted", window.accepted, suggestion.completion_id, n_chars)
+
+
+def _completion_id(session: Session, params: Any) -> str | None:
+    """Return the id in the item's command, or that of the latest item with its text."""
+    item = params.get("item") if isinstance(params, dict) else None
+    if not isinstance(item, dict):
+        return None
+    command = item.get("command")
+    if isinstance(command, dict) and command.get("command") == ACCEPTED:
+        arguments = command.get("arguments")
+        if isinstance(arguments, list) and arguments and isinstance(arguments[0], str):
+            return arguments[0]
+    text = item.get("insertText")
+    if not isinstance(text, str) or session.window is None:
+        return None
+    known = session.window.by_sent_text(text)
+    return known.completion_id if known is not None else None
 
 
 def _wrong(message: str) -> JsonRpcException:

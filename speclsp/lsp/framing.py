@@ -12,15 +12,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
-_MAX_HEADER_BYTES = 8192
-_MAX_BODY_BYTES = 256 * 1024 * 1024
-_KNOWN_HEADERS = frozenset({b"content-length", b"content-type"})
-_HEADER_START = b"content-"
-_LENGTH_AT_END = re.compile(rb"content-length[ \t]*:[ \t]*\d{1,18}[ \t]*\r?\Z", re.IGNORECASE)
-_MAX_LENGTH_LINE = 64
-_SPACE = b" \t\r\n"
+_MAX_HEADER_BYTES: Final = 8192
+_MAX_BODY_BYTES: Final = 256 * 1024 * 1024
+_KNOWN_HEADERS: Final = frozenset({b"content-length", b"content-type"})
+_HEADER_START: Final = b"content-"
+_HEADER_END: Final = re.compile(rb"\r\n\r\n|\n\n")
+_LENGTH_AT_END: Final = re.compile(
+    rb"content-length[ \t]*:[ \t]*\d{1,18}[ \t]*\r?\Z", re.IGNORECASE
+)
+_MAX_LENGTH_LINE: Final = 64
+_SPACE: Final = b" \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,8 @@ class FramingProblem:
 class FrameDecoder:
     """Splits a stream into message bodies.
 
-    After a problem the decoder goes on with the next header block or line.  A body that is refused
-    is skipped if its length is known.
+    After a problem the decoder continues with the next header block or line.  A refused body is
+    skipped if its length is known.
     With ``lines`` the first bytes decide how the stream is framed: a header begins with
     ``Content-``, anything else is a line.
     """
@@ -54,6 +57,7 @@ class FrameDecoder:
         self._n_searched = 0
         """Bytes of the buffer that hold no line end."""
         self._n_body: int | None = None
+        """Bytes of the body whose header was read."""
         self._n_skip = 0
         self._in_garbage = False
 
@@ -86,20 +90,24 @@ class FrameDecoder:
         """Return a message framed as the stream that came in is."""
         return frame(body) if self.framing == "headers" else body + b"\n"
 
+    def _cut(self, end: int) -> bytes:
+        """Take the first ``end`` bytes out of the buffer."""
+        taken = bytes(self._buffer[:end])
+        del self._buffer[:end]
+        return taken
+
     def _lines(self) -> Iterator[bytes | FramingProblem]:
         while (end := self._buffer.find(b"\n", self._n_searched)) >= 0:
             self._n_searched = 0
             if _LENGTH_AT_END.search(self._buffer, max(0, end - _MAX_LENGTH_LINE), end):
                 self.framing = "headers"  # other output came before the first header
                 return
-            line = bytes(self._buffer[:end]).strip(_SPACE)
-            del self._buffer[: end + 1]
-            if self._in_garbage:
-                self._in_garbage = False
-            elif len(line) > self._max_body_bytes:
+            line = self._cut(end + 1).strip(_SPACE)
+            if len(line) > self._max_body_bytes and not self._in_garbage:
                 yield self._too_long(len(line))
-            elif line:
+            elif line and not self._in_garbage:
                 yield line
+            self._in_garbage = False
         self._n_searched = len(self._buffer)
         if self._n_searched > self._max_body_bytes:
             if not self._in_garbage:
@@ -110,77 +118,52 @@ class FrameDecoder:
 
     def _frames(self) -> Iterator[bytes | FramingProblem]:
         while True:
+            self._n_skip -= len(self._cut(self._n_skip))
             if self._n_skip:
-                n = min(self._n_skip, len(self._buffer))
-                del self._buffer[:n]
-                self._n_skip -= n
-                if self._n_skip:
-                    return
-            if self._n_body is None:
-                outcome = self._take_header()
-                if isinstance(outcome, FramingProblem):
-                    yield outcome
-                if outcome is None:
-                    return
-                continue
-            if len(self._buffer) < self._n_body:
                 return
-            body = bytes(self._buffer[: self._n_body])
-            del self._buffer[: self._n_body]
-            self._n_body = None
-            yield body
-
-    def _take_header(self) -> FramingProblem | bool | None:
-        """Take one header block: True when done, None when more bytes are needed."""
-        end, n_separator = self._header_end()
-        if end < 0:
-            if len(self._buffer) <= self._max_header_bytes:
-                return None
-            # Keep the last bytes: they may begin the empty line that ends the garbage.
-            del self._buffer[:-3]
-            if self._in_garbage:
-                return None
-            self._in_garbage = True
-            return FramingProblem(f"no end of header in {self._max_header_bytes} bytes")
-        block = bytes(self._buffer[:end])
-        del self._buffer[: end + n_separator]
-        if self._in_garbage:
+            if self._n_body is not None:
+                if len(self._buffer) < self._n_body:
+                    return
+                body = self._cut(self._n_body)
+                self._n_body = None
+                yield body
+            found = _HEADER_END.search(self._buffer)
+            if found is None:
+                if len(self._buffer) > self._max_header_bytes:
+                    # Keep the last bytes: they may begin the empty line that ends the garbage.
+                    del self._buffer[:-3]
+                    if not self._in_garbage:
+                        yield FramingProblem(f"no end of header in {self._max_header_bytes} bytes")
+                    self._in_garbage = True
+                return
+            block = self._cut(found.end())
+            if not self._in_garbage:
+                yield from self._read_block(block)
             self._in_garbage = False
-            return True
-        return self._read_block(block)
 
-    def _header_end(self) -> tuple[int, int]:
-        crlf = self._buffer.find(b"\r\n\r\n")
-        lf = self._buffer.find(b"\n\n", 0, crlf + 2 if crlf >= 0 else len(self._buffer))
-        if lf >= 0 and (crlf < 0 or lf < crlf):
-            return lf, 2
-        return crlf, 4
-
-    def _read_block(self, block: bytes) -> FramingProblem | bool:
+    def _read_block(self, block: bytes) -> Iterator[FramingProblem]:
+        """Read a header block, and yield what is wrong with it."""
         stray, block = _split_stray_bytes(block)
         n_body: int | None = None
-        problem: FramingProblem | None = None
-        for line in block.splitlines():
-            name, colon, value = line.partition(b":")
-            key = name.strip().lower()
-            if not line.strip():
-                continue
-            if not colon or key not in _KNOWN_HEADERS:
-                problem = FramingProblem(f"unknown header line {line[:80]!r}")
-            elif key == b"content-length":
-                if value.strip().isdigit() and len(value.strip()) <= 18:
+        problem: str | None = None
+        for line in filter(bytes.strip, block.splitlines()):
+            name, colon, value = (part.strip() for part in line.partition(b":"))
+            if not colon or name.lower() not in _KNOWN_HEADERS:
+                problem = f"unknown header line {line[:80]!r}"
+            elif name.lower() == b"content-length":
+                if value.isdigit() and len(value) <= 18:
                     n_body = int(value)
                 else:
-                    problem = FramingProblem(f"Content-Length is no number: {value[:80]!r}")
+                    problem = f"Content-Length is no number: {value[:80]!r}"
         if n_body is None:
-            return problem or FramingProblem("header without Content-Length")
-        if problem is None and n_body > self._max_body_bytes:
-            problem = self._too_long(n_body)
-        if problem is not None:
+            yield FramingProblem(problem or "header without Content-Length")
+        elif problem is not None or n_body > self._max_body_bytes:
             self._n_skip = n_body
-            return problem
-        self._n_body = n_body
-        return FramingProblem(f"{stray[:80]!r} before a header") if stray else True
+            yield self._too_long(n_body) if problem is None else FramingProblem(problem)
+        else:
+            self._n_body = n_body
+            if stray:
+                yield FramingProblem(f"{stray[:80]!r} before a header")
 
     def _too_long(self, n_bytes: int) -> FramingProblem:
         return FramingProblem(

@@ -13,7 +13,7 @@ import json
 import logging
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeAlias
 
@@ -41,10 +41,9 @@ _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def read_message(body: bytes) -> Any:
-    """Return the JSON value of a message.
+    """Return the JSON value of a message.  Raises JsonRpcParseError.
 
     A lone surrogate, which JavaScript writes as an escape, becomes U+FFFD: UTF-8 cannot encode it.
-    Raises JsonRpcParseError.
     """
     try:
         value = json.loads(body)
@@ -57,7 +56,7 @@ def read_message(body: bytes) -> Any:
 
 
 class JsonRpcConnection(JsonRPCProtocol):
-    """One client's connection, apart from how its bytes travel.
+    """One client's connection: a transport feeds it bytes and waits until it is over.
 
     Use it on the event loop's thread only.
     """
@@ -65,12 +64,14 @@ class JsonRpcConnection(JsonRPCProtocol):
     accepts_batches = False
 
     def __init__(self, server: JsonRPCServer, converter: Converter) -> None:
-        self._send_body: Callable[[bytes], None] | None = None
+        self._write: Callable[[bytes], None] | None = None
+        self._decoder: FrameDecoder | None = None
         self._batch_replies: dict[MessageId, Reply] = {}
+        self._over = asyncio.Event()
+        self.exited = False
+        """Whether the client has asked the server to end."""
         self.abandoned = False
         """Whether the client is gone, so that nobody reads the answers."""
-        self.exited = asyncio.Event()
-        """Set when the client wants no more."""
         super().__init__(server, converter)  # last: it reads every property
 
     # --- what a protocol defines ----------------------------------------------------------------
@@ -88,7 +89,7 @@ class JsonRpcConnection(JsonRPCProtocol):
         """Return a message's params as its handler takes them.  Raises JsonRpcInvalidParams."""
 
     @abstractmethod
-    async def finish(self) -> int:
+    async def close(self) -> int:
         """End the session once the connection is over, and return the process's exit code."""
 
     def check_request(self, method: str) -> None:
@@ -100,18 +101,57 @@ class JsonRpcConnection(JsonRPCProtocol):
 
     @property
     def has_begun(self) -> bool:
-        """Whether the client has said anything that counts."""
+        """Whether the client has done more than connect."""
         return True
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def connect(self, write: Callable[[bytes], None], decoder: FrameDecoder | None = None) -> None:
+        """Begin with a client; ``write``, which must not block or raise, sends to it.
+
+        Messages are framed as ``decoder`` reads them; without one, they are bare bodies.
+        """
+        self._write, self._decoder = write, decoder
+        self.abandoned = False
+        self._over.clear()
+
+    def exit(self) -> None:
+        """Note that the client wants no more: whatever it still sends is ignored."""
+        self.exited = True
+        self._over.set()
+
+    def hang_up(self) -> None:
+        """Note that the client is gone, or that the process was told to stop."""
+        self.abandoned = True
+        self.cancel_requests()
+        self._over.set()
+
+    async def until_over(self) -> bool:
+        """Wait for the client's end; return whether it had begun.
+
+        A program that only tries whether the port is open leaves before it has begun.
+        """
+        await self._over.wait()
+        return self.has_begun
 
     # --- in -------------------------------------------------------------------------------------
 
-    def connect(self, send_body: Callable[[bytes], None]) -> None:
-        """Send everything from now on by ``send_body``, which must not block or raise."""
-        self._send_body = send_body
-        self.abandoned = False
+    def feed(self, data: bytes) -> None:
+        """Take bytes of a framed stream; no bytes are its end."""
+        assert self._decoder is not None, "connect() was given no decoder"
+        pieces = self._decoder.feed(data) if data else self._decoder.finish()
+        for piece in pieces:
+            if isinstance(piece, FramingProblem):
+                self._refuse(None, JsonRpcParseError(piece.reason), self._send_data)
+            else:
+                self.take(piece)
+        if not data:
+            self._over.set()
 
-    def receive(self, body: bytes) -> None:
+    def take(self, body: bytes) -> None:
         """Take one message.  Whatever it is, this does not raise."""
+        if self.exited:
+            return
         try:
             message = read_message(body)
             if isinstance(message, list) and message and self.accepts_batches:
@@ -122,20 +162,7 @@ class JsonRpcConnection(JsonRPCProtocol):
             else:
                 self._take(message, self._send_data)
         except Exception as error:  # noqa: BLE001  reported to the client and in the log
-            self.refuse(None, error)
-
-    def refuse(
-        self, msg_id: MessageId | None, error: Exception, reply: Reply | None = None
-    ) -> None:
-        """Answer a message with an error."""
-        if isinstance(error, JsonRpcException):
-            logger.warning("refused a message: %s", error)
-        (reply or self._send_data)(self._error_answer(msg_id, error))
-
-    def abandon(self) -> None:
-        """Note that the client is gone, and cancel its requests."""
-        self.abandoned = True
-        self.cancel_requests()
+            self._refuse(None, error, self._send_data)
 
     def cancel_requests(self, *, but: MessageId | None = None) -> None:
         """Cancel the open requests of either side, apart from one."""
@@ -146,14 +173,14 @@ class JsonRpcConnection(JsonRPCProtocol):
     def _take(self, message: Any, reply: Reply) -> bool:
         """Take a message; return whether ``reply`` gets an answer, now or later."""
         if not isinstance(message, dict):
-            self.refuse(None, JsonRpcInvalidRequest("a message must be a JSON object"), reply)
+            self._refuse(None, JsonRpcInvalidRequest("a message must be a JSON object"), reply)
         elif "method" not in message and ("result" in message or "error" in message):
             self.take_answer(message)
             return False
         elif "id" in message:
             self._take_request(message, reply)
         elif not isinstance(message.get("method"), str):
-            self.refuse(None, JsonRpcInvalidRequest("method must be a string"), reply)
+            self._refuse(None, JsonRpcInvalidRequest("method must be a string"), reply)
         else:
             self._take_notification(message["method"], message.get("params"))
             return False
@@ -162,12 +189,12 @@ class JsonRpcConnection(JsonRPCProtocol):
     def _take_request(self, message: dict[str, Any], reply: Reply) -> None:
         msg_id = message["id"]
         if isinstance(msg_id, bool) or not isinstance(msg_id, (int, str)):
-            self.refuse(None, JsonRpcInvalidRequest("id must be a number or a string"), reply)
+            self._refuse(None, JsonRpcInvalidRequest("id must be a number or a string"), reply)
             return
         try:
             method, params = self._checked(msg_id, message)
         except Exception as error:  # noqa: BLE001  reported to the client and in the log
-            self.refuse(msg_id, error, reply)
+            self._refuse(msg_id, error, reply)
             return
         # Set before the handler, a task, runs: the messages that follow must be refused.
         self._shutdown = method == types.SHUTDOWN
@@ -220,9 +247,10 @@ class JsonRpcConnection(JsonRPCProtocol):
     # --- out ------------------------------------------------------------------------------------
 
     def _send_data(self, data: Any) -> None:
-        if self._send_body is not None:
-            body = json.dumps(data, default=self._serialize_message, separators=(",", ":"))
-            self._send_body(body.encode(self.CHARSET))
+        if self._write is not None:
+            text = json.dumps(data, default=self._serialize_message, separators=(",", ":"))
+            body = text.encode(self.CHARSET)
+            self._write(body if self._decoder is None else self._decoder.framed(body))
 
     def _send_handler_result(self, future: Future[Any], *, msg_id: MessageId) -> None:
         self._request_futures.pop(msg_id, None)
@@ -236,6 +264,11 @@ class JsonRpcConnection(JsonRPCProtocol):
                 return
             except (TypeError, ValueError, AttributeError) as unwritable:
                 error = unwritable
+        reply(self._error_answer(msg_id, error))
+
+    def _refuse(self, msg_id: MessageId | None, error: Exception, reply: Reply) -> None:
+        if isinstance(error, JsonRpcException):
+            logger.warning("refused a message: %s", error)
         reply(self._error_answer(msg_id, error))
 
     def _error_answer(self, msg_id: MessageId | None, error: BaseException) -> dict[str, Any]:
@@ -269,72 +302,3 @@ class _Batch:
     def _send_if_complete(self) -> None:
         if self._answers and len(self._answers) == self._n_expected:
             self._send(self._answers)
-
-
-class Conversation:
-    """Feeds a connection from a transport, and waits for its end."""
-
-    def __init__(
-        self,
-        connection: JsonRpcConnection,
-        write: Callable[[bytes], None],
-        decoder: FrameDecoder | None = None,
-    ) -> None:
-        """Send by ``write``, which must not block: framed as ``decoder`` reads, or bare bodies."""
-        self._connection = connection
-        self._decoder = decoder or FrameDecoder()
-        self._gone = asyncio.Event()
-        framed = decoder.framed if decoder is not None else bytes
-        connection.connect(lambda body: write(framed(body)))
-
-    def feed(self, data: bytes) -> None:
-        """Take bytes of a framed stream."""
-        self._take_all(self._decoder.feed(data))
-
-    def take(self, body: bytes) -> None:
-        """Take one message; after exit there are none."""
-        if not self._connection.exited.is_set():
-            self._connection.receive(body)
-
-    def end_of_input(self) -> None:
-        """Note that the client sends nothing more."""
-        self._take_all(self._decoder.finish())
-        self._gone.set()
-
-    def hang_up(self) -> None:
-        """Note that the client is gone, or that the process was told to stop."""
-        self._connection.abandon()
-        self._gone.set()
-
-    async def until_over(self) -> bool:
-        """Wait until the client wants no more, or is gone.
-
-        Returns False where it left without a word, as a program does that only tries whether the
-        port is open: the next one may be the real client.
-        """
-        ends = [
-            asyncio.create_task(self._connection.exited.wait()),
-            asyncio.create_task(self._gone.wait()),
-        ]
-        try:
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for end in ends:
-                end.cancel()
-        return self.has_begun
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether the client has said anything that counts."""
-        return self._connection.has_begun
-
-    async def close(self) -> int:
-        """End the session and return the process's exit code."""
-        return await self._connection.finish()
-
-    def _take_all(self, pieces: Iterator[bytes | FramingProblem]) -> None:
-        for piece in pieces:
-            if isinstance(piece, FramingProblem):
-                self._connection.refuse(None, JsonRpcParseError(piece.reason))
-            else:
-                self.take(piece)

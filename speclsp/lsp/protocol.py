@@ -24,9 +24,9 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
 from speclsp.lsp.converter import structure_params
+from speclsp.lsp.documents import NOTEBOOK_SYNC
 from speclsp.lsp.execute_command import COMMANDS
 from speclsp.lsp.json_rpc import JsonRpcConnection
-from speclsp.lsp.notebooks import NOTEBOOK_SYNC
 
 logger = logging.getLogger(__name__)
 
@@ -58,8 +58,8 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
 
     @property
     def has_begun(self) -> bool:
-        """Whether initialize was answered with success, or the client said exit."""
-        return self._initialized or self.exited.is_set()
+        """Whether initialize was answered with success, or the client sent exit."""
+        return self._initialized or self.exited
 
     def _handle_request(self, msg_id: int | str, method_name: str, params: Any) -> None:
         self.note_arrival(params)
@@ -87,7 +87,7 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
             logger.debug("dropped %s: not between initialize and shutdown", method)
             return False
         if method == types.SHUTDOWN:
-            # Kate sends it without an id, waits for no answer, and goes on with exit.
+            # Kate sends it without an id, waits for no answer, and sends exit next.
             self._shutdown_announced = True
             return False
         if method in types.METHOD_TO_TYPES and self.is_request(method):
@@ -147,7 +147,8 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
         """Choose the position encoding and the capabilities."""
         self.client_capabilities = params.capabilities
         encoding = ServerCapabilitiesBuilder.choose_position_encoding(params.capabilities)
-        yield self.fm.features[types.INITIALIZE], (params, str(_value(encoding))), None
+        encoding = getattr(encoding, "value", encoding)
+        yield self.fm.features[types.INITIALIZE], (params, encoding), None
         builder = ServerCapabilitiesBuilder(
             self.client_capabilities,
             {*self.fm.features, *self.fm.builtin_features},
@@ -176,14 +177,10 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
     @lsp_method(types.EXIT)
     def lsp_exit(self, *_: Any) -> None:  # type: ignore[override]  # pygls takes plain functions
         """Let the transport end."""
-        self.exited.set()
+        self.exit()
 
-    async def finish(self) -> int:
+    async def close(self) -> int:
         """Close the session; 0 if the client asked to shut down before, else 1."""
         self.cancel_requests()
         await self.fm.features[types.SHUTDOWN](None)
         return 0 if self._shutdown or self._shutdown_announced else 1
-
-
-def _value(encoding: types.PositionEncodingKind | str) -> str:
-    return encoding.value if isinstance(encoding, types.PositionEncodingKind) else encoding

@@ -11,39 +11,37 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from speclsp import __version__
-from speclsp.lsp import did_show, documents, notebooks
-from speclsp.lsp.completion import OPTIONS, completion
+from speclsp.lsp import completion, documents, execute_command, workspace
 from speclsp.lsp.converter import make_converter
-from speclsp.lsp.execute_command import STATISTICS, execute_command, live_statistics
-from speclsp.lsp.initialize import initialize, initialized, shutdown
-from speclsp.lsp.inline_completion import inline_completion
 from speclsp.lsp.protocol import SpecProtocol
 from speclsp.lsp.session import CompleterFactory, Session
-from speclsp.lsp.workspace import did_change_configuration, did_change_workspace_folders
 
 logger = logging.getLogger(__name__)
 
 _METHODS: Mapping[str, tuple[Callable[..., Any], Any]] = {
-    types.INITIALIZE: (initialize, None),
-    types.INITIALIZED: (initialized, None),
-    types.SHUTDOWN: (shutdown, None),
+    types.INITIALIZE: (workspace.initialize, None),
+    types.INITIALIZED: (workspace.initialized, None),
+    types.SHUTDOWN: (workspace.shutdown, None),
     types.TEXT_DOCUMENT_DID_OPEN: (documents.did_open, None),
     types.TEXT_DOCUMENT_DID_CHANGE: (documents.did_change, None),
     types.TEXT_DOCUMENT_DID_SAVE: (documents.did_save, types.SaveOptions(include_text=False)),
     types.TEXT_DOCUMENT_DID_CLOSE: (documents.did_close, None),
-    types.NOTEBOOK_DOCUMENT_DID_OPEN: (notebooks.did_open, None),
-    types.NOTEBOOK_DOCUMENT_DID_CHANGE: (notebooks.did_change, None),
-    types.NOTEBOOK_DOCUMENT_DID_SAVE: (notebooks.did_save, None),
-    types.NOTEBOOK_DOCUMENT_DID_CLOSE: (notebooks.did_close, None),
-    types.WORKSPACE_DID_CHANGE_CONFIGURATION: (did_change_configuration, None),
-    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: (did_change_workspace_folders, None),
-    types.WORKSPACE_EXECUTE_COMMAND: (execute_command, None),
+    types.NOTEBOOK_DOCUMENT_DID_OPEN: (documents.did_open_notebook, None),
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE: (documents.did_change_notebook, None),
+    types.NOTEBOOK_DOCUMENT_DID_SAVE: (documents.did_save_notebook, None),
+    types.NOTEBOOK_DOCUMENT_DID_CLOSE: (documents.did_close_notebook, None),
+    types.WORKSPACE_DID_CHANGE_CONFIGURATION: (workspace.did_change_configuration, None),
+    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: (workspace.did_change_workspace_folders, None),
+    types.WORKSPACE_EXECUTE_COMMAND: (execute_command.execute_command, None),
     # Without options the capability would not be advertised.
-    types.TEXT_DOCUMENT_INLINE_COMPLETION: (inline_completion, types.InlineCompletionOptions()),
-    types.TEXT_DOCUMENT_COMPLETION: (completion, OPTIONS),
-    did_show.DID_SHOW: (did_show.did_show_completion, None),
-    did_show.DID_PARTIALLY_ACCEPT: (did_show.did_partially_accept_completion, None),
-    STATISTICS: (live_statistics, None),
+    types.TEXT_DOCUMENT_INLINE_COMPLETION: (
+        completion.inline_completion,
+        types.InlineCompletionOptions(),
+    ),
+    types.TEXT_DOCUMENT_COMPLETION: (completion.completion, completion.OPTIONS),
+    execute_command.DID_SHOW: (execute_command.did_show_completion, None),
+    execute_command.DID_PARTIALLY_ACCEPT: (execute_command.did_partially_accept_completion, None),
+    execute_command.STATISTICS: (execute_command.statistics, None),
 }
 
 

@@ -1,7 +1,7 @@
 """One client's session, from initialize to exit: documents, folders, settings, the completer.
 
-Everything here runs on the event loop and returns at once; what may take long runs elsewhere
-(the completer's threads, :func:`asyncio.to_thread`) and comes back as events or awaits.
+Everything here runs on the event loop and returns at once.  Slow work runs on the completer's
+threads, whose results arrive as events, or under :func:`asyncio.to_thread`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from speclsp.cancellation import CancellationToken
 from speclsp.decoding.report import report_lines, request_line
 from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.lsp.client_settings import ClientSettings
-from speclsp.lsp.completion_requests import InFlightRequests, TriggerKinds
-from speclsp.lsp.document_store import DocumentStore, LargeDocuments
+from speclsp.lsp.completion_requests import InFlightRequests, OfferedItems, TriggerKinds
+from speclsp.lsp.document_store import DocumentStore
 from speclsp.lsp.editor import Editor, ProgressReporter, Wire
-from speclsp.lsp.events import EventPump
 from speclsp.lsp.locations import Location, WorkspaceFolders, cell_path, locate
-from speclsp.lsp.suggestion import OfferedItems
+from speclsp.lsp.log import EventPump
 from speclsp.lsp.text_buffer import PositionEncoding, TextBuffer
 from speclsp.request import (
     CompletionRequest,
@@ -52,7 +51,7 @@ _CONFIGURATION_TIMEOUT_S = 2.0
 
 
 class Session:
-    """What the method files share."""
+    """The state that the method handlers share."""
 
     def __init__(
         self, wire: Wire, completer_factory: CompleterFactory, base_options: Mapping[str, Any]
@@ -64,9 +63,6 @@ class Session:
         self.folders = WorkspaceFolders()
         self.requests = InFlightRequests()
         self.offered = OfferedItems()
-        self.large_documents = LargeDocuments(
-            self.editor, lambda: self.settings.current.max_document_size
-        )
         self.trigger_kinds = TriggerKinds()
         self.client_reports_shown = False
         """Whether the client has ever said what it shows; until then, sent counts as shown."""
@@ -77,6 +73,7 @@ class Session:
         self._pump: EventPump | None = None
         self._progress = ProgressReporter(self.editor, time.monotonic)
         self._shown_problems: set[str] = set()
+        self._has_shown_too_large = False
         self._n_completions = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._start_lock = asyncio.Lock()
@@ -90,7 +87,9 @@ class Session:
         self.spawn(self._begin())
 
     async def _begin(self) -> None:
-        self.watch_answer(self.editor.watch_configuration(), "client/registerCapability")
+        registered = self.editor.watch_configuration()
+        if registered is not None:
+            registered.add_done_callback(_log_refusal)
         await asyncio.gather(
             self.pull_settings(), *(self.folders.learn_name(f) for f in self.folders.all_folders)
         )
@@ -106,10 +105,10 @@ class Session:
         for task in tuple(self._tasks):
             task.cancel()
         async with self._start_lock:
+            if self.window is None:
+                return
+            self.log_statistics()
             window, self.window = self.window, None
-        if window is None:
-            return
-        self._log_statistics(window)
         try:
             await asyncio.to_thread(window.close)
         except Exception:
@@ -119,7 +118,7 @@ class Session:
             await asyncio.sleep(0)  # lets the last deliveries run
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something beside the handlers; what it raises is logged."""
+        """Run a coroutine in the background; what it raises is logged."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._spawned_done)
@@ -128,16 +127,6 @@ class Session:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("%s failed", task.get_coro(), exc_info=error)
-
-    def watch_answer(self, answer: asyncio.Future[Any] | None, method: str) -> None:
-        """Log at debug where a client refuses a request whose answer nobody needs."""
-
-        def heard(future: asyncio.Future[Any]) -> None:
-            if not future.cancelled() and (error := future.exception()) is not None:
-                logger.debug("the client refused %s: %s", method, error)
-
-        if answer is not None:
-            answer.add_done_callback(heard)
 
     # --- completer --------------------------------------------------------------------------------
 
@@ -181,7 +170,7 @@ class Session:
             case Progress():
                 self._progress.take(event)
             case Problem() if self._closing is not None:
-                # What is broken off at the end, such as loading the model, is no error.
+                # Closing interrupts work such as loading the model, which is no error.
                 self.editor.log("info", f"{event.message} {event.remedy}".strip())
             case Problem():
                 self._show_problem("error", f"{event.message} {event.remedy}".strip())
@@ -223,7 +212,7 @@ class Session:
         self.settings.set_pulled(values[0], by_folder)
 
     def apply_settings(self) -> None:
-        """Put the resolved settings into effect and say what that means."""
+        """Put the resolved settings into effect, and report problems and needed restarts."""
         for problem in self.settings.new_problems():
             self.editor.show("warning", f"speclsp: {problem.message}")
         new = self.settings.for_completer
@@ -233,7 +222,7 @@ class Session:
             return
         if self.window is None:
             if self._shown_problems and self._closing is None:
-                self.spawn(self._start_completer())  # what was wrong may be right now
+                self.spawn(self._start_completer())  # the change may have solved the problem
             return
         self._applied = new
         restart = self.tell("apply_settings", self.window.apply_settings, new) or ()
@@ -244,7 +233,7 @@ class Session:
     # --- documents --------------------------------------------------------------------------------
 
     def location(self, buffer: TextBuffer) -> Location:
-        """Return where a buffer stands; a notebook's cells stand where the notebook does."""
+        """Return a document's location; a notebook's cells have the notebook's."""
         notebook = self.documents.notebook_uri(buffer.uri)
         found = locate(notebook or buffer.uri, buffer.language_id, self.folders.all_folders)
         if notebook is None:
@@ -252,7 +241,7 @@ class Session:
         return dataclasses.replace(found, path=cell_path(found.path, buffer.language_id))
 
     def document(self, buffer: TextBuffer) -> Document:
-        """Return a buffer's version with where it stands."""
+        """Return a buffer's version as the completer takes it."""
         location = self.location(buffer)
         return Document(
             uri=buffer.uri,
@@ -264,28 +253,61 @@ class Session:
             repo_name=location.repo_name,
         )
 
+    def is_too_large(self, buffer: TextBuffer) -> bool:
+        """Whether a document is too large for suggestions; the first time, tell the user.
+
+        Each key press copies a document's text a few times, which takes too long for tens of
+        megabytes.
+        """
+        n_max = self.settings.current.max_document_size
+        if buffer.n_chars <= n_max:
+            return False
+        if not buffer.opening.is_reported:
+            buffer.opening.is_reported = True
+            message = (
+                f"speclsp suggests nothing in {buffer.uri.rpartition('/')[2]}: it has "
+                f"{buffer.n_chars:,} characters, and more than {n_max:,} are too many "
+                "(setting max_document_size)."
+            )
+            report = self.editor.log if self._has_shown_too_large else self.editor.show
+            self._has_shown_too_large = True
+            report("warning", message)
+        return True
+
     def tell_opened(self, buffer: TextBuffer) -> None:
-        """Hand an opened buffer on, unless it is too large."""
-        if self.window is not None and not self.large_documents.leaves_out(buffer):
-            self.tell("open_document", self.window.open_document, self.document(buffer))
+        """Give the completer an opened document, unless it is too large."""
+        if self.window is not None:
+            buffer.opening.is_left_out = self.is_too_large(buffer)
+            if not buffer.opening.is_left_out:
+                self.tell("open_document", self.window.open_document, self.document(buffer))
 
     def tell_changed(self, buffer: TextBuffer) -> None:
-        """Hand a changed buffer on, unless it is too large."""
-        window = self.window
+        """Give the completer a document's next version, unless it is too large."""
+        window, opening = self.window, buffer.opening
         if window is None:
             return
-        was_left_out = self.large_documents.is_left_out(buffer)
-        if not self.large_documents.leaves_out(buffer):
-            if was_left_out:
-                self.tell_opened(buffer)
-            else:
-                arguments = buffer.uri, buffer.version, buffer.text
-                self.tell("change_document", window.change_document, *arguments)
-        elif not was_left_out:
-            self.tell("close_document", window.close_document, buffer.uri)
+        if self.is_too_large(buffer):
+            if not opening.is_left_out:
+                self.tell("close_document", window.close_document, buffer.uri)
+            opening.is_left_out = True
+        elif opening.is_left_out:
+            self.tell_opened(buffer)
+        else:
+            arguments = buffer.uri, buffer.version, buffer.text
+            self.tell("change_document", window.change_document, *arguments)
+
+    def tell_saved(self, uri: str) -> None:
+        """Tell the completer that a document was written to its file."""
+        if self.window is not None:
+            self.tell("save_document", self.window.save_document, uri)
+
+    def tell_closed(self, uri: str) -> None:
+        """Tell the completer that a document was closed."""
+        if self.window is not None:
+            self.tell("close_document", self.window.close_document, uri)
 
     def tell_moved(self) -> None:
-        """Open the buffers anew that stand elsewhere by now: in another folder, or none."""
+        """Open the documents anew whose path or repository name has changed with the folders."""
         for buffer in self.documents:
             location = self.location(buffer)
             known = self.window.document(buffer.uri) if self.window is not None else None
@@ -298,7 +320,7 @@ class Session:
     # --- completions ------------------------------------------------------------------------------
 
     async def complete(self, request: CompletionRequest) -> CompletionResult | None:
-        """Return the completer's result, or None where there is none to be had.
+        """Return the completer's result, or None where it has none.
 
         Cancelling the calling task cancels the request.
         """
@@ -324,29 +346,25 @@ class Session:
 
     def _count(self, result: CompletionResult) -> None:
         self.editor.log("debug", request_line(result))
-        if not result.text or self.window is None:
-            return
-        self._n_completions += 1
-        every = self.settings.current.statistics_every
-        if every and self._n_completions % every == 0:
-            self._log_statistics(self.window)
+        if result.text:
+            self._n_completions += 1
+            every = self.settings.current.statistics_every
+            if every and self._n_completions % every == 0:
+                self.log_statistics()
 
-    def _log_statistics(self, window: Window) -> SessionStats | None:
-        stats = self._statistics_of(window)
-        if stats is not None:
+    def statistics(self) -> SessionStats:
+        """Return the sums so far."""
+        found = self.tell("statistics", self.window.statistics) if self.window is not None else None
+        return found or SessionStats()
+
+    def log_statistics(self) -> SessionStats:
+        """Log the statistics block and return what it holds."""
+        stats = self.statistics()
+        if self.window is not None:
             self.editor.log("info", "\n".join(report_lines(stats)))
         return stats
 
-    def _statistics_of(self, window: Window) -> SessionStats | None:
-        stats: SessionStats | None = self.tell("statistics", window.statistics)
-        return stats
 
-    def live_statistics(self) -> SessionStats:
-        """Return the sums so far."""
-        current = self._statistics_of(self.window) if self.window is not None else None
-        return current or SessionStats()
-
-    def statistics(self) -> SessionStats:
-        """Log the statistics block and return what it says."""
-        logged = self._log_statistics(self.window) if self.window is not None else None
-        return logged or SessionStats()
+def _log_refusal(answer: asyncio.Future[Any]) -> None:
+    if not answer.cancelled() and (error := answer.exception()) is not None:
+        logger.debug("the client does not report changed settings: %s", error)

@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
@@ -20,9 +20,9 @@ from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
 from speclsp.errors import SettingsError, SpecLspError
-from speclsp.lsp.events import logging_to
 from speclsp.lsp.framing import FrameDecoder
-from speclsp.lsp.json_rpc import Conversation
+from speclsp.lsp.json_rpc import JsonRpcConnection
+from speclsp.lsp.log import logging_to
 from speclsp.lsp.server import SpecLanguageServer
 from speclsp.lsp.stdio import on_stop_signal
 
@@ -34,7 +34,7 @@ _MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 _EXIT_STOPPED = 1
 """Also the exit code where a client leaves without asking to shut down."""
 _LEAVING_S: Final = 1.0
-"""Seconds that a new client waits for one before it that has said nothing and may be leaving."""
+"""Seconds that a new client waits for one that has connected and not begun, and may be leaving."""
 _REFUSAL = "One client only.\n"
 _LOCAL_ORIGINS = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
 """Pages from elsewhere must not read the user's code through a server on the loopback address."""
@@ -65,7 +65,31 @@ def serve_tcp(
 
     Raises :class:`SpecLspError` if the address cannot be listened on.
     """
-    return asyncio.run(_serve_tcp(server, host, port, on_listening))
+    connection = server.protocol
+
+    async def listen(client: _OneClient) -> asyncio.Server:
+        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            async def flush() -> None:
+                writer.close()
+                with contextlib.suppress(ConnectionError):
+                    await writer.wait_closed()
+
+            async def read() -> None:
+                with contextlib.suppress(ConnectionError):
+                    while data := await reader.read(_READ_BYTES):
+                        connection.feed(data)
+                connection.hang_up()
+
+            if await client.is_admitted(writer.get_extra_info("peername")):
+                # asyncio drops what a broken connection cannot take.
+                connection.connect(writer.write, FrameDecoder())
+                await client.converse(read(), flush)
+            else:
+                writer.close()  # waiting would outlast a server that ends
+
+        return await asyncio.start_server(connected, host, port)
+
+    return asyncio.run(_serve(server, f"{host}:{port}", listen, on_listening))
 
 
 def serve_websocket(
@@ -75,84 +99,30 @@ def serve_websocket(
 
     Raises :class:`SpecLspError` if the address cannot be listened on.
     """
-    return asyncio.run(_serve_websocket(server, host, port, on_listening))
+    connection = server.protocol
 
+    async def listen(client: _OneClient) -> Server:
+        async def connected(socket: ServerConnection) -> None:
+            # A queue, so that no handler waits for the network.
+            messages: asyncio.Queue[bytes | None] = asyncio.Queue()
 
-async def _serve_tcp(
-    server: SpecLanguageServer, host: str, port: int, on_listening: OnListening
-) -> int:
-    place = _OnePlace()
+            async def flush() -> None:
+                messages.put_nowait(None)
+                await writing
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not await place.may_be_taken():
-            if not place.over.done():
-                logger.warning("refused a second client, %s", writer.get_extra_info("peername"))
-            writer.close()
-            return
-        place.take()
-        # asyncio drops what a broken connection cannot take.
-        conversation = Conversation(server.protocol, writer.write, FrameDecoder())
-        reading = asyncio.create_task(_read_tcp(reader, conversation))
-        try:
-            code = await place.outcome(conversation)
-        finally:
-            reading.cancel()
-            writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
-        place.leave(code)
+            if client.is_taken:  # two clients shook hands at the same time
+                await socket.close(CloseCode.TRY_AGAIN_LATER, _REFUSAL)
+                return
+            connection.connect(messages.put_nowait)
+            writing = asyncio.create_task(_write_websocket(messages, socket))
+            await client.converse(_read_websocket(socket, connection), flush)
 
-    try:
-        listener = await asyncio.start_server(connected, host, port)
-    except OSError as error:
-        raise SpecLspError(f"cannot listen on {host}:{port}: {error.strerror}.") from error
-    with logging_to(server.session.editor.log):
-        async with listener:
-            on_listening(*listener.sockets[0].getsockname()[:2])
-            return await place.over
+        async def refuse_second(socket: ServerConnection, _: Request) -> Response | None:
+            if await client.is_admitted(socket.remote_address):
+                return None
+            return socket.respond(HTTPStatus.SERVICE_UNAVAILABLE, _REFUSAL)
 
-
-async def _read_tcp(reader: asyncio.StreamReader, conversation: Conversation) -> None:
-    try:
-        while data := await reader.read(_READ_BYTES):
-            conversation.feed(data)
-    except ConnectionError as error:
-        logger.info("the client's connection broke: %s", error)
-    conversation.hang_up()
-
-
-async def _serve_websocket(
-    server: SpecLanguageServer, host: str, port: int, on_listening: OnListening
-) -> int:
-    place = _OnePlace()
-
-    async def connected(connection: ServerConnection) -> None:
-        if place.taken:  # two clients shook hands at the same time
-            await connection.close(CloseCode.TRY_AGAIN_LATER, _REFUSAL)
-            return
-        place.take()
-        # A queue, so that no handler waits for the network.
-        messages: asyncio.Queue[bytes | None] = asyncio.Queue()
-        conversation = Conversation(server.protocol, messages.put_nowait)
-        writing = asyncio.create_task(_write_websocket(messages, connection))
-        reading = asyncio.create_task(_read_websocket(connection, conversation))
-        try:
-            code = await place.outcome(conversation)
-        finally:
-            reading.cancel()
-            messages.put_nowait(None)
-            await writing
-        place.leave(code)
-
-    async def refuse_second(connection: ServerConnection, _: Request) -> Response | None:
-        if await place.may_be_taken():
-            return None
-        if not place.over.done():
-            logger.warning("refused a second client, %s", connection.remote_address)
-        return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, _REFUSAL)
-
-    try:
-        listener: Server = await serve(
+        return await serve(
             connected,
             host,
             port,
@@ -160,102 +130,103 @@ async def _serve_websocket(
             process_request=refuse_second,
             max_size=_MAX_MESSAGE_BYTES,
         )
+
+    return asyncio.run(_serve(server, f"{host}:{port}", listen, on_listening))
+
+
+async def _read_websocket(socket: ServerConnection, connection: JsonRpcConnection) -> None:
+    with contextlib.suppress(ConnectionClosed):
+        async for message in socket:
+            connection.take(message if isinstance(message, bytes) else message.encode())
+    connection.hang_up()
+
+
+async def _write_websocket(messages: asyncio.Queue[bytes | None], socket: ServerConnection) -> None:
+    with contextlib.suppress(ConnectionClosed):
+        while (body := await messages.get()) is not None:
+            await socket.send(body.decode())
+
+
+async def _serve(
+    server: SpecLanguageServer,
+    address: str,
+    listen: Callable[[_OneClient], Awaitable[asyncio.Server | Server]],
+    on_listening: OnListening,
+) -> int:
+    client = _OneClient(server.protocol)
+    try:
+        listener = await listen(client)
     except OSError as error:
-        raise SpecLspError(f"cannot listen on {host}:{port}: {error.strerror}.") from error
+        raise SpecLspError(f"cannot listen on {address}: {error.strerror}.") from error
     with logging_to(server.session.editor.log):
         async with listener:
             on_listening(*next(iter(listener.sockets)).getsockname()[:2])
-            return await place.over
+            return await client.exit_code
 
 
-async def _read_websocket(connection: ServerConnection, conversation: Conversation) -> None:
-    try:
-        async for message in connection:
-            conversation.take(message if isinstance(message, bytes) else message.encode())
-    except ConnectionClosed as error:
-        logger.info("the client's connection broke: %s", error)
-    conversation.hang_up()
-
-
-async def _write_websocket(
-    messages: asyncio.Queue[bytes | None], connection: ServerConnection
-) -> None:
-    try:
-        while (body := await messages.get()) is not None:
-            await connection.send(body.decode())
-    except ConnectionClosed:
-        logger.debug("messages were left when the connection closed")
-
-
-class _OnePlace:
+class _OneClient:
     """Admits one client at a time to a server on a port.
 
-    ``over`` becomes the exit code when the client is done, or when the process is told to stop.
+    ``exit_code`` is set when the client is done, or when the process is told to stop.
     Create it on the running loop.
     """
 
-    def __init__(self) -> None:
-        self.over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._taken = False
+    def __init__(self, connection: JsonRpcConnection) -> None:
+        self._connection = connection
+        self.exit_code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._is_connected = False
         self._left = asyncio.Event()
-        self._current: Conversation | None = None
-        self._stopping = False
+        self._is_stopping = False
         on_stop_signal(self._stop)
 
     @property
-    def taken(self) -> bool:
+    def is_taken(self) -> bool:
         """Whether another client must be refused."""
-        return self._taken or self.over.done()
+        return self._is_connected or self.exit_code.done()
 
-    def take(self) -> None:
-        """Admit a client."""
-        self._taken = True
-        self._left.clear()
-
-    async def may_be_taken(self) -> bool:
-        """Return whether a new client is admitted; it must call :meth:`take` at once.
+    async def is_admitted(self, peer: object) -> bool:
+        """Return whether a new client may :meth:`converse`, which it then must do at once.
 
         A program that only tries whether the port is open connects shortly before the real client,
         and the server may notice later that it has left.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEAVING_S):
-                while self._taken and not self._is_in_use():
+                while self.is_taken and not (self.exit_code.done() or self._connection.has_begun):
                     await self._left.wait()
-        return not self.taken
+        if self._is_connected:
+            logger.warning("refused a second client, %s", peer)
+        return not self.is_taken
 
-    async def outcome(self, conversation: Conversation) -> int | None:
-        """Wait until a conversation is over, close it, and return the exit code.
+    async def converse(
+        self, read: Coroutine[Any, Any, None], flush: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Serve the client that has connected until it is over, then send what is left to send.
 
-        Returns None if the client left before it had begun: the next one may be the real one.
+        The server goes on where the client left before it had begun: the next may be the real one.
         """
-        self._current = conversation
+        self._is_connected = True
+        self._left.clear()
+        reading = asyncio.create_task(read)
+        code: int | None = None
         try:
-            if await conversation.until_over() or self._stopping:
-                return await conversation.close()
-            return None
+            if await self._connection.until_over() or self._is_stopping:
+                code = await self._connection.close()
         finally:
-            self._current = None
-
-    def leave(self, code: int | None) -> None:
-        """End a client's admission once all is sent; with an exit code, the server ends."""
-        self._taken = False
-        self._left.set()
-        if code is not None:
-            self._end(code)
-
-    def _is_in_use(self) -> bool:
-        return self.over.done() or (self._current is not None and self._current.has_begun)
+            reading.cancel()
+            await flush()
+        self._is_connected = False
+        self._end(code)
 
     def _stop(self) -> None:
         """End the conversation as if its client had gone; without one, end at once."""
-        self._stopping = True
-        if self._current is not None:
-            self._current.hang_up()
-        elif not self._taken:
+        self._is_stopping = True
+        if self._is_connected:
+            self._connection.hang_up()
+        else:
             self._end(_EXIT_STOPPED)
 
-    def _end(self, code: int) -> None:
+    def _end(self, code: int | None) -> None:
+        if code is not None and not self.exit_code.done():
+            self.exit_code.set_result(code)
         self._left.set()
-        if not self.over.done():
-            self.over.set_result(code)

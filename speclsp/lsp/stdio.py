@@ -16,9 +16,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 
-from speclsp.lsp.events import PrintedLines, logging_to
 from speclsp.lsp.framing import FrameDecoder
-from speclsp.lsp.json_rpc import Conversation, JsonRpcConnection
+from speclsp.lsp.json_rpc import JsonRpcConnection
+from speclsp.lsp.log import PrintedLines, logging_to
 from speclsp.request import LogLevel
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
@@ -67,16 +67,16 @@ async def _converse(
     def read() -> None:
         with contextlib.suppress(OSError):
             while data := os.read(stdin, _READ_BYTES):
-                on_loop(conversation.feed, data)
-        on_loop(conversation.end_of_input)
+                on_loop(connection.feed, data)
+        on_loop(connection.feed, b"")
 
-    writer = _Writer(stdout, lambda: on_loop(conversation.hang_up))
-    conversation = Conversation(connection, writer.write, decoder)
-    on_stop_signal(conversation.hang_up)
+    writer = _Writer(stdout, lambda: on_loop(connection.hang_up))
+    connection.connect(writer.write, decoder)
+    on_stop_signal(connection.hang_up)
     # The thread may be left behind in a blocked read, hence a daemon.
     threading.Thread(target=read, name="speclsp-stdin", daemon=True).start()
-    await conversation.until_over()
-    return await conversation.close(), writer
+    await connection.until_over()
+    return await connection.close(), writer
 
 
 class _Writer:
@@ -86,12 +86,9 @@ class _Writer:
         self._descriptor = descriptor
         self._on_broken = on_broken
         self._frames: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self.write = self._frames.put
         self._thread = threading.Thread(target=self._run, name="speclsp-stdout", daemon=True)
         self._thread.start()
-
-    def write(self, frame: bytes) -> None:
-        """Send one frame."""
-        self._frames.put(frame)
 
     def finish(self, timeout_s: float) -> bool:
         """Wait until all is written, at most ``timeout_s``; return whether it is."""

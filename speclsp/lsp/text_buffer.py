@@ -18,18 +18,26 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Cursor(NamedTuple):
-    """A place in a buffer: line and column from 0, the column in code points."""
+    """A position in a buffer: line and column from 0, the column in code points."""
 
     line: int
     column: int
+
+
+class Opening:
+    """What holds for all versions of a document, from its opening to its closing."""
+
+    is_left_out = False
+    """Whether the completer was not given the document, because it was too large."""
+    is_reported = False
+    """Whether the user was told that the document is too large."""
 
 
 class TextBuffer:
     """The text of one document, edited by range."""
 
     def __init__(self, uri: str, language_id: str, version: int, text: str) -> None:
-        self.opening = object()
-        """The same for all versions of the document, from its opening to its closing."""
+        self.opening = Opening()
         self.uri = uri
         self.language_id = language_id
         self.version = version
@@ -45,13 +53,13 @@ class TextBuffer:
         self._text: str | None = None
 
     def snapshot(self) -> TextBuffer:
-        """Return this version, which later edits leave as it is."""
+        """Return this version; later edits do not change it."""
         self._is_shared = True
         return copy(self)
 
     @property
     def _lines(self) -> list[str]:
-        """The lines with their ends, found when somebody asks: most documents are only opened."""
+        """The lines with their ends; split on first use, since most documents are only opened."""
         if self._split_lines is None:
             self._split_lines = split_lines(self._raw)
             self._raw = ""
@@ -59,7 +67,7 @@ class TextBuffer:
 
     @property
     def n_lines(self) -> int:
-        """How many lines there are; an empty last line counts."""
+        """The number of lines; an empty last line counts."""
         return len(self._lines)
 
     def line(self, line_idx: int) -> str:
@@ -85,11 +93,11 @@ class TextBuffer:
         return len(with_line_feeds(before))
 
     def replace_all(self, text: str) -> None:
-        """Take a whole new text."""
+        """Replace the whole text."""
         self._set_text(text)
 
     def replace(self, start: Cursor, end: Cursor, text: str) -> None:
-        """Put ``text`` in place of what lies between two cursors."""
+        """Replace the text between two cursors."""
         start, end = min(start, end), max(start, end)
         self._text = None
         if self._is_shared:
@@ -106,9 +114,9 @@ class TextBuffer:
         self._split_anew(start, end, text)
 
     def _split_anew(self, start: Cursor, end: Cursor, text: str) -> None:
-        """Replace, and find the lines of what changed.
+        """Replace text, and split the changed lines anew.
 
-        One line on each side is split with it: an edit may join a CR and an LF.
+        One line on each side is split with them: an edit may join a CR and an LF.
         """
         first = max(start.line - 1, 0)
         last = min(end.line + 1, len(self._lines) - 1)
@@ -121,7 +129,7 @@ class TextBuffer:
         self._lines[first : last + 1] = lines
 
     def cursor_at(self, line_idx: int, character: int, encoding: PositionEncoding) -> Cursor:
-        """Return the cursor at a position of the wire, moved into the text where it is outside."""
+        """Return the cursor at an LSP position; outside the text, the nearest end."""
         if line_idx >= len(self._lines):
             last = len(self._lines) - 1
             return Cursor(last, len(self.line(last)))

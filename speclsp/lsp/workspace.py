@@ -1,11 +1,35 @@
-"""``workspace/didChangeConfiguration`` and ``workspace/didChangeWorkspaceFolders``."""
+"""``initialize``, ``initialized``, ``shutdown``, and changes of settings and workspace folders."""
 
 from __future__ import annotations
+
+from typing import cast
+from urllib.parse import quote
 
 from lsprotocol import types
 
 from speclsp.lsp.locations import folder_on_disk
 from speclsp.lsp.session import Session
+from speclsp.lsp.text_buffer import PositionEncoding
+
+
+def initialize(session: Session, params: types.InitializeParams, encoding: str) -> None:
+    """Store the client's folders, settings and position encoding."""
+    session.encoding = cast("PositionEncoding", encoding)
+    session.editor.capabilities = params.capabilities
+    session.settings.set_initialization(params.initialization_options)
+    session.editor.log_level = session.settings.current.log_level
+    for uri in _folder_uris(params):
+        session.folders.add(uri)
+
+
+def initialized(session: Session, _: types.InitializedParams) -> None:
+    """Fetch the settings and start the completer, in the background."""
+    session.begin()
+
+
+async def shutdown(session: Session, _: None) -> None:
+    """Log the statistics and stop the completer; the answer is sent when both are done."""
+    await session.close()
 
 
 def did_change_configuration(session: Session, params: types.DidChangeConfigurationParams) -> None:
@@ -38,3 +62,16 @@ async def _open_folders(session: Session, added: list[str]) -> None:
             session.tell("open_folder", session.window.completer.open_folder, folder_on_disk(named))
     session.tell_moved()
     await session.pull_settings()
+
+
+def _folder_uris(params: types.InitializeParams) -> list[str]:
+    """Return the URIs of the workspace folders; older clients give one root URI or path."""
+    if params.workspace_folders:
+        return [folder.uri for folder in params.workspace_folders]
+    if params.root_uri:
+        return [params.root_uri]
+    if params.root_path:
+        path = params.root_path
+        slashed = path.replace("\\", "/") if path[1:2] == ":" else path
+        return ["file://" + quote(slashed if slashed.startswith("/") else f"/{slashed}")]
+    return []

@@ -33,7 +33,7 @@ class Pipe:
         async def receive() -> bool:
             for message in messages:
                 raw = message if isinstance(message, bytes) else json.dumps(message).encode()
-                self.connection.receive(raw)
+                self.connection.take(raw)
             return not self.connection._shutdown
 
         return asyncio.run_coroutine_threadsafe(receive(), self._loop).result(10)
@@ -43,7 +43,7 @@ class Pipe:
     def run(self, *messages: Any) -> list[Any]:
         """Send all, end the input, and return the answers."""
         self.send(*messages)
-        asyncio.run_coroutine_threadsafe(self.connection.finish(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self.connection.close(), self._loop).result(10)
         return self.answers
 
     def close(self) -> None:

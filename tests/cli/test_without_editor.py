@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from speclsp.cli.without_editor import EventLog, RecordLog, describe
-from speclsp.lsp.events import logging_by
+from speclsp.lsp.log import logging_by
 from speclsp.request import Event, LogLine, Problem, Progress, StateChanged
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from lsp_wire import LspWire
 
 from speclsp.lsp.editor import Editor, ProgressReporter
-from speclsp.lsp.events import WireLog
+from speclsp.lsp.log import WireLog
 from speclsp.request import LogLine, Problem, Progress, StateChanged
 
 ABLE = {"window": {"workDoneProgress": True}}

@@ -9,7 +9,8 @@ import pytest
 import pytest_asyncio
 from lsp_wire import URI, LspWire, span
 
-from speclsp.lsp.suggestion import OfferedItems, Suggestion
+from speclsp.lsp.completion_requests import OfferedItems
+from speclsp.lsp.suggestion import Suggestion
 from speclsp.lsp.text_buffer import Cursor, TextBuffer
 
 METHOD = "textDocument/completion"

@@ -12,8 +12,7 @@ from unittest.mock import patch
 
 from scripted_completer import ScriptedCompleter
 
-from speclsp.lsp.events import logging_to
-from speclsp.lsp.json_rpc import Conversation
+from speclsp.lsp.log import logging_to
 from speclsp.lsp.server import create_server
 from speclsp.seam import Completer
 from speclsp.settings import Settings
@@ -40,7 +39,8 @@ class LspWire:
         # Each request is to reach the completer here; what the ledger knows has tests of its own.
         plain = {"suggestion_memory": False, "automatic_filters": False}
         self.server = create_server(factory or self._make, {**plain, **(base_options or {})})
-        self.conversation = Conversation(self.server.protocol, self.send)
+        self.conversation = self.server.protocol
+        self.conversation.connect(self.send)
         self.messages: list[dict[str, Any]] = []
         self.answers: dict[str, Any] = {}
         self.unanswered: set[str] = set()

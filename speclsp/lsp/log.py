@@ -1,4 +1,8 @@
-"""Brings the completer's events, Python's log records and printed lines to the event loop."""
+"""Log records, printed lines and the completer's events, from any thread to where they are shown.
+
+Python's log records go to the editor's log (:class:`WireLog`) or to standard error
+(``speclsp.cli.without_editor``); standard output is the wire, so what is printed is logged.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +73,7 @@ class WireLog(logging.Handler):
         try:
             text = self.format(record)
         except (TypeError, ValueError, KeyError, AttributeError):
-            # The arguments do not fit the format; logging would write to stderr, unread.
+            # The arguments do not fit the format; logging would write to standard error, unread.
             text = f"{record.name}: {record.msg!r} {record.args!r}"
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._deliver, level_of(record), text)
