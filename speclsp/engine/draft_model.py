@@ -1,4 +1,4 @@
-"""Drafts with a small model of the target's family."""
+"""The drafter that runs a small model of the target's family."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from speclsp.settings import DraftSamplingMode
 Log = Callable[[LogLevel, str], None]
 
 _STEP_MEMORY = 32
-"""Draft tokens after which the weight of an older one's time has fallen to 1/e."""
+"""Time constant of the average time per draft token, in tokens."""
 
 _LONGEST_STEP = 4.0
-"""A token that took so many times as long as usual was kept waiting, and counts as that."""
+"""A measured time counts as at most this multiple of the average: the thread was preempted."""
 
 
 def _never() -> bool:
@@ -39,22 +39,22 @@ class LoadedTarget(Target, Protocol):
 
 
 class DraftModelDrafter:
-    """Implements :class:`speclsp.drafting.protocol.Drafter`: drafts of a small model.
+    """Implements :class:`speclsp.drafting.protocol.Drafter` with a small model.
 
-    With ``sampling`` ``argmax`` it drafts what it finds most probable; with ``sampled`` it draws,
-    where the request does, and its drafts say from what.  Then nothing that was drawn is left out
-    for what it is, since that would change the output's law: ``n_min`` counts no drawn tokens.
+    With ``sampling`` ``argmax`` it drafts the most probable tokens.  With ``sampled``, and where
+    the request samples, it draws tokens, and its drafts carry the distributions.  A drawn token is
+    never dropped because of its value, which would change the output's distribution; so ``n_min``
+    does not apply to drawn drafts.
 
-    What it finds most probable comes with its own probabilities, softmax over its vocabulary.
-    From ``n_min`` tokens on, and where the request says what passes take, a draft ends where their
-    product falls below what a further token costs, here and in the target's batch: a token is right
-    only where all before it are.  That a draft's length should follow the draft model's own
-    confidence is AdaEDL's (Agrawal et al. 2024, arXiv:2410.18351) and SpecDec++'s
-    (Huang et al. 2024, arXiv:2405.19715); the threshold here is the measured time.
+    Drafts of most probable tokens carry the model's own probabilities, softmax over its vocabulary.
+    From ``n_min`` tokens on, and where the request gives the times of passes, a draft ends where
+    the product of the probabilities falls below the cost of a further token, here and in the
+    target's batch: a token is accepted only if all before it are.  AdaEDL (Agrawal et al. 2024,
+    arXiv:2410.18351) and SpecDec++ (Huang et al. 2024, arXiv:2405.19715) also let the draft
+    model's confidence set a draft's length; the threshold here is the measured time.
 
-    Its KV cache follows the request: what it shares with the last one, and the draft tokens that
-    were accepted, are never evaluated again; other documents' prompts are saved in
-    ``n_state_bytes`` at most.
+    The KV cache is kept between requests: a shared beginning and accepted draft tokens are never
+    evaluated again.  Prompts of other documents are saved in at most ``n_state_bytes``.
     """
 
     name = "draft"
@@ -79,7 +79,7 @@ class DraftModelDrafter:
         self._n_max = n_max
         self._n_min = n_min
         self._p_min = p_min
-        # Ids that only one of the two models has must reach neither the other nor the draft.
+        # Ids that only one of the two models has are never drafted and never evaluated.
         self._n_ids = min(n_target_vocab, model.n_vocab)
         self._end_tokens = end_tokens
         self._log = log
@@ -90,7 +90,7 @@ class DraftModelDrafter:
         self._n_steps = 0
         self._single_s = 0.0
         self._least_path = 0.0
-        # So many tokens of the text are known to be the first ones of the model's cache.
+        # The first _n_in_step tokens of the text are known to be in the model's cache.
         self._n_in_step = 0
 
     @property
@@ -100,34 +100,34 @@ class DraftModelDrafter:
 
     @property
     def ns_native(self) -> int:
-        """Nanoseconds inside the model's decode since it was loaded."""
+        """Nanoseconds spent in the model's decode since it was loaded."""
         return self._model.ns_native
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
-        """Stop drafting as soon as ``predicate`` is true; None for never.
+        """Stop drafting as soon as ``predicate`` is true; None never stops it.
 
-        It is asked between decodes, and on another thread while one runs.
+        It is called between decodes, and by another thread during a decode.
         """
         self._interrupted = predicate or _never
         self._model.set_interrupt(predicate)
 
     def begin(self, context: DraftContext) -> None:
-        """A request starts.  Nothing is evaluated before the first draft is wanted."""
+        """Start a request.  Nothing is evaluated before the first :meth:`draft`."""
         self._text = list(context.prompt)
         self._sampling = context.sampling if self._draws else None
         self._single_s = context.single_s
         curve = context.verify_curve
-        # What is drawn must not end for what was drawn.
+        # The length of a drawn draft must not depend on the drawn tokens.
         weighs = curve is not None and self._sampling is None
         self._least_path = curve.least_slope if curve and weighs else 0.0
         self._n_prompt = len(self._text)
         self._n_in_step = 0
 
     def draft(self, generated: Sequence[int], n_max: int) -> Draft:
-        """Propose what the draft model finds most probable, or what it draws.
+        """Draft at most ``n_max`` tokens.
 
-        Nothing where the text does not fit its context, holds ids that it does not know, or
-        where it was interrupted.
+        Returns no draft where the text exceeds the context or contains unknown ids, and after an
+        interrupt.
         """
         text = self._text
         text.extend(generated[len(text) - self._n_prompt :])
@@ -148,7 +148,7 @@ class DraftModelDrafter:
         return draft
 
     def accept(self, n_accepted: int, n_verified: int) -> None:
-        """Nothing to do: what was right is in the cache, and the next draft finds it there."""
+        """Do nothing: the next :meth:`draft` finds accepted tokens in the cache."""
 
     def close(self) -> None:
         """Free the draft model."""
@@ -176,7 +176,7 @@ class DraftModelDrafter:
                 break
             if len(tokens) >= self._n_min and path < self._worth_a_step():
                 if len(tokens) == 1:
-                    # What is not measured may have become quicker: a figure must not rule itself.
+                    # No step was measured: let the estimate decay, so that drafting resumes.
                     self._step_s *= 1.0 - 1.0 / _STEP_MEMORY
                 break
             logits = self._step(token)
@@ -190,13 +190,13 @@ class DraftModelDrafter:
         )
 
     def _worth_a_step(self) -> float:
-        """Return the path probability below which the next token cannot pay; 0 if not known."""
+        """Return the path probability below which a further token does not pay; 0 if unknown."""
         if self._least_path <= 0.0 or self._single_s <= 0.0:
             return self._least_path
         return self._least_path + self._step_s / self._single_s
 
     def _step(self, token: int) -> Logits:
-        """Evaluate a draft token, and note what that takes."""
+        """Evaluate a draft token and update the average time."""
         before = self._model.ns_native
         logits = self._model.decode([token], 1)
         self._n_steps = min(self._n_steps + 1, _STEP_MEMORY)
@@ -207,7 +207,7 @@ class DraftModelDrafter:
         return logits
 
     def _catch_up(self, text: list[int]) -> Logits | None:
-        """Bring the cache to ``text`` and return its last row of logits; None if interrupted."""
+        """Evaluate ``text`` and return its last row of logits; None if interrupted."""
         model = self._model
         if any(token >= self._n_ids for token in text[self._n_in_step :]):
             return None
@@ -234,7 +234,7 @@ class DraftModelDrafter:
 
 
 def _best(row: LogitRow) -> tuple[int, float]:
-    """Return the most probable token and its probability, 0 where the logits are no numbers."""
+    """Return the most probable token and its probability; 0 where the logit is not finite."""
     token = int(row.argmax())
     logit = float(row[token])
     if not math.isfinite(logit):

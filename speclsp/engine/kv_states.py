@@ -1,8 +1,8 @@
-"""Saved KV states of other prompts than the current one.
+"""Saves the KV states of earlier prompts.
 
-A context's cache holds one text.  Before the prompt of another document or place replaces it, the
-cache is copied out; when a later prompt begins like the copy, it is copied back.  That takes some
-milliseconds instead of a prefill.
+A context's cache holds one text.  Before the prompt of another document or position replaces it,
+the cache is copied; when a later prompt begins like the copy, the copy is restored.  That takes
+some milliseconds instead of a prefill.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from speclsp.decoding.protocol import Target
 from speclsp.decoding.speculate import common_prefix_length
 
 _N_WORTH: Final = 48
-"""Least tokens that make a copy worthwhile; fewer are evaluated as quickly."""
+"""Least tokens worth a copy; fewer are evaluated as quickly."""
 
 _N_STATES: Final = 64
-"""Most saved states, however small they are: each is compared with each prompt."""
+"""Most saved states of any size: each prompt is compared with all of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KvState:
-    """A copy of what a target's cache held: its tokens by position, and the engine's bytes."""
+    """A copy of a target's cache: its tokens by position, and the engine's bytes."""
 
     tokens: tuple[int, ...]
     data: NDArray[np.uint8]
@@ -35,24 +35,24 @@ class KvState:
 
 @runtime_checkable
 class StatefulTarget(Target, Protocol):
-    """A target whose cache can be copied out and in."""
+    """A target whose cache can be saved and restored."""
 
     @property
     def state_size(self) -> int:
-        """Bytes that a copy of the cache takes now."""
+        """Size in bytes of the state that :meth:`save_state` would return."""
 
     def save_state(self) -> KvState | None:
         """Return a copy of the cache; None where that fails."""
 
     def restore_state(self, state: KvState) -> bool:
-        """Make the cache hold ``state`` and nothing else; where that fails it is empty."""
+        """Replace the cache by ``state``; return False, with an empty cache, where that fails."""
 
 
 class KvStates:
     """The saved states of one target.  Belongs to the target's thread."""
 
     def __init__(self, target: Target, n_bytes_max: int) -> None:
-        """``n_bytes_max`` bounds the bytes of all saved states; 0 saves none."""
+        """``n_bytes_max`` limits the bytes of all saved states; 0 saves none."""
         self._target = target
         self._stateful = target if isinstance(target, StatefulTarget) else None
         self._n_bytes_max = n_bytes_max
@@ -71,15 +71,15 @@ class KvStates:
         return len(self._states)
 
     def n_reusable(self, tokens: Sequence[int]) -> int:
-        """How many leading tokens of a prompt the cache or a saved state holds."""
+        """Return how many leading tokens of a prompt the cache or a saved state holds."""
         n_live = common_prefix_length(self._target.cached, tokens)
         saved = [common_prefix_length(state, tokens) for state in self._states]
         return max([n_live, *saved])
 
     def prepare(self, tokens: Sequence[int]) -> None:
-        """Make the cache hold as much of a prompt as is known, before the prompt is evaluated.
+        """Restore the saved state that shares the longest beginning with a prompt.
 
-        The last prompt's state is saved first where the new one replaces it.
+        Saves the last prompt's state first where the new prompt replaces it.
         """
         target = self._target
         n_live = common_prefix_length(target.cached, tokens)
@@ -99,7 +99,7 @@ class KvStates:
         return best, n_best
 
     def _save(self) -> None:
-        """Save the last prompt's state, in place of saved states that it contains."""
+        """Save the last prompt's state and drop saved states that it contains."""
         target = self._stateful
         if target is None or target.state_size > self._n_bytes_max:
             return

@@ -1,7 +1,7 @@
 """Numbers the branches of a token tree for a KV cache with sequences.
 
-Each leaf is a branch, and each node belongs to the branches of all leaves below it.  Numbered in
-depth-first order, a node's branches are a range.
+Each leaf is a branch, and each node belongs to the branches of all leaves below it.  Branches are
+numbered depth-first, so the branches of a node are a range.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TreeBranches:
-    """Where the nodes of a tree lie; one entry per node."""
+    """Depth and branches of each node of a tree."""
 
     depths: list[int]
     """0 for the nodes that follow the text itself."""
     first_branches: list[int]
     ends: list[int]
-    """A node belongs to the branches ``first_branches[i]`` up to but without ``ends[i]``."""
+    """Node i belongs to the branches ``first_branches[i]`` to ``ends[i] - 1``."""
     n_branches: int
 
 
 def tree_branches(parents: Sequence[int], n_branches_max: int) -> TreeBranches:
     """Number the branches of the tree whose node i continues node ``parents[i]``, -1 the text.
 
-    Branch 0 follows first children, and so the most probable path where children are in that order.
-    Raises ValueError where a node does not follow its parent, or there are too many leaves.
+    Branch 0 follows first children, which is the most probable path where children are sorted.
+    Raises ValueError where a node precedes its parent or there are too many leaves.
     """
     n_nodes = len(parents)
     depths = [0] * n_nodes

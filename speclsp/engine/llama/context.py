@@ -1,4 +1,4 @@
-"""A llama.cpp context and what its KV cache holds: the target of the decoding loop."""
+"""The decoding loop's target: a llama.cpp context with the tokens in its KV cache."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _REASONS = {
 }
 _CPU: Final = "CPU"
 _CPU_CHUNK: Final = 128
-"""Costs 2 % more than 512 on two cores with a 0.5b-shaped model, and 64 costs 8 %."""
+"""A prompt takes 2 % longer than with 512 (0.5b shape, two cores); with 64, 8 % longer."""
 _LEAST_CHUNK: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """A tree whose nodes are in llama.cpp's cache and not in ``cached``."""
+    """The last evaluated tree: its nodes are in llama.cpp's cache but not in ``cached``."""
 
     tokens: tuple[int, ...]
     parents: tuple[int, ...]
@@ -46,7 +46,7 @@ class _Tree:
 
 @dataclass(slots=True)
 class _Fork:
-    """A continuation of its own: it shares ``n_shared`` positions, and has ``n_tokens`` more."""
+    """A continuation that shares ``n_shared`` positions and has ``n_tokens`` of its own."""
 
     n_shared: int
     n_tokens: int = 0
@@ -55,12 +55,12 @@ class _Fork:
 class LlamaTarget:
     """Implements :class:`speclsp.decoding.protocol.ForkTarget`; belongs to one thread.
 
-    Owns its context and its model.  ``cached`` and llama.cpp's KV cache always agree, but for the
-    nodes of a tree until :meth:`keep_path`, and for forks.
+    Owns its context and its model.  ``cached`` and llama.cpp's KV cache agree at all times, except
+    for forks and, until :meth:`keep_path`, the nodes of a tree.
     """
 
     def __init__(self, model: LlamaModel, params: ContextParams) -> None:
-        """Make a context.  Raises :class:`ModelLoadError` where llama.cpp cannot."""
+        """Make a context.  Raises :class:`ModelLoadError` where llama.cpp refuses."""
         self._model = model
         self.n_vocab = model.n_vocab
         """Size of the vocabulary."""
@@ -83,7 +83,7 @@ class LlamaTarget:
                 remedy="Take a decoder-only code model with fill-in-the-middle tokens.",
             )
         self.flash_attention = self._native.flash_attention
-        """Whether attention is computed by the fused kernels."""
+        """Whether the fused attention kernels are used."""
         self.log_lines = (*model.log_lines, *self._native.log_lines)
         """What llama.cpp logged while it loaded the model and made the context."""
         # llama.cpp rounds the context up; positions beyond the trained context stay unused.
@@ -102,11 +102,11 @@ class LlamaTarget:
         self.n_evaluated = 0
         """Tokens that were decoded since the start, for statistics and tests."""
         self.supports_rollback = True
-        """Whether single tokens can be taken back, as speculation needs; recurrent models cannot.
-        Known after :meth:`warm_up`."""
+        """Whether single tokens can be rolled back, which speculation needs; recurrent models
+        cannot.  Known after :meth:`warm_up`."""
         self.n_branches = int(llama.llama_n_seq_max(context))
-        """Most leaves of a tree; 1 where the context or the model's memory allows none.
-        Known after :meth:`warm_up`."""
+        """Most leaves of a tree; 1 where branches are not supported.  Known after
+        :meth:`warm_up`."""
         self._cache = BranchedCache(memory, self.n_branches)
         self._batch = DecodeBatch(self.n_batch, self.n_branches)
         self._tree: _Tree | None = None
@@ -119,32 +119,32 @@ class LlamaTarget:
 
     @property
     def n_ubatch(self) -> int:
-        """Tokens that a prompt is best cut into: those that the backend computes at once.
+        """Best chunk size for prompts: as many tokens as the backend computes at once.
 
-        On a CPU fewer, since a decode that is stopped there loses what it has done.  They are
-        halved by a decode that was stopped and doubled by one that was not: on a machine too busy
-        for a chunk within a request's deadline, no request would leave anything to the next.
+        Smaller on a CPU, where an interrupted decode loses its work.  An interrupted decode halves
+        the size and a finished one doubles it: on a machine too busy for a chunk within a
+        request's deadline, no request would leave progress to the next one.
         """
         return self._n_chunk
 
     @property
     def ns_native(self) -> int:
-        """Nanoseconds inside llama.cpp's decode and the wait for its logits since the start."""
+        """Nanoseconds spent in llama.cpp's decode and waiting for logits since the start."""
         return self._native.ns_native
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
-        """Stop a running decode as soon as ``predicate`` is true; None for never.
+        """Stop a running decode as soon as ``predicate`` is true; None never stops it.
 
-        It is asked on another thread every few milliseconds.  Works on the CPU; on a GPU a decode
-        runs to its end.  The decode then raises :class:`DecodeInterruptedError`, and so does each
-        further one until this is called again.
+        Another thread calls it every few milliseconds.  Works on the CPU; on a GPU a decode runs
+        to its end.  The decode raises :class:`DecodeInterruptedError`, as do all further ones
+        until this method is called again.
         """
         self._interrupt.watch(predicate)
 
     def warm_up(self) -> None:
-        """Decode two tokens and take one back, so that the first request is as fast as the rest.
+        """Decode two tokens and roll one back, so that the first request is as fast as others.
 
-        Finds out whether the model supports rollback and trees.  Empties the cache.
+        Detects support for rollback and trees.  Empties the cache.
         Raises :class:`DecodeError` where the model cannot decode at all.
         """
         self._clear()
@@ -156,9 +156,9 @@ class LlamaTarget:
         self.n_evaluated = 0
 
     def truncate(self, n_tokens: int) -> None:
-        """Keep the first ``n_tokens`` positions, forget the rest.
+        """Keep the first ``n_tokens`` positions and remove the others.
 
-        Where the model cannot take back a part, the rest is decoded anew.
+        A model without rollback decodes the kept tokens again.
         Raises :class:`DecodeError` where that fails.
         """
         self._forget_tree()
@@ -182,8 +182,8 @@ class LlamaTarget:
         Row i of the result predicts what follows token ``len(tokens) - n_logits + i``; shape
         [n_logits, n_vocab], a view of llama.cpp's memory that is valid until the next decode.
         Raises :class:`DecodeError`, after which the cache is empty, or
-        :class:`DecodeInterruptedError`, after which it is as before (empty where the model cannot
-        take back a part); ValueError for more tokens than batch or context hold.
+        :class:`DecodeInterruptedError`, after which it is unchanged (empty without rollback);
+        ValueError for more tokens than batch or context hold.
         """
         self._forget_tree()
         n_tokens = len(tokens)
@@ -206,12 +206,12 @@ class LlamaTarget:
     def decode_tree(
         self, pending: Sequence[int], tokens: Sequence[int], parents: Sequence[int]
     ) -> Logits:
-        """Append ``pending`` to the cache and evaluate a tree behind it.
+        """Append ``pending`` to the cache and evaluate a tree after it.
 
-        As :meth:`speclsp.decoding.protocol.TreeTarget.decode_tree` says; the result is a view of
+        See :meth:`speclsp.decoding.protocol.TreeTarget.decode_tree`; the result is a view of
         llama.cpp's memory that is valid until the next decode.
         Raises :class:`DecodeError`, :class:`DecodeInterruptedError` and ValueError as
-        :meth:`decode` does; ValueError for too many branches or rows of logits, too.
+        :meth:`decode` does, and ValueError for too many branches or rows of logits.
         """
         self._forget_tree()
         n_pending, n_nodes, n_cached = len(pending), len(tokens), len(self.cached)
@@ -239,9 +239,9 @@ class LlamaTarget:
         return self._logits(1 + n_nodes)
 
     def keep_path(self, path: Sequence[int]) -> None:
-        """Append the nodes ``path`` of the last tree to the cache, and forget the rest of it.
+        """Append the nodes ``path`` of the last tree to the cache and drop its other nodes.
 
-        Raises ValueError for what is no path down the last tree.
+        Raises ValueError where ``path`` does not lead down the last tree.
         """
         tree = self._tree
         check_path(path, tree.parents if tree is not None else ())
@@ -254,11 +254,11 @@ class LlamaTarget:
 
     @property
     def n_free(self) -> int:
-        """Positions of the KV cache that hold nothing."""
+        """Unused positions of the KV cache."""
         return self.n_ctx - len(self.cached) - sum(fork.n_tokens for fork in self._forks)
 
     def fork(self, lengths: Sequence[int]) -> None:
-        """Begin forks, as :meth:`speclsp.decoding.protocol.ForkTarget.fork` says."""
+        """Begin forks; see :meth:`speclsp.decoding.protocol.ForkTarget.fork`."""
         self._forget_tree()
         if len(lengths) >= self.n_branches:
             raise ValueError(f"{len(lengths)} forks where {self.n_branches - 1} are the most")
@@ -270,9 +270,9 @@ class LlamaTarget:
         self._forks = [_Fork(length) for length in lengths]
 
     def decode_forks(self, forks: Sequence[int], tokens: Sequence[int]) -> Logits:
-        """Append a token to each of ``forks``, and return what follows them.
+        """Append a token to each of ``forks`` and return the logits after them.
 
-        As :meth:`speclsp.decoding.protocol.ForkTarget.decode_forks` says; the result is a view of
+        See :meth:`speclsp.decoding.protocol.ForkTarget.decode_forks`; the result is a view of
         llama.cpp's memory that is valid until the next decode.
         Raises :class:`DecodeError` and :class:`DecodeInterruptedError` as :meth:`decode` does.
         """
@@ -295,7 +295,7 @@ class LlamaTarget:
         return self._logits(n_tokens)
 
     def drop_forks(self) -> None:
-        """Forget all forks; the cache itself stays as it is."""
+        """Drop all forks; the cache itself does not change."""
         forks, self._forks = self._forks, []
         for fork_idx, fork in enumerate(forks):
             if self._native.is_open:
@@ -303,21 +303,21 @@ class LlamaTarget:
 
     @property
     def state_size(self) -> int:
-        """Bytes that :meth:`save_state` takes now."""
+        """Size in bytes of the state that :meth:`save_state` would return."""
         return self._native.state_size(TEXT) if self._native.is_open else 0
 
     def save_state(self) -> KvState | None:
-        """Return a copy of the cache; None where llama.cpp cannot make one."""
+        """Return a copy of the cache; None where llama.cpp fails."""
         self._forget_tree()
         self._check_open()
         data = self._native.state(TEXT)
         return KvState(tuple(self.cached), data) if data is not None else None
 
     def restore_state(self, state: KvState) -> bool:
-        """Make the cache hold ``state`` and nothing else; where that fails it is empty.
+        """Replace the cache by ``state``; return False, with an empty cache, where that fails.
 
-        Cells may lie otherwise than they did, so that attention adds up the same terms in another
-        order.
+        Cells may be ordered differently than before, so attention may add the same terms in
+        another order.
         """
         self._clear()
         if not self._native.set_state(TEXT, state.data):
@@ -327,7 +327,7 @@ class LlamaTarget:
         return True
 
     def close(self) -> None:
-        """Free the context and the weights; again changes nothing."""
+        """Free the context and the weights; further calls do nothing."""
         self._interrupt.close()
         self._native.close()
         self._model.close()
@@ -342,14 +342,14 @@ class LlamaTarget:
         self.n_evaluated += n_tokens
 
     def _forget_tree(self) -> None:
-        """Forget the tree or the forks that are in the KV cache and not in ``cached``."""
+        """Remove a tree or forks from the KV cache."""
         if self._forks:
             self.drop_forks()
         if self._tree is not None:
             self.keep_path(())
 
     def _try_a_tree(self) -> None:
-        """Find out whether the model's memory holds branches.  Empties the cache."""
+        """Detect whether the model's memory supports branches.  Empties the cache."""
         if not self.supports_rollback or self.n_batch < 3:
             self.n_branches = 1
         if self.n_branches == 1:
@@ -369,7 +369,7 @@ class LlamaTarget:
         return logits
 
     def _decode_in_pieces(self, tokens: Sequence[int], n_logits: int) -> Logits:
-        """Decode more rows of logits than llama.cpp has room for, one roomful at a time."""
+        """Decode more rows of logits than one llama_decode may return."""
         n_cached = len(self.cached)
         logits = np.empty((n_logits, self.n_vocab), dtype=np.float32)
         n_silent = len(tokens) - n_logits
@@ -386,7 +386,7 @@ class LlamaTarget:
         return logits
 
     def _recover(self, status: int, n_tokens: int) -> None:
-        """Put the cache in order after a failed decode, and raise."""
+        """Restore or empty the cache after a failed decode, and raise."""
         n_cached = len(self.cached)
         aborted = status == _ABORTED
         if not (aborted and self.supports_rollback and self._cache.remove_from(n_cached)):

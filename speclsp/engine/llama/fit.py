@@ -1,7 +1,6 @@
-"""How many layers and how large a KV cache fit the GPUs: estimates from the file alone.
+"""Estimates from the file's header how many layers and how large a KV cache fit the GPUs.
 
-The estimates choose the first attempt; :mod:`speclsp.engine.llama.loading` takes less where that
-fails.
+The estimate decides the first attempt; :mod:`speclsp.engine.llama.loading` retries with less.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from speclsp.settings import KvCacheType
 _LAYER_STEPS = 8
 """Attempts between all layers on the GPU and none."""
 _MEMORY_KEPT_FREE = 512 * 1024 * 1024
-"""Bytes of each GPU that the estimates leave to the backend itself and to other programs."""
+"""Bytes of each GPU reserved for the backend itself and for other programs."""
 _BLOCK = re.compile(r"^blk\.(\d+)\.")
 _INPUT_TENSORS = ("token_embd.weight", "position_embd.weight", "token_types.weight")
 # Bytes per value: a block of 32 values with its scale, and its minimum where there is one.
@@ -35,12 +34,12 @@ _BYTES_PER_VALUE: dict[KvCacheType, float] = {
 }
 _ROWS_OF_LOGITS = 128
 _ACTIVATIONS_PER_WIDTH = 16
-"""Rough number of intermediate tensors, each as wide as the model, alive at once."""
+"""Rough number of intermediate tensors of the model's width alive at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What to load: layers on GPUs (the output layer counts) and positions of the KV cache."""
+    """Layers to load on GPUs (the output layer counts) and positions of the KV cache."""
 
     n_gpu_layers: int
     n_ctx: int
@@ -48,9 +47,9 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
-    """Bytes that a model takes of the devices that it is offloaded to.
+    """Bytes that a model occupies on the devices to which it is offloaded.
 
-    Weights that are placed on the CPU by name do not count.
+    Weights placed on the CPU by name do not count.
     """
 
     layer_bytes: tuple[int, ...]
@@ -60,7 +59,7 @@ class ModelShape:
     kv_bytes_per_position: tuple[int, ...]
     """Of each repeating layer; zeros where the KV cache stays on the CPU."""
     compute_bytes: int
-    """For intermediate results, whatever the number of layers."""
+    """Intermediate results; independent of the number of layers."""
 
     @property
     def n_layers(self) -> int:
@@ -68,7 +67,7 @@ class ModelShape:
         return len(self.layer_bytes) + 1
 
     def offloaded_bytes(self, n_gpu_layers: int, n_ctx: int) -> int:
-        """Bytes on the devices with the last ``n_gpu_layers`` layers there, the output first."""
+        """Return the bytes of the last ``n_gpu_layers`` layers, the output layer among them."""
         if n_gpu_layers <= 0:
             return 0
         first = max(0, self.n_layers - n_gpu_layers)
@@ -93,10 +92,10 @@ def first_attempt(
     fit: bool,
     n_bytes_reserved: int = 0,
 ) -> Attempt:
-    """Return what to try first.
+    """Return the first attempt.
 
-    A number of layers that the user set is tried as it is; ``auto`` takes the most that the
-    estimates find room for beside ``n_bytes_reserved``, or all of them without ``fit``.
+    A number of layers from the settings is used as given; ``auto`` uses as many layers as are
+    estimated to fit beside ``n_bytes_reserved``, or all of them without ``fit``.
     """
     n_ctx = _wanted_ctx(header, context_params)
     if not gpus:
@@ -113,10 +112,10 @@ def first_attempt(
 
 
 def next_attempt(failed: Attempt, n_layers: int, n_ctx_min: int) -> Attempt | None:
-    """Return what to try after ``failed`` did not fit; None when nothing is left.
+    """Return the attempt after ``failed`` did not fit; None after the last one.
 
-    Fewer layers first, an eighth of ``n_layers`` at a time, down to none.  Then the KV cache is
-    halved as often as it is above ``n_ctx_min``, where it ends.
+    First an eighth of ``n_layers`` fewer at a time, down to none; then half the KV cache at a
+    time, down to ``n_ctx_min``.
     """
     if failed.n_gpu_layers > 0:
         step = max(1, n_layers // _LAYER_STEPS)
@@ -129,10 +128,10 @@ def next_attempt(failed: Attempt, n_layers: int, n_ctx_min: int) -> Attempt | No
 def estimate_shape(
     header: GgufHeader, model_params: ModelParams, context_params: ContextParams
 ) -> ModelShape:
-    """Return the bytes per layer: weights by the tensors' sizes, the KV cache by its shape.
+    """Return the bytes per layer: weights from the tensors' sizes, the KV cache from its shape.
 
-    The intermediate results are a rough guess; where it is too low, loading fails and the next
-    attempt takes less.
+    The intermediate results are a rough guess; where it is too low, loading fails and is retried
+    with less.
     """
     n_layers = header.n_layers - 1
     on_cpu = [
@@ -165,7 +164,7 @@ def _wanted_ctx(header: GgufHeader, params: ContextParams) -> int:
 
 
 def _kv_bytes(header: GgufHeader, n_layers: int, params: ContextParams) -> tuple[int, ...]:
-    """Bytes of one position in each layer: n_head_kv · (head width) · bytes per value."""
+    """Return the bytes of one position per layer: n_head_kv · head width · bytes per value."""
     if not params.kv_offload:
         return (0,) * n_layers
     n_heads = max(1, header.number("attention.head_count", 1))

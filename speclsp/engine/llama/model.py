@@ -1,4 +1,4 @@
-"""A model's weights: on which devices they go, and how they are loaded."""
+"""Loads a model's weights onto the chosen devices."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LOAD_MODES = {"auto": -1, "none": 0, "mmap": 1, "mlock": 2, "mmap+mlock": 3, "d
 _ASSIGNED_LAYER = re.compile(r"layer +\d+ assigned to device ([^,]+)")
 
 LoadProgress = Callable[[float], bool]
-"""Takes the share that is loaded, 0 to 1; returns whether to go on."""
+"""Takes the loaded share, 0 to 1; returns whether to continue."""
 
 
 class _TensorPlacement(ctypes.Structure):
@@ -39,7 +39,7 @@ class _TensorPlacement(ctypes.Structure):
 
 
 class LlamaModel:
-    """Owns a ``llama_model``; :meth:`close` frees it, or the garbage collector does."""
+    """Owns a ``llama_model``, freed by :meth:`close` or by the garbage collector."""
 
     def __init__(self, pointer: int, log_lines: Sequence[str], kept_alive: tuple[Any, ...]) -> None:
         self.pointer = pointer
@@ -50,7 +50,7 @@ class LlamaModel:
         for line in log_lines:
             if found := _ASSIGNED_LAYER.search(line):
                 self.layers[found[1]] = self.layers.get(found[1], 0) + 1
-        # llama.cpp keeps pointers into the arrays that it was given.
+        # llama.cpp keeps pointers into these arrays.
         self._kept_alive = kept_alive
         self._free = weakref.finalize(self, llama.llama_model_free, pointer)
 
@@ -94,17 +94,17 @@ class LlamaModel:
         return buffer.value.decode("utf-8", "replace")
 
     def close(self) -> None:
-        """Free the weights; again changes nothing."""
+        """Free the weights; further calls do nothing."""
         self._free()
 
 
 def open_model(
     path: Path, params: ModelParams, n_gpu_layers: int, progress: LoadProgress
 ) -> LlamaModel:
-    """Load the weights with ``n_gpu_layers`` of them on GPUs (-1 for all).
+    """Load the weights with ``n_gpu_layers`` layers on GPUs (-1 for all).
 
     Raises :class:`~speclsp.errors.ModelLoadError` where llama.cpp refuses or memory is short, and
-    :class:`~speclsp.errors.EngineUnavailableError` where ``progress`` said no.
+    :class:`~speclsp.errors.EngineUnavailableError` where ``progress`` returned false.
     """
     start_backends()
     native = llama.llama_model_default_params()
@@ -144,10 +144,10 @@ def open_model(
 
 
 def offload_devices(params: ModelParams) -> tuple[DeviceInfo, ...]:
-    """Return the devices to offload to: those named, or all GPUs; one with ``split_mode`` none.
+    """Return the devices to offload to: the named ones, else all GPUs; one with split_mode none.
 
-    As in llama.cpp, integrated GPUs count only where there is no other.
-    Raises :class:`ModelLoadError` for a name or a number that does not exist.
+    As in llama.cpp, integrated GPUs count only where there is no discrete one.
+    Raises :class:`ModelLoadError` for a name or number that does not exist.
     """
     found = _devices_named(params.devices)
     if params.split_mode != "none" or not found:
@@ -164,7 +164,7 @@ def offload_devices(params: ModelParams) -> tuple[DeviceInfo, ...]:
 
 
 def _devices_named(names: tuple[str, ...] | None) -> tuple[DeviceInfo, ...]:
-    """Return the devices with these names, or all GPUs for None."""
+    """Return the devices with these names; None means all GPUs."""
     available = devices()
     if names is not None:
         usable = {device.name: device for device in available if device.kind != "cpu"}
@@ -194,7 +194,7 @@ def _device_array(names: tuple[str, ...] | None) -> Any:
 
 
 def _tensor_split_array(shares: tuple[float, ...]) -> Any:
-    """Return an array with a share for each device that llama.cpp may know, or None."""
+    """Return an array with a share for each of llama.cpp's device slots, or None."""
     if not shares:
         return None
     n_devices = int(llama.llama_max_devices())

@@ -1,4 +1,4 @@
-"""Owns llama.cpp's context: creates, runs, interrupts, reads and times it."""
+"""Owns a ``llama_context``: creates, runs, interrupts, reads and times it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from speclsp.errors import ModelLoadError
 MAX_OUTPUTS = 128
 """Most rows of logits of one llama_decode.
 
-llama.cpp reserves memory for them on the device (n_vocab · 4 bytes each), so not as many as a
-batch has tokens.
+llama.cpp reserves n_vocab · 4 bytes on the device for each, so a batch has fewer rows than tokens.
 """
 _CACHE_TYPES = {
     "f32": llama.GGML_TYPE_F32,
@@ -39,7 +38,7 @@ _CACHE_TYPES = {
 _logits_address: Any = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(
     ctypes.cast(llama.llama_get_logits, ctypes.c_void_p).value or 0
 )
-"""The address that llama_get_logits returns: a pointer of it would have to be made each time."""
+"""llama_get_logits as an address: llama_cpp's declaration makes a pointer object per call."""
 _BYTES: Any = ctypes.POINTER(ctypes.c_uint8)
 _POLL_INTERVAL_S = 0.005
 _FLASH_ATTN = {"off": 0, "on": 1, "auto": -1}
@@ -48,11 +47,11 @@ _FLASH_ATTN = {"off": 0, "on": 1, "auto": -1}
 class DecodeInterrupt:
     """Stops a running llama_decode as soon as a predicate is true.
 
-    llama.cpp asks its abort callback before each operation of a graph, hundreds of times per
+    llama.cpp calls its abort callback before each operation of a graph, hundreds of times per
     decode.  A Python callback would take the interpreter's lock each time, so the callback is a C
-    function that reads one byte: ``strlen`` of a text that is empty until a thread writes its first
-    character.  The thread starts with the first predicate and sleeps while there is none.
-    Only the CPU backend asks; on a GPU a decode runs to its end.
+    function that reads one byte: ``strlen`` of a string that is empty until a thread writes its
+    first character.  The thread starts with the first predicate and sleeps while there is none.
+    Only the CPU backend calls it; on a GPU a decode runs to its end.
     """
 
     def __init__(self) -> None:
@@ -63,7 +62,7 @@ class DecodeInterrupt:
         self._closed = False
 
     def install(self, context: int) -> None:
-        """Make a ``llama_context`` read the byte."""
+        """Install the callback in a ``llama_context``."""
         callback = ctypes.cast(c_library().strlen, llama.ggml_abort_callback)
         llama.llama_set_abort_callback(context, callback, ctypes.cast(self._text, ctypes.c_void_p))
 
@@ -73,10 +72,9 @@ class DecodeInterrupt:
         return self._text.raw[0] != 0
 
     def watch(self, predicate: Callable[[], bool] | None) -> None:
-        """Stop decodes as soon as ``predicate`` is true; None watches nothing.
+        """Stop decodes as soon as ``predicate`` is true; None stops none.
 
-        Either way decodes run again from now on.  ``predicate`` is asked on another thread, every
-        five milliseconds.
+        Clears an earlier interrupt.  Another thread calls ``predicate`` every five milliseconds.
         """
         with self._condition:
             self._predicate = predicate
@@ -111,37 +109,37 @@ class DecodeInterrupt:
 
 
 class NativeContext:
-    """A ``llama_context``; :meth:`close` frees it, or the garbage collector does."""
+    """A ``llama_context``, freed by :meth:`close` or by the garbage collector."""
 
     def __init__(self, model: LlamaModel, params: ContextParams, n_ctx: int) -> None:
-        """Make one of ``n_ctx`` positions.
+        """Make a context of ``n_ctx`` positions.
 
-        Raises :class:`~speclsp.errors.ModelLoadError` where llama.cpp cannot.
+        Raises :class:`~speclsp.errors.ModelLoadError` where llama.cpp refuses.
         """
         self.pointer, self.log_lines = _open_context(model, params, n_ctx)
-        # With `auto`, llama.cpp asks the device whether it has the fused kernels.
+        # With `auto`, llama.cpp queries the device for the fused kernels.
         self.flash_attention = params.flash_attn == "on" or (
             params.flash_attn == "auto"
             and not any("Flash Attention not supported" in line for line in self.log_lines)
         )
-        """Whether attention is computed by the fused kernels."""
+        """Whether the fused attention kernels are used."""
         self.ns_native = 0
-        """Nanoseconds inside llama.cpp's decode and the wait for its logits."""
+        """Nanoseconds spent in llama.cpp's decode and waiting for logits."""
         self._n_vocab = model.n_vocab
         self._no_rows: Logits = np.empty((0, model.n_vocab), dtype=np.float32)
         self._rows = self._no_rows
-        """The view of llama.cpp's memory with the most rows so far; it holds the last decode's."""
+        """A view of the largest number of rows so far, which the next decode overwrites."""
         self._rows_address = 0
         self._open = [self.pointer]
         self._free = weakref.finalize(self, _free, self._open)
 
     @property
     def is_open(self) -> bool:
-        """Whether it was not freed yet: by closing it, or at the interpreter's end."""
+        """Whether the context is not freed yet."""
         return bool(self._open)
 
     def close(self) -> None:
-        """Free the context; again changes nothing."""
+        """Free the context; further calls do nothing."""
         self._free()
 
     def decode(self, batch: Any) -> int:
@@ -167,7 +165,7 @@ class NativeContext:
         if not address:
             return None
         if address != self._rows_address or n_rows > len(self._rows):
-            # They stay where they are until llama.cpp needs more room; a new view for each step
+            # The address changes only when llama.cpp needs more room; a new view for each step
             # would take a tenth of a millisecond on a busy machine.
             n_values = n_rows * self._n_vocab
             memory: Any = (ctypes.c_float * n_values).from_address(address)
@@ -176,11 +174,11 @@ class NativeContext:
         return self._rows[:n_rows]
 
     def state_size(self, sequence: int) -> int:
-        """Bytes of a copy of what the memory holds of a sequence."""
+        """Return the size in bytes of a sequence's state."""
         return int(llama.llama_state_seq_get_size(self.pointer, sequence))
 
     def state(self, sequence: int) -> NDArray[np.uint8] | None:
-        """Copy out what the memory holds of a sequence; None where llama.cpp cannot."""
+        """Return a copy of a sequence's state; None where llama.cpp fails."""
         llama.llama_synchronize(self.pointer)
         data = np.empty(self.state_size(sequence), dtype=np.uint8)
         n_bytes = llama.llama_state_seq_get_data(
@@ -189,7 +187,7 @@ class NativeContext:
         return data if data.nbytes and n_bytes == data.nbytes else None
 
     def set_state(self, sequence: int, data: NDArray[np.uint8]) -> bool:
-        """Copy a state into the memory, which holds nothing of the sequence; whether it worked."""
+        """Copy a state into an empty sequence; return whether that succeeded."""
         n_bytes = llama.llama_state_seq_set_data(
             self.pointer, data.ctypes.data_as(_BYTES), data.nbytes, sequence
         )
@@ -197,10 +195,7 @@ class NativeContext:
 
 
 def _open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> tuple[int, list[str]]:
-    """Make a context of ``n_ctx`` positions; return its address and what llama.cpp logged.
-
-    Raises :class:`~speclsp.errors.ModelLoadError` where llama.cpp cannot.
-    """
+    """Return the address of a new context and the lines that llama.cpp logged."""
     native = llama.llama_context_default_params()
     native.n_ctx = n_ctx
     native.n_batch = params.n_batch
@@ -209,7 +204,7 @@ def _open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> tuple
     # Recurrent layers keep a state per sequence, which costs memory and cannot branch.
     # llama.cpp aborts where there are more sequences than rows of logits.
     native.n_seq_max = 1 if model.is_recurrent else min(params.n_branches, native.n_outputs_max)
-    # Branches share the text's cells only in one common buffer.
+    # Branches share the text's cells only in a unified buffer.
     native.kv_unified = native.n_seq_max > 1
     native.n_threads = params.n_threads
     native.n_threads_batch = params.n_threads_batch
@@ -217,7 +212,7 @@ def _open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> tuple
     native.type_k = _CACHE_TYPES[params.type_k]
     native.type_v = _CACHE_TYPES[params.type_v]
     native.offload_kqv = params.kv_offload
-    # A sliding-window cache that forgets could not be taken back to an earlier position.
+    # A sliding-window cache that drops positions cannot be rolled back.
     native.swa_full = True
     with collected_lines() as lines:
         context: int | None = llama.llama_init_from_model(model.pointer, native)

@@ -1,9 +1,9 @@
-"""The tokens of one decode, and the KV cache's sequences that they belong to.
+"""The tokens of one decode and the KV cache sequences that they belong to.
 
-Sequence 0 is the text; the others are branches, which share the text's beginning.  A cell of the
-cache belongs to any number of sequences, so a branch's copy of the text is bookkeeping only.  It is
-made when a tree first needs the branch and extended by what is new with each further tree, since
-each call looks at every cell: some microseconds for a few thousand of them.
+Sequence 0 is the text; the others are branches, which share the beginning of the text.  A cell of
+the cache can belong to several sequences, so giving the text to a branch copies nothing.  A
+branch gets it when a tree first needs the branch, and later trees add only the new part, since
+each call visits every cell: some microseconds for a few thousand of them.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _INT_POINTER = ctypes.POINTER(ctypes.c_int32)
 
 
 class DecodeBatch:
-    """A ``llama_batch`` on NumPy's memory: nothing is allocated per decode.
+    """A ``llama_batch`` in NumPy arrays; no memory is allocated per decode.
 
-    A token's sequences are a range, so that its sequence ids are a window of one array.
+    A token's sequences are a range, so its sequence ids are a slice of one array.
     """
 
     def __init__(self, n_batch: int, n_branches: int) -> None:
         self._tokens = np.zeros(n_batch, dtype=np.intc)
         self._positions = np.zeros(n_batch, dtype=np.intc)
         self._outputs = np.zeros(n_batch, dtype=np.int8)
-        # A few tokens are written and read through these without NumPy: after a pass over the
-        # weights its code is in no cache any more, and would take longer than the copying.
+        # A few tokens are copied through memoryviews instead of NumPy, whose code a pass over the
+        # weights has evicted from the CPU's caches.
         self._token_items = self._tokens.data
         self._position_items = self._positions.data
         self._output_items = self._outputs.data.cast("B")
@@ -42,7 +42,7 @@ class DecodeBatch:
         self._n_sequences = np.ones(n_batch, dtype=np.intc)
         self._id_addresses = np.full(n_batch, self._sequence_ids.ctypes.data, dtype=np.uintp)
         self._n_branched = 0
-        """The first so many tokens may belong to other sequences than the text."""
+        """Number of leading tokens that may belong to other sequences than the text."""
         self.native: Any = llama.llama_batch(
             n_tokens=0,
             token=self._tokens.ctypes.data_as(llama.llama_token_p),
@@ -54,7 +54,7 @@ class DecodeBatch:
         )
 
     def fill(self, tokens: Sequence[int], first_position: int, n_logits: int) -> None:
-        """Take ``tokens`` of the text from ``first_position`` on; the last ``n_logits`` count."""
+        """Put ``tokens`` at ``first_position`` of the text; the last ``n_logits`` give logits."""
         if self._n_branched:
             self._put_in([TEXT] * self._n_branched, [TEXT + 1] * self._n_branched)
             self._n_branched = 0
@@ -63,7 +63,7 @@ class DecodeBatch:
     def fill_tree(
         self, pending: Sequence[int], nodes: Sequence[int], tree: TreeBranches, first_position: int
     ) -> None:
-        """Take ``pending`` in all branches of ``tree`` at ``first_position``, then its nodes.
+        """Put ``pending`` at ``first_position`` of all branches of ``tree``, then its nodes.
 
         The last pending token and all nodes give logits.
         """
@@ -78,12 +78,12 @@ class DecodeBatch:
     def fill_forks(
         self, tokens: Sequence[int], positions: Sequence[int], branches: Sequence[int]
     ) -> None:
-        """Take one token for each of ``branches``, at a position of its own; all give logits."""
+        """Put one token into each of ``branches`` at its position; all give logits."""
         self._fill(tokens, positions, len(tokens))
         self._put_in(branches, [branch + 1 for branch in branches])
 
     def tokens(self, n_tokens: int) -> list[int]:
-        """Return the first token ids as plain integers, whatever sequence type they came in."""
+        """Return the first token ids as Python integers."""
         return self._token_items[:n_tokens].tolist()
 
     def _fill(self, tokens: Sequence[int], positions: Sequence[int], n_logits: int) -> None:
@@ -103,25 +103,25 @@ class DecodeBatch:
 
 
 class BranchedCache:
-    """The sequences of one context's memory, and how much of the text each branch holds."""
+    """The sequences of one context's memory, with the length of text that each branch holds."""
 
     def __init__(self, memory: Any, n_branches: int) -> None:
         self._memory = memory
         self._n_held = [0] * n_branches
 
     def clear(self) -> None:
-        """Forget everything."""
-        llama.llama_memory_clear(self._memory, False)  # data: the values may stay, unreachable
+        """Remove everything."""
+        llama.llama_memory_clear(self._memory, False)  # data: the values need not be zeroed
         self._n_held = [0] * len(self._n_held)
 
     def remove_from(self, position: int) -> bool:
-        """Forget all positions from ``position`` on, in all sequences; whether that worked."""
+        """Remove the positions from ``position`` on in all sequences; return whether it worked."""
         sequence = _EVERY_SEQUENCE if len(self._n_held) > 1 else TEXT
         self._n_held = [min(n, position) for n in self._n_held]
         return bool(llama.llama_memory_seq_rm(self._memory, sequence, position, -1))
 
     def share(self, branch: int, n_text: int) -> None:
-        """Let a branch hold the text's first ``n_text`` positions and nothing else."""
+        """Make a branch hold exactly the text's first ``n_text`` positions."""
         n_held = self._n_held[branch]
         if n_held > n_text:
             self.cut(branch, n_text)
@@ -130,19 +130,19 @@ class BranchedCache:
             self._n_held[branch] = n_text
 
     def cut(self, branch: int, n_text: int) -> None:
-        """Take from a branch what lies behind the text's first ``n_text`` positions."""
+        """Remove a branch's positions from ``n_text`` on."""
         llama.llama_memory_seq_rm(self._memory, branch, n_text, -1)
         self._n_held[branch] = min(self._n_held[branch], n_text)
 
     def note_extended(self, n_branches: int, n_text: int) -> None:
-        """Note that a decode put the text up to ``n_text`` into the first ``n_branches`` too."""
+        """Record that a decode put the text up to ``n_text`` into the first ``n_branches``."""
         for branch in range(1, n_branches):
             self._n_held[branch] = n_text
 
     def keep_path(self, tree: TreeBranches, path: Sequence[int], n_text: int) -> None:
-        """Make ``path`` of a tree behind ``n_text`` positions text; forget the rest of the tree.
+        """Append ``path`` of a tree to the text of ``n_text`` positions; remove other nodes.
 
-        A branch that shares the path's beginning keeps that much of it.
+        A branch that shares the beginning of the path keeps that part.
         """
         if not path:
             self.remove_from(n_text)

@@ -1,4 +1,4 @@
-"""A model's vocabulary, loaded without its weights."""
+"""Loads a model's vocabulary without its weights, and compares vocabularies."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _FIRST_TOKEN_COMPARED = 5
 
 
 class _NativeVocabulary:
-    """Owns the vocabulary-only model, which is freed with the last reference to this object.
+    """Owns a vocabulary-only model, which is freed with the last reference to this object.
 
-    A caller holds a reference while it calls llama.cpp, so closing needs no lock.
+    Callers hold a reference while they call llama.cpp, so closing needs no lock.
     """
 
     def __init__(self, model: int) -> None:
@@ -48,7 +48,7 @@ class _NativeVocabulary:
 class LlamaVocabulary:
     """Implements :class:`speclsp.prompt.protocol.Vocabulary`; safe to use from any thread.
 
-    It owns a model of its own without weights, so it lives on when the weights are freed.
+    It owns a separate model without weights, so it outlives the weights.
     """
 
     def __init__(self, native: _NativeVocabulary) -> None:
@@ -94,16 +94,16 @@ class LlamaVocabulary:
             repo=_id_or_none(llama.llama_vocab_fim_rep(pointer)),
             separator=_id_or_none(llama.llama_vocab_fim_sep(pointer)),
         )
-        """The fill-in-the-middle tokens, named by the GGUF or found by llama.cpp by their text."""
+        """The fill-in-the-middle tokens: named by the GGUF, or recognised by llama.cpp."""
         self._pieces: list[bytes | None] = [None] * self.n_tokens
         self._check_byte_tokens()
         self._lead_in = self._find_lead_in()
 
     def tokenize(self, text: str) -> TokenArray:
-        """Return the tokens of plain text: special tokens' names stay text, no BOS is added.
+        """Return the tokens of plain text; names of special tokens in it are text.
 
-        No space is added before the text either, whatever the vocabulary does for sentences: the
-        tokens' pieces joined are the text again.  Lone surrogates become question marks.
+        Neither BOS nor a leading space is added: the joined pieces of the tokens equal the text.
+        Lone surrogates become question marks.
         Raises :class:`EngineUnavailableError` after :meth:`close`.
         """
         pointer = self._open().pointer
@@ -113,7 +113,7 @@ class LlamaVocabulary:
         n_lead_in = len(self._lead_in)
         if tuple(tokens[:n_lead_in].tolist()) == self._lead_in:
             return tokens[n_lead_in:]
-        # The text's start merged with the lead-in; one space too many is the lesser evil.
+        # The start of the text merged with the lead-in: accept the leading space.
         return _tokenize(pointer, text)
 
     def special(self, text: str) -> int | None:
@@ -121,7 +121,7 @@ class LlamaVocabulary:
         return self._special.get(text.encode("utf-8", "replace"))
 
     def text(self, token: int) -> str:
-        """The token as the vocabulary spells it, for messages."""
+        """The token as the vocabulary spells it, for messages and comparisons."""
         return self._texts[token].decode("utf-8", "replace")
 
     def piece(self, token: int) -> bytes:
@@ -138,7 +138,7 @@ class LlamaVocabulary:
         return piece
 
     def close(self) -> None:
-        """Free the native vocabulary once no thread uses it; what was read stays available."""
+        """Free the native vocabulary once no thread uses it; cached properties stay available."""
         self._native = None
 
     def _open(self) -> _NativeVocabulary:
@@ -148,7 +148,7 @@ class LlamaVocabulary:
         return native
 
     def _check_byte_tokens(self) -> None:
-        # llama.cpp looks up each unknown byte's token unchecked, and would end the process.
+        # llama.cpp looks up the tokens of unknown bytes unchecked, and would end the process.
         if self.type_name not in _TYPES_WITH_BYTE_TOKENS:
             return
         texts = frozenset(self._texts)
@@ -160,7 +160,7 @@ class LlamaVocabulary:
                 )
 
     def _find_lead_in(self) -> tuple[int, ...]:
-        """Tokens of the lead-in where the vocabulary puts a space before any text, else none."""
+        """Return the lead-in's tokens where the vocabulary prefixes a space, else ()."""
         pointer = self._open().pointer
         first = _tokenize(pointer, "a")
         if not len(first) or not self.piece(int(first[0])).startswith(b" "):
@@ -253,7 +253,7 @@ def _tokenize(pointer: int, text: str) -> TokenArray:
         return np.zeros(0, dtype=np.int32)
     if len(data) > _MAX_TEXT_BYTES:
         raise ValueError(f"text of {len(data)} bytes is too long to tokenize at once")
-    # Never more tokens than bytes, and a space or two that some vocabularies add.
+    # At most one token per byte, and a space or two that some vocabularies add.
     n_room = len(data) + 8
     buffer = np.empty(n_room, dtype=np.int32)
     n_tokens = llama.llama_tokenize(
