@@ -344,9 +344,15 @@ def _complete(
     tokenizer: Tokenizer,
     n_predict: int,
 ) -> Generation:
+    cost = weights.pass_cost
     return generate(
         weights.target,
-        context,
+        dataclasses.replace(
+            context,
+            verify_curve=cost.curve,
+            tree_curve=cost.tree_curve,
+            single_s=cost.single_s,
+        ),
         drafter=proposer,
         sampler=make_sampler(
             SamplingParams(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, seed=0)
@@ -355,6 +361,7 @@ def _complete(
         stop=lambda token: token in tokenizer.family.end_tokens,
         interrupted=lambda: None,
         clock=perf_counter,
+        observer=cost,
     )
 
 

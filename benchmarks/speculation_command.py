@@ -1,0 +1,181 @@
+"""``python -m benchmarks speculation``: typed sessions with drafts and without, in turns.
+
+Each round starts both sides anew and types the same cases into each, first into the one and in the
+next round first into the other.  A ratio is with drafts / without, of one round; the table has the
+median of the rounds' ratios and their range.  Keystrokes count that the model answered: the others
+take microseconds on both sides.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import numpy as np
+
+from benchmarks.askers import local_asker
+from benchmarks.cases import EditCase, drawn_cases, load_cases
+from benchmarks.cases_command import CASES, REPLAY_SEED
+from benchmarks.machine import print_remarks
+from benchmarks.peers.contract import host_ms_per_step
+from benchmarks.progress import RunProgress
+from benchmarks.tables import Table
+from benchmarks.typing_session import TypedSession, replay_typing
+from speclsp import settings
+from speclsp.cli.options import OutputFile, SettingsCommand, given_options, write_text
+from speclsp.decoding.session import summed
+from speclsp.request import RequestStats
+from speclsp.settings import Settings
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFigures:
+    """One side's session of one round; times in milliseconds."""
+
+    n_answered: int
+    """Keystrokes that the model answered."""
+    p50: float
+    p95: float
+    total: float
+    """All keystrokes together."""
+    tokens_per_s: float
+    """Tokens predicted in the time from the end of the prompt on."""
+    tokens_per_pass: float
+    drafted: float
+    """Share of the target passes that verified a draft."""
+    acceptance: float
+    """Accepted of the draft tokens."""
+    host_ms: float
+    """Per step, outside llama.cpp."""
+
+
+_ROWS: Final[tuple[tuple[str, str, str, bool], ...]] = (
+    ("keystrokes that the model answered", "n_answered", ".0f", False),
+    ("keystroke p50, ms", "p50", ".1f", True),
+    ("keystroke p95, ms", "p95", ".1f", True),
+    ("all keystrokes, ms", "total", ".0f", True),
+    ("tokens/s behind the prompt", "tokens_per_s", ".1f", True),
+    ("tokens per target pass", "tokens_per_pass", ".3f", True),
+    ("share of the passes drafted", "drafted", ".3f", False),
+    ("draft tokens accepted", "acceptance", ".3f", False),
+    ("host ms per step", "host_ms", ".3f", False),
+)
+
+
+def figures_of(session: TypedSession) -> SessionFigures:
+    """Return a session's figures."""
+    answers = [request.answer for request in session.requests]
+    ms = [answer.ms for answer in answers if answer.stats.n_target_passes]
+    stats = functools.reduce(summed, (answer.stats for answer in answers), RequestStats())
+    p50, p95 = np.percentile(ms, [50, 95]).tolist() if ms else (0.0, 0.0)
+    return SessionFigures(
+        n_answered=len(ms),
+        p50=p50,
+        p95=p95,
+        total=sum(answer.ms for answer in answers),
+        tokens_per_s=1e3 * stats.n_predicted / max(stats.ms_predict, 1e-9),
+        tokens_per_pass=stats.n_predicted / max(1, stats.n_target_passes),
+        drafted=stats.n_draft_passes / max(1, stats.n_target_passes),
+        acceptance=stats.n_accepted / max(1, stats.n_drafted),
+        host_ms=host_ms_per_step(stats) or 0.0,
+    )
+
+
+def rounds_table(without: Sequence[SessionFigures], with_drafts: Sequence[SessionFigures]) -> Table:
+    """Return both sides' medians, and the ratios' median and range."""
+    table = Table(
+        f"Typed sessions, {len(without)} rounds: the median of the rounds",
+        ("", "without speculation", "with", "with / without", "least … most"),
+    )
+    for label, name, form, has_ratio in _ROWS:
+        off = [getattr(one, name) for one in without]
+        on = [getattr(one, name) for one in with_drafts]
+        ratios = [b / a for a, b in zip(off, on, strict=True)] if has_ratio and all(off) else []
+        table.add(
+            label,
+            format(statistics.median(off), form),
+            format(statistics.median(on), form),
+            f"{statistics.median(ratios):.3f}" if ratios else "",
+            f"{min(ratios):.3f} … {max(ratios):.3f}" if ratios else "",
+        )
+    return table
+
+
+def typed_figures(
+    cases: Sequence[EditCase],
+    resolved: Settings,
+    seed: int,
+    progress: Callable[[int], None],
+    *,
+    pauses: bool,
+) -> SessionFigures:
+    """Type the cases into a completer that knows nothing yet."""
+    with local_asker(resolved, rests=pauses) as asker:
+        return figures_of(replay_typing(cases, asker, seed=seed, progress=progress))
+
+
+@click.command("speculation", cls=SettingsCommand)
+@CASES
+@click.option(
+    "--rounds", "n_rounds", type=click.IntRange(min=1), default=5, show_default=True,
+    help="Rounds, both sides taking turns.",
+)  # fmt: skip
+@click.option(
+    "--n-cases", type=click.IntRange(min=1), default=12, show_default=True,
+    help="Number of cases, drawn evenly.",
+)  # fmt: skip
+@click.option(
+    "--keys", "n_keys", type=click.IntRange(min=1), default=20, show_default=True,
+    help="Most characters to type of each case.",
+)  # fmt: skip
+@click.option(
+    "--pauses/--no-pauses", default=True, show_default=True,
+    help="Wait for idle work between two keys, as at a human's speed.",
+)  # fmt: skip
+@REPLAY_SEED
+@click.option("--json", "json_path", type=OutputFile(), help="Write the figures to a file.")
+def speculation_command(
+    cases_path: Path,
+    n_rounds: int,
+    n_cases: int,
+    n_keys: int,
+    pauses: bool,
+    replay_seed: int,
+    json_path: Path | None,
+    **options: Any,
+) -> None:
+    """Type CASES with speculation and without, and compare what the keystrokes take."""
+    resolved = settings.resolve([given_options(options)]).settings
+    drawn = drawn_cases(load_cases(cases_path), n_cases, replay_seed)
+    cases = [dataclasses.replace(case, typed=case.typed[:n_keys]) for case in drawn]
+    sides = [dataclasses.replace(resolved, speculation=is_on) for is_on in (False, True)]
+    figures: list[list[SessionFigures]] = [[], []]
+    n_chars = 2 * n_rounds * sum(len(case.typed) for case in cases)
+    with RunProgress() as progress:
+        task = progress.add_task("Typing", total=n_chars)
+        for round_idx in range(n_rounds):
+            for turn in range(2):
+                side = (round_idx + turn) % 2
+                one = typed_figures(
+                    cases,
+                    sides[side],
+                    replay_seed,
+                    lambda n: progress.advance(task, n),
+                    pauses=pauses,
+                )
+                figures[side].append(one)
+    print_remarks(resolved)
+    click.echo(rounds_table(*figures))
+    if json_path is not None:
+        given = {"cases": len(cases), "keys": n_keys, "seed": replay_seed, "rounds": n_rounds}
+        sides_object = {
+            name: [dataclasses.asdict(one) for one in of_side]
+            for name, of_side in zip(("without", "with"), figures, strict=True)
+        }
+        write_text(json_path, json.dumps({"options": given, **sides_object}, indent=2) + "\n")
