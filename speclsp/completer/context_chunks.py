@@ -18,17 +18,19 @@ from speclsp.completer.events import EventQueue
 from speclsp.completer.project import Project
 from speclsp.engine.models import MAX_PROMPT
 from speclsp.prompt.chunks import ContextChunk
-from speclsp.prompt.context.choosing import (
+from speclsp.prompt.context.candidates import (
+    Candidate,
     CursorPlace,
     ViewedText,
+    as_chunk,
     declared_candidates,
     edited_candidates,
+    ranked,
     similar_candidates,
     viewed_candidates,
 )
 from speclsp.prompt.context.edits import EditTrail
 from speclsp.prompt.context.outline import FileOutline, ProjectOutline
-from speclsp.prompt.context.ranking import Candidate, as_chunk, ranked
 from speclsp.request import Document, PlacedRequest
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
@@ -301,7 +303,7 @@ class ContextChunks:
         self._gone = frozenset(
             key
             for key, (owner, path) in self._delivered.items()
-            if owner == root and path.removesuffix(".diff") not in outline.paths
+            if owner == root and path not in outline
         )
         return outline
 

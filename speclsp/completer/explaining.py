@@ -11,7 +11,7 @@ from speclsp.completer.completion import prompt_budget, request_healing_prefix
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.engine.models import Tokenizer, Weights
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, renewed_chunks
-from speclsp.prompt.context.ranking import Candidate, as_chunk
+from speclsp.prompt.context.candidates import Candidate, as_chunk
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 from speclsp.request import PlacedRequest
 from speclsp.settings import Settings, settings_of

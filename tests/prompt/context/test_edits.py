@@ -13,22 +13,18 @@ def edited(*changes: tuple[int, int, list[str]]) -> tuple[EditTrail, list[str]]:
     return trail, lines
 
 
-def test_keystrokes_near_each_other_are_one_region_that_knows_what_was_before() -> None:
+def test_keystrokes_near_each_other_are_one_region() -> None:
     trail, lines = edited((10, 11, ["n"]), (10, 11, ["ne"]), (10, 11, ["new"]), (12, 12, ["more"]))
     (region,) = trail.newest_first()
     assert (region.first_line, region.end_line) == (10, 13)
-    assert region.diff(lines) == "-line 10\n+new\n line 11\n+more\n"
     assert region.text(lines) == (8, "line 8\nline 9\nnew\nline 11\nmore\nline 12\nline 13\n")
-    assert region.replaces
 
 
 def test_regions_follow_edits_above_them_and_the_newest_comes_first() -> None:
     trail, lines = edited((40, 41, ["forty"]), (5, 5, ["a", "b", "c"]))
     newest, oldest = trail.newest_first()
     assert newest.first_line == 5
-    assert not newest.replaces
     assert lines[oldest.first_line : oldest.end_line] == ["forty"]
-    assert oldest.diff(lines) == "-line 40\n+forty\n"
 
 
 def test_a_replaced_file_is_no_edit() -> None:

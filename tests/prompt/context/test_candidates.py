@@ -1,6 +1,6 @@
 import random
 
-from speclsp.prompt.context.ranking import MAX_CHUNKS, Candidate, as_chunk, ranked
+from speclsp.prompt.context.candidates import MAX_CHUNKS, Candidate, as_chunk, ranked
 
 
 def candidate(path: str, text: str, score: float = 0.5, line: int = 0, reason="similar"):
