@@ -271,6 +271,19 @@ class CompletionResult:
     """What was generated for the older request with this id, which this request joined.
     ``text`` is the rest of it, or was generated later because the typing contradicted it."""
 
+    @classmethod
+    def empty(
+        cls, completion_id: str, finish_reason: FinishReason, source: AnswerSource = "model"
+    ) -> CompletionResult:
+        """Return a result without text."""
+        return cls(
+            completion_id=completion_id,
+            text="",
+            finish_reason=finish_reason,
+            stats=RequestStats(),
+            source=source,
+        )
+
     def timed(self, *, ms_queue: float, ms_total: float) -> CompletionResult:
         """Return the result with the times that only the queue knows."""
         return replace(self, stats=replace(self.stats, ms_queue=ms_queue, ms_total=ms_total))

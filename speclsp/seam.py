@@ -1,13 +1,13 @@
-"""The completer seam: what the language server and the command line may ask of a completer.
+"""The completer seam: what the language server and the command line call.
 
-Only the data of :mod:`speclsp.request`, the resolved settings and a cancellation token cross it.
-No llama_cpp object, no pygls or lsprotocol object and no callable does.
+Only the data of :mod:`speclsp.request`, resolved settings and a cancellation token cross it: no
+llama_cpp, pygls or lsprotocol object, and no callable.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from speclsp.cancellation import CancellationToken
 from speclsp.request import (
@@ -23,20 +23,21 @@ from speclsp.request import (
 )
 from speclsp.settings import Settings
 
+_T = TypeVar("_T")
+
 
 class Completer(Protocol):
-    """Every method returns at once and may be called from any thread.
+    """Every method returns at once, unless it says otherwise, and may be called from any thread.
 
-    Slow work runs on threads of the completer's own; what it has to say comes as events.
+    Slow work runs on the completer's own threads.  Its results arrive as events.
     """
 
     def start(self) -> None:
         """Begin to load the models and to index the folders."""
 
     def apply_settings(self, settings: Settings) -> tuple[str, ...]:
-        """Take new settings.
+        """Take new settings; return the changed ones that take effect after a restart.
 
-        Returns the names of changed settings that only a restart of the server puts into effect.
         A change of an ``engine`` setting reloads the models in the background.
         """
 
@@ -50,19 +51,19 @@ class Completer(Protocol):
         """Scan all folders again."""
 
     def open_document(self, document: Document) -> None:
-        """Take an open document: from now on its text counts, not the file's.
+        """Take an open document, its secrets masked.
 
-        Its secrets are masked.  One that is open already is replaced.
+        Its text replaces the file's, and that of a document opened by this URI before.
         """
 
     def change_document(self, uri: str, version: int, edit: TextEdit) -> None:
-        """Take an edit of an open document, which makes its next version."""
+        """Make the next version of an open document."""
 
     def save_document(self, uri: str) -> None:
-        """A document was written to its file."""
+        """Read a document's file again: the document was saved."""
 
     def close_document(self, uri: str) -> None:
-        """A document was closed: the file's text counts again."""
+        """Drop a document: the file's text counts again."""
 
     def complete(
         self, request: CompletionRequest, cancel: CancellationToken
@@ -71,31 +72,37 @@ class Completer(Protocol):
 
         The future raises :class:`~speclsp.errors.EngineUnavailableError` at once while the engine
         is loading, off or failed, and :class:`~speclsp.errors.EngineError` where decoding fails.
-        A cancelled, superseded or overdue request returns what is finished so far, or nothing.
-        While the user types what is being generated, the generation goes on for the newer request,
-        which gets the rest of the text.
+        A cancelled, superseded or overdue request returns the text so far, or none.
+        While the user types what is being generated, the newer request gets the rest of it.
         """
 
     def could_join(self, request: CompletionRequest) -> bool:
-        """Whether what is being generated may answer a request: it then need not wait."""
+        """Whether the running generation may answer a request, which then need not wait."""
 
     def learn(self, accepted: AcceptedText) -> None:
-        """The user took a text."""
+        """Keep a text that the user accepted, and draft from it."""
 
     def statistics(self) -> SessionStats:
-        """Return what the completer knows of a session: models, index, and work done in vain.
+        """Return the completer's share of a session's statistics: models, index, unused work.
 
-        What became of requests is counted above the seam.
+        Requests and suggestions are counted above the seam.
         """
 
     def state(self) -> EngineState:
-        """What the engine is doing."""
+        """Return the state of the engine."""
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until nothing is left to do, idle work included; whether that came about."""
+        """Wait until nothing is left to do, idle work included; return whether that came about."""
 
     def next_event(self, timeout_s: float) -> Event | None:
-        """The next event, or None when none came in time or the completer is closed."""
+        """Wait for the next event; None when none came in time or the completer is closed."""
 
     def close(self) -> None:
-        """Stop all threads, free the models, flush the stores; waits for them, 5 s at most."""
+        """Stop all threads, free the models and flush the stores; wait at most 5 s for that."""
+
+
+def answered(answer: _T) -> Future[_T]:
+    """Return a future that is done."""
+    future: Future[_T] = Future()
+    future.set_result(answer)
+    return future

@@ -31,7 +31,6 @@ from speclsp.request import (
     FinishReason,
     GeneratedText,
     PlacedRequest,
-    RequestStats,
 )
 from speclsp.secrets.masked_text import before_secret
 from speclsp.settings import Settings, settings_of
@@ -142,12 +141,7 @@ def run_completion(
     settings = settings_of(settings, request.overrides, request.language_id)
     rules = stop_rules(settings, request)
     if not settings.enabled or not may_complete_here(settings, rules):
-        return CompletionResult(
-            completion_id=request.completion_id,
-            text="",
-            finish_reason="stop",
-            stats=RequestStats(),
-        )
+        return CompletionResult.empty(request.completion_id, "stop")
     n_predict = _or(request.n_predict, settings.n_predict)
     typed = request_healing_prefix(settings, bench.tokenizer, rules.line_before)
     prefix = request.prefix.removesuffix(typed)

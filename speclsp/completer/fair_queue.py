@@ -1,7 +1,6 @@
-"""The queue of the engine thread: jobs of several documents, served in turn.
+"""The engine thread's queue: control jobs, the documents' jobs in turn, and idle jobs.
 
-One thread takes from it (the engine thread, the only one that uses a llama.cpp context); any thread
-puts into it.
+One thread takes jobs from it; any thread puts them in.
 """
 
 from __future__ import annotations
@@ -14,25 +13,24 @@ Job = TypeVar("Job")
 Control = TypeVar("Control")
 
 IDLE_AFTER_S: Final = 0.003
-"""Idle jobs wait for so long, since a request often follows what queued them."""
+"""Seconds that an idle job waits, since a request often follows what queued it."""
 
 
 class FairQueue(Generic[Job, Control]):
-    """Jobs by document, taken round robin over the documents, control jobs before all others.
+    """Control jobs come before all others; then documents take turns; then come idle jobs.
 
-    Within a document jobs come out in the order in which they went in; ``put`` with
-    ``supersede`` removes the document's older jobs and hands them back.
+    A document's jobs come out in the order in which they went in.
     """
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._control: deque[Control] = deque()
         self._by_document: OrderedDict[str, deque[Job]] = OrderedDict()
-        self._idle: OrderedDict[str, Control] = OrderedDict()
+        self._idle: OrderedDict[str, Job | Control] = OrderedDict()
         self._is_drained = False
 
     def put(self, document: str, job: Job, *, supersede: bool) -> list[Job]:
-        """Queue a job; returns the older jobs of ``document`` that it supersedes."""
+        """Queue a job; with ``supersede`` remove and return the document's older ones."""
         with self._condition:
             jobs = self._by_document.setdefault(document, deque())
             superseded = list(jobs) if supersede else []
@@ -48,12 +46,13 @@ class FairQueue(Generic[Job, Control]):
             self._control.append(job)
             self._condition.notify_all()
 
-    def put_idle(self, key: str, job: Control) -> None:
-        """Queue a job for when nothing else waits; a newer one of the same key replaces it."""
+    def put_idle(self, key: str, job: Job | Control) -> Job | Control | None:
+        """Queue a job for when nothing else waits; return the one of this key it replaces."""
         with self._condition:
+            older = self._idle.pop(key, None)
             self._idle[key] = job
-            self._idle.move_to_end(key)
             self._condition.notify_all()
+            return older
 
     def get(self, timeout_s: float | None) -> Job | Control | None:
         """Take the next job; None when none came within ``timeout_s`` (None waits for ever)."""
@@ -63,7 +62,6 @@ class FairQueue(Generic[Job, Control]):
             if not self._condition.wait_for(self._any, timeout_s):
                 return None
             self._is_drained = False
-            # What queues idle work is often followed by a request, which would wait for it.
             self._condition.wait_for(lambda: self._control or self._by_document, IDLE_AFTER_S)
             if self._control:
                 return self._control.popleft()
@@ -81,12 +79,12 @@ class FairQueue(Generic[Job, Control]):
             return bool(self._control or self._by_document)
 
     def wait_quiet(self, seconds: float) -> bool:
-        """Wait, on the thread that takes, until so long nothing was put in; whether it was so."""
+        """Wait, on the taking thread, for ``seconds`` without a job; return whether none came."""
         with self._condition:
             return not self._condition.wait_for(self._any, seconds)
 
     def wait_drained(self, timeout_s: float) -> bool:
-        """Wait until nothing is left and the last job was done; whether that came about."""
+        """Wait until the last job is done and none is left; return whether that came about."""
         with self._condition:
             return self._condition.wait_for(lambda: self._is_drained and not self._any(), timeout_s)
 
@@ -95,17 +93,14 @@ class FairQueue(Generic[Job, Control]):
         with self._condition:
             return list(self._by_document.pop(document, ()))
 
-    def take_all(self) -> list[Job]:
-        """Remove and return all documents' jobs; control and idle jobs stay."""
+    def take_all(self) -> list[Job | Control]:
+        """Remove and return all documents' jobs and the idle jobs; control jobs stay."""
         with self._condition:
-            taken = [job for jobs in self._by_document.values() for job in jobs]
+            taken: list[Job | Control] = [
+                job for jobs in self._by_document.values() for job in jobs
+            ]
+            taken += self._idle.values()
             self._by_document.clear()
-            return taken
-
-    def take_idle(self) -> list[Control]:
-        """Remove and return the idle jobs."""
-        with self._condition:
-            taken = list(self._idle.values())
             self._idle.clear()
             return taken
 

@@ -1,4 +1,4 @@
-"""The completer seam, in this process: documents, the engine thread, the project index."""
+"""The completer of this process: documents, engine thread, project index, accepted texts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from dataclasses import replace
 from speclsp import settings as settings_table
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.accepted import AcceptedTexts
+from speclsp.completer.coalescing import CompletionJob
 from speclsp.completer.completion import DraftSources
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.document_tokens import DocumentTokens
-from speclsp.completer.engine_thread import CompletionJob, EngineThread
+from speclsp.completer.engine_thread import EngineThread
 from speclsp.completer.events import EventQueue
 from speclsp.completer.explaining import PromptExplanation, explain_prompt
+from speclsp.completer.models import Models
 from speclsp.completer.project import Project
 from speclsp.completer.prompts import ChunkSource
 from speclsp.completer.statistics_files import StatisticsFiles
@@ -25,19 +27,17 @@ from speclsp.documents import Documents
 from speclsp.engine.models import LlamaLoader, Loader, Tokenizer
 from speclsp.request import (
     AcceptedText,
-    AnswerSource,
     CompletionRequest,
     CompletionResult,
     Document,
     EngineState,
     Event,
-    FinishReason,
     PlacedRequest,
-    RequestStats,
     SessionStats,
     TextEdit,
     WorkspaceFolder,
 )
+from speclsp.seam import answered
 from speclsp.settings import Settings, settings_of
 from speclsp.text.typed_text import may_share_text
 
@@ -45,7 +45,7 @@ CLOSE_TIMEOUT_S = 5.0
 
 
 class LocalCompleter:
-    """A :class:`speclsp.seam.Completer` whose engine runs on a thread of this process."""
+    """A :class:`speclsp.seam.Completer` whose engine is a thread of this process."""
 
     def __init__(
         self,
@@ -60,18 +60,17 @@ class LocalCompleter:
         self._events = EventQueue()
         self._documents = Documents()
         self._tokens = DocumentTokens(self._documents, self._is_ignored)
-        self._engine = EngineThread(
-            settings=settings,
-            loader=loader if loader is not None else LlamaLoader(self._events.log),
-            tokens=self._tokens,
-            events=self._events,
+        self._models = Models(
+            settings,
+            loader if loader is not None else LlamaLoader(self._events.log),
+            self._tokens,
+            self._events,
             take_tokenizer=self._take_tokenizer,
-            sources=self._sources,
-            clock=clock,
         )
+        self._engine = EngineThread(self._models, self._events, sources=self._sources, clock=clock)
         self._project = Project(settings, self._events, busy=lambda: self._engine.busy)
         self._opening = threading.Lock()
-        """Held while documents come or go, so that the project knows the open ones."""
+        """Held while a document is opened or closed, so that the project counts it once."""
         self._context = ContextChunks(
             settings,
             self._events,
@@ -85,7 +84,7 @@ class LocalCompleter:
     # --- life -----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to load the models; folders are indexed once the vocabulary is there."""
+        """Begin to load the models; folders are indexed when the vocabulary is loaded."""
         self._engine.start()
 
     def close(self) -> None:
@@ -99,14 +98,14 @@ class LocalCompleter:
 
     def state(self) -> EngineState:
         """Return what the engine is doing."""
-        return self._engine.state
+        return self._models.state
 
     def next_event(self, timeout_s: float) -> Event | None:
         """Return the next event, or None."""
         return self._events.next(timeout_s)
 
     def apply_settings(self, settings: Settings) -> tuple[str, ...]:
-        """Take new settings; returns those that need a restart."""
+        """Take new settings; return those that take effect after a restart."""
         changed = settings_table.changed(self._settings, settings)
         scopes = {name: settings_table.info(name).scope for name in changed}
         self._settings = settings
@@ -118,13 +117,13 @@ class LocalCompleter:
         return tuple(name for name, scope in scopes.items() if scope == "restart")
 
     def statistics(self) -> SessionStats:
-        """Return what is known of the models and the index."""
+        """Return the statistics of the models and of the index."""
         return replace(
             self._engine.statistics(), index=self._project.stats(), is_idle=self.wait_idle(0.0)
         )
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until the engine has nothing left to do, idle work included; whether it has."""
+        """Wait until nothing is left to do, idle work included; return whether that came about."""
         return (
             self._project.wait_done(timeout_s)
             and self._context.wait_settled(timeout_s)
@@ -183,11 +182,9 @@ class LocalCompleter:
         self._engine.run_idle(document.uri, lambda: self._warm(document.uri))
 
     def _warm(self, uri: str) -> None:
-        """Tokenise a piece of a document on the engine thread before a request needs it."""
+        """Tokenise a piece of a document, on the engine thread, before a request needs it."""
         tokenizer = self._project.tokenizer
-        if tokenizer is None or self._engine.closing:
-            return
-        if not self._tokens.warm(uri, tokenizer.vocabulary.tokenize):
+        if tokenizer is not None and not self._tokens.warm(uri, tokenizer.vocabulary.tokenize):
             self._engine.run_idle(uri, lambda: self._warm(uri))
 
     # --- completions ------------------------------------------------------------------------------
@@ -195,15 +192,15 @@ class LocalCompleter:
     def complete(
         self, request: CompletionRequest, cancel: CancellationToken
     ) -> Future[CompletionResult]:
-        """Queue a completion, placed in the document as it is now."""
+        """Queue a completion in the version of the document that the request names."""
         submitted = self._clock()
         if not request.completion_id:
             request = replace(request, completion_id=uuid.uuid4().hex)
         placed = self._documents.place(request)
         if placed is None:
-            return _empty(request, "cancelled", "model")
+            return answered(CompletionResult.empty(request.completion_id, "cancelled"))
         if self._is_ignored(placed.file):
-            return _empty(request, "stop", "filter")
+            return answered(CompletionResult.empty(request.completion_id, "stop", "filter"))
         settings = settings_of(self._settings, placed.overrides, placed.language_id)
         deadline_ms = settings.deadline_ms if placed.deadline_ms is None else placed.deadline_ms
         if not placed.is_prefetch:
@@ -219,7 +216,7 @@ class LocalCompleter:
         return job.future
 
     def could_join(self, request: CompletionRequest) -> bool:
-        """Whether what is being generated may answer a request."""
+        """Whether the running generation may answer a request."""
         placed = self._documents.place(request)
         if placed is None:
             return False
@@ -227,16 +224,13 @@ class LocalCompleter:
         return may_share_text(settings, placed) and self._engine.could_join(placed)
 
     def explain(self, request: CompletionRequest) -> Future[PromptExplanation]:
-        """Say what the prompt of a request would be, and why, without asking the model."""
+        """Return the prompt of a request and the reasons for its parts, without decoding."""
         placed = self._documents.place(request)
-        refused: Future[PromptExplanation] = Future()
         if placed is None:
-            refused.set_result(PromptExplanation(refused="the document is not open"))
-            return refused
+            return answered(PromptExplanation(refused="the document is not open"))
         if self._is_ignored(placed.file):
             reason = ".gitignore or the setting exclude leaves the file out"
-            refused.set_result(PromptExplanation(refused=reason))
-            return refused
+            return answered(PromptExplanation(refused=reason))
         self._context.asked(placed)
         return self._engine.with_models(
             lambda bench, settings: explain_prompt(
@@ -245,13 +239,13 @@ class LocalCompleter:
         )
 
     def learn(self, accepted: AcceptedText) -> None:
-        """Learn what the user took."""
+        """Keep what the user accepted, and draft from it."""
         self._accepted.take(accepted)
 
     def _is_ignored(self, file: str) -> bool:
         return self._masks and bool(file) and self._project.is_ignored(file)
 
-    # --- told by the engine thread ----------------------------------------------------------------
+    # --- called by the engine thread --------------------------------------------------------------
 
     def _take_tokenizer(self, tokenizer: Tokenizer) -> None:
         self._project.take_tokenizer(tokenizer)
@@ -270,19 +264,3 @@ class LocalCompleter:
                 ranked=lambda: self._context.ranked(request), gone=self._context.gone
             ),
         )
-
-
-def _empty(
-    request: CompletionRequest, reason: FinishReason, source: AnswerSource
-) -> Future[CompletionResult]:
-    future: Future[CompletionResult] = Future()
-    future.set_result(
-        CompletionResult(
-            completion_id=request.completion_id,
-            text="",
-            finish_reason=reason,
-            stats=RequestStats(),
-            source=source,
-        )
-    )
-    return future

@@ -1,4 +1,4 @@
-"""The models of one engine: loaded, freed and loaded again, and whether they can serve."""
+"""The models of one engine: loaded, freed and loaded again, and whether they can complete."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ _MIB: Final = 1 << 20
 
 
 class Models:
-    """Vocabulary, weights, what drafts for them, and the prompts on them.
+    """Vocabulary, weights, drafters, and the prompts in the target's KV cache.
 
     The engine thread loads and frees them; any thread reads their state.
-    ``abandon`` fails the completions that wait where there will be no model to serve them.
     """
 
     def __init__(
@@ -36,12 +35,10 @@ class Models:
         events: EventQueue,
         *,
         take_tokenizer: Callable[[Tokenizer], None],
-        abandon: Callable[[SpecLspError], None],
-        closing: Callable[[], bool],
     ) -> None:
         """``take_tokenizer`` is given each vocabulary with other tokens than the last."""
         self.settings = settings
-        """Those in effect; the engine thread reads and writes them."""
+        """The settings in effect, for the engine thread."""
         self.weights: Weights | None = None
         """None where nothing is loaded."""
         self.prompts: Prompts | None = None
@@ -50,17 +47,16 @@ class Models:
         self._tokens = tokens
         self._events = events
         self._give_tokenizer = take_tokenizer
-        self._abandon = abandon
-        self._closing = closing
+        self._is_stopped = threading.Event()
         self._tokenizer: Tokenizer | None = None
         self._proposer: Proposer | None = None
         self._acceptance = AcceptanceTable()
         self._n_idle_evaluated = 0
-        """By prompts on targets that were freed."""
+        """Of the targets that were freed."""
         self._reported: set[str] = set()
         self._latest = SessionStats()
         """What was loaded last."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._state: EngineState = "loading"
         self._reason: SpecLspError = EngineUnavailableError("the model is still loading.")
 
@@ -71,21 +67,25 @@ class Models:
         """What the engine is doing."""
         return self._state
 
+    def stop_loading(self) -> None:
+        """Break off loading, now and later."""
+        self._is_stopped.set()
+
     def availability(self) -> tuple[EngineState, SpecLspError]:
-        """Return the state, and what to tell a request that it cannot serve."""
+        """Return the state, and the error of a request that it cannot serve."""
         with self._lock:
             return self._state, self._reason
 
     def wake(self) -> bool:
-        """Note that freed weights are wanted; True for the first who wants them."""
+        """Note that freed weights are wanted; return whether they are to be loaded now."""
         with self._lock:
             if self._state != "unloaded":
                 return False
-            self._set_state_locked("loading", EngineUnavailableError("the model is loading."))
+            self._set_state("loading", EngineUnavailableError("the model is loading."))
             return True
 
     def statistics(self) -> SessionStats:
-        """Return what is loaded, or was last, and what it took."""
+        """Return what is loaded, or was loaded last."""
         weights, latest = self.weights, self._latest
         return SessionStats(
             state=self.state,
@@ -136,8 +136,6 @@ class Models:
         self._free_weights(why)
         reason = "completion is switched off." if state == "off" else "the model is not loaded."
         self._set_state(state, EngineUnavailableError(reason))
-        if state == "off":
-            self._abandon(EngineUnavailableError(reason))
 
     def close(self) -> None:
         """Free everything for good."""
@@ -161,15 +159,15 @@ class Models:
     def _load(self, report: ProgressReport) -> None:
         def progress(fraction: float) -> bool:
             report.report(fraction)
-            return not self._closing()
+            return not self._is_stopped.is_set()
 
         settings = self.settings
         tokenizer = self._loader.tokenizer(settings)
         self._take_tokenizer(tokenizer)
         weights = self._loader.weights(settings, tokenizer, progress, self._events.log)
         self.weights = weights
-        # How often drafts are right depends on the target and the draft model, and on the text at
-        # hand: counts of other texts made drafts worse.
+        # How often drafts are right depends on both models and on the text at hand: counts of
+        # other texts made drafts worse.
         self._acceptance = AcceptanceTable()
         n_state_bytes = settings.cache_ram * _MIB if weights.supports_rollback else 0
         self.prompts = Prompts(weights.target, n_state_bytes)
@@ -194,7 +192,6 @@ class Models:
         self._free_weights("the model could not be loaded")
         self._set_state("failed", known, message=known.message)
         self._events.problem(known.message, known.remedy)
-        self._abandon(known)
 
     def _free_weights(self, why: str) -> None:
         self._n_idle_evaluated = self._all_idle_evaluated()
@@ -206,7 +203,7 @@ class Models:
             self._events.log("info", f"freed the model's memory ({why}).")
 
     def _make_proposer(self) -> None:
-        """Make what drafts by the settings; without weights there is nothing."""
+        """Make the drafters of the settings; there are none without weights."""
         self._proposer = None
         if self.weights is not None and self._tokenizer is not None:
             self._proposer = make_proposer(
@@ -233,14 +230,8 @@ class Models:
         self, state: EngineState, reason: SpecLspError | None = None, message: str = ""
     ) -> None:
         with self._lock:
-            self._set_state_locked(state, reason, message)
-
-    def _set_state_locked(
-        self, state: EngineState, reason: SpecLspError | None = None, message: str = ""
-    ) -> None:
-        changed = state != self._state or message
-        self._state = state
-        if reason is not None:
-            self._reason = reason
-        if changed:
-            self._events.emit(StateChanged(state=state, message=message))
+            is_changed = state != self._state
+            self._state = state
+            self._reason = reason or self._reason
+            if is_changed or message:
+                self._events.emit(StateChanged(state=state, message=message))

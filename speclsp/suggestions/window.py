@@ -30,7 +30,6 @@ from speclsp.errors import EngineUnavailableError
 from speclsp.project.ignore import Patterns, compiled_patterns
 from speclsp.request import (
     AcceptedText,
-    AnswerSource,
     CompletionRequest,
     CompletionResult,
     Document,
@@ -39,7 +38,7 @@ from speclsp.request import (
     RequestStats,
     SessionStats,
 )
-from speclsp.seam import Completer
+from speclsp.seam import Completer, answered
 from speclsp.secrets.masked_text import MaskedText
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings, settings_of
@@ -267,9 +266,9 @@ class Window:
         """Answer from the ledger, or ask the completer at once."""
         placed = self._place(request)
         if not isinstance(placed, PlacedRequest):
-            return _done(self._refused(request, placed))
+            return answered(self._refused(request, placed))
         known = self._known(placed)
-        return _done(known) if known is not None else self._ask(placed, cancel)
+        return answered(known) if known is not None else self._ask(placed, cancel)
 
     def delay_ms(self, request: CompletionRequest) -> float:
         """Return how long :meth:`complete` waits for the next keystroke."""
@@ -314,7 +313,8 @@ class Window:
         return late is not None and late.version == request.version
 
     def _refused(self, request: CompletionRequest, refusal: Refusal) -> CompletionResult:
-        result = _empty("", "stop" if refusal == "private" else "cancelled", "filter")
+        reason: FinishReason = "stop" if refusal == "private" else "cancelled"
+        result = CompletionResult.empty("", reason, "filter")
         with self._lock:
             self._counts.add(result)
             if request.supersede:
@@ -334,7 +334,7 @@ class Window:
                 is_typed = request.trigger == "automatic"
                 if not (is_typed and self._filters.refuse(settings, request)):
                     return None
-                result = _empty(request.completion_id, "stop", "filter")
+                result = CompletionResult.empty(request.completion_id, "stop", "filter")
             self._stop(request.uri)
             ms_total = 1000 * (self._clock() - started)
             result = result.timed(ms_queue=0.0, ms_total=ms_total)
@@ -351,7 +351,9 @@ class Window:
         if request.trigger == "invoked" and is_cut:
             return None  # who asks by hand wants an answer, and the whole of it
         if self._holds_back(settings, request, known.rest.text):
-            return _empty(request.completion_id, known.suggestion.finish_reason, "filter")
+            return CompletionResult.empty(
+                request.completion_id, known.suggestion.finish_reason, "filter"
+            )
         self._ledger.used(request, known)
         return CompletionResult(
             completion_id=request.completion_id,
@@ -542,22 +544,6 @@ class Window:
             self._ledger.generated(request, result, self._clock())
             if result.stats.n_prompt:
                 self._counts.prefetched(result.stats)
-
-
-def _empty(completion_id: str, reason: FinishReason, source: AnswerSource) -> CompletionResult:
-    return CompletionResult(
-        completion_id=completion_id,
-        text="",
-        finish_reason=reason,
-        stats=RequestStats(),
-        source=source,
-    )
-
-
-def _done(result: CompletionResult) -> Future[CompletionResult]:
-    future: Future[CompletionResult] = Future()
-    future.set_result(result)
-    return future
 
 
 class Debounce:

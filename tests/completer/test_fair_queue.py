@@ -51,14 +51,14 @@ def test_control_jobs_come_first_and_idle_jobs_last():
     assert not queue.waiting()
 
 
-def test_take_all_leaves_control_and_idle_jobs():
+def test_take_all_leaves_control_jobs():
     queue: FairQueue[str, str] = FairQueue()
     for document, job in (("a", "a1"), ("a", "a2"), ("b", "b1")):
         queue.put(document, job, supersede=False)
     queue.put_control("load")
-    queue.put_idle("warm", "idle")
-    assert queue.take_all() == ["a1", "a2", "b1"]
-    assert queue.take_idle() == ["idle"]
+    assert queue.put_idle("warm", "old") is None
+    assert queue.put_idle("warm", "idle") == "old"
+    assert queue.take_all() == ["a1", "a2", "b1", "idle"]
     assert drain(queue) == ["load"]
 
 

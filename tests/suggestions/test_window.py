@@ -16,7 +16,7 @@ from scripted_models import END, N_TOKENS, ScriptedLoader
 from typed_requests import request_at, typed_completer
 
 from speclsp.cancellation import CancellationToken
-from speclsp.completer.engine_thread import GRACE_S
+from speclsp.completer.coalescing import GRACE_S
 from speclsp.errors import DecodeError
 from speclsp.request import CompletionResult, Document
 from speclsp.settings import Settings
