@@ -17,7 +17,7 @@ import click
 from speclsp import __version__
 from speclsp.engine.llama.library import devices
 from speclsp.engine.llama.model_file import read_gguf_header
-from speclsp.engine.models import cost_true_remark, model_files, wants_draft_model
+from speclsp.engine.models import cost_true_remark, model_files
 from speclsp.engine.params import physical_cpu_count
 from speclsp.settings import Settings
 
@@ -187,7 +187,7 @@ def remarks(settings: Settings) -> list[str]:
     """
     files = model_files(settings)
     paths = [files.target]
-    if files.draft is not None and wants_draft_model(settings):
+    if files.draft is not None and settings.speculation:
         paths.append(files.draft)
     said = ((path, cost_true_remark(read_gguf_header(path).metadata)) for path in paths)
     return [f"{path.name} is {remark}" for path, remark in said if remark]

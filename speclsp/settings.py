@@ -81,6 +81,12 @@ class SettingInfo:
     by_folder: bool
     """Whether it may differ by workspace folder, since each request carries it."""
 
+    @property
+    def reader(self) -> str:
+        """The drafter or mode that reads the setting: its help begins with it; "" for others."""
+        reader, colon, _ = self.help.partition(": ")
+        return reader if colon and reader.islower() else ""
+
 
 def _setting(
     default: Any,
@@ -401,21 +407,51 @@ class Settings:
     max_draft: _Positive = _setting(
         15, _ADVANCED_SPECULATION, "chain and tree: maximum draft tokens that one pass verifies."
     )
-    max_ngram_size: _Positive = _setting(
-        16,
+    draft_max: _MinusOneOrMore = _setting(
+        -1,
         _ADVANCED_SPECULATION,
-        "prompt-lookup: maximum tokens of context to match (llama.cpp's retired "
-        "`spec_ngram_size_n`).",
-        aliases=("spec_ngram_size_n",),
+        "Maximum tokens of one draft, for each drafter whose own setting is not given; -1 leaves "
+        "each its default.",
+        scope="engine",
+        aliases=("draft", "draft_n", "draft_n_max"),
+    )
+    draft_min: _MinusOneOrMore = _setting(
+        -1,
+        _ADVANCED_SPECULATION,
+        "Drafts shorter than this are dropped, for each drafter whose own setting is not given; "
+        "-1 leaves each its default.",
+        scope="engine",
+        aliases=("draft_n_min",),
+    )
+    spec_ngram_size_n: _NgramDraftSize = _setting(
+        0,
+        _ADVANCED_SPECULATION,
+        "Tokens of context that must match, for each ngram drafter whose own setting is not given; "
+        "0 leaves each its default.",
+        scope="engine",
+    )
+    spec_ngram_size_m: _NgramDraftSize = _setting(
+        0,
+        _ADVANCED_SPECULATION,
+        "Maximum tokens of one draft, for each ngram drafter whose own setting is not given; 0 "
+        "leaves each its default.",
+        scope="engine",
+    )
+    spec_ngram_min_hits: _NonNegative = _setting(
+        0,
+        _ADVANCED_SPECULATION,
+        "Occurrences of the context in the text before it is drafted from, for each ngram drafter "
+        "whose own setting is not given; 0 leaves each its default.",
+        scope="engine",
+    )
+    max_ngram_size: _Positive = _setting(
+        16, _ADVANCED_SPECULATION, "prompt-lookup: maximum tokens of context to match."
     )
     min_ngram_size: _Positive = _setting(
         3, _ADVANCED_SPECULATION, "prompt-lookup: minimum tokens of context that must match."
     )
     num_pred_tokens: _Positive = _setting(
-        10,
-        _ADVANCED_SPECULATION,
-        "prompt-lookup: maximum tokens of one draft (llama.cpp's retired `spec_ngram_size_m`).",
-        aliases=("spec_ngram_size_m",),
+        10, _ADVANCED_SPECULATION, "prompt-lookup: maximum tokens of one draft."
     )
     spec_ngram_simple_size_n: _NgramSize = _setting(
         12,
@@ -480,7 +516,7 @@ class Settings:
     draft_sampling: DraftSamplingMode = _setting(
         "argmax",
         _ADVANCED_SPECULATION,
-        "How the draft model chooses at a temperature above 0: `argmax` drafts the most probable "
+        "draft: how the model chooses at a temperature above 0: `argmax` drafts the most probable "
         "token and keeps a seeded completion the same as without drafts; `sampled` draws one, "
         "which the target accepts more often (the same distribution, by other random numbers).",
         scope="engine",
@@ -489,19 +525,20 @@ class Settings:
         3,
         _ADVANCED_SPECULATION,
         "draft: maximum tokens of one draft.",
-        aliases=("draft_max", "draft_n", "draft", "draft_n_max"),
+        scope="engine",
     )
     spec_draft_n_min: _NonNegative = _setting(
         0,
         _ADVANCED_SPECULATION,
         "draft: drafts shorter than this are dropped.",
-        aliases=("draft_min", "draft_n_min"),
+        scope="engine",
     )
     spec_draft_p_min: _Probability = _setting(
         0.0,
         _ADVANCED_SPECULATION,
         "draft: a token less probable than this ends the draft.",
         aliases=("draft_p_min",),
+        scope="engine",
     )
 
     split_mode: SplitMode = _setting(
@@ -565,21 +602,21 @@ class Settings:
     spec_draft_device: str = _setting(
         "",
         _ADVANCED_MODEL,
-        "Devices of the draft model; empty follows `device`.",
+        "draft: devices of the draft model; empty follows `device`.",
         aliases=("device_draft",),
         short="-devd",
     )
     spec_draft_ngl: GpuLayers = _setting(
         "auto",
         _ADVANCED_MODEL,
-        "Layers of the draft model in GPU memory, as `n_gpu_layers`.",
+        "draft: layers of the draft model in GPU memory, as `n_gpu_layers`.",
         aliases=("gpu_layers_draft", "n_gpu_layers_draft", "spec_draft_n_gpu_layers"),
         short="-ngld",
     )
     spec_draft_threads: _MinusOneOrMore = _setting(
         -1,
         _ADVANCED_MODEL,
-        "CPU threads of the draft model; -1 follows `threads`, fewer for a small model.",
+        "draft: CPU threads of the draft model; -1 follows `threads`, fewer for a small model.",
         aliases=("threads_draft",),
         short="-td",
     )
@@ -641,6 +678,70 @@ def default(name: str) -> Any:
     return row.default
 
 
+_NGRAM_SIZES_M = (
+    "spec_ngram_simple_size_m",
+    "spec_ngram_map_k_size_m",
+    "spec_ngram_map_k4v_size_m",
+    "num_pred_tokens",
+)
+SHARED: dict[str, tuple[str, ...]] = {
+    "draft_max": (
+        "spec_draft_n_max",
+        "spec_ngram_mod_n_max",
+        "spec_ngram_cache_n_max",
+        *_NGRAM_SIZES_M,
+    ),
+    "draft_min": ("spec_draft_n_min", "spec_ngram_mod_n_min"),
+    "spec_ngram_size_n": (
+        "spec_ngram_simple_size_n",
+        "spec_ngram_map_k_size_n",
+        "spec_ngram_map_k4v_size_n",
+        "spec_ngram_mod_n_match",
+        "max_ngram_size",
+    ),
+    "spec_ngram_size_m": _NGRAM_SIZES_M,
+    "spec_ngram_min_hits": (
+        "spec_ngram_simple_min_hits",
+        "spec_ngram_map_k_min_hits",
+        "spec_ngram_map_k4v_min_hits",
+    ),
+}
+"""Settings of several drafters, and each drafter's own, which prevails.  Of two that set the same
+one the smaller value counts: ``draft_max`` is a maximum."""
+
+_MAXIMUM_OF: dict[str, str] = {
+    "spec_draft_n_min": "spec_draft_n_max",
+    "spec_ngram_mod_n_min": "spec_ngram_mod_n_max",
+    "min_ngram_size": "max_ngram_size",
+}
+"""For a minimum its maximum.  Where a shared setting sets one of the two, the other's default gives
+way."""
+
+
+def _share(values: dict[str, Any]) -> None:
+    """Add to ``values`` what the shared settings in it set."""
+    shared: dict[str, Any] = {}
+    for word, names in SHARED.items():
+        value = values.get(word, default(word))
+        if value == default(word):
+            continue
+        for name in names:
+            if name not in values:
+                shared[name] = min(value, shared.get(name, value))
+        if word == "draft_max" and "max_draft" not in values:
+            shared["max_draft"] = max(value, default("max_draft"))
+    for least, most in _MAXIMUM_OF.items():
+        n_least = shared.get(least, default(least))
+        n_most = values.get(most, shared.get(most, default(most)))
+        if least in values or shared.keys().isdisjoint({least, most}) or n_least <= n_most:
+            continue
+        if most in values or most in shared:
+            shared[least] = n_most
+        else:
+            shared[most] = n_least
+    values.update(shared)
+
+
 def _normal(name: str) -> str:
     return name.replace("-", "").replace("_", "").lower()
 
@@ -650,7 +751,7 @@ _CANONICAL: dict[str, str] = {
 }
 
 
-_FORMER_SETTINGS: dict[str, str] = {
+_NO_SETTINGS: dict[str, str] = {
     _normal(spelling): f"{spellings.split()[0]} was removed: {instead}"
     for spellings, instead in {
         "n_line_end": "set t_max_predict_ms, the milliseconds after which a suggestion ends with "
@@ -675,7 +776,13 @@ _FORMER_SETTINGS: dict[str, str] = {
     }.items()
     for spelling in spellings.split()
 }
-"""Spellings of former versions' settings in normal form, and what to set instead."""
+_NO_SETTINGS |= dict.fromkeys(
+    ("np", "parallel", "nparallel"),
+    "parallel: there are no server slots. Each editor window starts a `speclsp serve` of its own, "
+    "which answers the requests of all its documents in turn.",
+)
+"""Spellings in normal form of settings that former versions or llama-server have, and what to set
+or do instead."""
 
 _FORMER_VALUES: dict[tuple[str, str], str] = {
     ("min_confidence", "learned"): "the threshold is no longer learned; set a number from 0 to 1"
@@ -684,8 +791,8 @@ _FORMER_VALUES: dict[tuple[str, str], str] = {
 
 
 def former_setting(name: str) -> str | None:
-    """Return what to set instead of a setting of a former version, None for any other name."""
-    return _FORMER_SETTINGS.get(_normal(name))
+    """Return what to do instead of a former or llama-server's setting, None for any other name."""
+    return _NO_SETTINGS.get(_normal(name))
 
 
 def canonical_name(name: str) -> str | None:
@@ -726,6 +833,7 @@ def resolve(layers: Sequence[Mapping[str, Any]], *, base: Settings | None = None
                 problems.append(SettingProblem(spelling, reason))
             elif value is not None:
                 _take(name, value, values, problems)
+    _share(values)
     return Resolution(dataclasses.replace(base or Settings(), **values), tuple(problems))
 
 

@@ -14,11 +14,12 @@ from speclsp.settings import Settings, resolve
         ("n-gpu-layers", "n_gpu_layers"),
         ("nGpuLayers", "n_gpu_layers"),
         ("gpu-layers", "n_gpu_layers"),
-        ("draft-max", "spec_draft_n_max"),
-        ("draftMin", "spec_draft_n_min"),
+        ("draft-max", "draft_max"),
+        ("draft", "draft_max"),
+        ("draftMin", "draft_min"),
         ("draft-p-min", "spec_draft_p_min"),
         ("draft-model", "spec_draft_model"),
-        ("spec-ngram-size-n", "max_ngram_size"),
+        ("spec-ngram-size-n", "spec_ngram_size_n"),
         ("device_draft", "spec_draft_device"),
         ("nonsense", None),
     ],
@@ -136,3 +137,48 @@ def test_a_value_of_a_former_version_names_what_to_set_instead():
     (problem,) = resolve([{"min_confidence": "learned"}]).problems
     assert "a number from 0 to 1" in problem.message
     assert "0.15" in problem.message
+
+
+def shared(**given: int) -> dict[str, int]:
+    """The settings that change where some are given, but for those that are given."""
+    resolved = resolve([given])
+    assert resolved.problems == ()
+    found = resolved.settings
+    names = settings.changed(Settings(), found)
+    return {name: getattr(found, name) for name in names if name not in given}
+
+
+def test_a_shared_setting_holds_for_each_drafter_whose_own_is_not_given():
+    assert shared(draft_max=9, spec_ngram_cache_n_max=3, spec_ngram_simple_size_m=48) == {
+        "num_pred_tokens": 9,
+        "spec_ngram_map_k_size_m": 9,
+        "spec_ngram_map_k4v_size_m": 9,
+        "spec_ngram_mod_n_min": 9,
+        "spec_ngram_mod_n_max": 9,
+        "spec_draft_n_max": 9,
+    }
+    assert shared(draft_max=64)["max_draft"] == 64
+    assert shared(draft_min=5) == {
+        "spec_ngram_mod_n_min": 5,
+        "spec_draft_n_min": 5,
+        "spec_draft_n_max": 5,
+    }
+    assert shared(spec_ngram_size_n=2, spec_ngram_mod_n_match=24) == {
+        "max_ngram_size": 2,
+        "min_ngram_size": 2,
+        "spec_ngram_simple_size_n": 2,
+        "spec_ngram_map_k_size_n": 2,
+        "spec_ngram_map_k4v_size_n": 2,
+    }
+    assert set(shared(spec_ngram_min_hits=2).values()) == {2}
+    assert len(shared(spec_ngram_min_hits=2)) == 3
+
+
+def test_of_two_shared_settings_the_smaller_maximum_counts():
+    assert shared(draft_max=9, spec_ngram_size_m=4)["spec_ngram_map_k_size_m"] == 4
+    assert shared(draft_max=4, spec_ngram_size_m=9)["spec_ngram_map_k_size_m"] == 4
+
+
+def test_a_shared_setting_may_stand_in_another_layer_than_a_drafters_own():
+    resolved = resolve([{"spec_draft_n_max": 7}, {"draft": 2}]).settings
+    assert (resolved.spec_draft_n_max, resolved.num_pred_tokens) == (7, 2)

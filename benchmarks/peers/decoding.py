@@ -10,9 +10,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Final, Literal, TypeVar
+
+import click
 
 from benchmarks.askers import Answer
 from benchmarks.cases import EditCase
@@ -21,7 +24,6 @@ from benchmarks.peers.contract import TokenPeerSession, reason
 from benchmarks.peers.own import OURS, OURS_PLAIN
 from benchmarks.peers.typed_rounds import rotated
 from benchmarks.replay_project import ReplayCursor, ReplayError, ReplayProject, Tokenize
-from speclsp.completer.events import EventQueue
 from speclsp.completer.proposing import make_proposer
 from speclsp.decoding.sampling import LogitRow, Sampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
@@ -182,7 +184,7 @@ class OwnDecoders:
         self._weights = weights
         self._proposer, self._proposer_of_human = (
             # Each learns how often drafts are right of its own text.
-            make_proposer(settings, weights, AcceptanceTable(), EventQueue())
+            make_proposer(settings, weights, AcceptanceTable(), partial(click.echo, err=True))
             for _ in range(2)
         )
 

@@ -207,7 +207,7 @@ class Models:
         self._proposer = None
         if self.weights is not None and self._tokenizer is not None:
             self._proposer = make_proposer(
-                self.settings, self.weights, self._acceptance, self._events
+                self.settings, self.weights, self._acceptance, self._report_once
             )
 
     def _take_tokenizer(self, tokenizer: Tokenizer) -> None:

@@ -13,13 +13,19 @@ never asked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Final, Literal, NamedTuple
 
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import NOMINAL_SLOPE, SHAPES, VerifyCurve, straight_curve
-from speclsp.drafting.proposer import Clock, MeasuredDrafter, stopped_clock
+from speclsp.drafting.proposer import (
+    Clock,
+    DraftLimits,
+    MeasuredDrafter,
+    no_limits,
+    stopped_clock,
+)
 from speclsp.drafting.protocol import (
     NO_TREE,
     Candidate,
@@ -111,8 +117,8 @@ class _Worth:
 class _Member:
     """A drafter, and what the pass at hand has of it."""
 
-    def __init__(self, drafter: Drafter) -> None:
-        self.measured = MeasuredDrafter(drafter)
+    def __init__(self, drafter: Drafter, limits: DraftLimits) -> None:
+        self.measured = MeasuredDrafter(drafter, limits)
         self.name = drafter.name
         self.draws = False
         """Whether its last draft was drawn at random."""
@@ -134,8 +140,8 @@ class DraftMerger:
     ``mode`` ``chain`` verifies chains only, ``tree`` trees wherever the target can, and ``auto``
     what promises more.  Only ``auto`` follows the clock: in the other modes every drafter is asked,
     and a draft token costs what the context says or else a nominal share of a pass.  ``n_max`` is
-    the most nodes of a draft.  A drafter that raises is left out until the next request begins.
-    Names must differ, as the registry sees to.
+    the most nodes of a draft, ``limits`` those of a drafter's drafts, by name.  A drafter that
+    raises is left out until the next request begins.  Names must differ, as the registry sees to.
 
     ``joining`` are drafters that nobody named: they are counted only where they drafted.
     """
@@ -149,9 +155,10 @@ class DraftMerger:
         p_split: float,
         n_max: int,
         joining: Sequence[Drafter] = (),
+        limits: Callable[[str], DraftLimits] = no_limits,
     ) -> None:
         self._joining = frozenset(drafter.name for drafter in joining)
-        members = [_Member(drafter) for drafter in (*drafters, *joining)]
+        members = [_Member(drafter, limits(drafter.name)) for drafter in (*drafters, *joining)]
         # Those that ask a model come last: they are worth most where the others know nothing.
         self._members = sorted(members, key=lambda member: member.measured.asks_model)
         self.clock: Clock = stopped_clock

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from operator import index
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from speclsp.drafting.protocol import (
     NO_DRAFT,
@@ -69,6 +69,21 @@ class Proposer(Protocol):
         """Counts and times since the last :meth:`begin`, by drafter name."""
 
 
+class DraftLimits(NamedTuple):
+    """The least and the most tokens of a draft; shorter ones are dropped."""
+
+    n_min: int = 0
+    n_max: int | None = None
+
+
+NO_LIMITS: Final = DraftLimits()
+
+
+def no_limits(_name: str) -> DraftLimits:
+    """Return no limits, for a drafter of any name."""
+    return NO_LIMITS
+
+
 class MeasuredDrafter:
     """Calls a drafter, counts and times its calls, and keeps its exceptions to itself.
 
@@ -76,8 +91,9 @@ class MeasuredDrafter:
     why.
     """
 
-    def __init__(self, drafter: Drafter) -> None:
+    def __init__(self, drafter: Drafter, limits: DraftLimits = NO_LIMITS) -> None:
         self.drafter = drafter
+        self._limits = limits
         self._branching = drafter if isinstance(drafter, TreeDrafter) else None
         self._asks_model = drafter if isinstance(drafter, ModelDrafter) else None
         self.name = drafter.name
@@ -128,6 +144,7 @@ class MeasuredDrafter:
             return NO_DRAFT
         started = clock()
         self._n_draft_calls += 1
+        n_max = self._most(n_max)
         try:
             draft = usable(self._drafted(generated, n_max), n_max, n_vocab)
         except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
@@ -135,8 +152,13 @@ class MeasuredDrafter:
             draft = NO_DRAFT
         self._s_draft += clock() - started
         # What was drawn at random may not be chosen from: the output's law would change.
-        is_admitted = draft.distributions or self._held.admits(generated, draft.tokens)
-        return draft if is_admitted else NO_DRAFT
+        if draft.distributions:
+            return draft
+        is_long_enough = len(draft.tokens) >= self._limits.n_min
+        return draft if is_long_enough and self._held.admits(generated, draft.tokens) else NO_DRAFT
+
+    def _most(self, n_max: int) -> int:
+        return n_max if self._limits.n_max is None else min(n_max, self._limits.n_max)
 
     def _drafted(self, generated: Sequence[int], n_max: int) -> Draft:
         asks_model = self._asks_model
@@ -155,11 +177,15 @@ class MeasuredDrafter:
             return []
         started = clock()
         self._n_draft_calls += 1
+        n_max = self._most(n_max)
         try:
             found = self._branching.candidates(generated, n_max)
             candidates = list(found)
             if not _are_usable(candidates, n_max, n_vocab):
                 candidates = [one for one in candidates if _is_usable(one, n_max, n_vocab)]
+            if self._limits.n_min:
+                n_min = self._limits.n_min
+                candidates = [one for one in candidates if len(one.tokens) >= n_min]
             if self._held.data:
                 candidates = [one for one in candidates if self._held.admits(generated, one.tokens)]
         except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
@@ -290,8 +316,10 @@ class DrafterChain:
     Names must differ, as the registry sees to.
     """
 
-    def __init__(self, drafters: Sequence[Drafter]) -> None:
-        self._members = [MeasuredDrafter(drafter) for drafter in drafters]
+    def __init__(
+        self, drafters: Sequence[Drafter], limits: Callable[[str], DraftLimits] = no_limits
+    ) -> None:
+        self._members = [MeasuredDrafter(drafter, limits(drafter.name)) for drafter in drafters]
         self.clock: Clock = stopped_clock
         self._n_vocab = 0
         self._winner: MeasuredDrafter | None = None

@@ -11,16 +11,30 @@ speclsp itself are found the same way.  Only ``draft`` is handed in, since it ne
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from importlib.metadata import EntryPoint, entry_points
+from typing import Final
 
 from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
+from speclsp.drafting.proposer import DraftLimits
 from speclsp.drafting.protocol import Drafter
 from speclsp.errors import DrafterError, SpecLspError
-from speclsp.settings import Settings
+from speclsp.settings import FIELDS, SHARED, Settings, default, info, resolve
 
 GROUP = "speclsp.drafters"
 DRAFT_MODEL = "draft"
 NO_DRAFTERS = "none"
+_SUFFIX: Final = "suffix"
+_MODE_READERS: Final = {
+    "auto": ("tree", "chain and tree"),
+    "tree": ("tree", "chain and tree"),
+    "chain": ("chain and tree",),
+    "first": (),
+}
+"""By mode, what the help of settings that it reads begins with."""
+_OF_ALL_DRAFTERS: Final = ("draft_max", "draft_min")
+_MOST_DRAFTED: Final = set(SHARED["draft_max"]) - {"spec_ngram_map_k4v_size_m"}
+"""Settings that do nothing but limit a draft's length."""
 UPSTREAM_NAMES = {"draft-simple": DRAFT_MODEL}
 """What llama.cpp's ``--spec-type`` calls drafters that have another name here."""
 
@@ -31,12 +45,13 @@ def load_drafters(
     """Return the drafters that ``settings.drafters`` names, in its order, and what went wrong.
 
     ``draft_model`` is the drafter behind the name ``draft``, None where no draft model is loaded:
-    the name is then passed over in silence, since whoever loads models has reported that.
+    the name is then passed over in silence, since whoever loads models has reported that.  One that
+    is loaded drafts, and comes last where it is not named (llama-server's ``--spec-type A -md X``).
     A drafter that cannot be had is a problem in the second list, and the others still work.
     """
     drafters: list[Drafter] = []
     problems: list[DrafterError] = []
-    for name in drafter_names(settings.drafters):
+    for name in dict.fromkeys((*drafter_names(settings.drafters), DRAFT_MODEL)):
         try:
             drafter = draft_model if name == DRAFT_MODEL else load_drafter(name, settings)
         except DrafterError as error:
@@ -64,6 +79,70 @@ def uses_statistics(settings: Settings) -> bool:
     names = drafter_names(settings.drafters)
     return settings.speculation and (
         NGRAM_CACHE in names or (bool(names) and settings.mode != "first")
+    )
+
+
+def draft_limits(settings: Settings, name: str) -> DraftLimits:
+    """Return the limits of a drafter's drafts by the settings that all drafters share.
+
+    Drafters with settings of their own keep to those by themselves.
+    """
+    readers = {word: {info(own).reader for own in SHARED[word]} for word in _OF_ALL_DRAFTERS}
+    n_least = 0 if name in readers["draft_min"] else max(0, settings.draft_min)
+    is_limited = settings.draft_max >= 0 and name not in readers["draft_max"]
+    return DraftLimits(n_least, settings.draft_max if is_limited else None)
+
+
+def unread_settings(settings: Settings, running: Collection[str]) -> list[DrafterError]:
+    """Return a problem for each setting of drafters that was changed and changes nothing.
+
+    ``running`` are the names of the drafters that draft.
+    """
+    readers = {*running, *_MODE_READERS[settings.mode]}
+    is_cut = settings.mode != "first"
+    by_shared = resolve([{word: getattr(settings, word) for word in SHARED}]).settings
+    problems: list[DrafterError] = []
+    for name in FIELDS:
+        value = getattr(settings, name)
+        unset = default(name) if name in SHARED else getattr(by_shared, name)
+        wanted = [info(own).reader for own in SHARED.get(name, (name,)) if info(own).reader]
+        if name in _OF_ALL_DRAFTERS:
+            wanted = [*(running or (_SUFFIX,))]
+        if value == unset or not wanted:
+            continue
+        if readers.isdisjoint(wanted):
+            problems.append(_unread(name, settings.drafters, wanted))
+        elif (
+            is_cut
+            and name in _MOST_DRAFTED
+            and min(value, settings.max_draft) == min(unset, settings.max_draft)
+        ):
+            problems.append(
+                DrafterError(
+                    f"{name} = {value} changes nothing: a pass verifies max_draft = "
+                    f"{settings.max_draft} draft tokens at most.",
+                    remedy="Raise `max_draft`, or set `mode` to `first`.",
+                )
+            )
+    return problems
+
+
+def _unread(name: str, drafters: str, wanted: Sequence[str]) -> DrafterError:
+    """Return the problem of a setting of which no reader drafts."""
+    if wanted == [DRAFT_MODEL]:
+        return DrafterError(
+            f"{name} changes nothing: no draft model is loaded.",
+            remedy="Name one with `spec_draft_model` (`-md`).",
+        )
+    if set(wanted) <= {reader for readers in _MODE_READERS.values() for reader in readers}:
+        return DrafterError(
+            f"{name} changes nothing in this `mode`.",
+            remedy=f"Set `mode` to {'`auto` or `tree`' if wanted == ['tree'] else '`auto`'}.",
+        )
+    names = ", ".join(f"`{reader}`" for reader in dict.fromkeys(wanted))
+    return DrafterError(
+        f"{name} changes nothing: `drafters` (`--spec-type`) is {drafters or 'none'!r}.",
+        remedy=f"Add {'one of ' if ',' in names else ''}{names} to `drafters`.",
     )
 
 

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple, Protocol
 
 from speclsp import embedded
 from speclsp.drafting.cost import CPU_SLOPE, GPU_SLOPE, PassCost
-from speclsp.drafting.registry import DRAFT_MODEL, drafter_names
 from speclsp.engine.draft_model import DraftModelDrafter, LoadedTarget
 from speclsp.engine.params import draft_params, target_params
 from speclsp.errors import ModelError, ModelLoadError, SettingsError, SpecLspError
@@ -111,11 +110,6 @@ def model_files(settings: Settings) -> ModelFiles:
     return ModelFiles(target, draft)
 
 
-def wants_draft_model(settings: Settings) -> bool:
-    """Whether the settings' drafters include the draft model."""
-    return settings.speculation and DRAFT_MODEL in drafter_names(settings.drafters)
-
-
 class LlamaLoader:
     """Loads GGUFs through llama.cpp and sends llama.cpp's log to ``log`` at debug level."""
 
@@ -153,7 +147,7 @@ class LlamaLoader:
         from speclsp.engine.llama.model import offload_devices  # noqa: PLC0415
 
         path, draft_path = model_files(settings)
-        if not wants_draft_model(settings):
+        if not settings.speculation:
             draft_path = None
         model_params, context_params = target_params(settings, model_bytes=path.stat().st_size)
         target = load_target(

@@ -92,10 +92,10 @@ def test_llama_cpp_spellings(parsed: Any) -> None:
 def test_upstreams_older_names(parsed: Any) -> None:
     argv = "--draft-max 5 --draft-min 1 --draft-p-min 0.7 --spec-ngram-size-n 4 --draft-model d"
     assert parsed(*argv.split()) == {
-        "spec_draft_n_max": 5,
-        "spec_draft_n_min": 1,
+        "draft_max": 5,
+        "draft_min": 1,
         "spec_draft_p_min": 0.7,
-        "max_ngram_size": 4,
+        "spec_ngram_size_n": 4,
         "spec_draft_model": "d",
     }
 
@@ -151,3 +151,10 @@ def test_an_option_of_a_former_version_names_what_to_set_instead() -> None:
     result = CliRunner().invoke(SettingsCommand("serve"), ["--n-line-end", "16"])
     assert result.exit_code == 2
     assert "t_max_predict_ms" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["-np", "--parallel"])
+def test_server_slots_are_refused_with_what_serves_several_windows(option: str) -> None:
+    result = CliRunner().invoke(SettingsCommand("serve"), [option, "4"])
+    assert result.exit_code == 2
+    assert "Each editor window starts a `speclsp serve` of its own" in result.stderr

@@ -16,6 +16,7 @@ from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import DrafterChain, Proposer
 from speclsp.drafting.protocol import NO_FOLLOWERS, NO_TREE, DraftContext, Followers, Statistics
 from speclsp.engine.models import Tokenizer, Weights
+from speclsp.errors import SpecLspError
 from speclsp.request import LogLine, Problem
 from speclsp.settings import Settings
 
@@ -49,7 +50,10 @@ def heard(events: EventQueue) -> list[str]:
 def make(
     events: EventQueue, settings: Settings, tokenizer_and_weights: tuple[Tokenizer, Weights]
 ) -> Proposer | None:
-    return make_proposer(settings, tokenizer_and_weights[1], AcceptanceTable(), events)
+    def report(problem: SpecLspError) -> None:
+        events.problem(problem.message, problem.remedy)
+
+    return make_proposer(settings, tokenizer_and_weights[1], AcceptanceTable(), report)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +97,13 @@ def test_statistics_join_without_being_named(events: EventQueue) -> None:
     assert set(tree.sources) == {"ngram-cache"}
     proposer.accept([0])
     assert proposer.stats()["ngram-cache"].n_accepted == 1
+
+
+def test_a_setting_that_changes_nothing_is_reported(events: EventQueue) -> None:
+    assert make(events, Settings(spec_ngram_mod_n_match=8), loaded()) is not None
+    assert heard(events) == [
+        "spec_ngram_mod_n_match changes nothing: `drafters` (`--spec-type`) is 'suffix,draft'."
+    ]
 
 
 def test_or_the_first_one_wins(events: EventQueue) -> None:

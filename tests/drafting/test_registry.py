@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
-from scripted_drafters import EmptyDrafter
+from scripted_drafters import EmptyDrafter, ScriptedDrafter
 
-from speclsp.drafting.registry import drafter_names, known_names, load_drafter, load_drafters
+from speclsp.drafting.acceptance import AcceptanceTable
+from speclsp.drafting.cost import VerifyCurve
+from speclsp.drafting.merger import DraftMerger
+from speclsp.drafting.proposer import DrafterChain
+from speclsp.drafting.protocol import Draft, DraftContext
+from speclsp.drafting.registry import (
+    draft_limits,
+    drafter_names,
+    known_names,
+    load_drafter,
+    load_drafters,
+    unread_settings,
+)
 from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.errors import DrafterError
-from speclsp.settings import Settings
+from speclsp.settings import Settings, resolve
 
 
 class DraftModel(EmptyDrafter):
@@ -47,6 +61,107 @@ def test_the_default_is_suffix_matching_and_the_draft_model():
 def test_without_a_draft_model_its_name_is_passed_over():
     drafters, problems = load_drafters(Settings(drafters="draft"), draft_model=None)
     assert (drafters, problems) == ([], [])
+
+
+def test_a_draft_model_joins_whatever_is_named():
+    model = DraftModel()
+    for names, expected in (
+        ("ngram-simple,ngram-mod", ["ngram-simple", "ngram-mod", "draft"]),
+        ("draft-simple,ngram-mod", ["draft", "ngram-mod"]),
+        ("none", ["draft"]),
+    ):
+        drafters, problems = load_drafters(Settings(drafters=names), draft_model=model)
+        assert [drafter.name for drafter in drafters] == expected
+        assert problems == []
+
+
+def unread(running: tuple[str, ...], **given: object) -> list[str]:
+    resolved = resolve([given])
+    assert resolved.problems == ()
+    return [str(problem) for problem in unread_settings(resolved.settings, running)]
+
+
+@pytest.mark.parametrize(
+    ("running", "given", "words"),
+    [
+        (("suffix",), {"spec_ngram_mod_n_match": 8}, ["spec_ngram_mod_n_match", "`ngram-mod`"]),
+        (("suffix",), {"spec_ngram_size_n": 8}, ["spec_ngram_size_n", "`ngram-simple`"]),
+        (("suffix",), {"spec_ngram_min_hits": 2}, ["spec_ngram_min_hits", "`ngram-map-k4v`"]),
+        (("suffix",), {"spec_draft_n_max": 8}, ["spec_draft_n_max", "`-md`"]),
+        (("suffix",), {"draft_sampling": "sampled"}, ["draft_sampling", "`-md`"]),
+        ((), {"draft_max": 8, "drafters": "none"}, ["draft_max", "'none'", "`suffix`"]),
+        (("suffix",), {"mode": "first", "max_draft": 8}, ["max_draft", "`mode`"]),
+        (("suffix",), {"mode": "chain", "p_split": 0.1}, ["p_split", "`mode`", "`tree`"]),
+        (("ngram-mod",), {"spec_ngram_mod_n_max": 32}, ["spec_ngram_mod_n_max", "`max_draft`"]),
+    ],
+)
+def test_a_setting_that_nothing_reads_names_the_one_that_would_change_something(
+    running, given, words
+):
+    (problem,) = unread(running, **given)
+    for word in words:
+        assert word in problem
+
+
+@pytest.mark.parametrize(
+    ("running", "given"),
+    [
+        (("suffix",), {}),
+        (("suffix",), {"draft_max": 5}),
+        (("suffix",), {"draft_max": 40, "draft_min": 2}),
+        (("suffix",), {"mode": "first", "draft_max": 40}),
+        (("ngram-mod",), {"spec_ngram_size_n": 8, "draft_min": 4, "draft_max": 32}),
+        (("ngram-mod",), {"spec_ngram_mod_n_max": 12, "spec_ngram_mod_n_min": 0}),
+        (("draft",), {"spec_draft_n_max": 8, "spec_draft_p_min": 0.5}),
+        (("suffix", "ngram-cache"), {"lookup_cache_static": ["a"], "spec_ngram_cache_n_max": 4}),
+    ],
+)
+def test_a_setting_that_is_read_is_no_problem(running, given):
+    assert unread(running, **given) == []
+
+
+def proposed(settings: Settings, drafter: object, *, mode: str) -> list[int]:
+    """Return the draft tokens of one drafter by the limits that all share."""
+    limits = partial(draft_limits, settings)
+    proposer = (
+        DrafterChain([drafter], limits)
+        if mode == "first"
+        else DraftMerger(
+            [drafter], AcceptanceTable(), mode="tree", p_split=0.0, n_max=64, limits=limits
+        )
+    )
+    repeated = np.tile(np.arange(9, dtype=np.int32), 9)
+    proposer.begin(
+        DraftContext(prompt=(0,), prefix=repeated, verify_curve=VerifyCurve((1,), (1.0,)))
+    )
+    return list(proposer.propose([], 64).tokens)
+
+
+@pytest.mark.parametrize("mode", ["first", "tree"])
+@pytest.mark.parametrize(
+    "name", ["suffix", "prompt-lookup", "ngram-cache", "ngram-simple", "ngram-map-k", "ngram-mod"]
+)
+def test_the_shared_limits_hold_for_every_drafter(name: str, mode: str) -> None:
+    def drafted(**given: int) -> int:
+        settings = resolve([{"spec_ngram_size_n": 8, **given}]).settings
+        return len(proposed(settings, load_drafter(name, settings), mode=mode))
+
+    assert drafted(draft_max=5) == 5
+    assert drafted(draft_max=20, draft_min=20) == 20
+    assert drafted(draft_max=0) == 0
+
+
+@pytest.mark.parametrize("mode", ["first", "tree"])
+def test_the_shared_limits_hold_for_drafters_of_other_packages(mode: str) -> None:
+    three = Draft((1, 2, 3))
+
+    def drafted(**given: int) -> int:
+        scripted = ScriptedDrafter([three])
+        return len(proposed(resolve([given]).settings, scripted, mode=mode))
+
+    assert drafted() == drafted(draft_min=3) == 3
+    assert drafted(draft_min=4) == 0
+    assert drafted(draft_max=2) == 2
 
 
 @pytest.mark.parametrize(
