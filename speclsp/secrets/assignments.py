@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final, Literal
 
-from speclsp.secrets.literal_values import is_key, is_password
+from speclsp.secrets.literal_values import is_drawn, is_key, is_password, is_secret_word
 from speclsp.secrets.secret_names import NameKind, SecretName
 from speclsp.secrets.spans import Span
 
@@ -20,7 +20,9 @@ TextKind = Literal["code", "configuration"]
 # Behind the name: its own closing quote or index, and maybe a type.
 _CLOSED: Final = r"[\"'`\])\[0-9]{0,8}[ \t]*+"
 _TYPE: Final = r"(?::[ \t]*+[A-Za-z_&][\w.\[\]| <>?&*']{0,40}?[ \t]*+(?==))?"
-_ASSIGN: Final = r"(?:=>|:=|\+=|\?{1,2}=|\|\|=|[=!]={1,2}|[=:]|->|<-)[ \t]*+[({\[]?[ \t]*+"
+_ASSIGN: Final = (
+    r"(?:=>|:=|\+=|\?{1,2}=|\|\|=|[=!]={1,2}|[=:]|->|<-|\|\||\?\?|\?:)[ \t]*+[({\[]?[ \t]*+"
+)
 _QUOTED: Final = (
     r"(?:[A-Za-z@$]{0,2})(?P<quote>\"\"\"|'''|\\?\"|\\?'|`)(?P<value>(?:(?!(?P=quote))[^\n])*)"
 )
@@ -28,11 +30,13 @@ _QUOTED: Final = (
 _ASSIGNED: Final = re.compile(
     rf"{_CLOSED}{_TYPE}(?:{_ASSIGN}|[({{][ \t]*+|(?<=[ \t])(?=[\"'])){_QUOTED}"
 )
-_LISTED: Final = re.compile(rf"[\"'`][ \t]*+,[ \t]*+(?:\"(?=\\\"))?{_QUOTED}")
+_LISTED: Final = re.compile(rf"[\"'`][ \t]*+,[ \t]*+(?:\w+=)?(?:\"(?=\\\"))?{_QUOTED}")
 """``("api_key", "…")``: the next string may as well be another name, so it has to look random."""
 _SETTER: Final = re.compile(
-    r"\b(?:put|set(?:Property|Parameter|Env|Header|Config)?|with\w{0,30}|property|buildConfigField)"
-    r"[ \t]{0,4}\([ \t]{0,4}[\"'`][\w.\-]{0,40}\Z"
+    r"\b(?:put|set(?:Property|Parameter|Env|Header|Config|default)?|with\w{0,30}|property|define|"
+    r"buildConfigField|get_?env\w{0,12}|environ\.get|env(?:iron)?|ENV\.fetch|config|lookup_?env)"
+    r"[ \t]{0,4}\([ \t]{0,4}[\"'`][\w.\-]{0,40}\Z",
+    re.IGNORECASE,
 )
 """What shows that a listed string is what its name is given: ``put("password", "…")``."""
 _LONGEST_SETTER: Final = 90
@@ -62,6 +66,7 @@ _BEFORE_CONFIGURED: Final = re.compile(
     r"[ \t]*(?:[\-#;/]+[ \t]*)?(?:(?:export|set|env|arg)[ \t]+)?[\w.\-:/\[\]]*", re.IGNORECASE
 )
 _ENVIRONMENT_VALUE: Final = re.compile(r"=(?P<value>[^\s\"'`=][^\n]*+)")
+_MAKE_VALUE: Final = re.compile(r"[ \t]*+[:?+!]{0,3}=[ \t]*+(?P<value>[^\s\"'`=$(][^\n#]*+)")
 _CONFIGURED_VALUE: Final = re.compile(
     r"[ \t]*+[=:][ \t]*+(?P<value>[^\s\"'`|>\[{&*!=:](?:[^ \t\n]|[ \t](?![#;]))*+)"
 )
@@ -79,6 +84,7 @@ _SETTINGS: Final = {
     "code": ((_BEFORE_SETTING, _ENVIRONMENT_VALUE, _CODE),),
     "configuration": (
         (_BEFORE_SETTING, _ENVIRONMENT_VALUE, _CALL),
+        (_BEFORE_SETTING, _MAKE_VALUE, _CALL),
         (_BEFORE_CONFIGURED, _CONFIGURED_VALUE, _CALL),
         (_BEFORE_CONFIGURED, _SPACED_VALUE, _CALL),
     ),
@@ -98,7 +104,8 @@ def named_secrets(text: str, name: SecretName, kind: TextKind) -> list[Span]:
         if found is not None and not _closes(text, name, found):
             may_be_name = pattern is _LISTED and not _is_set(text, name)
             is_secret = is_key if may_be_name else _test(name.kind)
-            if pattern is _LISTED and _MESSAGE.search(found["value"]):
+            is_message = _MESSAGE.search(found["value"]) and not is_drawn(found["value"])
+            if pattern is _LISTED and is_message:
                 return []
             return [Span(*found.span("value"))] if is_secret(found["value"]) else []
     below = _VALUE_BELOW.match(text, name.end)
@@ -158,4 +165,4 @@ def _bare(text: str, name: SecretName, kind: TextKind) -> list[Span]:
 
 
 def _test(kind: NameKind) -> Callable[[str], bool]:
-    return is_password if kind == "password" else is_key
+    return {"password": is_password, "secret": is_secret_word, "key": is_key}[kind]

@@ -8,10 +8,10 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from speclsp.secrets.assignments import TextKind, named_secrets
+from speclsp.secrets.kinds import KINDS, Kind
 from speclsp.secrets.literal_values import is_password
 from speclsp.secrets.secret_names import secret_names
 from speclsp.secrets.spans import Span
-from speclsp.secrets.token_patterns import TOKEN_PATTERNS, TokenPattern
 
 
 def _words(text: str) -> frozenset[str]:
@@ -28,6 +28,9 @@ _CONFIGURATION_NAMES: Final = (
     "dockerfile", "containerfile", "makefile", "procfile", ".env", "jenkinsfile"
 )  # fmt: skip
 
+N_BESIDE: Final[dict[TextKind, int]] = {"code": 1, "configuration": 7}
+"""Lines before and behind a line that may have a say in what is secret on it."""
+
 _MAX_AROUND: Final = 1_000
 """Characters on each side of a needle that a token's expression looks at within its line."""
 
@@ -35,9 +38,8 @@ _RUN: Final = re.compile(r"[^\s\"'`<>]*")
 """The rest of a token that is longer than what its expression looks at."""
 
 
-_NEEDLES: Final = tuple(
-    (needle, pattern) for pattern in TOKEN_PATTERNS for needle in pattern.needles
-)
+_NEEDLES: Final = tuple((needle, kind) for kind in KINDS for needle in kind.needles)
+_WITHOUT_NEEDLES: Final = tuple(kind for kind in KINDS if not kind.needles)
 
 
 def kind_of(path: str) -> TextKind:
@@ -52,30 +54,34 @@ def secrets_in_lines(text: str, kind: TextKind) -> Iterator[Span]:
     """Yield the secrets in a text of whole lines, but for blocks of several lines."""
     # As long as the text, whatever its letters, and searched fast, having one byte for each.
     lowered = text.encode("ascii", "replace").decode("ascii").lower()
-    yield from _known_tokens(text, lowered)
+    yield from _known_tokens(text, lowered, kind)
     for name in secret_names(text, lowered):
         yield from named_secrets(text, name, kind)
 
 
-def _known_tokens(text: str, lowered: str) -> Iterator[Span]:
+def _known_tokens(text: str, lowered: str, text_kind: TextKind) -> Iterator[Span]:
+    for kind in _WITHOUT_NEEDLES:
+        yield from (Span(*found.span()) for found in kind.expression.finditer(text))
     find = lowered.find
-    for needle, pattern in _NEEDLES:
-        position = find(needle)
+    for needle, kind in _NEEDLES:
+        position = find(needle) if kind.n_lines <= N_BESIDE[text_kind] + 1 else -1
         if position >= 0:
-            yield from _tokens_beside(text, lowered, position, needle, pattern)
+            yield from _tokens_beside(text, lowered, position, needle, kind)
 
 
 def _tokens_beside(
-    text: str, lowered: str, position: int, needle: str, pattern: TokenPattern
+    text: str, lowered: str, position: int, needle: str, kind: Kind
 ) -> Iterator[Span]:
-    group = 1 if pattern.expression.groups else 0
     while position >= 0:
-        start, end = _line_around(text, position)
-        for found in pattern.expression.finditer(text, start, end):
-            if not pattern.kind.startswith("password") or is_password(found[group]):
+        start, end = _lines_around(text, position, kind.n_lines)
+        for found in kind.expression.finditer(text, start, end):
+            group = found.lastindex or 0
+            if not kind.is_password or is_password(found[group]):
                 secret = Span(*found.span(group))
                 yield _to_its_end(text, secret) if secret.end == end else secret
-        position = lowered.find(needle, max(end, position + 1))
+        position = lowered.find(
+            needle, max(end, position + 1) if kind.n_lines == 1 else position + 1
+        )
 
 
 def _to_its_end(text: str, span: Span) -> Span:
@@ -83,8 +89,13 @@ def _to_its_end(text: str, span: Span) -> Span:
     return span if run is None else Span(span.start, run.end())
 
 
-def _line_around(text: str, position: int) -> tuple[int, int]:
+def _lines_around(text: str, position: int, n_lines: int) -> tuple[int, int]:
+    """Return where the line of a position begins, and where the last of ``n_lines`` ends."""
     earliest, latest = max(0, position - _MAX_AROUND), position + _MAX_AROUND
     start = text.rfind("\n", earliest, position) + 1
-    end = text.find("\n", position, latest)
-    return start or earliest, min(len(text), latest) if end < 0 else end
+    end = position - 1
+    for _ in range(n_lines):
+        end = text.find("\n", end + 1, latest)
+        if end < 0:
+            return start or earliest, min(len(text), latest)
+    return start or earliest, end

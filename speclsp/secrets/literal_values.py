@@ -38,10 +38,24 @@ _PATH: Final = re.compile(
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.\-]*://\S*")
 _WORDS: Final = re.compile(r"[A-Za-z]+(?:[_\-./ :][A-Za-z]+)*[.:]?")
 _NUMBERED_WORDS: Final = re.compile(r"[a-z]+[0-9]{0,3}(?:[_\-./ ][a-z]+[0-9]{0,3})*", re.IGNORECASE)
+_LABEL: Final = re.compile(r"passw|passphrase|\bpwd\b", re.IGNORECASE)
 _LINE_ENDS: Final = re.compile(r"\\+[nr]")
 """As a key of several lines has them in one literal."""
 _KEY_ALPHABET: Final = re.compile(r"[A-Za-z0-9+/=_.~!@#$%^&*:,|?\-]+")
+_DRAWN: Final = re.compile(r"[\w!@#$%^&*(=+)\-]{30,}", re.ASCII)
+"""As Django draws its ``SECRET_KEY``: long, without blanks, brackets, dots and quotes."""
+_LEAST_SIGNS: Final = 4
+_BASE64: Final = re.compile(
+    r"(?=.*[A-Z].*[A-Z].*[A-Z])(?=.*[a-z].*[a-z].*[a-z])(?=.*[0-9])[A-Za-z0-9+/]{38,}=*"
+)
+"""A path is written in one case, or as names; base64 of some length mixes both cases and digits."""
 _LEAST_KEY: Final = 10
+_LEAST_WORD: Final = 8
+_LEAST_MIXED: Final = 20
+_NAME: Final = re.compile(
+    r"[A-Za-z]+[0-9]?(?:[_\-. :/][A-Za-z0-9]+)+|[a-z]+[A-Z]\w*|.*[\s(){}\[\]].*"
+)
+"""What names something: words joined by signs, or ``camelCase``."""
 _LEAST_BITS: Final = 2.7
 """Bits of entropy per character: English words of this length have less or no digits."""
 
@@ -56,22 +70,45 @@ def is_password(value: str) -> bool:
     if len(rest) != len(value.strip()) and sum(map(str.isalnum, rest)) < 4:
         return False  # a template with little of its own
     # A label: "Enter your password:" holds words only, and the word itself.
-    lowered = rest.lower()
-    return not (
-        _WORDS.fullmatch(rest) and any(w in lowered for w in ("passw", "passphrase", "pwd"))
-    )
+    return not (_WORDS.fullmatch(rest) and _LABEL.search(rest))
 
 
 def is_key(value: str) -> bool:
     """Whether a literal that is given to a name such as ``api_key`` or ``token`` is one."""
+    if is_drawn(value):
+        return True
     rest = _LINE_ENDS.sub("", _REFERENCES.sub("", value)).strip()
+    if _BASE64.fullmatch(rest) and rest.count("/") <= len(rest) // 8:
+        return True
     if len(rest) < _LEAST_KEY or not _KEY_ALPHABET.fullmatch(rest):
         return False
     if _ADDRESS.fullmatch(rest) or _PATH.fullmatch(rest) or _NUMBERED_WORDS.fullmatch(rest):
         return False
-    has_digit = any(map(str.isdigit, rest))
     has_letter = any(map(str.isalpha, rest))
+    has_digit = any(map(str.isdigit, rest)) or _mixes_cases(rest)
     return has_digit and has_letter and entropy_bits(rest) >= _LEAST_BITS
+
+
+def _mixes_cases(text: str) -> bool:
+    """Whether capitals stand among small letters as often as in a draw, without any digit."""
+    n_upper, n_lower = sum(map(str.isupper, text)), sum(map(str.islower, text))
+    return n_upper + n_lower >= _LEAST_MIXED and 3 * n_upper > n_lower > n_upper / 3
+
+
+def is_drawn(value: str) -> bool:
+    """Whether a literal is drawn from letters, digits and signs, as Django's ``SECRET_KEY`` is."""
+    n_signs = sum(character in "!@#$%^&*(=+)" for character in value)
+    return n_signs >= _LEAST_SIGNS and _DRAWN.fullmatch(value) is not None
+
+
+def is_secret_word(value: str) -> bool:
+    """Whether a literal that is given to a name such as ``client_secret`` is one.
+
+    It may be chosen by people, but then with letters and digits.
+    """
+    has_both = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+    is_word = len(value) >= _LEAST_WORD and has_both and not _NAME.fullmatch(value)
+    return is_key(value) or (is_word and value.isascii() and is_password(value))
 
 
 def entropy_bits(text: str) -> float:

@@ -12,13 +12,13 @@ from speclsp.documents import common_head, common_tail
 from speclsp.secrets.assignments import TextKind
 from speclsp.secrets.bare_keys import bare_keys, keys_near
 from speclsp.secrets.key_blocks import MOST_MARKERS, KeyMarker, key_blocks, key_markers
-from speclsp.secrets.line_scan import kind_of, secrets_in_lines
+from speclsp.secrets.line_scan import N_BESIDE, kind_of, secrets_in_lines
 from speclsp.secrets.spans import Span, merged
 
 PLACEHOLDER: Final = "__MASKED_SECRET__"
 """What stands in place of a secret: a name, so that syntax around it stays what it was."""
 
-RULES_VERSION: Final = 4
+RULES_VERSION: Final = 5
 """Changes with what is found or put in its place: texts kept under another one are made again."""
 
 _LONG: Final = 16_384
@@ -98,7 +98,7 @@ class MaskedText:
             self.raw = raw  # nobody is shown it, so nobody needs to look
             return True
         known = "" if self.is_secret else self.raw
-        scope, shift = _changed_lines(known, raw), len(raw) - len(known)
+        scope, shift = _changed_lines(known, raw, N_BESIDE[self._kind]), len(raw) - len(known)
         if scope.end - scope.context > _LONG:
             scope = self._narrowed(scope, shift)
         markers = key_markers(
@@ -222,21 +222,21 @@ class _Scope(NamedTuple):
         return self._replace(end=end, seen_end=end)
 
 
-def _changed_lines(old: str, new: str) -> _Scope:
+def _changed_lines(old: str, new: str, n_beside: int) -> _Scope:
     """Return which lines have to be looked at again: those that changed, and those beside them.
 
-    The line before the first that changed may hold the name of what that holds, and the line
-    behind the last what that names.
+    Up to ``n_beside`` lines before the first that changed may name what that holds, and as many
+    behind the last may hold what that names.
     """
     n_head = common_head(old, new, len(new))
     n_tail = common_tail(old, new, min(len(old), len(new)) - n_head)
-    changed_end = len(new) - n_tail
-    start = new.rfind("\n", 0, n_head) + 1
-    end = new.find("\n", changed_end)
-    if end >= 0:
-        end = new.find("\n", end + 1)
+    changed_end = end = len(new) - n_tail
+    context = start = new.rfind("\n", 0, n_head) + 1
+    end = new.find("\n", end)
+    for _ in range(n_beside):
+        context = new.rfind("\n", 0, max(0, context - 1)) + 1
+        end = new.find("\n", end + 1) if end >= 0 else -1
     end = len(new) if end < 0 else end
-    context = new.rfind("\n", 0, max(0, start - 1)) + 1
     return _Scope(context, start, end, end, end, n_head, changed_end)
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-NameKind = Literal["password", "key"]
-"""A password may be any word; a key looks drawn at random."""
+NameKind = Literal["password", "secret", "key"]
+"""A password may be any word; a secret has letters and digits; a key looks drawn at random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,13 @@ _BEFORE_KEY: Final = (
     "api", "access", "account", "auth", "private", "secret", "encryption", "decryption", "signing",
     "master", "service", "client", "shared", "deploy", "consumer", "app", "session", "jwt", "hmac",
     "cipher", "storage", "subscription", "webhook", "ssh", "rsa", "aes", "license", "licence",
+)  # fmt: skip
+_BEFORE_SECRET: Final = ("api", "client", "app", "shared", "consumer", "webhook", "admin", "user")
+_BEFORE_PASS: Final = (
+    "account", "admin", "auth", "basic", "database", "db", "default", "email", "ftp", "host",
+    "http", "imap", "key", "keystore", "ldap", "login", "mail", "master", "mongo", "my", "mysql",
+    "pg", "postgres", "proxy", "rabbit", "redis", "root", "server", "service", "site", "smtp",
+    "sql", "ssh", "sudo", "sys", "user", "vault", "vnc", "vpn", "web", "wifi", "zip",
 )  # fmt: skip
 _BEFORE_HASH: Final = ("password", "pass", "passwd", "auth", "session", "cookie", "jwt", "crypto")
 _LONGEST_BEFORE: Final = 13
@@ -59,6 +66,9 @@ _WORDS: Final = (
     _word("pwd", "password", "s?"),
     _word("contrase", "password", "[nñ]a"),
     _word("pass", "password", r"(?=[\"'=:\])]|\s*[=:]\s*[\"'])", ("",)),
+    _word("pass", "password", r"(?!\w*\()", _BEFORE_PASS),
+    _word("pw", "password", r"(?=[\"']?\s*[=:])", _BEFORE_PASS),
+    _word("secret", "secret", "s?", _BEFORE_SECRET),
     _word("secret", "key", "s?"),
     _word("token", "key", "s?"),
     _word("credential", "key", "s?"),
@@ -67,6 +77,8 @@ _WORDS: Final = (
     _word("connection", "key", r"[_\-]?string"),
     _word("dsn", "key", "", ("",)),
     _word("sas", "key", "", ("",)),
+    _word("seed", "key", "", ("totp", "otp", "mfa", "2fa", "wallet")),
+    _word("cookie", "key", "", ("session", "auth", "login")),
     _word("key", "key", "s?", _BEFORE_KEY),
     _word("hash", "key", "", _BEFORE_HASH),
     _word("salt", "key", "", _BEFORE_HASH),
