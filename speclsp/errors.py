@@ -5,6 +5,8 @@
     SpecLspError
     ├── SettingsError             a setting has a wrong name or value
     ├── ModelError                a model cannot be used
+    │   ├── DownloadError         it cannot be downloaded
+    │   │   └── DownloadCancelledError    the user cancelled it
     │   ├── ModelNotFoundError    no file there
     │   ├── ModelLoadError        llama.cpp refuses the file, or it does not fit
     │   ├── NotFimModelError      the vocabulary lacks fill-in-the-middle tokens
@@ -43,6 +45,14 @@ class SettingsError(SpecLspError):
 
 class ModelError(SpecLspError):
     """A model cannot be used."""
+
+
+class DownloadError(ModelError):
+    """A model cannot be downloaded."""
+
+
+class DownloadCancelledError(DownloadError):
+    """The user cancelled a download; what has arrived is kept."""
 
 
 class ModelNotFoundError(ModelError):

@@ -376,6 +376,8 @@ class Progress:
     title: str = ""
     message: str = ""
     percentage: int | None = None
+    cancellable: bool = False
+    """Whether the user may cancel it; said where it begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

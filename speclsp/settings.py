@@ -80,6 +80,8 @@ class SettingInfo:
     """Whether ``languages`` may override it for one language id."""
     by_folder: bool
     """Whether it may differ by workspace folder, since each request carries it."""
+    of_machine: bool
+    """Whether it names files, models or secrets, which a workspace may not choose."""
 
     @property
     def reader(self) -> str:
@@ -97,6 +99,7 @@ def _setting(
     aliases: Sequence[str] = (),
     short: str = "",
     per_language: bool | None = None,
+    of_machine: bool = False,
 ) -> Any:
     scope = group.scope if scope is None else scope
     info = SettingInfo(
@@ -107,6 +110,7 @@ def _setting(
         short=short,
         per_language=group.per_language if per_language is None else per_language,
         by_folder=group.by_folder and scope == "live",
+        of_machine=of_machine,
     )
     if isinstance(default, (dict, list)):
         return field(default_factory=lambda: type(default)(default), metadata={"info": info})
@@ -193,11 +197,19 @@ class Settings:
         "Off saves power.",
     )
 
+    preset: str = _setting(
+        "",
+        _MODEL,
+        "Models by a name of `speclsp models list`; `auto` chooses by the memory that is free. "
+        "It counts before `hf_repo`, and that before `model`.",
+        of_machine=True,
+    )
     model: str = _setting(
         "",
         _MODEL,
         "Path of the target model's GGUF file; empty for the embedded model.",
         short="-m",
+        of_machine=True,
     )
     spec_draft_model: str = _setting(
         "",
@@ -206,6 +218,16 @@ class Settings:
         "to the embedded target model.",
         aliases=("draft_model", "model_draft"),
         short="-md",
+        of_machine=True,
+    )
+    hf_repo: str = _setting(
+        "",
+        _MODEL,
+        "Target model on Hugging Face: `OWNER/NAME[:QUANTIZATION]`, Q4_K_M where none is named; "
+        "`speclsp models pull` downloads it.",
+        aliases=("hfr",),
+        short="-hf",
+        of_machine=True,
     )
     n_gpu_layers: GpuLayers = _setting(
         "auto",
@@ -300,6 +322,7 @@ class Settings:
         "ngram-cache: statistics files of n-grams of two tokens, which confirm or overrule drafts "
         "(llama.cpp's format or speclsp's).",
         short="-lcs",
+        of_machine=True,
     )
     lookup_cache_dynamic: list[str] = _setting(
         [],
@@ -307,6 +330,7 @@ class Settings:
         "ngram-cache: statistics files of n-grams of any length to draft from (llama.cpp's "
         "format, 1 to 4 tokens, or speclsp's).",
         short="-lcd",
+        of_machine=True,
     )
 
     index_project: bool = _setting(
@@ -539,6 +563,36 @@ class Settings:
         "draft: a token less probable than this ends the draft.",
         aliases=("draft_p_min",),
         scope="engine",
+    )
+
+    hf_file: str = _setting(
+        "",
+        _ADVANCED_MODEL,
+        "File of `hf_repo`, instead of a quantization.",
+        short="-hff",
+        of_machine=True,
+    )
+    spec_draft_hf: str = _setting(
+        "",
+        _ADVANCED_MODEL,
+        "Draft model on Hugging Face, as `hf_repo`.",
+        aliases=("hf_repo_draft", "hfrd"),
+        short="-hfd",
+        of_machine=True,
+    )
+    hf_token: str = _setting(
+        "",
+        _ADVANCED_MODEL,
+        "Token for private and gated repositories; empty takes HF_TOKEN's, or that of "
+        "`hf auth login`.",
+        short="-hft",
+        of_machine=True,
+    )
+    offline: bool = _setting(
+        False,
+        _ADVANCED_MODEL,
+        "Use downloaded models only, and offer no download.",
+        of_machine=True,
     )
 
     split_mode: SplitMode = _setting(

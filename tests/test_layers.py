@@ -33,6 +33,7 @@ LAYERS = {
     "storage": 1,
     "ngrams": 1,
     "engine": 2,
+    "hub": 2,
     "project": 2,
     "completer": 3,
     "suggestions": 3,
@@ -50,6 +51,7 @@ ONLY_IN = {
     "watchdog": ("project/watch.py",),
     "pathspec": ("project/",),
     "sqlite3": ("storage/",),
+    "huggingface_hub": ("hub/download.py",),
     "click": ("cli/",),
     "rich": ("cli/",),
 }

@@ -17,8 +17,8 @@ from speclsp import settings
 
 PACKAGE = Path(__file__).parents[1] / "editors" / "vscode" / "package.json"
 
-OF_THE_MACHINE = ("model", "spec_draft_model", "lookup_cache_static", "lookup_cache_dynamic")
-"""Files that the server opens: a workspace may not choose them."""
+OF_THE_MACHINE = tuple(name for name in settings.FIELDS if settings.info(name).of_machine)
+"""Files, models and secrets: a workspace may not choose them."""
 
 _EFFECT = {
     "live": "",

@@ -31,6 +31,7 @@ from speclsp.decoding.session import summed
 from speclsp.embedded import TARGET_FILE_NAME
 from speclsp.engine.models import model_files
 from speclsp.errors import SpecLspError
+from speclsp.hub.choice import resolve_models
 from speclsp.project.ignore import IgnoreRules
 from speclsp.project.languages import LANGUAGES
 from speclsp.project.repository import repository_name
@@ -115,7 +116,7 @@ def bench(project: Path, n_lines: int, seconds: int, **options: Any) -> None:
     before and nothing is kept on disk. Suggestions are not remembered: each request asks the model.
     """
     given = {"persist": False, "suggestion_memory": False, "prefetch": False, "speculation": True}
-    resolved = settings.resolve([{**given_options(options), **given}]).settings
+    resolved = resolve_models(settings.resolve([{**given_options(options), **given}]).settings)
     root = project.resolve()
     places = _places(root, resolved, n_lines)
     lines: list[Sides] = []

@@ -15,6 +15,7 @@ from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.cli.without_editor import RecordLog, events_logged
 from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.report import report_lines
+from speclsp.hub.choice import resolve_models
 from speclsp.lsp.log import logging_by
 from speclsp.lsp.stdio import claimed_descriptors, serve_pipe
 from speclsp.project.repository import repository_name
@@ -37,7 +38,7 @@ def complete(project: Path | None, **options: Any) -> None:
     Requests wait until the model is loaded and have no deadline unless --deadline-ms is given.
     """
     given = given_options(options)
-    resolved = settings.resolve([given]).settings
+    resolved = resolve_models(settings.resolve([given]).settings)
     headless = HeadlessOptions(
         project=None if project is None else project.absolute(),
         repo_name="" if project is None else repository_name(project.absolute()),

@@ -22,6 +22,7 @@ from speclsp.cli.without_editor import complete_when_ready
 from speclsp.completer.local import LocalCompleter
 from speclsp.engine.models import LlamaLoader, model_files
 from speclsp.errors import SpecLspError
+from speclsp.hub.choice import resolve_models
 from speclsp.request import CompletionRequest, Document, LogLine, Problem
 from speclsp.settings import Settings
 from speclsp.storage.locations import cache_dir, state_dir
@@ -271,7 +272,7 @@ def doctor(**options: Any) -> None:
 
     Every line begins with ok, note or problem; the exit code is 1 if there is a problem.
     """
-    resolved = settings.resolve([given_options(options)]).settings
+    resolved = resolve_models(settings.resolve([given_options(options)]).settings)
     n_problems = 0
     for finding in findings(resolved):
         n_problems += bool(finding.remedy)

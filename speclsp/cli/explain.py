@@ -18,6 +18,7 @@ from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.cli.without_editor import events_logged
 from speclsp.completer.explaining import PromptExplanation
 from speclsp.completer.local import LocalCompleter
+from speclsp.hub.choice import resolve_models
 from speclsp.project.repository import find_repository, repository_name
 from speclsp.request import CompletionRequest, Document, WorkspaceFolder
 from speclsp.secrets.paths import is_secret_path
@@ -41,7 +42,7 @@ def explain(place: str, project: Path | None, *, as_json: bool, **options: Any) 
     """
     file, prefix, suffix = _split_at(place)
     folder = (project or _folder_of(file)).absolute()
-    resolved = settings.resolve([given_options(options)]).settings
+    resolved = resolve_models(settings.resolve([given_options(options)]).settings)
     explanation = _explain(resolved, folder, file, prefix, suffix)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(explanation), indent=2))

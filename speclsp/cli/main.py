@@ -44,6 +44,9 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
         "speclsp.cli.demo", "demo", "Type into a sample project and watch the ghost text."
     ),
     "doctor": Subcommand("speclsp.cli.doctor", "doctor", "Check the installation."),
+    "models": Subcommand(
+        "speclsp.cli.models", "models", "Choose, download and remove models by name."
+    ),
     "drafters": Subcommand("speclsp.cli.drafters", "drafters", "List the drafters."),
     "data": Subcommand("speclsp.cli.data", "data", "Show or remove what is kept on disk."),
     "ngram": Subcommand("speclsp.cli.ngram", "ngram", "Make and check statistics files."),

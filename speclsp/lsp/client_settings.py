@@ -17,11 +17,14 @@ from speclsp.settings import (
     Settings,
     canonical_name,
     changed,
+    default,
     info,
     resolve,
 )
 
 _SECTION = "speclsp"
+_MODEL_NAMES = ("preset", "hf_repo", "hf_file", "spec_draft_hf", "model", "spec_draft_model")
+"""Settings that together name the models."""
 FOLDER_SETTINGS = tuple(name for name in FIELDS if info(name).by_folder)
 """Settings that may differ by workspace folder, because a single request can carry them."""
 
@@ -40,6 +43,8 @@ class ClientSettings:
         self._problems: tuple[SettingProblem, ...] = ()
         self._reported: frozenset[SettingProblem] = frozenset()
         self._shape_problems: dict[str, SettingProblem] = {}
+        self._models_wanted: tuple[Any, ...] = ()
+        """What the client's own layers name as models."""
         self.current = Settings()
         self._resolve()
 
@@ -66,6 +71,13 @@ class ClientSettings:
     def switch(self, name: str, value: object) -> None:
         """Set one setting above all layers."""
         self._switched[name] = value
+        self._resolve()
+
+    def use_model(self, name: str) -> None:
+        """Use a model by name until the client's settings name another one."""
+        named = {"hf_repo": name} if "/" in name else {"preset": name}
+        for setting in _MODEL_NAMES:
+            self._switched[setting] = named.get(setting, default(setting))
         self._resolve()
 
     def for_folder(self, folder_uri: str | None) -> Settings:
@@ -96,6 +108,12 @@ class ClientSettings:
 
     def _resolve(self) -> None:
         below = [self._base, self._initialization, self._pushed, self._pulled]
+        of_client = resolve(below).settings
+        wanted = tuple(getattr(of_client, name) for name in _MODEL_NAMES)
+        if wanted != self._models_wanted:
+            self._models_wanted = wanted
+            for name in _MODEL_NAMES:
+                self._switched.pop(name, None)
         resolution = resolve([*below, self._switched])
         self.current = resolution.settings
         problems = list(resolution.problems)

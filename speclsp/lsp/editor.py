@@ -78,6 +78,20 @@ class Editor:
         """Send one step of work-done progress."""
         self._notify(types.PROGRESS, types.ProgressParams(token=token, value=value))
 
+    async def ask(self, message: str, actions: Sequence[str]) -> str | None:
+        """Ask the user to choose an action; None where no answer was chosen or can be."""
+        params = types.ShowMessageRequestParams(
+            type=types.MessageType.Info,
+            message=message,
+            actions=[types.MessageActionItem(title=action) for action in actions],
+        )
+        try:
+            answer = await self._wire.ask(types.WINDOW_SHOW_MESSAGE_REQUEST, params)
+        except JsonRpcException as error:
+            logger.debug("the editor does not ask the user: %s", error)
+            return None
+        return answer.get("title") if isinstance(answer, dict) else None
+
     def create_progress(self, token: str) -> asyncio.Future[Any] | None:
         """Ask for a progress display; return None if the editor has none."""
         window = self.capabilities.window
@@ -188,7 +202,10 @@ def _value(
     message = event.message or None
     if event.stage == "begin":
         return types.WorkDoneProgressBegin(
-            title=event.title or "speclsp", message=message, percentage=event.percentage
+            title=event.title or "speclsp",
+            message=message,
+            percentage=event.percentage,
+            cancellable=event.cancellable or None,
         )
     if event.stage == "report":
         return types.WorkDoneProgressReport(message=message, percentage=event.percentage)

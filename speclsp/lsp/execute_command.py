@@ -6,14 +6,16 @@ their names and params are those of Copilot's language server.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams, JsonRpcRequestCancelled
 
+from speclsp.errors import DownloadCancelledError, SpecLspError
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import code_points
 
@@ -23,6 +25,12 @@ ACCEPTED = "speclsp.accepted"
 SHOW_STATISTICS = "speclsp.showStatistics"
 REINDEX = "speclsp.reindex"
 TOGGLE = "speclsp.toggle"
+MODELS = "speclsp.models"
+PULL_MODEL = "speclsp.pullModel"
+USE_MODEL = "speclsp.useModel"
+
+_REQUEST_FAILED = -32803
+"""LSP's code for a request that is right and cannot be served."""
 
 STATISTICS = "speclsp/statistics"
 """A request that returns the same as ``speclsp.showStatistics``, and logs nothing."""
@@ -31,12 +39,18 @@ DID_SHOW = "textDocument/didShowCompletion"
 DID_PARTIALLY_ACCEPT = "textDocument/didPartiallyAcceptCompletion"
 
 
-def execute_command(session: Session, params: types.ExecuteCommandParams) -> Any:
+async def execute_command(session: Session, params: types.ExecuteCommandParams) -> Any:
     """Run a command and return its answer as JSON data."""
     command = COMMANDS.get(params.command)
     if command is None:
         raise _wrong(f"unknown command {params.command!r}; known are {', '.join(COMMANDS)}")
-    return command(session, params.arguments or ())
+    try:
+        answer = command(session, params.arguments or ())
+        return await answer if asyncio.iscoroutine(answer) else answer
+    except DownloadCancelledError as error:
+        raise JsonRpcRequestCancelled(error.message) from error
+    except SpecLspError as error:
+        raise JsonRpcException(str(error), code=_REQUEST_FAILED) from error
 
 
 def accepted(session: Session, arguments: Sequence[Any]) -> None:
@@ -69,11 +83,46 @@ def toggle(session: Session, arguments: Sequence[Any]) -> dict[str, bool]:
     return {"enabled": enabled}
 
 
+async def models(session: Session, _: Sequence[Any]) -> dict[str, Any]:
+    """Return the memory, the presets and the model in use."""
+    return await session.models.overview(session.settings.current)
+
+
+async def pull_model(session: Session, arguments: Sequence[Any]) -> dict[str, Any]:
+    """Download a preset or ``OWNER/NAME[:QUANTIZATION]``: ``[{"name": NAME}]``."""
+    name = _model_name(PULL_MODEL, arguments)
+    return {"paths": await session.models.pull(name, session.settings.current.hf_token)}
+
+
+async def use_model(session: Session, arguments: Sequence[Any]) -> dict[str, Any]:
+    """Load a downloaded model until the client names another one: ``[{"name": NAME}]``."""
+    choice = await session.models.downloaded(_model_name(USE_MODEL, arguments))
+    session.settings.use_model(choice.name)
+    session.apply_settings()
+    return {"name": choice.name, "title": choice.title}
+
+
+def cancel_progress(session: Session, params: types.WorkDoneProgressCancelParams) -> None:
+    """Cancel a download: ``window/workDoneProgress/cancel``."""
+    session.models.cancel(str(params.token))
+
+
+def _model_name(command: str, arguments: Sequence[Any]) -> str:
+    if len(arguments) == 1 and isinstance(arguments[0], dict):
+        name = arguments[0].get("name")
+        if isinstance(name, str) and name:
+            return name
+    raise _wrong(f'{command} takes {{"name": NAME}}')
+
+
 COMMANDS: Mapping[str, Callable[[Session, Sequence[Any]], Any]] = {
     ACCEPTED: accepted,
     SHOW_STATISTICS: show_statistics,
     REINDEX: reindex,
     TOGGLE: toggle,
+    MODELS: models,
+    PULL_MODEL: pull_model,
+    USE_MODEL: use_model,
 }
 
 

@@ -33,6 +33,7 @@ _METHODS: Mapping[str, tuple[Callable[..., Any], Any]] = {
     types.WORKSPACE_DID_CHANGE_CONFIGURATION: (workspace.did_change_configuration, None),
     types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: (workspace.did_change_workspace_folders, None),
     types.WORKSPACE_EXECUTE_COMMAND: (execute_command.execute_command, None),
+    types.WINDOW_WORK_DONE_PROGRESS_CANCEL: (execute_command.cancel_progress, None),
     # Without options the capability would not be advertised.
     types.TEXT_DOCUMENT_INLINE_COMPLETION: (
         completion.inline_completion,

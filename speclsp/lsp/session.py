@@ -25,6 +25,7 @@ from speclsp.lsp.document_store import DocumentStore
 from speclsp.lsp.editor import Editor, ProgressReporter, Wire
 from speclsp.lsp.locations import Location, WorkspaceFolders, cell_path, locate
 from speclsp.lsp.log import EventPump
+from speclsp.lsp.models import NamedModels
 from speclsp.lsp.text_buffer import PositionEncoding, TextBuffer
 from speclsp.request import (
     CompletionRequest,
@@ -72,6 +73,13 @@ class Session:
         self._applied = self.settings.for_completer
         self._pump: EventPump | None = None
         self._progress = ProgressReporter(self.editor, time.monotonic)
+        self.models = NamedModels(
+            self.editor,
+            self._progress,
+            spawn=self.spawn,
+            apply_settings=self.apply_settings,
+            report=lambda message: self._show_problem("error", message),
+        )
         self._shown_problems: set[str] = set()
         self._has_shown_too_large = False
         self._n_completions = 0
@@ -134,7 +142,8 @@ class Session:
         async with self._start_lock:
             if self.window is not None or self._closing is not None:
                 return
-            settings = self.settings.for_completer
+            await self.models.prepare(self.settings.current)
+            settings = self.models.resolve(self.settings.for_completer)
             try:
                 completer = await asyncio.to_thread(self._completer_factory, settings)
             except Exception as error:
@@ -215,7 +224,10 @@ class Session:
         """Put the resolved settings into effect, and report problems and needed restarts."""
         for problem in self.settings.new_problems():
             self.editor.show("warning", f"speclsp: {problem.message}")
-        new = self.settings.for_completer
+        if self.window is None:
+            new = self.settings.for_completer
+        else:
+            new = self.models.resolve(self.settings.for_completer)
         self.editor.log_level = new.log_level
         changed = settings_table.changed(self._applied, new)
         if not changed:

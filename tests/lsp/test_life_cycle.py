@@ -38,6 +38,9 @@ async def test_capabilities(connect: Callable[..., LspWire]) -> None:
         "speclsp.showStatistics",
         "speclsp.reindex",
         "speclsp.toggle",
+        "speclsp.models",
+        "speclsp.pullModel",
+        "speclsp.useModel",
     ]
 
 

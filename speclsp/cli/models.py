@@ -1,0 +1,179 @@
+"""``speclsp models``: chooses, downloads and removes models by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.filesize import decimal
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.table import Table
+
+from speclsp.errors import ModelNotFoundError
+from speclsp.hub import download
+from speclsp.hub.choice import Choice, named, preset_rows
+from speclsp.hub.memory import Memory, find_memory
+from speclsp.hub.presets import preset, recommend
+from speclsp.hub.references import model_title
+
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
+
+
+@click.group()
+def models() -> None:
+    """Choose, download and remove models by name.
+
+    NAME is a preset of `speclsp models list`, `auto`, or OWNER/NAME[:QUANTIZATION] on Hugging Face.
+    Files lie in Hugging Face's cache, which other programs share.
+    """
+
+
+@models.command("recommend")
+@_AS_JSON
+def recommend_model(*, as_json: bool) -> None:
+    """Name the best preset for this machine's GPU or CPU."""
+    memory = find_memory()
+    choice = named(recommend(memory))
+    if as_json:
+        rows = {row["name"]: row for row in preset_rows(memory)}
+        _print_json({"memory": msgspec.to_builtins(memory), "recommended": rows[choice.name]})
+        return
+    click.echo(f"{memory_text(memory)}: {choice.name}")
+    row = preset(choice.name)
+    licences = ", ".join(dict.fromkeys(file.licence for file in row.files))
+    click.echo(f"{row.title}, {decimal(row.size_bytes)}, {licences}. {row.why}")
+    if choice.is_downloaded:
+        click.echo(f"It is downloaded: set `preset` to {choice.name}.")
+    else:
+        click.echo(f"Next: speclsp models pull {choice.name}")
+
+
+@models.command("list")
+@_AS_JSON
+def list_models(*, as_json: bool) -> None:
+    """Show the presets, what fits this machine, and what is downloaded."""
+    memory = find_memory()
+    rows = preset_rows(memory)
+    own = {path for row in rows for path in _paths_or_none(named(row["name"]))}
+    others = [
+        {"repository": repository, "title": model_title(path.name), "path": str(path)}
+        for repository, path in download.cached_models()
+        if path not in own
+    ]
+    if as_json:
+        data = {"memory": msgspec.to_builtins(memory), "recommended": recommend(memory)}
+        _print_json({**data, "presets": rows, "others": others})
+        return
+    console = Console(markup=False, highlight=False)
+    table = Table(box=SIMPLE_HEAD, title=memory_text(memory), title_justify="left")
+    table.add_column("preset", no_wrap=True)
+    for header in ("size", "for", "here"):
+        table.add_column(header)
+    for row in rows:
+        marks = ("downloaded" if row["downloaded"] else "") or ("" if row["fits"] else "too large")
+        mark = "recommended" if row["name"] == recommend(memory) else ""
+        here = ", ".join(filter(None, (mark, marks)))
+        table.add_row(row["name"], decimal(row["size_bytes"]), row["memory"], here)
+    console.print(table)
+    for other in others:
+        console.print(f"also downloaded: {other['title']} ({other['repository']})")
+
+
+@models.command()
+@click.argument("name")
+@click.option("--hf-token", "-hft", default="", metavar="TOKEN", help="Hugging Face's token.")
+@_AS_JSON
+def pull(name: str, hf_token: str, *, as_json: bool) -> None:
+    """Download a model; a download that was broken off goes on where it ended."""
+    choice = named(name)
+    wanted = download.plan(choice.references, hf_token)
+    console = Console(stderr=True)
+    columns = (
+        TextColumn(choice.title),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    size = decimal(wanted.missing_bytes)
+    if not console.is_terminal:
+        click.echo(f"Downloading {choice.title}: {size}", err=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("")
+        download.pull(
+            wanted,
+            token=hf_token,
+            report=lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    paths = [str(found[0]) for one in choice.references if (found := download.cached_paths(one))]
+    if as_json:
+        _print_json({"name": choice.name, "title": choice.title, "paths": paths})
+        return
+    for path in paths:
+        click.echo(path)
+    option = "-hf" if "/" in choice.name else "--preset"
+    click.echo(f"Next: speclsp serve {option} {choice.name}, or set it in your editor.", err=True)
+
+
+@models.command()
+@click.argument("name")
+@_AS_JSON
+def path(name: str, *, as_json: bool) -> None:
+    """Print where the files of a downloaded model lie, the target's before the draft model's."""
+    paths = [str(found) for found in _paths(named(name))]
+    if as_json:
+        _print_json({"paths": paths})
+    else:
+        click.echo("\n".join(paths))
+
+
+@models.command()
+@click.argument("name")
+@_AS_JSON
+def remove(name: str, *, as_json: bool) -> None:
+    """Remove a model's files from the cache; other programs lose them too."""
+    paths = _paths(named(name))
+    freed = download.remove(paths)
+    if as_json:
+        _print_json({"paths": [str(found) for found in paths], "freed_bytes": freed})
+    else:
+        click.echo(f"Removed {len(paths)} files, {decimal(freed)}.")
+
+
+def memory_text(memory: Memory) -> str:
+    """Return a memory as its user knows it."""
+    if memory.kind == "CPU":
+        return f"{memory.name}, no GPU that this llama.cpp can use"
+    gib = 1 << 30
+    total, free = memory.total_bytes / gib, memory.free_bytes / gib
+    return f"{memory.name}, {total:.0f} GB, {free:.1f} GB free"
+
+
+def _paths(choice: Choice) -> list[Path]:
+    """Return all files of a choice.  Raises ModelNotFoundError where one is missing."""
+    found = _paths_or_none(choice)
+    if not found:
+        raise ModelNotFoundError(
+            f"{choice.title} is not downloaded.", remedy=f"Run `speclsp models pull {choice.name}`."
+        )
+    return found
+
+
+def _paths_or_none(choice: Choice) -> list[Path]:
+    found = [download.cached_paths(reference) for reference in choice.references]
+    return [path for paths in found if paths for path in paths] if all(found) else []
+
+
+def _print_json(data: Any) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2))

@@ -1,0 +1,149 @@
+"""The models that settings name: a preset, a repository, or files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from speclsp.errors import ModelNotFoundError
+from speclsp.hub.download import cached_paths
+from speclsp.hub.memory import Memory, find_memory
+from speclsp.hub.presets import AUTO, LLAMA_CPP_NAMES, PRESETS, fits, preset, recommend
+from speclsp.hub.references import Reference, model_title, parse_reference
+from speclsp.settings import Settings
+
+SETTINGS: Final = ("preset", "hf_repo", "hf_file", "spec_draft_hf", "hf_token", "offline")
+"""Settings that name models on the hub; an engine is given paths instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A target on the hub, perhaps with a draft model."""
+
+    name: str
+    """What ``speclsp models pull`` takes."""
+    title: str
+    """The models as users know them."""
+    target: Reference | None
+    """None where only the draft model is named on the hub."""
+    draft: Reference | None = None
+    size_bytes: int | None = None
+    """Of the download; None where only the hub knows."""
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What has to be in the cache."""
+        return tuple(one for one in (self.target, self.draft) if one is not None)
+
+    @property
+    def is_downloaded(self) -> bool:
+        """Whether all is in the cache."""
+        return all(cached_paths(reference) is not None for reference in self.references)
+
+
+def named(name: str, memory: Callable[[], Memory] = find_memory) -> Choice:
+    """Return what a preset's name, ``auto`` or ``OWNER/NAME[:QUANTIZATION]`` means.
+
+    Raises :class:`~speclsp.errors.SettingsError`.
+    """
+    if "/" in name:
+        reference = parse_reference(name)
+        return Choice(name=name, title=_title(reference), target=reference)
+    if name == AUTO:
+        name = recommend(memory())
+    row = preset(name)
+    name = LLAMA_CPP_NAMES.get(name, name)
+    return Choice(
+        name=name,
+        title=row.title,
+        target=row.target.reference,
+        draft=row.draft.reference if row.draft else None,
+        size_bytes=row.size_bytes,
+    )
+
+
+def choice_of(settings: Settings, memory: Callable[[], Memory] = find_memory) -> Choice | None:
+    """Return what settings name on the hub, None where they name files or nothing.
+
+    A preset counts before a repository, and that before a file; a draft model that is named apart
+    counts before the preset's.
+    Raises :class:`~speclsp.errors.SettingsError`.
+    """
+    found: Choice | None = None
+    if settings.preset:
+        found = named(settings.preset, memory)
+    elif settings.hf_repo:
+        reference = parse_reference(settings.hf_repo, settings.hf_file)
+        found = Choice(name=str(reference), title=_title(reference), target=reference)
+    if settings.spec_draft_hf:
+        draft = parse_reference(settings.spec_draft_hf)
+        if found is None:
+            return Choice(name=str(draft), title=_title(draft), target=None, draft=draft)
+        return replace(found, draft=draft, size_bytes=None)
+    if found is not None and settings.spec_draft_model:
+        return replace(found, draft=None)
+    return found
+
+
+def with_paths(settings: Settings, choice: Choice | None) -> Settings:
+    """Return settings that name files in the cache instead of models on the hub.
+
+    Raises :class:`~speclsp.errors.ModelNotFoundError`, with the command that downloads what is
+    missing.
+    """
+    plain = without_names(settings)
+    if choice is None:
+        return plain
+    paths = {reference: cached_paths(reference) for reference in choice.references}
+    missing = [reference for reference, found in paths.items() if found is None]
+    if missing:
+        raise ModelNotFoundError(
+            f"{choice.title} is not downloaded.",
+            remedy=f"Run `speclsp models pull {choice.name}`.",
+        )
+    target, draft = (paths.get(one) if one else None for one in (choice.target, choice.draft))
+    return replace(
+        plain,
+        model=str(target[0]) if target else plain.model,
+        spec_draft_model=str(draft[0]) if draft else plain.spec_draft_model,
+    )
+
+
+def resolve_models(settings: Settings) -> Settings:
+    """Return settings that name files in the cache instead of models on the hub.
+
+    Raises :class:`~speclsp.errors.SpecLspError`.
+    """
+    return with_paths(settings, choice_of(settings))
+
+
+def without_names(settings: Settings) -> Settings:
+    """Return settings that name nothing on the hub."""
+    defaults = Settings()
+    return replace(settings, **{name: getattr(defaults, name) for name in SETTINGS})
+
+
+def preset_rows(memory: Memory) -> list[dict[str, Any]]:
+    """Return the table of presets as JSON data, with what fits a memory and what is downloaded."""
+    return [
+        {
+            "name": name,
+            "title": row.title,
+            "size_bytes": row.size_bytes,
+            "licence": ", ".join(dict.fromkeys(file.licence for file in row.files)),
+            "tuning": row.target.tuning,
+            "memory": row.memory,
+            "fits": fits(row, memory),
+            "downloaded": named(name).is_downloaded,
+            "why": row.why,
+        }
+        for name, row in PRESETS.items()
+    ]
+
+
+def _title(reference: Reference) -> str:
+    if reference.file:
+        return model_title(reference.file)
+    name = reference.repository.rsplit("/", 1)[-1]
+    return f"{name} {reference.quantization}".strip()

@@ -1,0 +1,349 @@
+"""Model files on Hugging Face and in its cache on this machine, which other programs share.
+
+huggingface_hub knows the hub's API, its cache, its tokens and its proxies, and makes the requests.
+What it leaves to us: a download that was broken off goes on where it ended, in a file of ours
+beside the cache's, and counts only when its SHA-256 is the hub's.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from speclsp.errors import DownloadCancelledError, DownloadError, ModelNotFoundError
+from speclsp.hub.references import Reference, parts_of
+
+Report = Callable[[int, int], None]
+"""Takes the bytes that are there and the bytes in all."""
+
+_CHUNK_BYTES: Final = 1 << 18
+_N_RETRIES: Final = 5
+_RETRY_PAUSE_S: Final = 1.0
+_POLL_S: Final = 0.1
+_TIMEOUT_S: Final = 10.0
+_CONNECTION_REMEDY: Final = (
+    "Check the connection, and the proxy in HTTPS_PROXY; HF_ENDPOINT names a mirror. "
+    "What has arrived is kept: the same command goes on from there."
+)
+_LOGIN_REMEDY: Final = (
+    "Log in with `hf auth login`, or set HF_TOKEN to a token that may read the repository."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteFile:
+    """A file on the hub."""
+
+    repository: str
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to download."""
+
+    files: tuple[RemoteFile, ...]
+    missing_bytes: int
+    """Of those files that are not in the cache, less what earlier downloads left of them."""
+
+
+def cache_folder() -> Path:
+    """Return Hugging Face's cache of this user (``HF_HUB_CACHE``, ``HF_HOME``)."""
+    from huggingface_hub import constants  # noqa: PLC0415 (see _hub)
+
+    return Path(constants.HF_HUB_CACHE)
+
+
+def cached_paths(reference: Reference) -> tuple[Path, ...] | None:
+    """Return a model's files in the cache, the first part first; None unless all are there."""
+    folder = _repository_folder(reference.repository)
+    try:
+        commit = (folder / "refs" / "main").read_text(encoding="ascii").strip()
+        snapshot = folder / "snapshots" / commit
+        names = [path.relative_to(snapshot).as_posix() for path in snapshot.rglob("*.gguf")]
+        return tuple(snapshot / name for name in parts_of(reference, names))
+    except (OSError, ValueError, ModelNotFoundError):
+        return None
+
+
+def cached_models() -> list[tuple[str, Path]]:
+    """Return all GGUFs in the cache, each with its repository."""
+    return sorted(
+        (folder.name.removeprefix("models--").replace("--", "/"), path)
+        for folder in cache_folder().glob("models--*")
+        for path in folder.glob("snapshots/*/**/*.gguf")
+    )
+
+
+def plan(references: Sequence[Reference], token: str = "") -> Plan:
+    """Ask the hub for the files of models, and check that they fit the disk.
+
+    Raises :class:`~speclsp.errors.DownloadError` and
+    :class:`~speclsp.errors.ModelNotFoundError`.
+    """
+    files = [file for reference in references for file in _remote_files(reference, token)]
+    missing = 0
+    for file in files:
+        if not _blob(file).exists():
+            partial = _partial(file)
+            missing += file.size - (partial.stat().st_size if partial.exists() else 0)
+    folder = cache_folder()
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    if missing > free:
+        raise _no_space(missing, free)
+    return Plan(files=tuple(files), missing_bytes=missing)
+
+
+def pull(
+    wanted: Plan,
+    *,
+    token: str = "",
+    report: Report = lambda _done, _total: None,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> None:
+    """Download what a plan's files lack into the cache.
+
+    A cancelled or broken download goes on where it ended the next time.
+    Raises :class:`~speclsp.errors.DownloadError`, also where it is cancelled.
+    """
+    total = sum(file.size for file in wanted.files)
+    done = 0
+    for file in wanted.files:
+        with _mapped_errors(file.repository):
+            if not _blob(file).exists():
+                _Transfer(file, token, is_cancelled, _Counter(report, done, total)).run()
+            # The file is there already: this makes the cache's links to it.
+            _hub().hf_hub_download(file.repository, file.name, token=token or None)
+        done += file.size
+        report(done, total)
+
+
+def remove(paths: Sequence[Path]) -> int:
+    """Remove files from the cache, and return how many bytes that frees."""
+    freed = 0
+    for path in paths:
+        blob = path.parent / path.readlink() if path.is_symlink() else None
+        freed += path.stat().st_size
+        path.unlink()
+        if blob is not None:
+            blob.unlink(missing_ok=True)
+    return freed
+
+
+@dataclass(frozen=True, slots=True)
+class _Counter:
+    """Reports one file's bytes as a part of the bytes in all."""
+
+    report: Report
+    n_before: int
+    n_total: int
+
+    def add(self, n_bytes: int) -> None:
+        self.report(self.n_before + n_bytes, self.n_total)
+
+
+class _Transfer:
+    """One file's download: retried while bytes arrive, continued by the next one if not."""
+
+    def __init__(
+        self,
+        file: RemoteFile,
+        token: str,
+        is_cancelled: Callable[[], bool],
+        counter: _Counter,
+    ) -> None:
+        self._file = file
+        self._token = token
+        self._is_cancelled = is_cancelled
+        self._counter = counter
+        self._partial = _partial(file)
+
+    def run(self) -> None:
+        """Raises DownloadError, OSError and huggingface_hub's errors."""
+        hub = _hub()
+        self._partial.parent.mkdir(parents=True, exist_ok=True)
+        lock = self._partial.with_suffix(".lock")
+        try:
+            with hub.utils.WeakFileLock(lock, timeout=_POLL_S):
+                self._run_locked()
+        except TimeoutError as error:  # filelock's
+            raise DownloadError(
+                f"{self._file.name} is being downloaded by another process.",
+                remedy="Wait until that one is done.",
+            ) from error
+        with suppress(OSError):
+            lock.unlink()
+
+    def _run_locked(self) -> None:
+        if _blob(self._file).exists():
+            return
+        n_failures = 0
+        while (have := self._size()) < self._file.size:
+            try:
+                self._receive(have)
+            except _hub().errors.HfHubHTTPError:
+                raise  # the hub's own answer is the same the next time
+            except _hub().errors.HTTPError:
+                n_failures = 0 if self._size() > have else n_failures + 1
+                if n_failures > _N_RETRIES:
+                    raise
+                self._pause()
+        self._check()
+        self._partial.replace(_blob(self._file))
+
+    def _receive(self, have: int) -> None:
+        """Append what the hub sends from byte ``have`` on."""
+        hub = _hub()
+        url = hub.hf_hub_url(self._file.repository, self._file.name)
+        headers = hub.utils.build_hf_headers(token=self._token or None, library_name="speclsp")
+        # Compressed, the bytes could not be counted.
+        headers |= {"Accept-Encoding": "identity", "Range": f"bytes={have}-"}
+        with hub.get_session().stream("GET", url, headers=headers, timeout=_TIMEOUT_S) as response:
+            hub.utils.hf_raise_for_status(response)
+            if response.status_code == 200:  # the whole file: ranges are not served
+                have = 0
+            with self._partial.open("r+b" if self._partial.exists() else "wb") as out:
+                out.seek(have)
+                out.truncate()
+                for chunk in response.iter_bytes(_CHUNK_BYTES):
+                    self._raise_if_cancelled()
+                    out.write(chunk)
+                    have += len(chunk)
+                    self._counter.add(min(have, self._file.size))
+
+    def _check(self) -> None:
+        with self._partial.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if self._size() == self._file.size and digest == self._file.sha256:
+            return
+        self._partial.unlink()
+        raise DownloadError(
+            f"What arrived as {self._file.name} is not what {self._file.repository} lists: the "
+            "checksum differs.",
+            remedy="Download it again; where that does not help, a proxy or mirror changes it.",
+        )
+
+    def _size(self) -> int:
+        return self._partial.stat().st_size if self._partial.exists() else 0
+
+    def _pause(self) -> None:
+        end = time.monotonic() + _RETRY_PAUSE_S
+        while time.monotonic() < end:
+            self._raise_if_cancelled()
+            time.sleep(_POLL_S)
+
+    def _raise_if_cancelled(self) -> None:
+        if self._is_cancelled():
+            raise DownloadCancelledError(
+                f"The download of {self._file.name} was cancelled.",
+                remedy="What has arrived is kept: the next download goes on from there.",
+            )
+
+
+def _hub() -> Any:
+    """Return huggingface_hub, whose import takes 0.3 s and is needed only for named models."""
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    import huggingface_hub  # noqa: PLC0415
+    import huggingface_hub.errors  # noqa: PLC0415
+    import huggingface_hub.utils  # noqa: PLC0415
+
+    return huggingface_hub
+
+
+def _remote_files(reference: Reference, token: str) -> list[RemoteFile]:
+    hub = _hub()
+    with _mapped_errors(reference.repository):
+        listing = hub.HfApi(token=token or None, library_name="speclsp").model_info(
+            reference.repository, files_metadata=True, timeout=_TIMEOUT_S
+        )
+    by_name = {sibling.rfilename: sibling for sibling in listing.siblings or ()}
+    return [
+        RemoteFile(
+            repository=reference.repository,
+            name=name,
+            size=by_name[name].size,
+            sha256=by_name[name].lfs.sha256,
+        )
+        for name in parts_of(reference, list(by_name))
+    ]
+
+
+def _repository_folder(repository: str) -> Path:
+    return cache_folder() / f"models--{repository.replace('/', '--')}"
+
+
+def _blob(file: RemoteFile) -> Path:
+    """Return where the cache keeps a file's bytes: under their SHA-256."""
+    return _repository_folder(file.repository) / "blobs" / file.sha256
+
+
+def _partial(file: RemoteFile) -> Path:
+    return _blob(file).with_name(f"{file.sha256}.speclsp.incomplete")
+
+
+@contextmanager
+def _mapped_errors(repository: str) -> Iterator[None]:
+    """Raise DownloadError for what huggingface_hub and the disk raise."""
+    errors = _hub().errors
+    try:
+        yield
+    except errors.GatedRepoError as error:
+        raise DownloadError(
+            f"{repository} is gated: its owners let in who agrees to their terms.",
+            remedy=f"Agree on https://huggingface.co/{repository} in a browser. {_LOGIN_REMEDY}",
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise DownloadError(
+            f"There is no repository {repository}, or you may not read it.",
+            remedy=f"Check its name. {_LOGIN_REMEDY}",
+        ) from error
+    except errors.HfHubHTTPError as error:
+        raise _refused(repository, error.response.status_code) from error
+    except errors.OfflineModeIsEnabled as error:
+        raise DownloadError(
+            f"{repository} is not in the cache, and downloads are switched off.",
+            remedy="Unset HF_HUB_OFFLINE, or leave out --offline.",
+        ) from error
+    except (errors.HTTPError, errors.LocalEntryNotFoundError, ConnectionError) as error:
+        raise DownloadError(
+            f"Hugging Face cannot be reached for {repository}: {error}.",
+            remedy=_CONNECTION_REMEDY,
+        ) from error
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise _no_space(0, 0) from error
+        raise DownloadError(
+            f"The download cannot be written: {error.strerror or error}.",
+            remedy=f"Check {cache_folder()}; HF_HOME names another folder.",
+        ) from error
+
+
+def _refused(repository: str, status: int) -> DownloadError:
+    if status == 401:
+        return DownloadError(
+            f"Hugging Face refused the token for {repository}.",
+            remedy="Make a new one on https://huggingface.co/settings/tokens. " + _LOGIN_REMEDY,
+        )
+    return DownloadError(
+        f"Hugging Face answered {status} for {repository}.",
+        remedy="Try again later. " + _CONNECTION_REMEDY,
+    )
+
+
+def _no_space(needed: int, free: int) -> DownloadError:
+    detail = f": {needed / 1e9:.1f} GB are needed, {free / 1e9:.1f} GB are free" if needed else ""
+    return DownloadError(
+        f"There is no space on the disk of {cache_folder()}{detail}.",
+        remedy="Free some, or set HF_HOME to a folder on another disk.",
+    )

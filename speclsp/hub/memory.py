@@ -1,0 +1,89 @@
+"""The memory that models are loaded into: the GPU's where there is one, else the machine's."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from speclsp.engine.cpus import physical_cpu_count
+
+MemoryKind = Literal["NVIDIA GPU", "Metal", "GPU", "CPU"]
+
+_KINDS: Final[dict[str, MemoryKind]] = {"CUDA": "NVIDIA GPU", "MTL": "Metal", "Metal": "Metal"}
+"""By how ggml's devices of a kind are called."""
+_NVIDIA_QUERY: Final = "--query-gpu=name,memory.total,memory.free"
+_NVIDIA_TIMEOUT_S: Final = 5.0
+_MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Where a model's weights go."""
+
+    kind: MemoryKind
+    name: str
+    """The GPU's or the processor's name; GPUs are separated by commas."""
+    total_bytes: int
+    free_bytes: int
+    n_cores: int = 0
+    """Physical cores."""
+
+
+def find_memory() -> Memory:
+    """Return the memory of the GPUs that llama.cpp finds, or the machine's.
+
+    Where llama-cpp-python cannot be imported, ``nvidia-smi`` is asked.
+    """
+    n_cores = physical_cpu_count()
+    try:
+        library = importlib.import_module("speclsp.engine.llama.library")
+        devices = library.devices()
+    except (ImportError, OSError, RuntimeError):
+        return _nvidia() or Memory(
+            kind="CPU", name="CPU", total_bytes=0, free_bytes=0, n_cores=n_cores
+        )
+    for kind in ("gpu", "igpu", "cpu"):
+        found = [device for device in devices if device.kind == kind]
+        if found:
+            starts = (_KINDS[start] for start in _KINDS if found[0].name.startswith(start))
+            return Memory(
+                kind="CPU" if kind == "cpu" else next(starts, "GPU"),
+                name=", ".join(device.description for device in found),
+                total_bytes=sum(device.memory_total for device in found),
+                free_bytes=sum(device.memory_free for device in found),
+                n_cores=n_cores,
+            )
+    return Memory(kind="CPU", name="CPU", total_bytes=0, free_bytes=0, n_cores=n_cores)
+
+
+def _nvidia() -> Memory | None:
+    """Return what ``nvidia-smi`` says, None where it is missing or lists no GPU."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    command = [program, _NVIDIA_QUERY, "--format=csv,noheader,nounits"]
+    try:
+        outcome = subprocess.run(  # noqa: S603  the driver's program
+            command, capture_output=True, text=True, timeout=_NVIDIA_TIMEOUT_S, check=True
+        )
+        rows = [line.rsplit(",", 2) for line in outcome.stdout.splitlines() if line.strip()]
+        return _sum([(name.strip(), int(total), int(free)) for name, total, free in rows])
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+
+
+def _sum(rows: Sequence[tuple[str, int, int]]) -> Memory | None:
+    """Return the memory of GPUs of (name, MiB in all, MiB that are free)."""
+    if not rows:
+        return None
+    return Memory(
+        kind="NVIDIA GPU",
+        name=", ".join(name for name, _, _ in rows),
+        total_bytes=sum(total for _, total, _ in rows) * _MIB,
+        free_bytes=sum(free for _, _, free in rows) * _MIB,
+        n_cores=physical_cpu_count(),
+    )

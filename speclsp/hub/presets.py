@@ -1,0 +1,256 @@
+"""The table of presets: which model files to use with how much memory, and why.
+
+A file's size is exact where its last digits are no zeros, else rounded to 10 MB; the true size is
+read from the hub before a download.
+Sources: the repositories' file lists and model cards, and the models' ``config.json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal
+
+from speclsp.errors import SettingsError
+from speclsp.hub.memory import Memory
+from speclsp.hub.references import Reference, model_title
+
+AUTO: Final = "auto"
+"""The preset that is chosen by the memory that is free."""
+
+_N_CTX: Final = 4096
+"""Positions of the KV cache to leave room for: the default of ``ctx_size``."""
+_ROOM_BYTES: Final = 3 << 29
+"""For intermediate results, the GPU's own context, and what other programs take: 1.5 GiB."""
+_MANY_CORES: Final = 8
+"""Physical cores from which the larger of the models for a CPU answers while you type."""
+
+_APACHE: Final = "Apache 2.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFile:
+    """A GGUF file on Hugging Face."""
+
+    repository: str
+    file: str
+    size_bytes: int
+    kv_bytes: int
+    """Of one position in an f16 KV cache: 2 · 2 bytes · layers · KV heads · head width."""
+    licence: str = _APACHE
+    tuning: Literal["base", "instruct"] = "base"
+
+    @property
+    def title(self) -> str:
+        """The model as users know it, with its quantization."""
+        return model_title(self.file)
+
+    @property
+    def reference(self) -> Reference:
+        """What to download."""
+        return Reference(self.repository, file=self.file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """A target model, perhaps with a draft model."""
+
+    target: ModelFile
+    draft: ModelFile | None = None
+    memory: str = ""
+    """What ``auto`` takes it for, such as ``8 GB``; empty where you have to ask for it."""
+    why: str
+
+    @property
+    def title(self) -> str:
+        """The models as users know them."""
+        return self.target.title + (f" with {self.draft.title}" if self.draft else "")
+
+    @property
+    def files(self) -> tuple[ModelFile, ...]:
+        """The target, and the draft model where there is one."""
+        return (self.target, self.draft) if self.draft else (self.target,)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the download."""
+        return sum(file.size_bytes for file in self.files)
+
+    @property
+    def needed_bytes(self) -> int:
+        """Memory that the models take with their KV caches, and room for the rest."""
+        return self.size_bytes + sum(file.kv_bytes for file in self.files) * _N_CTX + _ROOM_BYTES
+
+
+_0_5B_Q8 = ModelFile(
+    repository="ggml-org/Qwen2.5-Coder-0.5B-Q8_0-GGUF",
+    file="qwen2.5-coder-0.5b-q8_0.gguf",
+    size_bytes=530_000_000,
+    kv_bytes=12_288,
+)
+_1_5B_Q8 = ModelFile(
+    repository="ggml-org/Qwen2.5-Coder-1.5B-Q8_0-GGUF",
+    file="qwen2.5-coder-1.5b-q8_0.gguf",
+    size_bytes=1_646_573_056,
+    kv_bytes=28_672,
+)
+_3B_Q8 = ModelFile(
+    repository="ggml-org/Qwen2.5-Coder-3B-Q8_0-GGUF",
+    file="qwen2.5-coder-3b-q8_0.gguf",
+    size_bytes=3_285_476_160,
+    kv_bytes=36_864,
+    licence="Qwen Research (not for commercial use)",
+)
+_7B_Q3 = ModelFile(
+    repository="QuantFactory/Qwen2.5-Coder-7B-GGUF",
+    file="Qwen2.5-Coder-7B.Q3_K_M.gguf",
+    size_bytes=3_810_000_000,
+    kv_bytes=57_344,
+)
+_7B_Q4 = ModelFile(
+    repository="QuantFactory/Qwen2.5-Coder-7B-GGUF",
+    file="Qwen2.5-Coder-7B.Q4_K_M.gguf",
+    size_bytes=4_680_000_000,
+    kv_bytes=57_344,
+)
+_7B_Q8 = ModelFile(
+    repository="ggml-org/Qwen2.5-Coder-7B-Q8_0-GGUF",
+    file="qwen2.5-coder-7b-q8_0.gguf",
+    size_bytes=8_098_525_600,
+    kv_bytes=57_344,
+)
+_14B_Q4 = ModelFile(
+    repository="mradermacher/Qwen2.5-Coder-14B-GGUF",
+    file="Qwen2.5-Coder-14B.Q4_K_M.gguf",
+    size_bytes=8_990_000_000,
+    kv_bytes=196_608,
+)
+_14B_Q8 = ModelFile(
+    repository="ggml-org/Qwen2.5-Coder-14B-Q8_0-GGUF",
+    file="qwen2.5-coder-14b-q8_0.gguf",
+    size_bytes=15_700_000_000,
+    kv_bytes=196_608,
+)
+_30B_Q4 = ModelFile(
+    repository="unsloth/Qwen3-Coder-30B-A3B-Instruct-GGUF",
+    file="Qwen3-Coder-30B-A3B-Instruct-Q4_K_M.gguf",
+    size_bytes=18_556_689_568,
+    kv_bytes=98_304,
+    tuning="instruct",
+)
+_30B_Q8 = ModelFile(
+    repository="ggml-org/Qwen3-Coder-30B-A3B-Instruct-Q8_0-GGUF",
+    file="qwen3-coder-30b-a3b-instruct-q8_0.gguf",
+    size_bytes=32_480_000_000,
+    kv_bytes=98_304,
+    tuning="instruct",
+)
+
+PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
+    {
+        "qwen2.5-coder-0.5b-q8_0": Preset(
+            target=_0_5B_Q8,
+            memory="CPU",
+            why="The only one that answers while you type on a few cores.",
+        ),
+        "qwen2.5-coder-1.5b-q8_0": Preset(
+            target=_1_5B_Q8,
+            memory="4 GB, CPU with 8 cores",
+            why="Fits 4 GB, and eight cores run it while you type; llama.cpp's choice there, too.",
+        ),
+        "qwen2.5-coder-7b-q3_k_m": Preset(
+            target=_7B_Q3,
+            memory="6 GB",
+            why="The largest that fits 6 GB with its KV cache; a 3B model's licence forbids "
+            "commercial use.",
+        ),
+        "qwen2.5-coder-7b-q4_k_m": Preset(
+            target=_7B_Q4,
+            memory="8 GB",
+            why="Q8_0 (8.1 GB) does not fit 8 GB; Q4_K_M takes 4.7 GB and leaves room for the KV "
+            "cache.",
+        ),
+        "qwen2.5-coder-7b-q8_0-draft": Preset(
+            target=_7B_Q8,
+            draft=_0_5B_Q8,
+            memory="12 GB",
+            why="Nearly the unquantized model, 15 times the size of its draft model; llama.cpp's "
+            "7b-spec.",
+        ),
+        "qwen2.5-coder-14b-q4_k_m-draft": Preset(
+            target=_14B_Q4,
+            draft=_0_5B_Q8,
+            memory="16 GB",
+            why="The largest base model whose KV cache and draft model fit beside it in 16 GB.",
+        ),
+        "qwen2.5-coder-14b-q8_0-draft": Preset(
+            target=_14B_Q8,
+            draft=_0_5B_Q8,
+            memory="24 GB",
+            why="Nearly the unquantized model, 30 times the size of its draft model; llama.cpp's "
+            "14b-spec.",
+        ),
+        "qwen3-coder-30b-a3b-q8_0": Preset(
+            target=_30B_Q8,
+            memory="48 GB",
+            why="A mixture of experts that computes 3 of its 30 billion parameters per token; "
+            "llama.cpp's choice.",
+        ),
+        "qwen3-coder-30b-a3b-q4_k_m": Preset(
+            target=_30B_Q4,
+            why="As fast as a 3B model, in 24 GB; trained to chat, so auto does not take it.",
+        ),
+        "qwen2.5-coder-7b-q8_0": Preset(
+            target=_7B_Q8, why="For 12 GB, where a draft model does not pay."
+        ),
+        "qwen2.5-coder-3b-q8_0": Preset(
+            target=_3B_Q8,
+            why="For 6 GB, twice as fast as the 7B model; its licence forbids commercial use.",
+        ),
+    }
+)
+"""By name; those that ``auto`` chooses from come in ascending order of the memory they need."""
+
+LLAMA_CPP_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "fim-qwen-1.5b-default": "qwen2.5-coder-1.5b-q8_0",
+        "fim-qwen-3b-default": "qwen2.5-coder-3b-q8_0",
+        "fim-qwen-7b-default": "qwen2.5-coder-7b-q8_0",
+        "fim-qwen-7b-spec": "qwen2.5-coder-7b-q8_0-draft",
+        "fim-qwen-14b-spec": "qwen2.5-coder-14b-q8_0-draft",
+        "fim-qwen-30b-default": "qwen3-coder-30b-a3b-q8_0",
+    }
+)
+"""llama.cpp's flags for models, and our presets of the same files."""
+
+_CPU_SMALL, _CPU_LARGE = "qwen2.5-coder-0.5b-q8_0", "qwen2.5-coder-1.5b-q8_0"
+
+
+def preset(name: str) -> Preset:
+    """Return a preset by its name or llama.cpp's.
+
+    Raises :class:`~speclsp.errors.SettingsError`.
+    """
+    found = PRESETS.get(LLAMA_CPP_NAMES.get(name, name))
+    if found is None:
+        raise SettingsError(
+            f"There is no preset {name!r}.",
+            remedy=f"The presets are {AUTO}, {', '.join(PRESETS)}.",
+        )
+    return found
+
+
+def fits(row: Preset, memory: Memory) -> bool:
+    """Whether a preset's models run well in a memory."""
+    if memory.kind == "CPU" and row not in (PRESETS[_CPU_SMALL], PRESETS[_CPU_LARGE]):
+        return False
+    return row.needed_bytes <= memory.free_bytes
+
+
+def recommend(memory: Memory) -> str:
+    """Return the name of the best preset for a memory."""
+    if memory.kind == "CPU":
+        return _CPU_LARGE if memory.n_cores >= _MANY_CORES else _CPU_SMALL
+    fitting = [name for name, row in PRESETS.items() if row.memory and fits(row, memory)]
+    return fitting[-1] if fitting else _CPU_SMALL

@@ -1,0 +1,122 @@
+"""Names of models on Hugging Face: ``OWNER/NAME[:QUANTIZATION]``, and which files they mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from speclsp.errors import ModelNotFoundError, SettingsError
+
+_REPOSITORY: Final = re.compile(r"^[\w.-]+/[\w.-]+$")
+_SPLIT: Final = re.compile(r"^(?P<stem>.*)-\d{5}-of-(?P<count>\d{5})\.gguf$", re.IGNORECASE)
+_NO_MODELS: Final = ("mmproj", "imatrix", "mtp-", "eagle3-", "dflash-", "dspark-")
+"""Parts of the names of GGUFs that only go with a model."""
+_PREFERRED: Final = ("Q4_K_M", "Q8_0")
+"""Quantizations that are taken where none is named, as llama.cpp does."""
+_SHOWN_FILES: Final = 20
+_SIZE: Final = r"\d+(?:\.\d+)?[BM](?:-A\d+(?:\.\d+)?B)?"
+_QUANTIZATION: Final = r"(?:UD-)?I?Q\d\w*|BF16|F16|F32|MXFP4"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A model in a repository: a file by its name, or by a quantization, or what is usual."""
+
+    repository: str
+    quantization: str = ""
+    file: str = ""
+
+    def __str__(self) -> str:
+        detail = self.file or self.quantization
+        return f"{self.repository}:{detail}" if detail else self.repository
+
+
+def parse_reference(text: str, file: str = "") -> Reference:
+    """Return what ``OWNER/NAME[:QUANTIZATION]`` means; a ``file`` goes before a quantization.
+
+    Raises :class:`~speclsp.errors.SettingsError`.
+    """
+    repository, _, detail = text.strip().partition(":")
+    if not _REPOSITORY.match(repository):
+        raise SettingsError(
+            f"{text!r} is no repository of Hugging Face.",
+            remedy="Write OWNER/NAME[:QUANTIZATION], for example "
+            "ggml-org/Qwen2.5-Coder-7B-Q8_0-GGUF:Q8_0.",
+        )
+    if not file and detail.lower().endswith(".gguf"):
+        file, detail = detail, ""
+    return Reference(repository, "" if file else detail, file)
+
+
+def parts_of(reference: Reference, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the files of a model, the first part first, out of a repository's file ``names``.
+
+    Raises :class:`~speclsp.errors.ModelNotFoundError`, which lists the repository's GGUFs.
+    """
+    models = sorted(n for n in names if n.lower().endswith(".gguf") and not _goes_with_model(n))
+    first = _first_part(reference, models)
+    if first is None:
+        raise ModelNotFoundError(
+            f"{reference.repository} has no {reference.file or reference.quantization or 'GGUF'}.",
+            remedy=_choice_of(models),
+        )
+    split = _SPLIT.match(first)
+    if split is None:
+        return (first,)
+    parts = [n for n in models if (s := _SPLIT.match(n)) and s["stem"] == split["stem"]]
+    if len(parts) != int(split["count"]):
+        raise ModelNotFoundError(
+            f"{reference.repository} has {len(parts)} of the {int(split['count'])} parts of "
+            f"{first}.",
+            remedy="Choose another file of the repository, or another repository.",
+        )
+    return tuple(parts)
+
+
+def _first_part(reference: Reference, models: Sequence[str]) -> str | None:
+    if reference.file:
+        return reference.file if reference.file in models else None
+    wanted = (reference.quantization,) if reference.quantization else _PREFERRED
+    for quantization in wanted:
+        pattern = re.compile(rf"(?<![A-Za-z0-9]){re.escape(quantization)}[.-]", re.IGNORECASE)
+        for name in models:
+            if pattern.search(name):
+                return name
+    return None if reference.quantization or not models else models[0]
+
+
+def _goes_with_model(name: str) -> bool:
+    base = name.rsplit("/", 1)[-1].lower()
+    return any(part in base for part in _NO_MODELS)
+
+
+def _choice_of(models: Sequence[str]) -> str:
+    if not models:
+        return "Name a repository with GGUF files; those with GGUF in their names have them."
+    shown = ", ".join(models[:_SHOWN_FILES])
+    more = f" and {len(models) - _SHOWN_FILES} more" if len(models) > _SHOWN_FILES else ""
+    return f"It has {shown}{more}."
+
+
+def model_title(file_name: str) -> str:
+    """Return a model as users know it, by its file: ``Qwen2.5-Coder 7B Q4_K_M``."""
+    stem = re.sub(r"(?i)(-\d{5}-of-\d{5})?\.gguf$", "", file_name.rsplit("/", 1)[-1])
+    quantization = re.search(rf"[-._]({_QUANTIZATION})$", stem, re.IGNORECASE)
+    if quantization is not None:
+        stem = stem[: quantization.start()]
+    size = re.search(rf"[-_.]({_SIZE})(?=[-_.]|$)", stem, re.IGNORECASE)
+    if size is not None:
+        rest = stem[size.end() :].strip("-_. ").replace("-", " ")
+        stem = " ".join(filter(None, (_cased(stem[: size.start()]), size[1].upper(), _cased(rest))))
+    return f"{stem} {quantization[1].upper()}" if quantization else stem
+
+
+def _cased(name: str) -> str:
+    """Return a name with capitals where it has none."""
+    return name if name != name.lower() else re.sub(r"(^|[- ])([a-z])", _capital, name)
+
+
+def _capital(match: re.Match[str]) -> str:
+    return match[1] + match[2].upper()

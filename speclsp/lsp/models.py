@@ -1,0 +1,209 @@
+"""Models by name in an editor: which ones fit, their download, and the change to another one.
+
+A model is downloaded where the editor says so by ``speclsp.pullModel``, or where the user agrees
+to the server's offer.  Nothing else downloads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from speclsp.errors import (
+    DownloadCancelledError,
+    ModelNotFoundError,
+    SettingsError,
+    SpecLspError,
+)
+from speclsp.hub import download
+from speclsp.hub.choice import Choice, choice_of, named, preset_rows, with_paths, without_names
+from speclsp.hub.memory import Memory, find_memory
+from speclsp.hub.presets import AUTO, recommend
+from speclsp.hub.references import model_title
+from speclsp.lsp.editor import Editor, ProgressReporter
+from speclsp.request import Progress
+from speclsp.settings import Settings
+
+_DOWNLOAD: Final = "Download"
+_NOT_NOW: Final = "Not now"
+TRIAL_TITLE: Final = "trial model"
+"""The embedded model as users know it."""
+
+
+class NamedModels:
+    """Puts files in the place of the names in the settings, and downloads what is missing."""
+
+    def __init__(
+        self,
+        editor: Editor,
+        progress: ProgressReporter,
+        *,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        apply_settings: Callable[[], None],
+        report: Callable[[str], None],
+    ) -> None:
+        """``report`` shows a message to the user once."""
+        self._editor = editor
+        self._progress = progress
+        self._spawn = spawn
+        self._apply_settings = apply_settings
+        self._report = report
+        self._memory: Memory | None = None
+        self._offered: set[str] = set()
+        self._downloads: dict[str, threading.Event] = {}
+        """By progress token: set to cancel."""
+        self._resolved = Settings()
+
+    # --- settings ---------------------------------------------------------------------------------
+
+    async def prepare(self, settings: Settings) -> None:
+        """Find the memory, where the settings choose by it."""
+        if settings.preset == AUTO and self._memory is None:
+            self._memory = await self.memory()
+
+    def resolve(self, settings: Settings) -> Settings:
+        """Return settings that name files; what is not downloaded is offered, and left out."""
+        choice: Choice | None = None
+        try:
+            choice = choice_of(settings, self._known_memory)
+            self._resolved = with_paths(settings, choice)
+        except ModelNotFoundError as error:
+            assert choice is not None
+            self._resolved = without_names(settings)
+            self._offer(choice, settings, error)
+        except SettingsError as error:
+            self._resolved = without_names(settings)
+            self._report(str(error))
+        return self._resolved
+
+    def _known_memory(self) -> Memory:
+        if self._memory is None:
+            # The setting was changed to `auto` while the server runs.
+            self._spawn(self._find_memory())
+            return Memory(kind="CPU", name="", total_bytes=0, free_bytes=0)
+        return self._memory
+
+    async def _find_memory(self) -> None:
+        self._memory = await self.memory()
+        self._apply_settings()
+
+    # --- commands ---------------------------------------------------------------------------------
+
+    async def memory(self) -> Memory:
+        """Return the memory for models, that of the loaded ones included."""
+        found = await asyncio.to_thread(find_memory)
+        files = (Path(name) for name in (self._resolved.model, self._resolved.spec_draft_model))
+        own = sum(path.stat().st_size for path in files if path.is_file())
+        return replace(found, free_bytes=min(found.free_bytes + own, found.total_bytes))
+
+    async def overview(self, settings: Settings) -> dict[str, Any]:
+        """Return the memory, the presets with what fits it, and the model in use."""
+        memory = await self.memory()
+        presets = await asyncio.to_thread(preset_rows, memory)
+        target = self._resolved.model
+        return {
+            "memory": msgspec.to_builtins(memory),
+            "recommended": recommend(memory),
+            "presets": presets,
+            "current": {
+                "name": settings.preset or settings.hf_repo,
+                "title": model_title(target) if target else TRIAL_TITLE,
+                "path": target,
+                "is_trial": not target,
+            },
+        }
+
+    async def pull(self, name: str, token: str) -> list[str]:
+        """Download what a name means, and return the paths of its models' first files.
+
+        Raises :class:`~speclsp.errors.SpecLspError`.
+        """
+        choice = await asyncio.to_thread(named, name)
+        await self._pull(choice, token)
+        return [str(paths[0]) for one in choice.references if (paths := download.cached_paths(one))]
+
+    async def downloaded(self, name: str) -> Choice:
+        """Return what a name means, where it is downloaded.
+
+        Raises :class:`~speclsp.errors.SpecLspError`.
+        """
+        memory = await self.memory() if name == AUTO else None
+        choice = named(name, lambda: memory or find_memory())
+        with_paths(Settings(), choice)
+        return choice
+
+    def cancel(self, token: str) -> None:
+        """Cancel the download whose progress has a token."""
+        if token in self._downloads:
+            self._downloads[token].set()
+
+    # --- download ---------------------------------------------------------------------------------
+
+    def _offer(self, choice: Choice, settings: Settings, error: ModelNotFoundError) -> None:
+        if choice.name in self._offered:
+            return
+        self._offered.add(choice.name)
+        if settings.offline:
+            self._report(str(error))
+        else:
+            self._spawn(self._ask(choice, settings.hf_token))
+
+    async def _ask(self, choice: Choice, token: str) -> None:
+        size = f" ({choice.size_bytes / 1e9:.1f} GB)" if choice.size_bytes else ""
+        text = (
+            f"speclsp: {choice.title}{size} is not downloaded. "
+            "Until it is, the small trial model completes."
+        )
+        if await self._editor.ask(text, (_DOWNLOAD, _NOT_NOW)) != _DOWNLOAD:
+            self._editor.log("info", f"`speclsp models pull {choice.name}` downloads the model.")
+            return
+        try:
+            await self._pull(choice, token)
+        except DownloadCancelledError as error:
+            self._editor.log("info", str(error))
+        except SpecLspError as error:
+            self._editor.show("error", f"speclsp: {error}")
+
+    async def _pull(self, choice: Choice, token: str) -> None:
+        progress_token = f"speclsp/download/{choice.name}"
+        if progress_token in self._downloads:
+            raise ModelNotFoundError(
+                f"{choice.title} is being downloaded.", remedy="Wait until that is done."
+            )
+        cancel = self._downloads[progress_token] = threading.Event()
+        loop = asyncio.get_running_loop()
+
+        def report(done: int, total: int) -> None:
+            step = Progress(
+                token=progress_token,
+                stage="report",
+                message=f"{done / 1e9:.2f} of {total / 1e9:.2f} GB",
+                percentage=100 * done // max(1, total),
+            )
+            loop.call_soon_threadsafe(self._progress.take, step)
+
+        def run() -> None:
+            wanted = download.plan(choice.references, token)
+            download.pull(wanted, token=token, report=report, is_cancelled=cancel.is_set)
+
+        title = f"Downloading {choice.title}"
+        self._progress.take(
+            Progress(token=progress_token, stage="begin", title=title, cancellable=True)
+        )
+        message = ""
+        try:
+            await asyncio.to_thread(run)
+        except SpecLspError as error:
+            message = error.message
+            raise
+        finally:
+            cancel.set()  # where this task was cancelled, the thread goes on until it looks
+            del self._downloads[progress_token]
+            self._progress.take(Progress(token=progress_token, stage="end", message=message))
+        self._apply_settings()  # which may name what is there now
