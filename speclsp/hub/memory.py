@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from speclsp.engine.cpus import physical_cpu_count
+from speclsp.engine.params import physical_cpu_count
 
 MemoryKind = Literal["NVIDIA GPU", "Metal", "GPU", "CPU"]
 
