@@ -319,9 +319,7 @@ def draft_context(
         path=cursor.path,
         prefix=cursor.prefix,
         suffix=cursor.suffix,
-        budget=PromptBudget(
-            n_prompt=n_prompt, n_prefix=settings.n_prefix, n_suffix=settings.n_suffix
-        ),
+        budget=PromptBudget(n_prompt=n_prompt),
         window=None,
         layout=settings.fim_layout,
     )

@@ -169,13 +169,6 @@ class Settings:
         "Skip requests while you type inside a word, or where you rejected the same suggestion "
         "twice. Requests that you make by command are never skipped.",
     )
-    exclude_automatic: list[str] = _setting(
-        [],
-        _COMPLETION,
-        "Files without suggestions while you type: patterns as in .gitignore, relative to the "
-        "workspace folder.",
-        per_language=False,
-    )
     languages: dict[str, dict[str, Any]] = _setting(
         {},
         _COMPLETION,
@@ -337,7 +330,10 @@ class Settings:
         True, _PROJECT, "Index the workspace folders, so that drafts come from their files too."
     )
     exclude: list[str] = _setting(
-        [], _PROJECT, "Further files to leave out of the index: patterns as in .gitignore."
+        [],
+        _PROJECT,
+        "Further files to leave out of the index and, with `mask_secrets`, to suggest nothing in: "
+        "patterns as in .gitignore.",
     )
     max_file_size: _Positive = _setting(524288, _PROJECT, "Largest file to index, in bytes.")
     max_files: _Positive = _setting(20000, _PROJECT, "Maximum files to index per workspace folder.")
@@ -357,9 +353,6 @@ class Settings:
 
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
         "info", _LOG, "Lowest level that is logged."
-    )
-    statistics_every: _NonNegative = _setting(
-        50, _LOG, "Completions between two statistics blocks in the log; 0 writes one at the end."
     )
 
     temperature: Annotated[float, msgspec.Meta(ge=0.0)] = _setting(
@@ -385,16 +378,6 @@ class Settings:
         -1, _SAMPLING, "Seed of the sampling; -1 takes a new one for each request.", short="-s"
     )
 
-    n_prefix: _NonNegative = _setting(
-        0,
-        _ADVANCED_PROMPT,
-        "Maximum prompt tokens before the cursor; 0 takes what the suffix leaves.",
-    )
-    n_suffix: _NonNegative = _setting(
-        0,
-        _ADVANCED_PROMPT,
-        "Maximum prompt tokens after the cursor; 0 takes a quarter of the prompt.",
-    )
     n_jump: _NonNegative = _setting(
         192,
         _ADVANCED_PROMPT,
@@ -808,6 +791,10 @@ _CANONICAL: dict[str, str] = {
 _NO_SETTINGS: dict[str, str] = {
     _normal(spelling): f"{spellings.split()[0]} was removed: {instead}"
     for spellings, instead in {
+        "exclude_automatic": "set exclude; the files that it names get no suggestions.",
+        "statistics_every": "they are logged after every 50 completions, and by the command "
+        "speclsp.showStatistics.",
+        "n_prefix n_suffix": "set n_prompt; the text after the cursor takes a quarter of it.",
         "n_line_end": "set t_max_predict_ms, the milliseconds after which a suggestion ends with "
         "its line.",
         "spec_draft_ctx_size ctx_size_draft cd": "the draft model's context is the target's, "

@@ -81,8 +81,6 @@ def prompt_budget(settings: Settings, weights: Weights, n_predict: int) -> Promp
     n_prompt = min(settings.n_prompt or weights.max_prompt, room)
     return PromptBudget(
         n_prompt=n_prompt,
-        n_prefix=settings.n_prefix,
-        n_suffix=settings.n_suffix,
         n_chunks=int(n_prompt * _CHUNK_SHARE) if settings.n_context < 0 else settings.n_context,
     )
 

@@ -47,6 +47,8 @@ logger = logging.getLogger(__name__)
 
 CompleterFactory = Callable[[Settings], Completer]
 
+STATISTICS_EVERY = 50
+"""Completions between two statistics blocks in the log."""
 _CONFIGURATION_TIMEOUT_S = 2.0
 """How long the models wait for the client's settings."""
 
@@ -360,8 +362,7 @@ class Session:
         self.editor.log("debug", request_line(result))
         if result.text:
             self._n_completions += 1
-            every = self.settings.current.statistics_every
-            if every and self._n_completions % every == 0:
+            if self._n_completions % STATISTICS_EVERY == 0:
                 self.log_statistics()
 
     def statistics(self) -> SessionStats:

@@ -60,8 +60,8 @@ class PromptBudget:
     """
 
     n_prompt: int
-    n_prefix: int
-    n_suffix: int
+    n_prefix: int = 0
+    n_suffix: int = 0
     n_chunks: int = 0
 
 

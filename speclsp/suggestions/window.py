@@ -27,7 +27,6 @@ from speclsp.cancellation import CancellationToken
 from speclsp.decoding.session import SessionRecorder
 from speclsp.documents import Documents, edit_between, n_versions
 from speclsp.errors import EngineUnavailableError
-from speclsp.project.ignore import Patterns, compiled_patterns
 from speclsp.request import (
     AcceptedText,
     CompletionRequest,
@@ -97,7 +96,6 @@ class Window:
         self._counts = SessionRecorder()
         self._ledger = Ledger(self._counts)
         self._debounce = Debounce()
-        self._filters = AutomaticFilters()
         self._in_flight: list[tuple[PlacedRequest, CancellationToken]] = []
 
     def apply_settings(self, settings: Settings) -> tuple[str, ...]:
@@ -331,8 +329,9 @@ class Window:
             self._ledger.typed(request)
             result = self._remembered(settings, request)
             if result is None:
-                is_typed = request.trigger == "automatic"
-                if not (is_typed and self._filters.refuse(settings, request)):
+                if request.trigger != "automatic" or not settings.automatic_filters:
+                    return None
+                if not is_inside_word(request.text, request.cursor):
                     return None
                 result = CompletionResult.empty(request.completion_id, "stop", "filter")
             self._stop(request.uri)
@@ -576,28 +575,6 @@ class Debounce:
         if median <= self.FAST_MS and not busy:
             return 0.0
         return min(self.MAX_MS, self.SHARE * median)
-
-
-class AutomaticFilters:
-    """Automatic requests that are skipped while typing, by place and path."""
-
-    def __init__(self) -> None:
-        self._patterns: dict[tuple[str, ...], Patterns] = {}
-
-    def refuse(self, settings: Settings, request: PlacedRequest) -> bool:
-        """Whether a request is skipped; ``settings`` are those that hold for it."""
-        if settings.automatic_filters and is_inside_word(request.text, request.cursor):
-            return True
-        patterns = tuple(settings.exclude_automatic)
-        return bool(patterns) and self._excludes(patterns, request.path)
-
-    def _excludes(self, patterns: tuple[str, ...], path: str) -> bool:
-        if patterns not in self._patterns:
-            compiled, bad = compiled_patterns(patterns)
-            for pattern in bad:
-                logger.warning("exclude_automatic: %r is no pattern", pattern)
-            self._patterns[patterns] = compiled
-        return bool(self._patterns[patterns].match_file(path.lstrip("/")))
 
 
 def is_inside_word(text: str, cursor: int) -> bool:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from lsp_wire import LspWire, span
 
+from speclsp.lsp import session
 from speclsp.request import SessionStats
 
 EXECUTE = "workspace/executeCommand"
@@ -51,10 +52,10 @@ async def test_live_statistics_write_no_log(wire: LspWire) -> None:
     assert (await wire.ask("speclsp/statistics", {}))["n_requests"] == 0
 
 
-async def test_statistics_come_every_so_many_completions(wire: LspWire) -> None:
-    settings = {"settings": {"speclsp": {"statistics_every": 2}}}
-    wire.notify("workspace/didChangeConfiguration", settings)
-    await wire.until(lambda: wire.completer.applied)
+async def test_statistics_come_every_so_many_completions(
+    wire: LspWire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "STATISTICS_EVERY", 2)
     wire.open("x")
     for n_blocks in (0, 1, 1, 2):
         await wire.ghost(0, 1)

@@ -199,8 +199,6 @@ async def in_two_folders(
         ("multiline", "never", "always"),
         ("complete_comments", True, False),
         ("complete_strings", False, True),
-        ("n_prefix", 0, 40),
-        ("n_suffix", 30, 0),
         ("n_prompt", 0, 500),
         ("max_lines", 20, 1),
         ("deadline_ms", 3000, 70),

@@ -478,25 +478,6 @@ def test_inside_a_word_the_model_is_asked_by_hand_only(make) -> None:
     assert typist.completer.statistics().n_filtered == 1
 
 
-def test_paths_can_be_left_to_the_user(make) -> None:
-    patterns = ["*.lock", "vendor/", "!vendor/ours/", "[a"]
-    typist = make(Settings(mode="chain", persist=False, exclude_automatic=patterns))
-    assert typist.ask("¦", path="vendor/a.py").source == "filter"
-    assert typist.ask("¦", path="x/uv.lock").source == "filter"
-    assert typist.ask("¦", path="vendor/a.py", trigger="invoked").source == "model"
-    assert typist.ask("¦", path="src/a.py", uri="file:///p/b.py").source == "model"
-    overrides = {"exclude_automatic": ["src/"]}
-    assert typist.ask("x¦", path="src/a.py", overrides=overrides).source == "filter"
-
-
-def test_a_wrong_pattern_is_named_once(make, caplog) -> None:
-    typist = make(Settings(mode="chain", persist=False, exclude_automatic=["[a", "!"]))
-    typist.ask("¦")
-    typist.ask("x¦")
-    logged = [message for message in caplog.messages if "exclude_automatic" in message]
-    assert len(logged) == len(set(logged)) >= 1
-
-
 def test_what_was_typed_against_twice_is_not_shown_a_third_time(make) -> None:
     typist = make()
     for _ in range(2):
