@@ -23,8 +23,8 @@ from benchmarks.cases import CaseLine, CasesError, load_cases
 from benchmarks.edit_finding import Edit, find_edits
 from benchmarks.tables import Table
 from speclsp.project.ignore import IgnoreRules
-from speclsp.project.languages import LANGUAGES
 from speclsp.project.scan import ScanTally, scan
+from speclsp.project.source_text import LANGUAGES
 from speclsp.settings import Settings
 from speclsp.text.code_reader import read_code
 from speclsp.text.languages import language_of

@@ -33,10 +33,9 @@ from speclsp.engine.models import model_files
 from speclsp.errors import SpecLspError
 from speclsp.hub.choice import resolve_models
 from speclsp.project.ignore import IgnoreRules
-from speclsp.project.languages import LANGUAGES
 from speclsp.project.repository import repository_name
 from speclsp.project.scan import ScanTally, scan
-from speclsp.project.source_text import SourceText, read_source
+from speclsp.project.source_text import LANGUAGES, SourceText, read_source
 from speclsp.request import CompletionRequest, Document, RequestStats, WorkspaceFolder
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window

@@ -1,9 +1,9 @@
-"""Many files' tokens, searched together, while files come, change and go.
+"""Searches the tokens of many files, which can be added and removed at any time.
 
 The files are in a few :class:`~speclsp.drafting.token_index.TokenIndex`, each more than eight times
-as large as the next newer one: new files are sorted into one index with all indexes that are not
-so much larger (Bentley and Saxe's logarithmic method).  A removed file stays in its index, marked
-as removed, until that is sorted again.
+as large as the next newer one: new files are sorted into one index together with all indexes that
+are not that much larger (Bentley and Saxe's logarithmic method).  A removed file is only marked
+until its index is sorted again.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ from speclsp.drafting.token_index import (
 SOURCE: Final = "project"
 
 _MAX_PLACES: Final = 16
-"""Most places of one match whose continuations are read; a match with so many is not shortened."""
+"""Most continuations read per match; a match with this many places is not shortened."""
 _SHORTER: Final = (4, 2)
-"""Match lengths tried after the longest.  More of them cost time and gain little."""
+"""Match lengths tried after the longest.  More lengths cost time and gain little."""
 _GROWTH: Final = 8
-"""Least ratio of an index's size to the newer ones' total.  Larger: fewer indexes, more sorting."""
+"""Least ratio of an index's size to that of all newer ones.  More means fewer indexes and more
+sorting."""
 _MANY_TOKENS: Final = 100_000
 
 
 class Corpus:
-    """Files are added, removed and flushed by one thread; any thread may search and hide.
+    """One thread adds, removes and flushes files; any thread may search and hide.
 
     Implements :class:`~speclsp.drafting.protocol.CandidateCorpus`.
     """
@@ -47,35 +48,35 @@ class Corpus:
         self._lock = threading.Lock()
         """Guards which files are searchable."""
         self._indexes: tuple[TokenIndex, ...] = ()
-        """The oldest and largest first."""
+        """Sorted by age and size, the oldest and largest first."""
         self._pending: dict[FileKey, TokenArray] = {}
         self._removed: set[FileKey] = set()
         self._hidden: frozenset[FileKey] = frozenset()
         self._sizes: dict[FileKey, int] = {}
-        """Tokens of each file that is in an index and was not removed."""
+        """Tokens of each file that is in an index and not removed."""
         self.n_tokens = 0
-        """Tokens that can be searched, those of hidden files included."""
+        """Searchable tokens, hidden files included."""
         self.n_pending_tokens = 0
-        """Tokens of files that can be searched after the next flush."""
+        """Tokens that become searchable with the next flush."""
         self.n_sorted_tokens = 0
-        """Tokens sorted since the start, counted each time they are sorted."""
+        """Tokens sorted since the start, counted again each time."""
 
     def __contains__(self, key: FileKey) -> bool:
         return key in self._pending or key in self._sizes
 
     @property
     def n_files(self) -> int:
-        """Files that can be searched, hidden ones included."""
+        """Searchable files, hidden ones included."""
         return len(self._sizes)
 
     @property
     def n_visible_tokens(self) -> int:
-        """Tokens that can be searched, hidden files excluded."""
+        """Searchable tokens, hidden files excluded."""
         return self.n_tokens - sum(self._sizes.get(key, 0) for key in self._hidden)
 
     @property
     def n_indexes(self) -> int:
-        """Indexes that a search looks into."""
+        """Indexes that a search visits."""
         return len(self._indexes)
 
     @property
@@ -84,16 +85,16 @@ class Corpus:
         return sum(index.n_bytes for index in self._indexes)
 
     def add(self, key: FileKey, tokens: TokenArray) -> None:
-        """Take in a file, which can be searched after the next :meth:`flush`.
+        """Add a file, which can be searched after the next :meth:`flush`.
 
-        A file that is there already stays as it is: the key stands for the content.
+        A known key is ignored: it identifies the content.
         """
         if key not in self and not self.revive(key):
             self._pending[key] = tokens
             self.n_pending_tokens += len(tokens)
 
     def revive(self, key: FileKey) -> bool:
-        """Undo a removal, as after switching a branch back; False if the file is gone already."""
+        """Undo a removal, as after switching a branch back; False where the tokens are gone."""
         with self._lock:
             if key not in self._removed:
                 return False
@@ -104,7 +105,7 @@ class Corpus:
         return True
 
     def remove(self, key: FileKey) -> None:
-        """Take out a file, at once; without effect where it is not there."""
+        """Remove a file at once; unknown keys are ignored."""
         if key in self._pending:
             self.n_pending_tokens -= len(self._pending.pop(key))
         with self._lock:
@@ -120,9 +121,9 @@ class Corpus:
             self._mark(former ^ self._hidden)
 
     def flush(self, pause: Callable[[], None] = lambda: None) -> None:
-        """Make everything that was added searchable.
+        """Make added files searchable.
 
-        ``pause`` is called before each round of sorting; where it raises, nothing has changed.
+        ``pause`` is called before each round of sorting; if it raises, nothing changes.
         """
         n_kept, n_new = self._to_keep()
         if n_kept == len(self._indexes) and not self._pending:
@@ -146,17 +147,16 @@ class Corpus:
     def continuation(
         self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
     ) -> tuple[TokenArray, int]:
-        """Find what followed the longest suffix of ``tail`` in any file.
+        """Return what followed the longest suffix of ``tail`` in any file.
 
-        The match has at least ``n_min`` tokens and counts up to ``n_max``, at most DEPTH.  Of
-        several places with the longest match the most frequent continuation wins, token by token,
-        and of equal ones the newest.  Returns at most ``n_tokens`` tokens and the match's length;
-        (empty, 0) for no match.
+        The match has at least ``n_min`` tokens and at most ``n_max`` and DEPTH.  Of several places
+        with the longest match the most frequent continuation wins, token by token, and of equal
+        ones the newest.  Returns at most ``n_tokens`` tokens and the match's length, or (empty, 0).
         """
         matches = self._longest_matches(query_of(tail, n_max), max(n_min, 1), DEPTH, {})
         if not matches or n_tokens < 1:
             return EMPTY_TOKENS, 0
-        # The newest first: at equal merit the newer place wins.
+        # The newest first, which wins among equals.
         texts = [
             text
             for index, match in reversed(matches)
@@ -170,8 +170,8 @@ class Corpus:
     ) -> list[Candidate]:
         """Return what followed suffixes of ``tail`` of ``n_min`` to ``n_max`` tokens.
 
-        The longest match alone says little where it is one place, so shorter ones are asked for
-        as well, until enough places are known.  At most ``n_tokens`` tokens of each place.
+        A longest match with a single place is weak evidence, so shorter matches are searched too,
+        until enough places are known.  Returns at most ``n_tokens`` tokens per place.
         """
         query = query_of(tail, n_max)
         found: list[Candidate] = []
@@ -190,7 +190,7 @@ class Corpus:
                 for index, match in matches
                 for text in index.texts_after(match.places, n_tokens)
             ]
-            # The places of the longer match have the shorter one too.
+            # These include the places of the longer match.
             n_places = sum(match.high - match.low for _, match in matches)
             n_each = max(n_places - n_known, 1) / len(texts)
             found += [Candidate(tokens_of(text), SOURCE, n_matched, n_each) for text in texts]
@@ -204,7 +204,7 @@ class Corpus:
     ) -> list[tuple[TokenIndex, Match]]:
         """Return the indexes that have the longest match of ``n_min`` to ``n_max`` tokens.
 
-        ``known`` are longer matches, beyond whose places it looks.
+        ``known`` contains longer matches; the result has more places than those.
         """
         found: list[tuple[TokenIndex, Match]] = []
         for index in self._indexes:
@@ -218,7 +218,7 @@ class Corpus:
         return found
 
     def _to_keep(self) -> tuple[int, int]:
-        """Return how many of the oldest indexes to keep, and how many tokens to sort anew."""
+        """Return how many of the oldest indexes to keep and how many tokens to sort again."""
         n_kept, n_new, n_seen = len(self._indexes), self.n_pending_tokens, self.n_pending_tokens
         for number in reversed(range(len(self._indexes))):
             index = self._indexes[number]
@@ -229,7 +229,7 @@ class Corpus:
         return n_kept, n_new
 
     def _mark(self, keys: Collection[FileKey]) -> None:
-        """Tell the indexes which of these files are searchable."""
+        """Update in the indexes whether these files are searchable."""
         for key in keys:
             is_living = key not in self._removed and key not in self._hidden
             for index in self._indexes:
@@ -238,10 +238,10 @@ class Corpus:
 
 
 def _give_freed_memory_back() -> None:
-    """Return freed memory to the system, where the C library can.
+    """Return freed memory to the system, where the C library supports it.
 
-    Sorting takes 60 bytes a token for a while, and glibc keeps what a thread freed for that
-    thread's next need: 20 bytes a token at ten million tokens.
+    Sorting temporarily takes 60 bytes a token, and glibc keeps memory that a thread freed for the
+    same thread: 20 bytes a token at ten million tokens.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

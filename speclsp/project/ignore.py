@@ -1,9 +1,9 @@
-"""Which files of a folder are left out: .gitignore files, the user's patterns, built-in names.
+"""Decides which files are ignored: by .gitignore files, the user's patterns and built-in names.
 
-The first that matches decides: the user's ``exclude`` patterns, the nearest .gitignore up
-to the repository's root, the repository's ``info/exclude``, and the built-in names.  So
-``!node_modules/`` in ``exclude`` brings node_modules back.  As in git nothing below an ignored
-folder is looked at.
+The first match decides, in this order: the user's ``exclude`` patterns, the nearest .gitignore up
+to the repository's root, the repository's ``info/exclude``, the built-in names.  So
+``!node_modules/`` in ``exclude`` includes node_modules again.  As in git, an ignored folder's
+content is ignored too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SKIPPED_FOLDERS: Final = _words(
     bower_components htmlcov jspm_packages node_modules site-packages venv
     """
 )
-_SKIPPED_FOLDER_ENDS: Final = (".egg-info", ".dist-info", ".xcodeproj")
+_SKIPPED_FOLDER_SUFFIXES: Final = (".egg-info", ".dist-info", ".xcodeproj")
 
 _SKIPPED_NAMES: Final = _words(
     """
@@ -47,9 +47,8 @@ _SKIPPED_NAMES: Final = _words(
 )
 """Lock files: long and generated."""
 
-_SKIPPED_ENDS: Final = tuple(
-    _words(
-        """
+_SKIPPED_SUFFIXES: Final = tuple(
+    _words("""
     .min.js .min.css .min.mjs .bundle.js .chunk.js .map .snap
     .7z .a .aac .apk .avi .avif .bin .bmp .bz2 .cab .class .ckpt .crx .dat .db .deb .dll .dmg .doc
     .docx .dylib .eot .exe .fbx .flac .gguf .gif .glb .gz .h5 .icns .ico .iso .jar .jpeg .jpg .lib
@@ -58,16 +57,15 @@ _SKIPPED_ENDS: Final = tuple(
     .so .sqlite .sqlite3 .stl .swf .tar .tgz .tif .tiff .ttf .war .wasm .wav .webm .webp .whl .wmv
     .woff .woff2 .xls .xlsx .xz .zip .zst
     .csv .tsv .jsonl .ndjson .log .svg .ipynb .pot .po
-    """
-    )
+    """)
 )
-"""Minified, binary, and data files."""
+"""Minified, binary and data files."""
 
 
 class IgnoreRules:
-    """The rules of one workspace folder, read as they are needed and then kept.
+    """The rules of one workspace folder; .gitignore files are read once, when needed.
 
-    Paths are relative to the folder, with slashes; a folder's path ends with one.
+    Paths are relative to the folder and use slashes; a folder's path ends with one.
     """
 
     def __init__(self, root: Path, exclude: Iterable[str]) -> None:
@@ -76,37 +74,24 @@ class IgnoreRules:
         self._by_folder: dict[str, GitIgnoreSpec | None] = {}
         self._above: list[tuple[str, GitIgnoreSpec]] = _specs_above(root)
         if _is_ignored_by(self._above):
-            # The user opened an ignored folder on purpose: rules from outside it are not applied.
+            # The user opened an ignored folder on purpose: outer rules do not apply.
             self._above = []
 
     def ignored(self, path: str) -> bool:
-        """Whether a file or folder is left out whose own folder is not."""
+        """Whether a file or folder is ignored, given that its parent folder is not."""
         verdict = self._verdict(path)
         return _is_skipped_by_name(path) if verdict is None else verdict
 
     def ignored_or_within(self, path: str) -> bool:
-        """Whether a file or folder, or any folder that it is in, is left out."""
-        end = path.find("/")
-        while 0 <= end < len(path) - 1:
-            if self.ignored(path[: end + 1]):
-                return True
-            end = path.find("/", end + 1)
-        return self.ignored(path)
+        """Whether a file or folder, or any of its parents, is ignored."""
+        return any(map(self.ignored, _with_parents(path)))
 
     def ignored_by_patterns(self, path: str) -> bool:
-        """Whether the user's patterns leave out a file, or any folder that it is in.
-
-        Names that are merely not worth indexing do not count.
-        """
-        end = path.find("/")
-        while 0 <= end < len(path) - 1:
-            if self._verdict(path[: end + 1]):
-                return True
-            end = path.find("/", end + 1)
-        return bool(self._verdict(path))
+        """Whether patterns ignore a file or any of its parents; built-in names do not count."""
+        return any(map(self._verdict, _with_parents(path)))
 
     def _verdict(self, path: str) -> bool | None:
-        """The verdict of the first pattern that matches; None where none does."""
+        """Return whether the first matching pattern ignores a path; None where none matches."""
         for spec, spec_path in self._specs(path):
             verdict = spec.check_file(spec_path).include
             if verdict is not None:
@@ -114,7 +99,7 @@ class IgnoreRules:
         return None
 
     def _specs(self, path: str) -> Iterator[tuple[GitIgnoreSpec, str]]:
-        """Specs in order of precedence, each with the path as the spec sees it."""
+        """Yield the specs in order of precedence, each with the path relative to its file."""
         yield self._exclude, path
         folder = path.rstrip("/").rpartition("/")[0]
         while True:
@@ -134,25 +119,25 @@ class IgnoreRules:
 
 
 class IgnoredFiles:
-    """Says whether files that are open in buffers are left out by the user's patterns.
+    """Tells whether the user's patterns ignore files that are open in buffers.
 
-    It keeps the rules of folders, and what they say, until they are renewed.  Not thread-safe.
+    Caches rules and results until :meth:`renew`.  Not thread-safe.
     """
 
     def __init__(self, exclude: Iterable[str]) -> None:
         self._exclude = tuple(exclude)
         self._rules: dict[str, IgnoreRules] = {}
         self._verdicts: dict[tuple[str, str], bool] = {}
-        """Every key press asks about the same file, and matching patterns is slow."""
+        """Every keystroke asks for the same file, and matching patterns is slow."""
 
     def renew(self, exclude: Iterable[str]) -> None:
-        """Read all patterns again when they are needed."""
+        """Replace the user's patterns and drop all caches."""
         self._exclude = tuple(exclude)
         self._rules.clear()
         self._verdicts.clear()
 
     def is_ignored(self, root: str, file: str) -> bool:
-        """Whether ``file``, in the folder ``root``, is left out; both paths are absolute."""
+        """Whether ``file`` in the folder ``root`` is ignored; both paths are absolute."""
         verdict = self._verdicts.get((root, file))
         if verdict is None:
             if len(self._verdicts) >= _MAX_VERDICTS:
@@ -167,15 +152,23 @@ class IgnoredFiles:
         return not relative.startswith("../") and self._rules[root].ignored_by_patterns(relative)
 
 
+def _with_parents(path: str) -> Iterator[str]:
+    """Yield the folders of a path, the outermost first, and the path itself."""
+    for end, char in enumerate(path[:-1], start=1):
+        if char == "/":
+            yield path[:end]
+    yield path
+
+
 def _is_skipped_by_name(path: str) -> bool:
     name = path.rstrip("/").rpartition("/")[2]
     if path.endswith("/"):
-        return name in _SKIPPED_FOLDERS or name.endswith(_SKIPPED_FOLDER_ENDS)
-    return name in _SKIPPED_NAMES or name.lower().endswith(_SKIPPED_ENDS)
+        return name in _SKIPPED_FOLDERS or name.endswith(_SKIPPED_FOLDER_SUFFIXES)
+    return name in _SKIPPED_NAMES or name.lower().endswith(_SKIPPED_SUFFIXES)
 
 
 def _specs_above(root: Path) -> list[tuple[str, GitIgnoreSpec]]:
-    """Specs from outside the folder, the nearest first, each with the folder's path within it."""
+    """Return outer specs, the nearest first, each with the folder's path relative to its file."""
     repository = find_repository(root)
     if repository is None:
         return []
@@ -204,9 +197,9 @@ def _is_ignored_by(specs: list[tuple[str, GitIgnoreSpec]]) -> bool:
 
 
 def _read_spec(file: Path) -> GitIgnoreSpec | None:
-    """Read a file of patterns; None where there is none, or where it cannot be read."""
+    """Read a file of patterns; None where it is missing or unreadable."""
     try:
-        # git does not follow a .gitignore that is a link, and a pipe would block.
+        # As in git, links are not followed; opening a pipe must not block.
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
@@ -221,7 +214,7 @@ def _read_spec(file: Path) -> GitIgnoreSpec | None:
 
 
 def compiled_patterns(lines: Iterable[str]) -> tuple[Patterns, tuple[str, ...]]:
-    """Compile patterns; those that are not well-formed are left out and returned."""
+    """Compile patterns; malformed ones are omitted and returned."""
     good: list[str] = []
     bad: list[str] = []
     for line in lines:

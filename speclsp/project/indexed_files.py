@@ -1,7 +1,7 @@
-"""The indexed files: which content each file has, the contents' tokens, and the outlines.
+"""The indexed files: each file's content hash and outline, and the tokens of each content.
 
-A content is indexed once, however many files hold it: copies, renamed files and files that two
-overlapping folders share cost nothing.
+A content is indexed once for all files that have it: copies, renamed files and files in two
+overlapping folders need no extra memory.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from speclsp.settings import Settings
 from speclsp.storage.token_store import TokenStore
 
 _FIRST_FLUSH: Final = 8_192
-"""Tokens that a scan reads before the first of them can be searched."""
+"""Tokens that a scan collects before it makes the first of them searchable."""
 _MAX_OUTLINED: Final = 4_000
-"""Most files of a folder that are outlined."""
+"""Most outlined files of a folder."""
 _MAX_OUTLINED_BYTES: Final = 200_000
-"""Larger files are mostly generated."""
+"""Larger files are mostly generated and are not outlined."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """A file as it was when last read; ``content`` is None for one that is not indexed."""
+    """A file as last read; ``content`` is None where the file is not indexed."""
 
     signature: Signature
     content: bytes | None
@@ -48,7 +48,7 @@ class Outlines(NamedTuple):
     version: int = -1
     """Changes whenever an outline changes."""
     by_path: Mapping[str, FileOutline] = {}
-    """By the paths relative to the folder, with slashes."""
+    """Keys are relative to the folder and use slashes."""
 
 
 class IndexedFiles:
@@ -71,15 +71,15 @@ class IndexedFiles:
         self._lock = threading.Lock()
         self._records: dict[str, dict[str, FileRecord]] = {}
         self._holders: dict[bytes, set[tuple[str, str]]] = {}
-        """The folder and path of each file that holds a content."""
+        """By content: the folder and path of each file that has it."""
         self._outlines: dict[str, dict[str, FileOutline]] = {}
         self._n_outline_changes = 0
         self.open_paths: frozenset[str] = frozenset()
 
-    # --- taking in and out ----------------------------------------------------------------------
+    # --- changes --------------------------------------------------------------------------------
 
     def take(self, root: str, file: FoundFile, settings: Settings) -> SourceText | None:
-        """Read a file and outline it; returns its text where that has to be tokenised yet."""
+        """Read and outline a file; return its text where it still has to be tokenised."""
         source = read_source(file.path, settings.max_file_size, _mask(settings))
         self._outline(root, file, source.text if isinstance(source, SourceText) else "")
         if not isinstance(source, SourceText) or not settings.index_project:
@@ -97,7 +97,7 @@ class IndexedFiles:
         return None
 
     def tokenise(self, root: str, file: FoundFile, source: SourceText, settings: Settings) -> None:
-        """Tokenise a file that was read; it can be searched after the next :meth:`flush`."""
+        """Tokenise a file; it can be searched after the next :meth:`flush`."""
         is_there = source.content in self.corpus
         if not is_there and not self._is_full(settings.max_index_tokens):
             tokens = self._tokens(root, source, file.path)
@@ -107,7 +107,7 @@ class IndexedFiles:
         self._record(root, file, source.content if is_there else None)
 
     def forget(self, root: str, paths: Iterable[str]) -> None:
-        """Take files of a folder out."""
+        """Remove files of a folder."""
         for path in paths:
             with self._lock:
                 content = self._drop(root, path)
@@ -117,48 +117,48 @@ class IndexedFiles:
                 self.corpus.remove(content)
 
     def forget_skipped(self, root: str) -> None:
-        """Forget the files of a folder that were read and are not indexed."""
+        """Forget the files of a folder that are not indexed, so that they are read again."""
         with self._lock:
             records = self._records.get(root, {})
             for path in [path for path, record in records.items() if record.content is None]:
                 del records[path]
 
     def is_flush_due(self) -> bool:
-        """Whether enough tokens are pending to be worth sorting."""
+        """Whether enough tokens are pending to sort them."""
         return self.corpus.n_pending_tokens >= max(_FIRST_FLUSH, self.corpus.n_tokens)
 
     def flush(self, pause: Callable[[], None]) -> None:
-        """Make all added files searchable, and write their tokens to the store."""
+        """Make all added files searchable and write their tokens to the store."""
         self._hide_open()
         self.corpus.flush(pause)
         self._stored(lambda store: store.flush())
 
     def note_use(self, root: str) -> None:
-        """Tell the store which tokens a folder uses, so that they are evicted last."""
+        """Record in the store which tokens a folder uses, so that they are evicted last."""
         records = list(self._records.get(root, {}).values())
         contents = [record.content for record in records if record.content is not None]
         self._stored(lambda store: store.note_use(root, self._fingerprint, contents))
 
     def set_open(self, paths: frozenset[str]) -> None:
-        """Set the files that are open in buffers: their text on disk is not drafted from."""
+        """Set the files open in buffers: the corpus hides their text on disk."""
         self.open_paths = paths
         self._hide_open()
 
-    # --- asking ---------------------------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------------------
 
     def is_news(self, root: str, file: FoundFile) -> bool:
-        """Whether a file is new or differs from when it was last read."""
+        """Whether a file is new or has changed since it was read."""
         record = self._records.get(root, {}).get(file.path)
         return record is None or record.signature != file.signature
 
     def paths(self, root: str) -> list[str]:
-        """Return all files known of a folder."""
+        """Return the known files of a folder."""
         return list(self._records.get(root, ()))
 
-    def paths_below(self, root: str, folder: str) -> list[str]:
-        """Return the files known in a folder of a workspace folder, at any depth."""
-        start = folder.rstrip("/") + "/"
-        return [path for path in self.paths(root) if path.startswith(start)]
+    def holds_below(self, root: str, path: str) -> bool:
+        """Whether known files of a workspace folder lie below ``path``."""
+        start = path + os.sep
+        return any(known.startswith(start) for known in self._records.get(root, ()))
 
     def outlines(self, root: str) -> Outlines:
         """Return the outlines of a folder's files, by their paths relative to it."""
@@ -166,7 +166,7 @@ class IndexedFiles:
             return Outlines(self._n_outline_changes, dict(self._outlines.get(root, {})))
 
     def text(self, root: str, relative: str, settings: Settings) -> str | None:
-        """Return the text of an outlined file, or None where it cannot be read any more."""
+        """Return the text of an outlined file; None where it can no longer be read."""
         source = read_source(str(Path(root, relative)), _MAX_OUTLINED_BYTES, _mask(settings))
         return source.text if isinstance(source, SourceText) else None
 
@@ -178,7 +178,7 @@ class IndexedFiles:
 
     @property
     def n_skipped(self) -> int:
-        """Files that were read and are not indexed."""
+        """Files that were read but are not indexed."""
         with self._lock:
             records = chain.from_iterable(each.values() for each in self._records.values())
             return sum(record.content is None for record in records)
@@ -186,7 +186,7 @@ class IndexedFiles:
     # --- contents -------------------------------------------------------------------------------
 
     def _drop(self, root: str, path: str) -> bytes | None:
-        """Forget a file; returns its content if no other file holds it."""
+        """Forget a file; return its content if no other file has it."""
         record = self._records.get(root, {}).pop(path, None)
         if record is None or record.content is None:
             return None
@@ -198,7 +198,7 @@ class IndexedFiles:
         return record.content
 
     def _hide_open(self) -> None:
-        """Hide the contents that only open files hold."""
+        """Hide the contents that only open files have."""
         with self._lock:
             contents = {
                 record.content
@@ -245,7 +245,7 @@ class IndexedFiles:
         return True
 
     def _tokens(self, root: str, source: SourceText, path: str) -> TokenArray | None:
-        """Tokenise a text and store its tokens; None where it cannot be indexed."""
+        """Tokenise a text and store the tokens; None where it cannot be indexed."""
         try:
             tokens = self._tokenize(source.text)
         except SpecLspError as error:
@@ -258,7 +258,7 @@ class IndexedFiles:
         return tokens
 
     def _stored(self, ask: Callable[[TokenStore], TokenArray | None]) -> TokenArray | None:
-        """Query the store; a store that fails is reported and not used again."""
+        """Use the store; a failing store is reported once and no longer used."""
         if self._token_store is None:
             return None
         try:

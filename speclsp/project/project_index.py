@@ -1,8 +1,8 @@
-"""Tokens and outlines of the workspace folders' files, kept up to date by one background thread.
+"""Keeps the tokens and outlines of the workspace folders' files up to date on a background thread.
 
-What is there can be searched from the first files on.  The thread takes one piece of work after
-another: a folder to scan, or a batch of changed paths.  Between two files it pauses for a
-completion that is being computed, and gives up what has become obsolete.
+The thread does one task after another: scan a folder, or read a batch of changed files.  Between
+two files it pauses while a completion is computed, and it abandons a task that has become obsolete.
+Files can be searched before the first scan ends.
 """
 
 from __future__ import annotations
@@ -29,26 +29,24 @@ from speclsp.settings import Settings
 from speclsp.storage.token_store import TokenStore
 
 _SWEEP_S: Final = 600.0
-"""Seconds between two scans that find what watching missed."""
+"""Seconds between two scans for changes that watching missed."""
 _POLL_S: Final = 60.0
-"""The same where folders cannot be watched."""
+"""Seconds between two scans where folders cannot be watched."""
 
 _QUIET_S: Final = 0.15
 _LONGEST_QUIET_S: Final = 1.0
-"""Changes are taken after a short quiet, or a longer wait: a branch switch is one piece of work."""
+"""Changes are read after a short quiet or a longer wait, so that a branch switch is one task."""
 _MANY_CHANGES: Final = 200
-"""From this many changed paths on, scanning the whole folder is cheaper than looking at each."""
+"""With more changed paths, scanning the whole folder is cheaper than examining each."""
 
 _PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 0.25
-"""A busy engine holds indexing up this long at most; it then works as long before it waits."""
+"""Indexing waits this long at most for a busy engine, and then works as long before it waits."""
 
-_MANY_FILES: Final = 200
-"""A scan that reads so many files shows its progress, even if it is not the first."""
-_PROGRESS_EVERY_S: Final = 0.2
+_PROGRESS_INTERVAL_S: Final = 0.2
 
 _MAX_WAITING_CHARS: Final = 32 * 2**20
-"""Texts that are held while others are outlined."""
+"""Characters of outlined texts that wait to be tokenised."""
 
 _JOIN_S: Final = 5.0
 _MAX_FAILURES: Final = 3
@@ -63,7 +61,7 @@ _INDEX_SETTINGS: Final = (
 
 
 class _ObsoleteError(Exception):
-    """The current work is obsolete: the index closes, or the folder or settings changed."""
+    """The current task is obsolete: the index closes, or the folder or settings changed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -78,16 +76,16 @@ class _Folder:
     """Whether all files were outlined at least once."""
     n_left_out: int = 0
     walked: dict[str, bool] = field(default_factory=dict)
-    """Folders in it that are indexed, each with whether it holds one that is not."""
+    """The indexed folders in it, each with whether it contains one that is not indexed."""
     warned: set[str] = field(default_factory=set)
 
 
 class ProjectIndex:
-    """Every method returns at once and may be called from any thread; ``close`` waits 5 s at most.
+    """Methods may be called from any thread and return at once; ``close`` waits up to 5 s.
 
-    ``tokenize`` must be safe to call from another thread; ``fingerprint`` names its vocabulary.
-    ``busy`` says whether a completion is being computed, which indexing then makes way for.
-    The token store stays its owner's to close, after the index.
+    ``tokenize`` must be safe to call from another thread; ``fingerprint`` identifies its
+    vocabulary.  ``busy`` tells whether a completion is being computed, for which indexing pauses.
+    The caller closes the token store, after the index.
     """
 
     def __init__(
@@ -114,8 +112,8 @@ class ProjectIndex:
         self._closing = False
         self._scanning = False
         self._reading = False
-        """Whether found files are still to be read."""
-        # Used by the thread alone.
+        """Whether found files have not been outlined yet."""
+        # Used by the thread only.
         self._sweep_at_s = time.monotonic() + _SWEEP_S
         self._no_pause_until_s = 0.0
         self._is_obsolete: Callable[[], bool] = lambda: self._closing
@@ -125,7 +123,7 @@ class ProjectIndex:
         self._thread.start()
 
     def open_folder(self, folder: WorkspaceFolder) -> None:
-        """Index a folder in the background, unless it is open already."""
+        """Index a folder in the background, unless it is already open."""
         root = os.path.realpath(folder.root)
         with self._wake:
             if root not in self._folders:
@@ -135,7 +133,7 @@ class ProjectIndex:
                 self._wake.notify()
 
     def close_folder(self, root: str) -> None:
-        """Forget a folder; files that lie in another open folder too stay."""
+        """Remove a folder; files that also lie in another open folder stay indexed."""
         root = os.path.realpath(root)
         with self._wake:
             if self._folders.pop(root, None) is not None:
@@ -158,11 +156,11 @@ class ProjectIndex:
             self.reindex()
 
     def set_open(self, paths: frozenset[str]) -> None:
-        """Set the files that are open in buffers: their text on disk is not drafted from."""
+        """Set the files open in buffers: the index hides their text on disk."""
         self._files.set_open(frozenset(map(os.path.realpath, paths)))
 
     def changed(self, path: str) -> None:
-        """Look at a file or folder again soon: it was written, made, moved or removed."""
+        """Examine a path soon, because it was written, created, moved or removed."""
         with self._wake:
             self._last_change_s = time.monotonic()
             if not self._changes:
@@ -171,7 +169,7 @@ class ProjectIndex:
             self._wake.notify()
 
     def corpora(self) -> tuple[TokenCorpus, ...]:
-        """Return what can be searched now."""
+        """Return the corpora that can be searched now."""
         corpus = self._files.corpus
         return (corpus,) if corpus.n_visible_tokens else ()
 
@@ -191,11 +189,11 @@ class ProjectIndex:
         return self._files.outlines(root)
 
     def text(self, root: str, relative: str) -> str | None:
-        """Return the text of an outlined file; None where it cannot be read any more."""
+        """Return the text of an outlined file; None where it can no longer be read."""
         return self._files.text(os.path.realpath(root), relative, self._settings)
 
     def stats(self) -> IndexStats:
-        """Return what the index holds."""
+        """Return the index's counts."""
         with self._wake:
             n_left_out = sum(folder.n_left_out for folder in self._folders.values())
             building = bool(self._to_scan) or self._scanning
@@ -224,7 +222,7 @@ class ProjectIndex:
                 self._next_work()
             except _ObsoleteError:
                 continue
-            except Exception as error:  # noqa: BLE001  nothing may end the thread unsaid
+            except Exception as error:  # noqa: BLE001  the thread must not end unreported
                 n_failures += 1
                 self._emit(
                     Problem(
@@ -237,7 +235,7 @@ class ProjectIndex:
         self._scanning = False
 
     def _next_work(self) -> None:
-        """Wait for a piece of work and do it."""
+        """Wait for a task and do it."""
         with self._wake:
             self._scanning = self._reading = False
             while not (self._closing or self._seconds_to_work() == 0):
@@ -272,7 +270,7 @@ class ProjectIndex:
                     if self._folders.get(folder.root) is folder:
                         self._to_scan[folder.root] = None
             except Exception:
-                # Nobody is to wait for what may never be there.
+                # Callers must not wait for outlines that may never be complete.
                 folder.is_outlined = True
                 raise
         elif changes:
@@ -288,9 +286,9 @@ class ProjectIndex:
         return max(0.0, due_s - time.monotonic())
 
     def _pause(self) -> None:
-        """Wait while a completion is computed, but work at least half of the time.
+        """Wait while a completion is computed, for at most half of the time.
 
-        Raises _ObsoleteError if the current work has become obsolete.
+        Raises _ObsoleteError if the current task has become obsolete.
         """
         start_s = time.monotonic()
         while start_s >= self._no_pause_until_s and self._busy() and not self._closing:
@@ -309,7 +307,7 @@ class ProjectIndex:
     # --- scanning a whole folder ----------------------------------------------------------------
 
     def _scan(self, folder: _Folder, settings: Settings) -> None:
-        """Bring a folder up to date.  Interrupted, it keeps what was done so far."""
+        """Bring a folder up to date.  An interrupted scan keeps what it has read."""
         if not settings.index_project:
             self._files.forget(folder.root, self._files.paths(folder.root))
         with self._progress(folder) as progress:
@@ -317,15 +315,16 @@ class ProjectIndex:
                 self._files.forget_skipped(folder.root)
             folder.rules = IgnoreRules(Path(folder.root), settings.exclude)
             tally = ScanTally()
-            found = self._found(folder, settings, tally, start="")
-            # Watching begins before reading, so that no change falls between them.
+            found = self._found(folder, settings, tally)
+            # Watching begins before reading, so that no change is missed in between.
             folder.walked = tally.folders
             self._watch()
             folder.n_left_out = tally.n_skipped
             self._warn(folder, settings, tally)
-            self._forget_missing(folder, self._files.paths(folder.root), found)
+            present = {file.path for file in found}
+            known = self._files.paths(folder.root)
+            self._files.forget(folder.root, [path for path in known if path not in present])
             news = [file for file in found if self._files.is_news(folder.root, file)]
-            progress.start(len(news))
             self._read(folder, news, settings, progress)
             folder.is_scanned = True
             self._files.note_use(folder.root)
@@ -335,19 +334,20 @@ class ProjectIndex:
         folder: _Folder,
         news: Sequence[FoundFile],
         settings: Settings,
-        progress: _ScanProgress,
+        progress: Callable[[int, int], None] = lambda _n_done, _n_files: None,
     ) -> None:
         """Read new and changed files: outline all of them first, then tokenise them.
 
         Outlining takes a tenth of the time, and headless requests wait for it.
         """
         waiting: list[tuple[FoundFile, SourceText]] = []
+        n_done = itertools.count(1)
 
         def tokenise() -> None:
             for file, source in waiting:
                 self._pause()
                 self._files.tokenise(folder.root, file, source, settings)
-                progress.file_done()
+                progress(next(n_done), len(news))
                 if self._files.is_flush_due():
                     self._files.flush(self._pause)
             waiting.clear()
@@ -357,7 +357,7 @@ class ProjectIndex:
             self._pause()
             source = self._files.take(folder.root, file, settings)
             if source is None:
-                progress.file_done()
+                progress(next(n_done), len(news))
                 continue
             waiting.append((file, source))
             n_chars += len(source.text)
@@ -369,27 +369,18 @@ class ProjectIndex:
         tokenise()
         self._files.flush(self._pause)
 
-    def _found(
-        self, folder: _Folder, settings: Settings, tally: ScanTally, *, start: str
-    ) -> list[FoundFile]:
+    def _found(self, folder: _Folder, settings: Settings, tally: ScanTally) -> list[FoundFile]:
         files = scan(
             Path(folder.root),
             folder.rules,
             tally,
             max_file_size=settings.max_file_size,
             max_files=settings.max_files,
-            start=start,
             pause=self._pause,
         )
-        # Files beside the open ones are the most likely to be drafted from.
+        # Files next to the open ones are the most likely sources of drafts.
         near = {path.rpartition("/")[0] for path in self._files.open_paths}
         return sorted(files, key=lambda file: file.path.rpartition("/")[0] not in near)
-
-    def _forget_missing(
-        self, folder: _Folder, known: Sequence[str], found: Sequence[FoundFile]
-    ) -> None:
-        present = {file.path for file in found}
-        self._files.forget(folder.root, [path for path in known if path not in present])
 
     def _watch(self) -> None:
         if self._watcher is None:
@@ -409,63 +400,70 @@ class ProjectIndex:
         paths = [_without_links(path) for path in changes]
         for folder in list(self._folders.values()):
             start = folder.root.rstrip(os.sep) + os.sep
-            inside = [path for path in paths if path == folder.root or path.startswith(start)]
-            relevant = {path: relative for path in inside if (relative := _relevant(folder, path))}
-            if (
-                folder.root in inside
-                or len(relevant) > _MANY_CHANGES
-                or any(Path(path).name == IGNORE_FILE for path in relevant)
-            ):
+            inside = [path for path in paths if path.startswith(start)]
+            is_scan_due = folder.root in paths or len(inside) > _MANY_CHANGES
+            if not is_scan_due:
+                is_scan_due = self._apply_to(folder, settings, inside)
+            if is_scan_due:
                 with self._wake:
                     self._to_scan[folder.root] = None
-            elif relevant:
-                self._apply_to(folder, settings, relevant)
 
-    def _apply_to(self, folder: _Folder, settings: Settings, relevant: dict[str, str]) -> None:
-        """Look at changed paths of a folder, each with its relative path."""
-        news: dict[str, FoundFile] = {}
-        for path, relative in relevant.items():
-            if relative.endswith("/"):
-                news.update((file.path, file) for file in self._scan_part(folder, settings, path))
+    def _apply_to(self, folder: _Folder, settings: Settings, paths: Sequence[str]) -> bool:
+        """Read the changed files of a folder; return whether the folder must be scanned instead."""
+        news: list[FoundFile] = []
+        gone: list[str] = []
+        for path in paths:
+            relative = Path(path).relative_to(folder.root).as_posix()
+            is_folder = os.path.isdir(path) and not os.path.islink(path)  # noqa: PTH112, PTH114  no exception
+            if folder.rules.ignored_or_within(f"{relative}/" if is_folder else relative):
                 continue
-            # What is no file (any more) may have been a folder.
-            self._files.forget(folder.root, self._files.paths_below(folder.root, path))
+            # A path that is a file or missing now may have been a folder.
+            if (
+                is_folder
+                or Path(path).name == IGNORE_FILE
+                or self._files.holds_below(folder.root, path)
+            ):
+                return True
             file = examine(Path(folder.root), relative, max_file_size=settings.max_file_size)
             if file is None:
-                self._files.forget(folder.root, [path])
-            else:
-                news[path] = file
-        known = set(self._files.paths(folder.root))
+                gone.append(path)
+            elif self._files.is_news(folder.root, file):
+                news.append(file)
+        self._files.forget(folder.root, gone)
+        known = self._files.paths(folder.root)
         n_room = settings.max_files - len(known)
-        changed: list[FoundFile] = []
-        for path, file in news.items():
-            if self._files.is_news(folder.root, file) and (path in known or n_room > 0):
-                n_room -= path not in known
-                changed.append(file)
-        self._read(folder, changed, settings, _ScanProgress(self._emit, "", ""))
+        added = [file for file in news if file.path not in known]
+        skipped = {file.path for file in added[max(0, n_room) :]}
+        self._read(folder, [file for file in news if file.path not in skipped], settings)
+        return False
 
-    def _scan_part(self, folder: _Folder, settings: Settings, path: str) -> list[FoundFile]:
-        """Scan a folder in the folder."""
-        tally = ScanTally()
-        start = Path(path).relative_to(folder.root).as_posix()
-        found = self._found(folder, settings, tally, start=start)
-        folder.walked.update(tally.folders)
-        self._watch()
-        self._forget_missing(folder, self._files.paths_below(folder.root, path), found)
-        return found
-
-    # --- telling the user -----------------------------------------------------------------------
+    # --- reports --------------------------------------------------------------------------------
 
     @contextmanager
-    def _progress(self, folder: _Folder) -> Iterator[_ScanProgress]:
+    def _progress(self, folder: _Folder) -> Iterator[Callable[[int, int], None]]:
+        """Report the progress of a folder's first scan: call with files done and files in all."""
         token = f"speclsp/index/{os.getpid()}/{next(self._scan_numbers)}"
-        progress = _ScanProgress(self._emit, token, f"Indexing {folder.name}")
-        if not folder.is_scanned:
-            progress.begin("looking for files")
+        due_s = 0.0
+
+        def report(n_done: int, n_files: int) -> None:
+            nonlocal due_s
+            if time.monotonic() >= due_s:
+                due_s = time.monotonic() + _PROGRESS_INTERVAL_S
+                message = f"{n_done}/{n_files} files"
+                percentage = 100 * n_done // n_files
+                self._emit(
+                    Progress(token=token, stage="report", message=message, percentage=percentage)
+                )
+
+        if folder.is_scanned:
+            yield lambda _n_done, _n_files: None
+            return
+        title = f"Indexing {folder.name}"
+        self._emit(Progress(token=token, stage="begin", title=title, percentage=0))
         try:
-            yield progress
+            yield report
         finally:
-            progress.end()
+            self._emit(Progress(token=token, stage="end"))
 
     def _warn(self, folder: _Folder, settings: Settings, tally: ScanTally) -> None:
         """Log a scan's problems, each once per folder."""
@@ -483,68 +481,7 @@ class ProjectIndex:
         self._emit(LogLine(level=level, message=message))
 
 
-class _ScanProgress:
-    """Reports a scan's progress: always for a folder's first scan, else for large ones only."""
-
-    def __init__(self, emit: Callable[[Event], None], token: str, title: str) -> None:
-        self._emit = emit
-        self._token = token
-        self._title = title
-        self._is_shown = False
-        self._n_files = 0
-        self._n_done = 0
-        self._next_s = 0.0
-
-    def begin(self, message: str) -> None:
-        """Show it."""
-        self._is_shown = True
-        self._emit(
-            Progress(
-                token=self._token, stage="begin", title=self._title, message=message, percentage=0
-            )
-        )
-
-    def start(self, n_files: int) -> None:
-        """So many files are to be read."""
-        self._n_files = n_files
-        if n_files >= _MANY_FILES and not self._is_shown:
-            self.begin("")
-
-    def file_done(self) -> None:
-        """One more file has been read."""
-        self._n_done += 1
-        now_s = time.monotonic()
-        if not self._is_shown or now_s < self._next_s:
-            return
-        self._next_s = now_s + _PROGRESS_EVERY_S
-        self._emit(
-            Progress(
-                token=self._token,
-                stage="report",
-                message=f"{self._n_done}/{self._n_files} files",
-                percentage=100 * self._n_done // max(1, self._n_files),
-            )
-        )
-
-    def end(self) -> None:
-        """Show no more."""
-        if self._is_shown:
-            self._emit(Progress(token=self._token, stage="end", message=f"{self._n_files} files"))
-
-
-def _relevant(folder: _Folder, path: str) -> str:
-    """Path relative to the folder, with a final slash for a folder; "" for one to pass over."""
-    target = Path(path)
-    relative = target.relative_to(folder.root).as_posix()
-    try:
-        is_folder = target.is_dir() and not target.is_symlink()
-    except OSError:
-        is_folder = False
-    relative += "/" if is_folder else ""
-    return "" if folder.rules.ignored_or_within(relative) else relative
-
-
 def _without_links(path: str) -> str:
-    """The path as scanning finds it; the last part stays as it is, for it may be a link itself."""
+    """Resolve the links in a path except in its last part, which may be a link itself."""
     folder, name = os.path.split(path)
     return str(Path(os.path.realpath(folder), name))

@@ -1,27 +1,24 @@
-"""The git repository that a folder belongs to, read without running git."""
+"""Finds the git repository of a folder and its name, without running git."""
 
 from __future__ import annotations
 
+import configparser
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-_SECTION = re.compile(r'\[\s*remote\s+"((?:[^"\\]|\\.)*)"\s*\]', re.IGNORECASE)
-_URL = re.compile(r'url\s*=\s*"?(.*?)"?\s*(?:[#;].*)?', re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """Where a repository's parts lie."""
+    """The folders of a repository."""
 
     work_tree: Path
     common_dir: Path
-    """What all work trees of the repository share: the configuration, ``info/exclude``."""
+    """Shared by all work trees: contains the configuration and ``info/exclude``."""
 
 
 def find_repository(folder: Path) -> Repository | None:
-    """Return the repository that ``folder`` is in, or None."""
+    """Return the repository that contains ``folder``, or None."""
     for work_tree in (folder, *folder.parents):
         git_dir = _git_dir(work_tree)
         if git_dir is not None:
@@ -30,7 +27,7 @@ def find_repository(folder: Path) -> Repository | None:
 
 
 def repository_name(root: Path) -> str:
-    """Return the repository's name: the one in its origin's address, else its folder's."""
+    """Return the repository's name from its origin's address, else from its folder."""
     try:
         folder = root.resolve()
     except (OSError, RuntimeError):
@@ -38,13 +35,12 @@ def repository_name(root: Path) -> str:
     repository = find_repository(folder)
     if repository is None:
         return folder.name or "root"
-    remotes = dict(_remotes(repository.common_dir / "config"))
-    address = remotes.get("origin") or next(iter(remotes.values()), "")
+    address = _remote_address(repository.common_dir / "config")
     return _name_in_address(address) or repository.work_tree.name or "root"
 
 
 def _git_dir(work_tree: Path) -> Path | None:
-    """The git directory of a work tree; a ``.git`` file names it in linked work trees."""
+    """Return the git directory of a work tree; linked work trees name it in a ``.git`` file."""
     git = work_tree / ".git"
     try:
         if git.is_dir():
@@ -66,23 +62,25 @@ def _common_dir(git_dir: Path) -> Path:
     return git_dir / target
 
 
-def _remotes(config: Path) -> Iterator[tuple[str, str]]:
-    """Names and addresses of the remotes in a git configuration."""
+def _remote_address(config: Path) -> str:
+    """Return the address of the remote ``origin``, else of the first remote; "" for none."""
+    parser = configparser.ConfigParser(
+        strict=False, interpolation=None, allow_no_value=True, inline_comment_prefixes=("#", ";")
+    )
     try:
-        lines = config.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return
-    remote = ""
-    for line in lines:
-        if line.lstrip().startswith("["):
-            section = _SECTION.match(line.strip())
-            remote = section[1] if section else ""
-        elif remote and (url := _URL.fullmatch(line.strip())):
-            yield remote, url[1]
+        text = config.read_text(encoding="utf-8", errors="replace")
+        # git indents its options, which configparser reads as continued lines.
+        parser.read_string("\n".join(line.strip() for line in text.splitlines()))
+    except (OSError, configparser.Error):
+        return ""
+    remotes = [name for name in parser.sections() if name.lower().startswith("remote ")]
+    remotes.sort(key=lambda name: '"origin"' not in name)
+    addresses = [parser[name].get("url") or "" for name in remotes]
+    return next(filter(None, addresses), "").strip('"')
 
 
 def _name_in_address(address: str) -> str:
-    """The last part of an address: ``git@host:group/name.git``, a URL or a path."""
+    """Return the last part of ``git@host:group/name.git``, a URL or a path."""
     name = re.split(r"[/\\:]", address.strip().rstrip("/\\"))[-1]
     name = name.removesuffix(".git")
     return "".join(char for char in name if char.isprintable()).strip()

@@ -1,11 +1,11 @@
-"""Reads a file as source text, its secrets masked, or says why it is none."""
+"""Reads a file as source text with its secrets masked, or returns why it is no source text."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -15,7 +15,7 @@ from speclsp.secrets.masked_text import masked
 SkipReason = Literal["unreadable", "huge", "binary", "minified"]
 
 Mask = Callable[[str, str], str]
-"""From a text and the path of its file to the text without secrets."""
+"""Takes a text and the path of its file; returns the text without secrets."""
 
 _SNIFFED_BYTES: Final = 8192
 _LONGEST_LINE: Final = 20_000
@@ -23,16 +23,27 @@ _LONG_MEAN_LINE: Final = 400
 _DIGEST_BYTES: Final = 16
 
 
+LANGUAGES: Final[Mapping[str, str]] = {
+    ".c": "c", ".cc": "cpp", ".cpp": "cpp", ".cs": "csharp", ".dart": "dart", ".ex": "elixir",
+    ".go": "go", ".h": "c", ".hpp": "cpp", ".hs": "haskell", ".java": "java", ".js": "javascript",
+    ".jsx": "javascriptreact", ".kt": "kotlin", ".lua": "lua", ".mjs": "javascript",
+    ".php": "php", ".py": "python", ".rb": "ruby", ".rs": "rust",
+    ".scala": "scala", ".sh": "shellscript", ".sql": "sql", ".swift": "swift",
+    ".ts": "typescript", ".tsx": "typescriptreact", ".zig": "zig",
+}  # fmt: skip
+"""LSP's language ids by file name suffix."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A file's text, and the hash that it is known by: of its bytes, and of how it was masked."""
+    """A file's text, and a hash of its bytes and of the rules that masked it."""
 
     text: str
     content: bytes
 
 
 def read_source(path: str, max_file_size: int, mask: Mask = masked) -> SourceText | SkipReason:
-    """Read a regular file of UTF-8 text; links are not followed, and pipes do not block."""
+    """Read a regular file of UTF-8 text; does not follow links nor block on pipes."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as stream:
@@ -48,20 +59,20 @@ def read_source(path: str, max_file_size: int, mask: Mask = masked) -> SourceTex
         return "binary"
     if _is_minified(text):
         return "minified"
-    # Two files of the same bytes may be masked differently, by their names.
+    # Files with equal bytes and different names may be masked differently.
     digest = hashlib.blake2b(data, digest_size=_DIGEST_BYTES, person=kind_of(path).encode())
     return SourceText(mask(text, path), digest.digest())
 
 
 def unmasked(text: str, path: str) -> str:  # noqa: ARG001  # a Mask
-    """Return the text as it is, for users who switched masking off."""
+    """Return the text unchanged, for users who switched masking off."""
     return text
 
 
 def _decoded(data: bytes) -> str | None:
-    """Text of UTF-8 bytes without a byte-order mark; None where they are none.
+    """Decode UTF-8 without a byte-order mark; None for other content.
 
-    Line ends become LF, as in buffers and prompts: other tokens would never match theirs.
+    Line ends become LF as in buffers and prompts, whose tokens would not match otherwise.
     """
     if b"\0" in data[:_SNIFFED_BYTES]:
         return None
@@ -73,7 +84,7 @@ def _decoded(data: bytes) -> str | None:
 
 
 def _is_minified(text: str) -> bool:
-    """Whether the lines are too long to have been typed."""
+    """Whether the lines are too long for text that somebody typed."""
     lines = text.split("\n")
     n_chars_per_line = len(text) / len(lines)
     return n_chars_per_line > _LONG_MEAN_LINE or max(map(len, lines)) > _LONGEST_LINE

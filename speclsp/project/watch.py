@@ -1,4 +1,4 @@
-"""Watches folders for changes; the only importer of watchdog."""
+"""Watches folders for changes with watchdog."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ _EVENTS: Final[list[type[FileSystemEvent]]] = [
     FileMovedEvent,
 ]
 _MAX_WATCHES_PER_FOLDER: Final = 32
-"""Each costs a thread of watchdog's."""
+"""watchdog starts a thread for each."""
 
 _JOIN_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class WatchPlace:
-    """A folder to watch, by itself or with all below it."""
+    """A folder to watch, alone or with everything below it."""
 
     path: str
     recursive: bool
 
 
 def plan_watches(root: str, folders: Mapping[str, bool]) -> frozenset[WatchPlace]:
-    """Cover the folders of a scan without the ignored ones among them, if that takes few watches.
+    """Return watches for the scanned folders that exclude the ignored ones, if few suffice.
 
-    ``folders`` are relative to ``root``, each with whether it holds a folder that is left out.
-    A folder with none below it, at any depth, is watched whole; others by themselves.  Where that
-    takes too many watches, the root is watched whole.
+    ``folders`` are relative to ``root``, each with whether it contains an ignored folder.  A folder
+    without ignored folders at any depth is watched recursively, any other one alone.  Where that
+    takes too many watches, the root is watched recursively.
     """
     mixed: set[str] = set()
     for folder, holds_ignored in folders.items():
@@ -75,7 +75,7 @@ def plan_watches(root: str, folders: Mapping[str, bool]) -> frozenset[WatchPlace
 
 
 class Watcher:
-    """Reports the paths of files and folders that changed, from a thread of watchdog's."""
+    """Reports the paths of changed files and folders, on a thread of watchdog."""
 
     def __init__(self, changed: Callable[[str], None]) -> None:
         self._receiver = _Receiver(changed)
@@ -84,10 +84,10 @@ class Watcher:
         self._watches: dict[WatchPlace, ObservedWatch] = {}
 
     def set_places(self, places: Collection[WatchPlace]) -> None:
-        """Watch these places, and no others from now on.
+        """Watch exactly these places; missing ones are skipped.
 
-        Places that are gone are passed over.  Raises :class:`~speclsp.errors.SpecLspError` with a
-        remedy where the system refuses; nothing is watched then.
+        Raises :class:`~speclsp.errors.SpecLspError` with a remedy where the system refuses;
+        nothing is watched then.
         """
         with self._lock:
             new = [place for place in places if place not in self._watches]
@@ -96,7 +96,7 @@ class Watcher:
                     self._watch(place)
                 if any(place.recursive for place in new):
                     self._probe()
-                # Only now, so that no moment goes unwatched.
+                # Last, so that no change is missed in between.
                 for place in [place for place in self._watches if place not in places]:
                     self._unwatch(self._watches.pop(place))
             except OSError as error:
@@ -108,7 +108,7 @@ class Watcher:
                 ) from error
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching."""
         with self._lock:
             self._stop()
 
@@ -125,9 +125,9 @@ class Watcher:
             return
 
     def _probe(self) -> None:
-        """Raise OSError if the limit of watches is reached.
+        """Raise OSError if the system's limit of watches is reached.
 
-        watchdog passes over folders below a recursive watch that the system refuses to watch.
+        watchdog ignores that the system refuses folders below a recursive watch.
         """
         if self._observer is not None:
             with tempfile.TemporaryDirectory(prefix="speclsp-") as folder:
@@ -139,7 +139,7 @@ class Watcher:
         try:
             self._observer.unschedule(watch)
         except (KeyError, OSError):
-            # The emitter has ended already, with the folder that it watched.
+            # The emitter ended when its folder was removed.
             return
 
     def _stop(self) -> None:

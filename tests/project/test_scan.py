@@ -139,12 +139,6 @@ def test_interrupted_between_folders(project: Path) -> None:
         next(files)
 
 
-def test_part_of_a_folder(project: Path) -> None:
-    write(project / "a" / "b" / "x.py", "x")
-    write(project / "c.py", "x")
-    assert found(project, start="a") == ["a/b/x.py"]
-
-
 def test_folders_are_told_with_what_they_hold(project: Path) -> None:
     write(project / "src" / "deep" / "a.py", "x")
     write(project / "src" / "node_modules" / "b.js", "x")
