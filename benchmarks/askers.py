@@ -17,13 +17,14 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
+from lsprotocol import types
 
 from benchmarks.cases import EditCase
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
 from speclsp.engine.models import Loader
 from speclsp.errors import EngineError, EngineUnavailableError
-from speclsp.lsp.client import InlineItem, ServerProcess, line_and_character
+from speclsp.lsp.client import InlineItem, ServerProcess, ServerProcessError, line_and_character
 from speclsp.request import (
     AnswerSource,
     CompletionRequest,
@@ -248,6 +249,45 @@ _COUNTED: Final = tuple(
 """What one request adds to the session's sums."""
 
 
+class CaseServer(ServerProcess):
+    """A server process with several open documents and with folders that change."""
+
+    def __init__(self, **callbacks: Any) -> None:
+        super().__init__(**callbacks)
+        self._others: dict[str, tuple[int, str]] = {}
+
+    @property
+    def pid(self) -> int:
+        """The id of the server's process.  Raises :class:`ServerProcessError` before the start."""
+        if self._process is None:
+            raise ServerProcessError("the server was not started.")
+        return self._process.pid
+
+    def open_beside(self, uri: str, text: str, language_id: str) -> None:
+        """Open one more document and make it the current one."""
+        self._others[self._uri] = (self._version, self._text)
+        self._uri, self._version, self._text = uri, 1, text
+        item = types.TextDocumentItem(uri, language_id, 1, text)
+        self._client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+
+    def go_to(self, uri: str) -> None:
+        """Make another open document the current one."""
+        self._others[self._uri] = (self._version, self._text)
+        self._version, self._text = self._others.pop(uri)
+        self._uri = uri
+
+    def change_folders(self, added: Path | None, removed: Path | None) -> None:
+        """Open one workspace folder and close another."""
+        event = types.WorkspaceFoldersChangeEvent(_folders(added), _folders(removed))
+        self._client.workspace_did_change_workspace_folders(
+            types.DidChangeWorkspaceFoldersParams(event)
+        )
+
+
+def _folders(path: Path | None) -> list[types.WorkspaceFolder]:
+    return [] if path is None else [types.WorkspaceFolder(path.as_uri(), path.name)]
+
+
 class ServerAsker:
     """Asks a server process over stdio; the caller ends it.
 
@@ -261,7 +301,7 @@ class ServerAsker:
 
     def __init__(
         self,
-        server: ServerProcess,
+        server: CaseServer,
         runner: asyncio.Runner,
         *,
         rests: bool,
@@ -375,7 +415,7 @@ def server_asker(settings: Settings, *, rests: bool = True) -> Iterator[ServerAs
     """
     states: list[StateChanged] = []
     messages: list[LogLine] = []
-    server = ServerProcess(on_state=states.append, on_message=messages.append)
+    server = CaseServer(on_state=states.append, on_message=messages.append)
     options = {**_changed(settings), "persist": False, "log_level": "error"}
     argv = [sys.executable, "-m", "speclsp", "serve", "--stdio"]
     with TemporaryDirectory() as folder, asyncio.Runner() as runner:

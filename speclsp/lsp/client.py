@@ -12,19 +12,30 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.client import LanguageClient
 
 from speclsp import __version__
+from speclsp.documents import edit_between
 from speclsp.errors import SpecLspError
 from speclsp.lsp.execute_command import DID_PARTIALLY_ACCEPT
-from speclsp.request import EngineState, LogLevel, LogLine, Progress, StateChanged
+from speclsp.lsp.text_buffer import code_units
+from speclsp.request import LogLevel, LogLine, Progress, StateChanged
 
 _LEVELS: dict[int, LogLevel] = {1: "error", 2: "warning", 3: "info", 4: "debug", 5: "debug"}
 _STDERR_LINES_KEPT = 50
+_CAPABILITIES = types.ClientCapabilities(
+    general=types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind.Utf32]),
+    text_document=types.TextDocumentClientCapabilities(
+        inline_completion=types.InlineCompletionClientCapabilities(),
+        synchronization=types.TextDocumentSyncClientCapabilities(did_save=True),
+    ),
+    workspace=types.WorkspaceClientCapabilities(configuration=True, workspace_folders=True),
+    window=types.WindowClientCapabilities(work_done_progress=True),
+)
 
 
 class ServerProcessError(SpecLspError):
@@ -51,14 +62,8 @@ def _ignore(_: object) -> None:
     """Ignore an event."""
 
 
-@dataclass(slots=True)
-class _Buffer:
-    version: int
-    text: str
-
-
 class ServerProcess:
-    """One language server process and its open documents, one of them the current one.
+    """One language server process and the document that is open in it.
 
     The callbacks run on the event loop: ``on_log`` for window/logMessage, ``on_message`` for
     window/showMessage, ``on_progress`` for work-done progress, ``on_state`` for the
@@ -74,29 +79,33 @@ class ServerProcess:
         on_state: Callable[[StateChanged], None] = _ignore,
     ) -> None:
         self._client = LanguageClient("speclsp-client", __version__)
-        self._on_log = on_log
-        self._on_message = on_message
-        self._on_progress = on_progress
-        self._on_state = on_state
-        self._options: Mapping[str, Any] = {}
+        self._options: dict[str, Any] = {}
         self._process: asyncio.subprocess.Process | None = None
         self._stderr_task: asyncio.Task[None] | None = None
         self._stderr: deque[str] = deque(maxlen=_STDERR_LINES_KEPT)
-        self._buffers: dict[str, _Buffer] = {}
         self._uri = ""
-        """The current document, empty for none."""
-        self._listen()
+        """The open document, empty for none."""
+        self._version = 1
+        self._text = ""
+        listeners: dict[str, Callable[[Any], Any]] = {
+            types.WINDOW_LOG_MESSAGE: lambda params: on_log(_log_line(params)),
+            types.WINDOW_SHOW_MESSAGE: lambda params: on_message(_log_line(params)),
+            types.PROGRESS: lambda params: on_progress(_progress(params)),
+            "$/speclsp/status": lambda params: on_state(
+                StateChanged(state=params.state, message=params.message)
+            ),
+            types.WINDOW_WORK_DONE_PROGRESS_CREATE: lambda _: None,
+            types.WORKSPACE_CONFIGURATION: lambda params: [self._options for _ in params.items],
+        }
+        for method, listener in listeners.items():
+            self._client.feature(method)(listener)
 
     # --- life -----------------------------------------------------------------------------------
 
     async def start(
-        self,
-        argv: Sequence[str],
-        folder: Path,
-        *,
-        options: Mapping[str, Any] | None = None,
-    ) -> types.ServerCapabilities:
-        """Start ``argv``, initialize it on ``folder``, and return what it can do.
+        self, argv: Sequence[str], folder: Path, *, options: Mapping[str, Any] | None = None
+    ) -> None:
+        """Start ``argv``, and initialize it on ``folder``.
 
         ``options`` are speclsp settings: sent as initializationOptions, and answered to
         workspace/configuration.
@@ -110,20 +119,15 @@ class ServerProcess:
         self._process = self._client._server  # noqa: SLF001  pygls keeps the process to itself
         self._stderr_task = asyncio.create_task(self._drain_stderr())
         root = folder.resolve()
-        result = await self._ask(
-            self._client.initialize_async(
-                types.InitializeParams(
-                    capabilities=_capabilities(),
-                    process_id=None,
-                    client_info=types.ClientInfo(name="speclsp-client", version=__version__),
-                    root_uri=root.as_uri(),
-                    workspace_folders=[types.WorkspaceFolder(uri=root.as_uri(), name=root.name)],
-                    initialization_options=dict(self._options),
-                )
-            )
+        params = types.InitializeParams(
+            capabilities=_CAPABILITIES,
+            client_info=types.ClientInfo(name="speclsp-client", version=__version__),
+            root_uri=root.as_uri(),
+            workspace_folders=[types.WorkspaceFolder(uri=root.as_uri(), name=root.name)],
+            initialization_options=self._options,
         )
+        await self._ask(self._client.initialize_async(params))
         self._client.initialized(types.InitializedParams())
-        return cast("types.InitializeResult", result).capabilities
 
     async def shutdown(self, timeout_s: float = 20.0) -> int:
         """Shut the server down and return its exit code; it is killed after ``timeout_s``."""
@@ -147,13 +151,6 @@ class ServerProcess:
         return process.returncode if process.returncode is not None else -1
 
     @property
-    def pid(self) -> int:
-        """The id of the server's process.  Raises :class:`ServerProcessError` before the start."""
-        if self._process is None:
-            raise ServerProcessError("the server was not started.")
-        return self._process.pid
-
-    @property
     def stderr_tail(self) -> str:
         """The last lines that the server wrote to standard error."""
         return "\n".join(self._stderr)
@@ -161,65 +158,37 @@ class ServerProcess:
     # --- document -------------------------------------------------------------------------------
 
     def open(self, path: Path, text: str, language_id: str = "python") -> None:
-        """Open ``path`` with ``text`` in its buffer, in place of the current document."""
+        """Open ``path`` with ``text`` in its buffer, in place of the document that is open."""
         self.close_document()
-        self.open_beside(path.resolve().as_uri(), text, language_id)
-
-    def open_beside(self, uri: str, text: str, language_id: str) -> None:
-        """Open one more document and make it the current one."""
-        self._uri = uri
-        self._buffers[uri] = _Buffer(1, text)
-        self._client.text_document_did_open(
-            types.DidOpenTextDocumentParams(types.TextDocumentItem(uri, language_id, 1, text))
-        )
-
-    def go_to(self, uri: str) -> None:
-        """Make another open document the current one."""
-        self._uri = uri
+        self._uri, self._version, self._text = path.resolve().as_uri(), 1, text
+        item = types.TextDocumentItem(self._uri, language_id, self._version, text)
+        self._client.text_document_did_open(types.DidOpenTextDocumentParams(item))
 
     def close_document(self) -> None:
-        """Close the current document, if any."""
-        if self._buffers.pop(self._uri, None) is not None:
-            self._client.text_document_did_close(
-                types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(self._uri))
-            )
+        """Close the document, if one is open."""
+        if self._uri:
+            identifier = types.TextDocumentIdentifier(self._uri)
+            self._client.text_document_did_close(types.DidCloseTextDocumentParams(identifier))
         self._uri = ""
 
     def change(self, text: str) -> None:
         """Replace the buffer's text by ``text``; only the difference is sent."""
-        buffer = self._buffers[self._uri]
-        edit = edit_between(buffer.text, text)
+        edit = edit_between(self._text, text)
         start, end = (
-            types.Position(*line_and_character(buffer.text, offset)) for offset in edit[:2]
+            types.Position(*line_and_character(self._text, at)) for at in (edit.start, edit.end)
         )
-        change = types.TextDocumentContentChangePartial(
-            range=types.Range(start, end), text=edit.inserted
-        )
-        buffer.version += 1
-        buffer.text = text
+        change = types.TextDocumentContentChangePartial(types.Range(start, end), edit.text)
+        self._version += 1
+        self._text = text
+        identifier = types.VersionedTextDocumentIdentifier(version=self._version, uri=self._uri)
         self._client.text_document_did_change(
-            types.DidChangeTextDocumentParams(
-                types.VersionedTextDocumentIdentifier(version=buffer.version, uri=self._uri),
-                [change],
-            )
-        )
-
-    def change_folders(self, added: Path | None, removed: Path | None) -> None:
-        """Open one workspace folder and close another."""
-
-        def folders(path: Path | None) -> list[types.WorkspaceFolder]:
-            return [] if path is None else [types.WorkspaceFolder(path.as_uri(), path.name)]
-
-        event = types.WorkspaceFoldersChangeEvent(folders(added), folders(removed))
-        self._client.workspace_did_change_workspace_folders(
-            types.DidChangeWorkspaceFoldersParams(event)
+            types.DidChangeTextDocumentParams(identifier, [change])
         )
 
     def save(self) -> None:
         """Tell the server that the buffer was written to its file."""
-        self._client.text_document_did_save(
-            types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(self._uri))
-        )
+        identifier = types.TextDocumentIdentifier(self._uri)
+        self._client.text_document_did_save(types.DidSaveTextDocumentParams(identifier))
 
     # --- requests -------------------------------------------------------------------------------
 
@@ -228,30 +197,21 @@ class ServerProcess:
 
         Raises :class:`ServerProcessError` if the server answers with an error.
         """
-        result = await self._ask(
-            self._client.text_document_inline_completion_async(
-                types.InlineCompletionParams(
-                    context=types.InlineCompletionContext(
-                        types.InlineCompletionTriggerKind.Automatic
-                    ),
-                    text_document=types.TextDocumentIdentifier(self._uri),
-                    position=types.Position(line, character),
-                )
-            )
+        params = types.InlineCompletionParams(
+            context=types.InlineCompletionContext(types.InlineCompletionTriggerKind.Automatic),
+            text_document=types.TextDocumentIdentifier(self._uri),
+            position=types.Position(line, character),
         )
-        items = result.items if isinstance(result, types.InlineCompletionList) else result or []
-        return [_inline_item(item, line, character) for item in items]
+        result = await self._ask(self._client.text_document_inline_completion_async(params))
+        return [_inline_item(item) for item in result.items]
 
     async def execute_command(self, name: str, arguments: Sequence[Any] = ()) -> Any:
         """Run a command of the server and return its answer (plain JSON data).
 
         Raises :class:`ServerProcessError` if the server answers with an error.
         """
-        return await self._ask(
-            self._client.workspace_execute_command_async(
-                types.ExecuteCommandParams(command=name, arguments=list(arguments))
-            )
-        )
+        params = types.ExecuteCommandParams(command=name, arguments=list(arguments))
+        return await self._ask(self._client.workspace_execute_command_async(params))
 
     async def accept(self, item: InlineItem) -> None:
         """Run an item's command, as an editor does after it has inserted the item."""
@@ -260,19 +220,14 @@ class ServerProcess:
 
     def accept_partly(self, item: InlineItem, n_chars: int) -> None:
         """Report that the first ``n_chars`` characters of an item are inserted so far."""
-        taken = item.insert_text[:n_chars]
+        command = {"command": item.command, "arguments": list(item.arguments)}
         self._client.protocol.notify(
             DID_PARTIALLY_ACCEPT,
             {
-                "item": {
-                    "insertText": item.insert_text,
-                    "command": {"command": item.command, "arguments": list(item.arguments)},
-                },
-                "acceptedLength": len(taken.encode("utf-16-le")) // 2,
+                "item": {"insertText": item.insert_text, "command": command},
+                "acceptedLength": code_units(item.insert_text[:n_chars], "utf-16"),
             },
         )
-
-    # --- inside ---------------------------------------------------------------------------------
 
     async def _ask(self, answer: Any) -> Any:
         try:
@@ -287,85 +242,36 @@ class ServerProcess:
         while stream is not None and (line := await stream.readline()):
             self._stderr.append(line.decode("utf-8", "replace").rstrip())
 
-    def _listen(self) -> None:
-        def line_of(params: types.LogMessageParams | types.ShowMessageParams) -> LogLine:
-            return LogLine(level=_LEVELS.get(params.type, "info"), message=params.message)
 
-        def take_state(params: Any) -> None:
-            state = cast("EngineState", params.state)
-            self._on_state(StateChanged(state=state, message=params.message))
-
-        listeners: dict[str, Callable[[Any], Any]] = {
-            types.WINDOW_LOG_MESSAGE: lambda params: self._on_log(line_of(params)),
-            types.WINDOW_SHOW_MESSAGE: lambda params: self._on_message(line_of(params)),
-            types.PROGRESS: lambda params: self._on_progress(_progress(params)),
-            "$/speclsp/status": take_state,
-            types.WINDOW_WORK_DONE_PROGRESS_CREATE: lambda _: None,
-            types.WORKSPACE_CONFIGURATION: lambda params: [
-                dict(self._options) for _ in params.items
-            ],
-        }
-        for method, listener in listeners.items():
-            self._client.feature(method)(listener)
+def _log_line(params: types.LogMessageParams | types.ShowMessageParams) -> LogLine:
+    return LogLine(level=_LEVELS.get(params.type, "info"), message=params.message)
 
 
-def _inline_item(item: types.InlineCompletionItem, line: int, character: int) -> InlineItem:
-    text = item.insert_text
-    range_ = item.range
+def _inline_item(item: types.InlineCompletionItem) -> InlineItem:
+    """Convert an item of speclsp's server, which has a range and a command always."""
+    assert isinstance(item.insert_text, str)
+    assert item.range is not None
+    assert item.command is not None
     return InlineItem(
-        insert_text=text if isinstance(text, str) else text.value,
-        line=range_.start.line if range_ else line,
-        start_character=range_.start.character if range_ else character,
-        end_character=range_.end.character if range_ else character,
-        command=item.command.command if item.command else "",
-        arguments=tuple(item.command.arguments or ()) if item.command else (),
-    )
-
-
-def _capabilities() -> types.ClientCapabilities:
-    """Return the client's capabilities."""
-    return types.ClientCapabilities(
-        general=types.GeneralClientCapabilities(
-            position_encodings=[types.PositionEncodingKind.Utf32]
-        ),
-        text_document=types.TextDocumentClientCapabilities(
-            inline_completion=types.InlineCompletionClientCapabilities(),
-            synchronization=types.TextDocumentSyncClientCapabilities(did_save=True),
-        ),
-        workspace=types.WorkspaceClientCapabilities(configuration=True, workspace_folders=True),
-        window=types.WindowClientCapabilities(work_done_progress=True),
+        insert_text=item.insert_text,
+        line=item.range.start.line,
+        start_character=item.range.start.character,
+        end_character=item.range.end.character,
+        command=item.command.command,
+        arguments=tuple(item.command.arguments or ()),
     )
 
 
 def _progress(params: types.ProgressParams) -> Progress:
     """Convert a step of work-done progress."""
-    value = params.value
-    data: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
+    value: dict[str, Any] = params.value or {}
     return Progress(
         token=str(params.token),
-        stage=data.get("kind", "report"),
-        title=data.get("title") or "",
-        message=data.get("message") or "",
-        percentage=data.get("percentage"),
+        stage=value["kind"],
+        title=value.get("title") or "",
+        message=value.get("message") or "",
+        percentage=value.get("percentage"),
     )
-
-
-class Edit(NamedTuple):
-    """``old[:start] + inserted + old[end:] == new``, offsets in code points."""
-
-    start: int
-    end: int
-    inserted: str
-
-
-def edit_between(old: str, new: str) -> Edit:
-    """Return the edit between the texts' longest common beginning and end."""
-    n_common = min(len(old), len(new))
-    start = next((i for i in range(n_common) if old[i] != new[i]), n_common)
-    n_tail = next(
-        (i for i in range(n_common - start) if old[-1 - i] != new[-1 - i]), n_common - start
-    )
-    return Edit(start, len(old) - n_tail, new[start : len(new) - n_tail])
 
 
 def line_and_character(text: str, offset: int) -> tuple[int, int]:

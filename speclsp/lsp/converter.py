@@ -23,16 +23,14 @@ from speclsp.lsp.completion_requests import OLD_INVOKED
 _SNAKE = re.compile(r"_([a-z])")
 """lsprotocol's field names are in snake case; errors give the names on the wire."""
 
-_CAPABILITIES_READ: tuple[tuple[str, ...], ...] = (
-    ("general", "positionEncodings"),
-    ("textDocument", "inlineCompletion"),
-    ("textDocument", "synchronization"),
-    ("workspace", "configuration"),
-    ("workspace", "didChangeConfiguration"),
-    ("workspace", "workspaceFolders"),
-    ("window", "workDoneProgress"),
-    ("notebookDocument",),
-)
+_CAPABILITIES_READ = {
+    "general": {"positionEncodings"},
+    "textDocument": {"inlineCompletion", "synchronization"},
+    "workspace": {"configuration", "didChangeConfiguration", "workspaceFolders"},
+    "window": {"workDoneProgress"},
+    "notebookDocument": {"synchronization"},
+}
+"""The client's capabilities that the server or pygls reads, by section."""
 
 
 def make_converter() -> cattrs.Converter:
@@ -104,15 +102,9 @@ def _only_capabilities_read(params: Any) -> Any:
     """
     if not isinstance(params, dict) or not isinstance(params.get("capabilities"), dict):
         return params
-    kept: dict[str, Any] = {}
-    for path in _CAPABILITIES_READ:
-        source: Any = params["capabilities"]
-        target = kept
-        for key in path[:-1]:
-            source = source.get(key) if isinstance(source, dict) else None
-            if source is None:
-                break
-            target = target.setdefault(key, {})
-        if isinstance(source, dict) and path[-1] in source:
-            target[path[-1]] = source[path[-1]]
+    kept = {
+        section: {name: value for name, value in given.items() if name in names}
+        for section, names in _CAPABILITIES_READ.items()
+        if isinstance(given := params["capabilities"].get(section), dict)
+    }
     return {**params, "capabilities": kept}

@@ -1,4 +1,4 @@
-"""What the server sends unasked: log lines, messages, status, progress, requests for settings."""
+"""What the server sends by itself: log lines, messages, status, progress, requests for settings."""
 
 from __future__ import annotations
 
@@ -132,11 +132,11 @@ class Editor:
 
 @dataclass(slots=True)
 class _Work:
-    """One piece of work: its first and latest event, and whether the editor shows it."""
+    """One piece of work: its first and latest event, and whether the editor has taken its token."""
 
     begin: Progress
     latest: Progress | None = None
-    shown: bool = False
+    is_accepted: bool = False
     reported_at: float = -_REPORT_EVERY_S
 
 
@@ -155,27 +155,16 @@ class ProgressReporter:
     def take(self, event: Progress) -> None:
         """Send one event, now or when the token is accepted."""
         if event.stage == "begin":
-            self._begin(event)
+            created = self._editor.create_progress(event.token)
+            if created is not None:
+                begun = self._works[event.token] = _Work(begin=event)
+                created.add_done_callback(lambda answer: self._created(begun, answer))
             return
         work = self._works.get(event.token)
-        if work is None:
-            return
-        if not work.shown:
+        if work is not None and work.is_accepted:
+            self._send(work, event)
+        elif work is not None:
             work.latest = event
-        elif event.stage == "end":
-            self._send(event)
-            del self._works[event.token]
-        elif (now := self._clock()) - work.reported_at >= _REPORT_EVERY_S:
-            work.reported_at = now
-            self._send(event)
-
-    def _begin(self, event: Progress) -> None:
-        created = self._editor.create_progress(event.token)
-        if created is None:
-            return
-        work = _Work(begin=event)
-        self._works[event.token] = work
-        created.add_done_callback(lambda answer: self._created(work, answer))
 
     def _created(self, work: _Work, answer: asyncio.Future[None]) -> None:
         token = work.begin.token
@@ -185,14 +174,18 @@ class ProgressReporter:
             logger.debug("the editor shows no progress for %s", token)
             del self._works[token]
             return
-        work.shown = True
-        self._send(work.begin)
+        work.is_accepted = True
+        self._editor.progress(token, _value(work.begin))
         if work.latest is not None:
-            self._send(work.latest)
-            if work.latest.stage == "end":
-                del self._works[token]
+            self._send(work, work.latest)
 
-    def _send(self, event: Progress) -> None:
+    def _send(self, work: _Work, event: Progress) -> None:
+        now = self._clock()
+        if event.stage == "end":
+            del self._works[event.token]
+        elif now - work.reported_at < _REPORT_EVERY_S:
+            return
+        work.reported_at = now
         self._editor.progress(event.token, _value(event))
 
 

@@ -1,4 +1,4 @@
-"""Maps a document's URI to the path and repository name in the prompt; the workspace folders.
+"""Documents' URIs, their paths and repository names in prompts, and the workspace folders.
 
 URIs are compared as text; only :meth:`WorkspaceFolders.learn_name` reads the disk.  Paths with a
 drive letter or a host are compared without regard to case, and so are all paths on systems whose
@@ -16,39 +16,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from speclsp.project.languages import LANGUAGES
 from speclsp.project.repository import repository_name
 from speclsp.request import WorkspaceFolder
 
 logger = logging.getLogger(__name__)
 
 _SUFFIX_OF_LANGUAGE = {
-    "c": ".c",
+    **{language: suffix for suffix, language in reversed(tuple(LANGUAGES.items()))},
     "cpp": ".cpp",
-    "csharp": ".cs",
     "css": ".css",
-    "go": ".go",
     "html": ".html",
-    "java": ".java",
-    "javascript": ".js",
-    "javascriptreact": ".jsx",
     "json": ".json",
     "julia": ".jl",
-    "kotlin": ".kt",
-    "lua": ".lua",
     "markdown": ".md",
-    "php": ".php",
-    "python": ".py",
     "r": ".r",
-    "ruby": ".rb",
-    "rust": ".rs",
-    "scala": ".scala",
-    "shellscript": ".sh",
-    "sql": ".sql",
-    "swift": ".swift",
-    "typescript": ".ts",
-    "typescriptreact": ".tsx",
     "yaml": ".yaml",
 }
+"""The usual ending of a file's name by LSP's language id."""
 _NO_REPOSITORY = "untitled"
 _IGNORES_CASE = sys.platform in {"darwin", "win32"}
 _HAS_HOSTS = sys.platform == "win32"
@@ -64,14 +49,10 @@ class UriParts:
     path: str
 
     @property
-    def has_drive(self) -> bool:
-        """Whether the path begins with a drive letter, as in ``c:/src``."""
-        return len(self.path) >= 2 and self.path[1] == ":" and self.path[0].isalpha()
-
-    @property
     def comparable(self) -> tuple[str, str, str]:
         """A key that is equal for all URIs of one file."""
-        if self.has_drive or self.host or _IGNORES_CASE:
+        has_drive = self.path[:1].isalpha() and self.path[1:2] == ":"
+        if has_drive or self.host or _IGNORES_CASE:
             return self.scheme, self.host.casefold(), self.path.casefold()
         return self.scheme, self.host, self.path
 
@@ -84,10 +65,7 @@ class UriParts:
 
     @property
     def local_file(self) -> str:
-        """The absolute path on this system, empty if it cannot be one.
-
-        For example, systems without drives have no paths with a drive letter.
-        """
+        """The absolute path on this system, empty if it is one of another system."""
         path = self.file_path
         possible = os.path.isabs(path) and "\0" not in path  # noqa: PTH117  text, no file
         return path if possible and (not self.host or _HAS_HOSTS) else ""
@@ -109,7 +87,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A document's place: ``path`` is relative to its folder, with slashes.
+    """Where a document is: ``path`` is relative to its folder, with slashes.
 
     ``file`` is the absolute path of its file, empty if it has none on this system.
     """
@@ -153,7 +131,7 @@ def folder_at(uri: str, name: str = "") -> Folder:
 
 
 def locate(uri: str, language_id: str, folders: Sequence[Folder]) -> Location:
-    """Return a document's place in the deepest folder that holds it, if any.
+    """Return a document's location in the deepest folder that holds it, if any.
 
     Outside all folders the repository is named after the parent folder.  A document without a file
     belongs to the first folder and gets the suffix of its language.
@@ -164,7 +142,9 @@ def locate(uri: str, language_id: str, folders: Sequence[Folder]) -> Location:
         place = UriParts("file", "", place.path)  # where VS Code is going to save it
     if place.scheme == "untitled" or not place.path.strip("/"):
         folder = folders[0] if folders else None
-        name = _named_by_language(place.name or "untitled", language_id)
+        name = place.name or "untitled"
+        if "." not in name:
+            name += _SUFFIX_OF_LANGUAGE.get(language_id, "")
         return Location(folder, name, folder.name if folder else _NO_REPOSITORY)
     holding = [f for f in folders if _holds(f.place, place)]
     if holding:
@@ -193,10 +173,6 @@ def _holds(folder: UriParts, document: UriParts) -> bool:
     folder_scheme, folder_host, folder_path = folder.comparable
     inside = path == folder_path or path.startswith(folder_path.rstrip("/") + "/")
     return scheme == folder_scheme and host == folder_host and inside
-
-
-def _named_by_language(name: str, language_id: str) -> str:
-    return name if "." in name else name + _SUFFIX_OF_LANGUAGE.get(language_id, "")
 
 
 class WorkspaceFolders:
@@ -230,12 +206,17 @@ class WorkspaceFolders:
 
         Returns the folder with its new name, or None if it was removed meanwhile.
         """
-        name = folder.name
-        if folder.place.file_path:
-            try:
-                name = await asyncio.to_thread(_name_on_disk, Path(folder.place.file_path))
-            except (OSError, ValueError) as error:
-                logger.debug("no repository name for %s: %s", folder.uri, error)
+        name, root = folder.name, Path(folder.place.file_path)
+
+        def name_on_disk() -> str:
+            # A path of another system would be read relative to the current directory.
+            return repository_name(root) if root.is_dir() else ""
+
+        try:
+            if folder.place.file_path:
+                name = await asyncio.to_thread(name_on_disk)
+        except (OSError, ValueError) as error:
+            logger.debug("no repository name for %s: %s", folder.uri, error)
         key = _key(folder.uri)
         if self._by_key.get(key) is not folder:
             return None
@@ -250,15 +231,6 @@ class WorkspaceFolders:
 def folder_on_disk(folder: Folder) -> WorkspaceFolder:
     """Convert a folder for the completer."""
     return WorkspaceFolder(root=folder.place.file_path, name=folder.name)
-
-
-def _name_on_disk(root: Path) -> str:
-    """Return the name of the repository in a folder, empty if there is no such folder.
-
-    The check matters for paths of another system, which would be read relative to the current
-    directory.
-    """
-    return repository_name(root) if root.is_dir() else ""
 
 
 def _key(uri: str) -> str:

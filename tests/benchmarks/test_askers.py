@@ -14,10 +14,12 @@ import msgspec
 import pytest
 from case_folders import case
 
-from benchmarks.askers import ServerAsker
+from benchmarks.askers import CaseServer, ServerAsker
 from speclsp.errors import EngineError, EngineUnavailableError
-from speclsp.lsp.client import InlineItem, ServerProcess, ServerProcessError
+from speclsp.lsp.client import InlineItem, ServerProcessError
 from speclsp.request import LogLine, SessionStats
+
+SCRIPTED_SERVER = Path(__file__).parent.parent / "support" / "scripted_server.py"
 
 
 class FailingServer:
@@ -46,7 +48,7 @@ class FailingServer:
     [([], "it does not say why"), ([LogLine(level="error", message="no room.")], "no room")],
 )
 def test_a_request_that_failed_is_no_quick_answer(messages: list[LogLine], said: str) -> None:
-    server = cast("ServerProcess", FailingServer())
+    server = cast("CaseServer", FailingServer())
     with asyncio.Runner() as runner:
         asker = ServerAsker(server, runner, rests=False, messages=messages)
         assert asker.ask(case("abc"), 1).text == ""
@@ -55,9 +57,9 @@ def test_a_request_that_failed_is_no_quick_answer(messages: list[LogLine], said:
 
 
 @pytest.fixture
-def hung(tmp_path: Path) -> Iterator[tuple[ServerProcess, asyncio.Runner]]:
+def hung(tmp_path: Path) -> Iterator[tuple[CaseServer, asyncio.Runner]]:
     """A server that was started and went on no further."""
-    server = ServerProcess()
+    server = CaseServer()
     argv = [sys.executable, "-m", "speclsp", "serve", "--stdio"]
     with asyncio.Runner() as runner:
         try:
@@ -70,7 +72,7 @@ def hung(tmp_path: Path) -> Iterator[tuple[ServerProcess, asyncio.Runner]]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be stopped there")
 def test_a_server_that_hangs_is_ended_with_a_reason(
-    hung: tuple[ServerProcess, asyncio.Runner],
+    hung: tuple[CaseServer, asyncio.Runner],
 ) -> None:
     server, runner = hung
     asker = ServerAsker(server, runner, rests=False, answers_within_s=0.1)
@@ -79,3 +81,27 @@ def test_a_server_that_hangs_is_ended_with_a_reason(
     # It is gone, so that it cannot answer the first request to the next one.
     with pytest.raises(ServerProcessError):
         asker.statistics()
+
+
+async def test_several_documents_and_folders(tmp_path: Path) -> None:
+    heard: list[LogLine] = []
+    server = CaseServer(on_log=heard.append)
+    await server.start([sys.executable, str(SCRIPTED_SERVER), "--stdio"], tmp_path)
+    while not any("scripted completer made" in line.message for line in heard):
+        await asyncio.sleep(0.01)
+    one, two = ((tmp_path / name).as_uri() for name in ("a.py", "b.py"))
+    server.open_beside(one, "abc", "python")
+    server.open_beside(two, "abcde", "lua")
+    for uri, answer in ((one, " # 2+1"), (two, " # 2+3"), (one, " # 2+1")):
+        server.go_to(uri)
+        (item,) = await server.inline_completion(0, 2)
+        assert item.insert_text == answer
+    server.change("abcd")
+    assert [i.insert_text for i in await server.inline_completion(0, 2)] == [" # 2+2"]
+    server.close_document()
+    server.go_to(two)
+    assert [i.insert_text for i in await server.inline_completion(0, 2)] == [" # 2+3"]
+    server.change_folders(tmp_path / "new", tmp_path)
+    server.change_folders(None, tmp_path / "new")
+    assert (await server.execute_command("speclsp.showStatistics"))["n_requests"] == 5
+    assert await server.shutdown() == 0

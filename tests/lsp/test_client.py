@@ -49,24 +49,6 @@ async def test_typing(server: ServerProcess, tmp_path: Path) -> None:
     assert stats["n_requests"] == 3
 
 
-async def test_several_documents_and_folders(server: ServerProcess, tmp_path: Path) -> None:
-    one, two = ((tmp_path / name).as_uri() for name in ("a.py", "b.py"))
-    server.open_beside(one, "abc", "python")
-    server.open_beside(two, "abcde", "lua")
-    for uri, answer in ((one, " # 2+1"), (two, " # 2+3"), (one, " # 2+1")):
-        server.go_to(uri)
-        (item,) = await server.inline_completion(0, 2)
-        assert item.insert_text == answer
-    server.change("abcd")
-    assert [i.insert_text for i in await server.inline_completion(0, 2)] == [" # 2+2"]
-    server.close_document()
-    server.go_to(two)
-    assert [i.insert_text for i in await server.inline_completion(0, 2)] == [" # 2+3"]
-    server.change_folders(tmp_path / "new", tmp_path)
-    server.change_folders(None, tmp_path / "new")
-    assert (await server.execute_command("speclsp.showStatistics"))["n_requests"] == 5
-
-
 async def test_options_reach_the_server(server: ServerProcess, heard: list[LogLine]) -> None:
     server.open(Path("/x.py"), "a")
     await server.inline_completion(0, 1)
