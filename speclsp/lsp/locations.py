@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from speclsp.project.languages import LANGUAGES
 from speclsp.project.repository import repository_name
+from speclsp.project.source_text import LANGUAGES
 from speclsp.request import WorkspaceFolder
 
 logger = logging.getLogger(__name__)
