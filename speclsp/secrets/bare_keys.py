@@ -93,67 +93,51 @@ _LONGEST_BESIDE: Final = 300
 _LEAST_STRUCTURED: Final = 80
 _QUANTUM: Final = 4
 
-_BESIDE: Final = 256
-"""What stands further away within a long line, beyond letters, has no say in them."""
-_IN_LETTERS: Final = re.compile(r"[A-Za-z0-9+/=\\%&#; ]*+")
 _MOST_OTHER_LINES: Final = 3
 """Lines that may stand between a change and what it can matter to: a name and a blank line above
 a key; its last line, a checksum and a marker below."""
 
 
-def bare_keys(text: str, start: int, end: int) -> Iterator[Span]:
-    """Yield the keys of a text that something between two places tells of.
+def bare_keys(text: str) -> Iterator[Span]:
+    """Yield the keys of a text."""
+    yield from _begun(text)
+    yield from _ended(text)
+    yield from _runs(text)
 
-    They are the same for each two places that lie around what tells of them.
+
+def part_without_keys(text: str, start: int, end: int) -> Span | None:
+    """Return the lines that a change between two places can matter to, if no key stands there.
+
+    None where one may: then the whole text has to be looked at.
     """
-    yield from _begun(text, start, end)
-    yield from _ended(text, start, end)
-    yield from _runs(text, start, end)
-
-
-def keys_near(
-    text: str, start: int, end: int, *, n_most: int
-) -> tuple[int, int, list[Span]] | None:
-    """Return the part of a text that a change between two places can matter to, and its keys.
-
-    Keys that lie within it in part only are what they were before.  None where the part has more
-    than ``n_most`` characters.
-    """
-    first = line_start = _start_near(text, start)
-    last = line_end = _end_near(text, end)
+    first = text.rfind("\n", max(0, start - LONGEST_LINE), start) + 1
+    last = text.find("\n", end, end + LONGEST_LINE)
+    last = last if last >= 0 else len(text)
     for _ in range(_MOST_OTHER_LINES):
         first = text.rfind("\n", 0, max(0, first - 1)) + 1
         found = text.find("\n", last + 1)
         last = found if found >= 0 else len(text)
-    if last - first < LONGEST_LINE and SOLID.search(text, first, last) is None:
-        return first, last, []
-    first, last = _reach_before(text, line_start, start), _reach_behind(text, line_end, end)
-    if last - first > n_most:
-        return None
-    return first, last, list(bare_keys(text, first, last))
+    return (
+        None
+        if last - first >= LONGEST_LINE or _may_hold_key(text, first, last)
+        else Span(first, last)
+    )
 
 
-def _reach_before(text: str, first: int, position: int) -> int:
-    n_left, earliest = _MOST_OTHER_LINES, position - 2 * LONGEST
-    while n_left and first > max(0, earliest) and text[first - 1] == "\n":
-        line = line_before(text, first)
-        n_left = _MOST_OTHER_LINES if line is not None and line.is_solid else n_left - 1
-        first = _start_near(text, first - 1)
-    return first
+def _may_hold_key(text: str, first: int, last: int) -> bool:
+    """Whether some lines hold what a key begins or ends with, or one of its lines."""
+    if SOLID.search(text, first, last) is None:
+        return False
+    part = text[first:last]
+    if _END in part or any(needle in part for needle, _ in _BEGINNINGS):
+        return True
+    starts = [0, *(found.end() for found in re.finditer(r"\n", part))]
+    return any(line is not None and line.is_solid for line in (line_at(part, s) for s in starts))
 
 
-def _reach_behind(text: str, last: int, position: int) -> int:
-    n_left, latest = _MOST_OTHER_LINES, position + 2 * LONGEST
-    while n_left and last < min(latest, len(text)) and text[last] == "\n":
-        line = line_at(text, last + 1)
-        n_left = _MOST_OTHER_LINES if line is not None and line.is_solid else n_left - 1
-        last = _end_near(text, last + 1)
-    return last
-
-
-def _begun(text: str, start: int, end: int) -> Iterator[Span]:
+def _begun(text: str) -> Iterator[Span]:
     for needle, expression in _BEGINNINGS:
-        position = text.find(needle, start, end)
+        position = text.find(needle)
         while position >= 0:
             found = expression.search(
                 text, max(0, position - _MOST_BEFORE), position + 2 * len(needle) + _MOST_BEFORE
@@ -165,28 +149,28 @@ def _begun(text: str, start: int, end: int) -> Iterator[Span]:
                 stop = behind[-1].end if behind else letters.end
                 if SOLID.search(text, letters.start, stop) is not None:
                     yield Span(letters.start, stop)
-            position = text.find(needle, stop, end)
+            position = text.find(needle, stop)
 
 
-def _ended(text: str, start: int, end: int) -> Iterator[Span]:
+def _ended(text: str) -> Iterator[Span]:
     earliest = 0
-    position = text.find(_END, start, end)
+    position = text.find(_END)
     while position >= 0:
         if ENDING.match(text, position):
             key = Span(start_before(text, earliest, position), position)
             if SOLID.search(text, *key) is not None:
                 yield key
         earliest = position + len(_END)
-        position = text.find(_END, earliest, end)
+        position = text.find(_END, earliest)
 
 
-def _runs(text: str, start: int, end: int) -> Iterator[Span]:
-    position = max(0, start - 1)
-    if not start and (parts := _run_at_top(text)):
+def _runs(text: str) -> Iterator[Span]:
+    position = 0
+    if parts := _run_at_top(text):
         if _is_key(text, 0, parts):
             yield Span(parts[0].start, parts[-1].end)
         position = parts[-1].end
-    while (candidate := _CANDIDATE.search(text, position, end)) is not None:
+    while (candidate := _CANDIDATE.search(text, position)) is not None:
         line_start = candidate.start() + 1
         position = candidate.end()
         line = line_at(text, line_start)
@@ -276,28 +260,3 @@ def _line_below(text: str, end: int) -> str:
         return ""
     below = text[start : start + _LONGEST_BESIDE]
     return below.partition("\n")[0]
-
-
-def _start_near(text: str, position: int) -> int:
-    """Return where the line of a position begins, or of a long one what may matter to it."""
-    earliest = position - LONGEST_LINE
-    line_start = text.rfind("\n", max(0, earliest), position) + 1
-    if line_start or earliest <= 0:
-        return line_start
-    earliest = position
-    for _ in range(2):  # a marker may stand between letters and the position
-        before = text[max(0, earliest - LONGEST) : earliest][::-1]
-        earliest = max(0, earliest - _BESIDE - _IN_LETTERS.match(before).end())  # type: ignore[union-attr]  # it may be empty
-    return text.rfind("\n", earliest, position) + 1 or earliest
-
-
-def _end_near(text: str, position: int) -> int:
-    """Return where the line of a position ends, or of a long one what may matter to it."""
-    latest = position + LONGEST_LINE
-    line_end = text.find("\n", position, latest)
-    if line_end >= 0 or latest >= len(text):
-        return line_end if line_end >= 0 else len(text)
-    found = _IN_LETTERS.match(text, position, position + LONGEST)
-    latest = min(len(text), found.end() + _BESIDE)  # type: ignore[union-attr]  # it may be empty
-    line_end = text.find("\n", position, latest)
-    return line_end if line_end >= 0 else latest

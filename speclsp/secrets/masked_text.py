@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from speclsp.documents import common_head, common_tail
 from speclsp.secrets.assignments import TextKind
-from speclsp.secrets.bare_keys import bare_keys, keys_near
-from speclsp.secrets.key_blocks import MOST_MARKERS, KeyMarker, key_blocks, key_markers
+from speclsp.secrets.bare_keys import bare_keys, part_without_keys
+from speclsp.secrets.key_blocks import BEGIN, key_blocks
 from speclsp.secrets.line_scan import N_BESIDE, kind_of, secrets_in_lines
 from speclsp.secrets.spans import Span, merged
 
@@ -71,7 +71,6 @@ class MaskedText:
     def __init__(self, path: str) -> None:
         self._kind: TextKind = kind_of(path)
         self._in_lines: list[Span] = []
-        self._markers: list[KeyMarker] = []
         self._bare: list[Span] = []
         self._spans: list[Span] = []
         self.raw = ""
@@ -101,19 +100,10 @@ class MaskedText:
         scope, shift = _changed_lines(known, raw, N_BESIDE[self._kind]), len(raw) - len(known)
         if scope.end - scope.context > _LONG:
             scope = self._narrowed(scope, shift)
-        markers = key_markers(
-            raw,
-            self._markers,
-            n_head=scope.changed_start,
-            n_tail=len(raw) - scope.changed_end,
-            shift=shift,
-            n_most=n_most,
-        )
         looked_at = self._looked_at(raw, scope, n_most)
-        near = keys_near(raw, scope.changed_start, scope.changed_end, n_most=n_most)
-        if markers is None or looked_at is None or near is None:
+        bare = self._bare_keys(raw, scope, shift, n_most)
+        if looked_at is None or bare is None:
             return False
-        start, end, keys = near
         found, scope = looked_at
         in_lines = merged(
             [
@@ -124,11 +114,18 @@ class MaskedText:
         )
         if len(found) == _MOST_FOUND:
             in_lines = found  # these are too many, and there may be more
-        if self._bare:
-            keys += (span for span in self._bare if span.start < start)
-            keys += (Span(s + shift, e + shift) for s, e in self._bare if e + shift > end)
-        self._take(raw, in_lines, markers, merged(keys))
+        self._take(raw, in_lines, bare)
         return True
+
+    def _bare_keys(self, raw: str, scope: _Scope, shift: int, n_most: int) -> list[Span] | None:
+        """Return the private keys without markers, or None where too much has to be looked at."""
+        part = part_without_keys(raw, scope.changed_start, scope.changed_end)
+        if part is None:
+            return merged(bare_keys(raw)) if len(raw) <= n_most else None
+        return [
+            *(span for span in self._bare if span.start < part.start),
+            *(Span(s + shift, e + shift) for s, e in self._bare if e + shift > part.end),
+        ]
 
     def _looked_at(self, raw: str, scope: _Scope, n_most: int) -> tuple[list[Span], _Scope] | None:
         """Return what is found in the lines of a scope, or in more of them where it ends there.
@@ -143,18 +140,18 @@ class MaskedText:
             scope = scope.extended_to(2 * scope.seen_end - scope.context)
         return None
 
-    def _take(
-        self, raw: str, in_lines: list[Span], markers: list[KeyMarker], bare: list[Span]
-    ) -> None:
+    def _take(self, raw: str, in_lines: list[Span], bare: list[Span]) -> None:
         self.raw = raw
-        self.is_secret = len(in_lines) + len(bare) > MOST_SECRETS or len(markers) > MOST_MARKERS
+        has_blocks = BEGIN in raw
+        n_markers = raw.count(BEGIN) if has_blocks else 0
+        self.is_secret = max(len(in_lines) + len(bare), n_markers) > MOST_SECRETS
         if self.is_secret:
-            self._in_lines, self._markers, self._bare, self._spans = [], [], [], []
+            self._in_lines, self._bare, self._spans = [], [], []
             self.text = ""
             self._n_secret_chars = len(raw)
             return
-        self._in_lines, self._markers, self._bare = in_lines, markers, bare
-        blocks = (marker.span for marker in markers if marker.span is not None)
+        self._in_lines, self._bare = in_lines, bare
+        blocks = key_blocks(raw) if has_blocks else []
         self._spans = merged([*in_lines, *blocks, *bare])
         self.text = _with_placeholders(raw, self._spans) if self._spans else raw
 
@@ -242,7 +239,7 @@ def _changed_lines(old: str, new: str, n_beside: int) -> _Scope:
 
 def _all_secrets(text: str, kind: TextKind) -> list[Span]:
     in_lines = secrets_in_lines(text, kind)
-    return merged([*in_lines, *key_blocks(text), *bare_keys(text, 0, len(text))])
+    return merged([*in_lines, *key_blocks(text), *bare_keys(text)])
 
 
 def _with_placeholders(text: str, spans: list[Span]) -> str:
