@@ -15,6 +15,7 @@ from speclsp.drafting.registry import (
     draft_limits,
     drafter_names,
     load_drafters,
+    most_verified,
     unread_settings,
 )
 from speclsp.engine.models import Weights
@@ -65,5 +66,5 @@ def make_proposer(
         limits=limits,
         mode=settings.mode,
         p_split=settings.p_split,
-        n_max=settings.max_draft,
+        n_max=most_verified(settings, running),
     )

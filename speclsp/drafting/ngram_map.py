@@ -1,15 +1,17 @@
 """llama.cpp's history drafters: look the last n tokens up, and draft at most m from there.
 
 ``ngram-simple`` (see :mod:`speclsp.drafting.ngram_simple`) and ``ngram-map-k`` draft what followed
-the nearest place.  ``ngram-map-k4v`` tells what followed at the nearest places apart and drafts a
-value only if it dominates: if it was seen at least twice as often as all others together.
+the nearest place.  ``ngram-map-k4v`` keeps the at most four values (runs of m tokens) that followed
+most often at the nearest places.  As in llama.cpp it drafts the most frequent value, and only if
+that was seen at least twice as often as the other three together.
 
 What llama.cpp calls the token history is the text here (before the cursor, behind it, and other
 open buffers), not the model's prompt, whose last token before anything is generated is always
-``<|fim_middle|>``.  Unlike upstream, ``min_hits`` counts the key's places, places need not have m
-tokens behind them, what is drafted is the value that was chosen, and all values are counted, not
-the first four.  How much of a draft is worth verifying is decided for all drafters alike (see
-:mod:`speclsp.drafting.merger`), so there is no cap by what was accepted last.
+``<|fim_middle|>``.  Unlike upstream, ``min_hits`` counts the key's places, as upstream's
+documentation says, places need not have m tokens behind them, the value that was chosen is drafted,
+and the four values are the most frequent ones, not the first ones.  How much of a draft is worth
+verifying is decided for all drafters alike (see :mod:`speclsp.drafting.merger`), so there is no cap
+by what was accepted last.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ from speclsp.settings import Settings
 
 MAX_PLACES: Final = 64
 """Places of a key that are looked at, the nearest ones: a draft must take no time."""
+
+MAX_VALUES: Final = 4
+"""Values of a key that count, as in llama.cpp."""
 
 _NOTHING: Final = DraftContext(prompt=())
 
@@ -79,7 +84,7 @@ def nearest(found: Sequence[Continuation]) -> Continuation:
 
 
 def dominant(found: Sequence[Continuation]) -> Continuation | None:
-    """Select the value seen at least twice as often as all others together.
+    """Select the value seen at least twice as often as the three next ones together.
 
     A continuation behind which the text ends counts for a longer one that begins with it.
     """
@@ -94,10 +99,9 @@ def dominant(found: Sequence[Continuation]) -> Continuation | None:
             tokens = next(longer, tokens)
         values.setdefault(tokens, continuation)
         n_places[tokens] += 1
-    best = max(values, key=n_places.__getitem__, default=None)
-    if best is None or n_places[best] < 2 * (len(found) - n_places[best]):
-        return None
-    return values[best]
+    (best, n_best), *others = n_places.most_common(MAX_VALUES) or [((), 0)]
+    dominates = n_best >= 2 * sum(n_other for _, n_other in others)
+    return values[best] if n_best and dominates else None
 
 
 def create_k(settings: Settings) -> NgramDrafter:

@@ -1,13 +1,12 @@
-"""llama.cpp's ``ngram-mod``: one pool of n-grams for all documents, followed as far as it leads.
+"""llama.cpp's ``ngram-mod``: one pool of n-grams for all requests, followed as far as it leads.
 
-The pool says which token followed n tokens last, wherever that was, and from there the next one.
+The pool says which token followed n tokens last, in whatever document, and from there the next one.
 A chain of fewer than ``n_min`` tokens is not drafted.
 
-The pool is a hash table of 2^20 buckets with four entries each, 32 MiB in all.  An entry is 64
-bits: 32 of the n-gram's hash, so that one n-gram is not taken for another, and the token that
-followed, plus one.  The entries of a bucket stand in the order of their last use; a new one takes
-the place of the oldest.  So unlike upstream's the pool checks its keys and is never emptied: it
-forgets what was not seen for longest.
+As in llama.cpp the pool has 4 Mi entries of 32 bits (16 MiB).  It is emptied when a request finds
+more than a quarter of it in use, and after five drafts in a row of which less than a quarter was
+accepted; the texts of the next request are then learned anew.  Unlike there, an entry holds 14 bits
+of the n-gram's hash beside the token, so that n-grams of one entry are seldom confused.
 """
 
 from __future__ import annotations
@@ -23,39 +22,28 @@ from speclsp.drafting.protocol import EMPTY_TOKENS, NO_DRAFT, Draft, DraftContex
 from speclsp.errors import DrafterError
 from speclsp.settings import Settings
 
+NAME: Final = "ngram-mod"
 SOURCE: Final = "pool"
 LEARN_EVERY: Final = 32
-"""Generated tokens that are learned at once."""
+"""Generated tokens that are learned at once, as in llama.cpp."""
+MOST_USED: Final = 0.25
+"""Share of the entries in use above which the pool is emptied, as in llama.cpp."""
+LOW_ACCEPTANCE: Final = 0.25
+MOST_LOW_DRAFTS: Final = 5
+"""Drafts in a row with an acceptance rate below this after which the pool is emptied, as in
+llama.cpp."""
+ENTRY_BITS: Final = 22
 
-FACTOR: Final = 6364136223846793005
+_FACTOR: Final = 6364136223846793005
 """Knuth's multiplier for 64-bit congruential generators."""
-MASK: Final = 2**64 - 1
-BUCKET_BITS: Final = 20
-WAYS: Final = 4
-
 _MIX: Final = 0x9E3779B97F4A7C15
 """2^64 divided by the golden ratio: moves every bit of a hash into the upper ones (Knuth 6.4)."""
-_TAG_SHIFT: Final = 12
-_TAG_BITS: Final = 32
-_LOW: Final = 2**32 - 1
-_MOVED_BACK: Final = np.array([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]])
-"""For the entry that leaves a bucket: the others, in their order."""
-
-
-def hash_weights(n: int) -> NDArray[np.uint64]:
-    """Return FACTOR^(n−1), …, FACTOR, 1 modulo 2^64."""
-    weights = np.ones(n, dtype=np.uint64)
-    weights[:-1] = FACTOR
-    return np.cumprod(weights[::-1], dtype=np.uint64)[::-1].copy() if n > 1 else weights
-
-
-def ngram_hashes(tokens: TokenArray, weights: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Hash each run of ``len(weights)`` tokens: the sum of token · weight modulo 2^64."""
-    if tokens.size < weights.size:
-        return np.zeros(0, dtype=np.uint64)
-    windows = sliding_window_view(tokens.astype(np.uint64), weights.size)
-    hashes: NDArray[np.uint64] = windows @ weights
-    return hashes
+_MASK: Final = 2**64 - 1
+_TOKEN_BITS: Final = 18
+"""Larger token ids are not learned: no vocabulary has any."""
+_N_TAGS: Final = 2**14 - 1
+"""One less than the bits hold, so that no entry is :data:`_EMPTY`."""
+_EMPTY: Final = 2**32 - 1
 
 
 def n_shared_at_start(left: TokenArray, right: TokenArray) -> int:
@@ -67,37 +55,45 @@ def n_shared_at_start(left: TokenArray, right: TokenArray) -> int:
 
 
 class NgramPool:
-    """The token behind each n-gram of ``n`` tokens."""
+    """The token behind each n-gram of ``n`` tokens, in 2^``entry_bits`` entries."""
 
-    def __init__(self, n: int, bucket_bits: int = BUCKET_BITS) -> None:
+    def __init__(self, n: int, entry_bits: int = ENTRY_BITS) -> None:
         self.n = n
-        self._shift = 64 - bucket_bits
-        self._weights = hash_weights(n)
+        self._shift = 64 - entry_bits
+        weights = np.ones(n, dtype=np.uint64)
+        weights[:-1] = _FACTOR
+        self._weights = np.cumprod(weights[::-1], dtype=np.uint64)[::-1]
         # Written once here: else the first texts would pay for getting the memory, page by page.
-        self._buckets: NDArray[np.uint64] = np.full((1 << bucket_bits, WAYS), 0, dtype=np.uint64)
+        self._entries: NDArray[np.uint32] = np.full(1 << entry_bits, _EMPTY, dtype=np.uint32)
+        self._n_used = 0
 
     @property
     def n_bytes(self) -> int:
         """Memory that the entries occupy."""
-        return self._buckets.nbytes
+        return self._entries.nbytes
+
+    @property
+    def share_used(self) -> float:
+        """Share of the entries that hold a token."""
+        return self._n_used / self._entries.size
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._entries.fill(_EMPTY)
+        self._n_used = 0
 
     def learn(self, tokens: TokenArray) -> None:
         """Take in what follows each n-gram of a text; later places replace earlier ones."""
-        hashes = ngram_hashes(tokens[:-1], self._weights)
-        if not hashes.size:
+        if tokens.size <= self.n:
             return
-        # Reversed, so that of equal n-grams the first one found is the last one of the text.
-        hashes, first = np.unique(hashes[::-1], return_index=True)
-        following = tokens[self.n :][::-1][first].astype(np.uint64) + np.uint64(1)
-        mixed = hashes * np.uint64(_MIX)
-        entries = (mixed >> np.uint64(_TAG_SHIFT) & np.uint64(_LOW)) << np.uint64(_TAG_BITS)
-        entries |= following
-        buckets = (mixed >> np.uint64(self._shift)).astype(np.intp)
-        # Each round puts one entry into each bucket.
-        while buckets.size:
-            chosen, idx = np.unique(buckets, return_index=True)
-            self._put(chosen, entries[idx])
-            buckets, entries = np.delete(buckets, idx), np.delete(entries, idx)
+        mixed = (sliding_window_view(tokens[:-1].astype(np.uint64), self.n) @ self._weights) * _MIX
+        following = tokens[self.n :].astype(np.uint32)
+        known = following < 1 << _TOKEN_BITS
+        mixed, following = mixed[known], following[known]
+        places = (mixed >> np.uint64(self._shift)).astype(np.intp)
+        tags = ((mixed & np.uint64(2**32 - 1)) % np.uint64(_N_TAGS)).astype(np.uint32)
+        self._n_used += np.unique(places[self._entries[places] == _EMPTY]).size
+        self._entries[places] = tags << np.uint32(_TOKEN_BITS) | following
 
     def chain(self, tail: TokenArray, n_tokens: int) -> list[int]:
         """Follow the pool from the last n tokens of ``tail``, up to ``n_tokens`` far."""
@@ -105,51 +101,39 @@ class NgramPool:
         if len(text) < self.n:
             return []
         leaving = int(self._weights[0])
-        hashed = int(ngram_hashes(tail[-self.n :], self._weights)[0])
+        hashed = 0
+        for token in text:
+            hashed = (hashed * _FACTOR + token) & _MASK
         for start in range(n_tokens):
-            token = self._following(hashed)
-            if token < 0:
+            mixed = hashed * _MIX & _MASK
+            entry = int(self._entries[mixed >> self._shift])
+            if entry >> _TOKEN_BITS != (mixed & 2**32 - 1) % _N_TAGS:
                 break
-            hashed = ((hashed - text[start] * leaving) * FACTOR + token) & MASK
+            token = entry & (1 << _TOKEN_BITS) - 1
+            hashed = ((hashed - text[start] * leaving) * _FACTOR + token) & _MASK
             text.append(token)
         return text[self.n :]
-
-    def _following(self, hashed: int) -> int:
-        """Return the token behind an n-gram, −1 where it is not known."""
-        mixed = hashed * _MIX & MASK
-        tag = mixed >> _TAG_SHIFT & _LOW
-        for entry in self._buckets[mixed >> self._shift].tolist():
-            if entry >> _TAG_BITS == tag and entry & _LOW:
-                return int(entry & _LOW) - 1
-        return -1
-
-    def _put(self, buckets: NDArray[np.intp], entries: NDArray[np.uint64]) -> None:
-        """Put one entry into each of some different buckets."""
-        rows = self._buckets[buckets]
-        same = rows >> np.uint64(_TAG_BITS) == (entries >> np.uint64(_TAG_BITS))[:, None]
-        leaving = np.where(same.any(axis=1), same.argmax(axis=1), WAYS - 1)
-        self._buckets[buckets, 1:] = np.take_along_axis(rows, _MOVED_BACK[leaving], axis=1)
-        self._buckets[buckets, 0] = entries
 
 
 class NgramModDrafter:
     """Drafts chains of ``n_min`` to ``n_max`` tokens from ``pool``."""
 
-    name = "ngram-mod"
+    name = NAME
 
     def __init__(self, pool: NgramPool, *, n_min: int, n_max: int) -> None:
         self._pool = pool
         self._n_min = n_min
         self._n_max = n_max
-        self._prefix = self._suffix = EMPTY_TOKENS
+        self._n_low = 0
+        self._prefix = self._suffix = self._text = EMPTY_TOKENS
         self._buffers: tuple[TokenArray, ...] = ()
-        self._text = EMPTY_TOKENS
-        self._n_generated = 0
-        self._n_unlearned = 0
+        self._n_generated = self._n_unlearned = 0
 
     def begin(self, context: DraftContext) -> None:
         """Learn what is new in the request's buffers."""
         self._learn_generated()
+        if self._pool.share_used > MOST_USED:
+            self._forget()
         for tokens in reversed(context.buffers):
             if not any(tokens is known for known in self._buffers):
                 self._pool.learn(tokens)
@@ -163,12 +147,26 @@ class NgramModDrafter:
     def draft(self, generated: Sequence[int], n_max: int) -> Draft:
         """Draft a chain that is long enough."""
         self._extend(generated)
-        chain = self._pool.chain(self._text, self._n_max)
-        tokens = tuple(chain[: max(n_max, 0)]) if len(chain) >= self._n_min else ()
-        return Draft(tokens, SOURCE, self._pool.n) if tokens else NO_DRAFT
+        n_max = min(n_max, self._n_max)
+        if n_max < max(self._n_min, 1):
+            return NO_DRAFT
+        tokens = tuple(self._pool.chain(self._text, n_max))
+        if not tokens or len(tokens) < self._n_min:
+            return NO_DRAFT
+        return Draft(tokens, SOURCE, self._pool.n)
 
     def accept(self, n_accepted: int, n_verified: int) -> None:
-        """Nothing to do: what was wrong is replaced when the output is learned."""
+        """Empty the pool after a streak of drafts that were mostly wrong."""
+        self._n_low = self._n_low + 1 if n_accepted < LOW_ACCEPTANCE * n_verified else 0
+        if self._n_low >= MOST_LOW_DRAFTS:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Empty the pool; the next request's texts are learned whole."""
+        self._pool.reset()
+        self._n_low = 0
+        self._prefix = self._suffix = EMPTY_TOKENS
+        self._buffers = ()
 
     def _extend(self, generated: Sequence[int]) -> None:
         """Append what is new of the generated tokens; learn them when there are enough."""

@@ -16,6 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
+from speclsp.drafting.ngram_mod import NAME as NGRAM_MOD
 from speclsp.drafting.proposer import DraftLimits
 from speclsp.drafting.protocol import Drafter
 from speclsp.errors import DrafterError, SpecLspError
@@ -93,13 +94,19 @@ def draft_limits(settings: Settings, name: str) -> DraftLimits:
     return DraftLimits(n_least, settings.draft_max if is_limited else None)
 
 
+def most_verified(settings: Settings, running: Collection[str]) -> int:
+    """Return the most draft tokens of a pass; a draft of ngram-mod needs its ``n_min``."""
+    n_least = settings.spec_ngram_mod_n_min if NGRAM_MOD in running else 0
+    return max(settings.max_draft, n_least)
+
+
 def unread_settings(settings: Settings, running: Collection[str]) -> list[DrafterError]:
     """Return a problem for each setting of drafters that was changed and changes nothing.
 
     ``running`` are the names of the drafters that draft.
     """
     readers = {*running, *_MODE_READERS[settings.mode]}
-    is_cut = settings.mode != "first"
+    n_most = most_verified(settings, running)
     by_shared = resolve([{word: getattr(settings, word) for word in SHARED}]).settings
     problems: list[DrafterError] = []
     for name in FIELDS:
@@ -113,14 +120,14 @@ def unread_settings(settings: Settings, running: Collection[str]) -> list[Drafte
         if readers.isdisjoint(wanted):
             problems.append(_unread(name, settings.drafters, wanted))
         elif (
-            is_cut
+            settings.mode != "first"
             and name in _MOST_DRAFTED
-            and min(value, settings.max_draft) == min(unset, settings.max_draft)
+            and min(value, n_most) == min(unset, n_most)
         ):
             problems.append(
                 DrafterError(
-                    f"{name} = {value} changes nothing: a pass verifies max_draft = "
-                    f"{settings.max_draft} draft tokens at most.",
+                    f"{name} = {value} changes nothing: a pass verifies {n_most} draft tokens at "
+                    "most.",
                     remedy="Raise `max_draft`, or set `mode` to `first`.",
                 )
             )

@@ -12,6 +12,7 @@ from scripted_models import ScriptedLoader
 from speclsp.completer.events import EventQueue
 from speclsp.completer.proposing import make_proposer
 from speclsp.drafting.acceptance import AcceptanceTable
+from speclsp.drafting.cost import VerifyCurve
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import DrafterChain, Proposer
 from speclsp.drafting.protocol import NO_FOLLOWERS, NO_TREE, DraftContext, Followers, Statistics
@@ -97,6 +98,20 @@ def test_statistics_join_without_being_named(events: EventQueue) -> None:
     assert set(tree.sources) == {"ngram-cache"}
     proposer.accept([0])
     assert proposer.stats()["ngram-cache"].n_accepted == 1
+
+
+@pytest.mark.parametrize("mode", ["tree", "first"])
+def test_ngram_mod_drafts_by_its_defaults(events: EventQueue, mode: str) -> None:
+    proposer = make(events, Settings(drafters="ngram-mod", mode=mode), loaded())  # type: ignore[arg-type]
+    assert proposer is not None
+    free = VerifyCurve((1,), (1.0,))
+    text = np.arange(200, dtype=np.int32)
+    context = DraftContext(prompt=(0,), prefix=text[:24], suffix=text, verify_curve=free)
+    proposer.begin(context)
+    n_drafted = len(proposer.propose([], 99).tokens)
+    # Mode first verifies all of it; elsewhere the decision takes as much as pays.
+    assert n_drafted == 64 if mode == "first" else 15 < n_drafted <= 48
+    assert heard(events) == []
 
 
 def test_a_setting_that_changes_nothing_is_reported(events: EventQueue) -> None:

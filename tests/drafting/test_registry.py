@@ -92,7 +92,7 @@ def unread(running: tuple[str, ...], **given: object) -> list[str]:
         ((), {"draft_max": 8, "drafters": "none"}, ["draft_max", "'none'", "`suffix`"]),
         (("suffix",), {"mode": "first", "max_draft": 8}, ["max_draft", "`mode`"]),
         (("suffix",), {"mode": "chain", "p_split": 0.1}, ["p_split", "`mode`", "`tree`"]),
-        (("ngram-mod",), {"spec_ngram_mod_n_max": 32}, ["spec_ngram_mod_n_max", "`max_draft`"]),
+        (("ngram-simple",), {"spec_ngram_simple_size_m": 32}, ["size_m = 32", "`max_draft`"]),
     ],
 )
 def test_a_setting_that_nothing_reads_names_the_one_that_would_change_something(
@@ -112,6 +112,7 @@ def test_a_setting_that_nothing_reads_names_the_one_that_would_change_something(
         (("suffix",), {"mode": "first", "draft_max": 40}),
         (("ngram-mod",), {"spec_ngram_size_n": 8, "draft_min": 4, "draft_max": 32}),
         (("ngram-mod",), {"spec_ngram_mod_n_max": 12, "spec_ngram_mod_n_min": 0}),
+        (("ngram-mod",), {"spec_ngram_mod_n_min": 32}),
         (("draft",), {"spec_draft_n_max": 8, "spec_draft_p_min": 0.5}),
         (("suffix", "ngram-cache"), {"lookup_cache_static": ["a"], "spec_ngram_cache_n_max": 4}),
     ],
