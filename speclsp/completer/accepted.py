@@ -167,8 +167,8 @@ class AcceptedTexts:
             return otherwise
         try:
             if self._stores is None:
-                report = self._report
-                self._stores = AcceptedStore.open(report), LearnedStore.open(report)
+                warn = self._events.warn
+                self._stores = AcceptedStore.open(warn), LearnedStore.open(warn)
             return use(*self._stores)
         except BusyError as error:
             self._events.log("info", str(error))
@@ -177,9 +177,6 @@ class AcceptedTexts:
             self._close_stores()
             self._events.log("warning", f"accepted completions are not kept: {error}")
         return otherwise
-
-    def _report(self, error: StoreError) -> None:
-        self._events.log("warning", str(error))
 
     def _close_stores(self) -> None:
         stores, self._stores = self._stores, None

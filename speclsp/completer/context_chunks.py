@@ -1,7 +1,7 @@
 """Context from other files for the prompts, chosen on a thread of its own.
 
-A request from an editor uses the last choice and does not wait.  A headless request has chunks
-chosen for it, so that the same input gives the same prompt.
+A request from an editor takes the last choice.  A headless request waits for a choice of its own,
+so that the same input gives the same prompt.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final
 
 from speclsp.completer.events import EventQueue
 from speclsp.completer.project import Project
+from speclsp.documents import Documents
 from speclsp.engine.models import MAX_PROMPT
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.context.candidates import (
@@ -31,16 +32,16 @@ from speclsp.prompt.context.candidates import (
 )
 from speclsp.prompt.context.edits import EditTrail
 from speclsp.prompt.context.outline import FileOutline, ProjectOutline
-from speclsp.request import Document, PlacedRequest
+from speclsp.request import CompletionRequest, Document, PlacedRequest
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
 
 _QUIET_S: Final = 0.2
 """Seconds without a request or change after which chunks are chosen."""
 _OUTLINED_S: Final = 60.0
-"""Most seconds that choosing waits until the files of a folder are outlined."""
+"""Most seconds that choosing waits until a folder's files are outlined."""
 _BUSY_S: Final = 0.25
-"""Most seconds that choosing makes way for a completion."""
+"""Most seconds that choosing waits for a completion to end."""
 _POLL_S: Final = 0.01
 _JOIN_S: Final = 5.0
 _MAX_PLACES: Final = 64
@@ -48,34 +49,37 @@ _MAX_DELIVERED: Final = 2_000
 """Chunks that can still be withdrawn from prompts."""
 _CHARS_PER_TOKEN: Final = 3
 """Of the text around the cursor at least this much per prompt token is shown anyway."""
-_MAX_FAILURES: Final = 3
 
 
 class ContextChunks:
-    """Thread-safe.  Only a headless request's call takes long."""
+    """The chosen chunks of each document.  Any thread may call it."""
 
     def __init__(
         self,
         settings: Settings,
         events: EventQueue,
         *,
+        documents: Documents,
         project: Project,
+        is_ignored: Callable[[str], bool],
         busy: Callable[[], bool],
         chosen: Callable[[], None],
     ) -> None:
-        """``chosen`` is told when there is another choice for a document."""
-        self._tell_chosen = chosen
+        """``is_ignored`` takes a file's absolute path; ``chosen`` is called after a new choice."""
         self._settings = settings
         self._events = events
+        self._documents = documents
         self._project = project
+        self._is_ignored = is_ignored
         self._busy = busy
+        self._tell_chosen = chosen
         self._wake = threading.Condition()
         self._closing = False
         # Guarded by _wake.
-        self._documents: dict[str, Document] = {}
-        self._changes: dict[str, tuple[Document, Document]] = {}
-        """Each document as it was when edits were last taken note of, and as it is."""
+        self._noted: dict[str, Document] = {}
+        """Each open document as it was when its edits were last noted."""
         self._places: OrderedDict[str, PlacedRequest] = OrderedDict()
+        """Each document's latest request, the newest last."""
         self._waiting: dict[str, None] = {}
         self._last_news_s = 0.0
         self._is_choosing = False
@@ -88,36 +92,28 @@ class ContextChunks:
         """By folder: the version of its files' outlines, the open files', and both together."""
         self._gone: frozenset[str] = frozenset()
         self._delivered: dict[str, tuple[str, str]] = {}
+        """The folder and path of each chunk, by its key."""
         self._thread = threading.Thread(target=self._run, name="speclsp-context", daemon=True)
         self._thread.start()
-
-    # --- told of what happens -------------------------------------------------------------------
 
     def apply_settings(self, settings: Settings) -> None:
         """Take new settings."""
         self._settings = settings
 
-    def take(self, document: Document) -> None:
-        """Take an opened or changed buffer, its secrets masked."""
+    def changed(self, document: Document) -> None:
+        """Note that a document was opened or changed."""
         with self._wake:
-            former = self._documents.get(document.uri)
-            if former is not None:
-                since = self._changes.pop(document.uri, (former, former))[0]
-                self._changes[document.uri] = (since, document)
-            self._documents[document.uri] = document
+            self._noted.setdefault(document.uri, document)
             self._news(document.uri)
 
     def forget(self, uri: str) -> None:
-        """Note that a buffer was closed; its edits remain candidates."""
+        """Note that a document was closed; its edits remain candidates."""
         with self._wake:
-            self._documents.pop(uri, None)
-            self._changes.pop(uri, None)
-            self._places.pop(uri, None)
-            self._chosen.pop(uri, None)
-            self._waiting.pop(uri, None)
+            for table in (self._noted, self._places, self._chosen, self._waiting):
+                table.pop(uri, None)
 
     def asked(self, request: PlacedRequest) -> None:
-        """Note where completion was requested; the text is masked."""
+        """Note where completion was requested."""
         with self._wake:
             self._places.pop(request.uri, None)
             self._places[request.uri] = request
@@ -134,9 +130,9 @@ class ContextChunks:
         self._thread.join(_JOIN_S)
 
     def wait_settled(self, timeout_s: float) -> bool:
-        """Wait until all choices are made, as after a pause; whether that came about.
+        """Wait until all choices are made, as after a pause; return whether that came about.
 
-        With a timeout of 0 it only tells, and hastens nothing.
+        A timeout of 0 hastens nothing.
         """
         with self._wake:
             if timeout_s > 0.0:
@@ -146,14 +142,17 @@ class ContextChunks:
                 lambda: self._closing or not (self._waiting or self._is_choosing), timeout_s
             )
 
-    # --- asked by the engine thread -------------------------------------------------------------
+    # --- called by the engine thread ------------------------------------------------------------
 
     def ranked(self, request: PlacedRequest) -> Sequence[ContextChunk]:
         """Return the chunks for a request, the best first."""
         return [as_chunk(candidate) for candidate in self.candidates(request)]
 
     def candidates(self, request: PlacedRequest) -> tuple[Candidate, ...]:
-        """Return the chunks for a request with their reasons, the best first."""
+        """Return the chunks for a request with their reasons, the best first.
+
+        Takes long for a headless request only.
+        """
         if not self._settings.n_context:
             return ()
         if not request.supersede:
@@ -171,21 +170,12 @@ class ContextChunks:
         self._waiting.pop(uri, None)
         self._waiting[uri] = None
         self._last_news_s = time.monotonic()
-        if is_asleep:  # else it looks again by itself, and a key press wakes nobody
+        if is_asleep:  # otherwise it wakes up by itself
             self._wake.notify_all()
 
     def _run(self) -> None:
-        n_failures = 0
-        while not self._closing and n_failures < _MAX_FAILURES:
-            try:
-                self._next_work()
-            except Exception as error:  # noqa: BLE001 - nothing may end the thread unsaid
-                n_failures += 1
-                message = f"{type(error).__name__}: {error}"
-                self._events.problem(
-                    f"choosing context from other files failed: {message}.",
-                    "Completion goes on without; set n_context to 0 to switch it off.",
-                )
+        while not self._closing:
+            self._events.guard("choosing context from other files", self._next_work)
 
     def _next_work(self) -> None:
         with self._wake:
@@ -197,10 +187,11 @@ class ContextChunks:
             uri, _ = self._waiting.popitem()
             self._is_choosing = True
             request = self._places.get(uri)
-            document = self._documents.get(uri)
-        if request is None and document is not None:
-            request = _at_start(document)
         try:
+            document = self._documents.get(uri)
+            if request is None and document is not None:
+                start = CompletionRequest(uri=uri, version=document.version, offset=0)
+                request = self._documents.place(start)
             if request is not None and self._settings.n_context:
                 former = self._chosen.get(uri, ())
                 until_s = time.monotonic() + _BUSY_S
@@ -222,23 +213,36 @@ class ContextChunks:
         root = self._project.root_of(request.file)
         version, on_disk = self._outlined(root, current=not request.supersede)
         with self._work:
+            documents = {d.uri: d for d in self._documents.newest() if not self._is_ignored(d.file)}
             with self._wake:
-                changes, self._changes = self._changes, {}
-                documents = dict(self._documents)
+                noted = dict(self._noted)
+                self._noted.update((uri, d) for uri, d in documents.items() if uri in noted)
                 places = list(reversed(self._places.values()))
-            for old, new in changes.values():
-                self._trail.take(new.uri, new.path, old.text.split("\n"), new.text.split("\n"))
+            for uri, new in reversed(documents.items()):
+                old = noted.get(uri, new)
+                if old.text != new.text:
+                    self._trail.take(uri, new.path, old.text.split("\n"), new.text.split("\n"))
             outline = self._outline(root, version, on_disk, documents) if root else None
             chosen = tuple(self._candidates(request, documents, places, outline))
-            for candidate in chosen:
-                self._delivered.pop(candidate.key, None)
-                self._delivered[candidate.key] = (root, candidate.path)
-            for key in list(self._delivered)[:-_MAX_DELIVERED]:
-                del self._delivered[key]
+            self._deliver(root, chosen, outline)
         with self._wake:
-            if request.uri in self._documents or not request.supersede:
+            if not request.supersede or self._documents.get(request.uri) is not None:
                 self._chosen[request.uri] = chosen
         return chosen
+
+    def _deliver(
+        self, root: str, chosen: Sequence[Candidate], outline: ProjectOutline | None
+    ) -> None:
+        """Note what may stand in prompts now, and what must not any more."""
+        for candidate in chosen:
+            self._delivered.pop(candidate.key, None)
+            self._delivered[candidate.key] = (root, candidate.path)
+        for key in list(self._delivered)[:-_MAX_DELIVERED]:
+            del self._delivered[key]
+        if outline is not None:
+            delivered = self._delivered.items()
+            gone = {key for key, (of, path) in delivered if of == root and path not in outline}
+            self._gone = frozenset(gone.difference(candidate.key for candidate in chosen))
 
     def _candidates(
         self,
@@ -287,36 +291,15 @@ class ContextChunks:
     ) -> ProjectOutline:
         """Return a folder's outline with its open files as they are in buffers."""
         former_version, former_open, outline = self._outlines.get(root, (None, {}, None))
-        texts = {
-            os.path.relpath(document.file, root).replace(os.sep, "/"): document.text
-            for document in documents.values()
-            if document.file and document.text and self._project.root_of(document.file) == root
-        }
         opened: dict[str, tuple[str, FileOutline]] = {}
-        for path, text in texts.items():
-            former = former_open.get(path)
-            is_same = former is not None and former[0] == text
-            opened[path] = former if former and is_same else (text, FileOutline.of(text, path))
+        for document in documents.values():
+            if document.text and document.file and self._project.root_of(document.file) == root:
+                path = os.path.relpath(document.file, root).replace(os.sep, "/")
+                former = former_open.get(path)
+                if former is None or former[0] != document.text:
+                    former = document.text, FileOutline.of(document.text, path)
+                opened.setdefault(path, former)
         if outline is None or version != former_version or opened != former_open:
             outline = ProjectOutline(on_disk, opened, lambda path: self._project.text(root, path))
             self._outlines[root] = (version, opened, outline)
-        self._gone = frozenset(
-            key
-            for key, (owner, path) in self._delivered.items()
-            if owner == root and path not in outline
-        )
         return outline
-
-
-def _at_start(document: Document) -> PlacedRequest:
-    return PlacedRequest(
-        uri=document.uri,
-        version=document.version,
-        offset=0,
-        text=document.text,
-        cursor=0,
-        path=document.path,
-        repo_name=document.repo_name,
-        language_id=document.language_id,
-        file=document.file,
-    )

@@ -31,6 +31,10 @@ class EventQueue:
         """Queue a line for the log."""
         self.emit(LogLine(level=level, message=message))
 
+    def warn(self, error: SpecLspError) -> None:
+        """Queue a log line about a problem that was dealt with."""
+        self.log("warning", str(error))
+
     def problem(self, message: str, remedy: str = "") -> None:
         """Queue something that the user must see once."""
         self.emit(Problem(message=message, remedy=remedy))

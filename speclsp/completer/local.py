@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -59,6 +58,7 @@ class LocalCompleter:
         self._clock = clock
         self._events = EventQueue()
         self._documents = Documents()
+        self._tokenizer: Tokenizer | None = None
         self._tokens = DocumentTokens(self._documents, self._is_ignored)
         self._models = Models(
             settings,
@@ -68,13 +68,15 @@ class LocalCompleter:
             take_tokenizer=self._take_tokenizer,
         )
         self._engine = EngineThread(self._models, self._events, sources=self._sources, clock=clock)
-        self._project = Project(settings, self._events, busy=lambda: self._engine.busy)
-        self._opening = threading.Lock()
-        """Held while a document is opened or closed, so that the project counts it once."""
+        self._project = Project(
+            settings, self._events, self._documents, busy=lambda: self._engine.busy
+        )
         self._context = ContextChunks(
             settings,
             self._events,
+            documents=self._documents,
             project=self._project,
+            is_ignored=self._is_ignored,
             busy=lambda: self._engine.busy,
             chosen=self._engine.look_for_plans,
         )
@@ -125,8 +127,7 @@ class LocalCompleter:
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until nothing is left to do, idle work included; return whether that came about."""
         return (
-            self._project.wait_done(timeout_s)
-            and self._context.wait_settled(timeout_s)
+            self._context.wait_settled(timeout_s)
             and self._accepted.wait_done(timeout_s)
             and self._engine.wait_idle(timeout_s)
         )
@@ -147,11 +148,8 @@ class LocalCompleter:
 
     def open_document(self, document: Document) -> None:
         """Take an opened document."""
-        with self._opening:
-            former = self._documents.get(document.uri)
-            self._documents.open(document)
-            if former is None:
-                self._project.opened(document.file)
+        self._documents.open(document)
+        self._project.documents_changed()
         self._took(document)
 
     def change_document(self, uri: str, version: int, edit: TextEdit) -> None:
@@ -168,22 +166,20 @@ class LocalCompleter:
 
     def close_document(self, uri: str) -> None:
         """Forget a document."""
-        with self._opening:
-            document = self._documents.close(uri)
-            if document is not None:
-                self._project.closed(document.file)
+        document = self._documents.close(uri)
+        if document is not None:
+            self._project.documents_changed()
+            self._project.saved(document.file)
         self._context.forget(uri)
         self._engine.run_idle(uri, lambda: self._warm(uri))  # which drops its tokens
 
     def _took(self, document: Document) -> None:
-        if self._is_ignored(document.file):
-            document = replace(document, text="")
-        self._context.take(document)
+        self._context.changed(document)
         self._engine.run_idle(document.uri, lambda: self._warm(document.uri))
 
     def _warm(self, uri: str) -> None:
         """Tokenise a piece of a document, on the engine thread, before a request needs it."""
-        tokenizer = self._project.tokenizer
+        tokenizer = self._tokenizer
         if tokenizer is not None and not self._tokens.warm(uri, tokenizer.vocabulary.tokenize):
             self._engine.run_idle(uri, lambda: self._warm(uri))
 
@@ -248,6 +244,7 @@ class LocalCompleter:
     # --- called by the engine thread --------------------------------------------------------------
 
     def _take_tokenizer(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
         self._project.take_tokenizer(tokenizer)
         self._accepted.take_tokenizer(tokenizer)
         self._statistics.take_tokenizer(tokenizer)

@@ -1,14 +1,13 @@
-"""The workspace folders' index, which lives as long as the vocabulary it was tokenised with."""
+"""The workspace folders' files: what the index holds of them, and which are ignored."""
 
 from __future__ import annotations
 
+import os
 import threading
-from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from pathlib import Path
 
 from speclsp.completer.events import EventQueue
+from speclsp.documents import Documents
 from speclsp.drafting.protocol import TokenCorpus
 from speclsp.engine.models import Tokenizer
 from speclsp.errors import StoreError
@@ -20,37 +19,31 @@ from speclsp.secrets.masked_text import RULES_VERSION
 from speclsp.settings import Settings
 from speclsp.storage.token_store import TokenStore
 
-_TOLD_S = 1.0
-"""Most seconds that a request waits for links to be resolved."""
-_MAX_ROOTS = 1_024
-"""Files whose folders are remembered."""
-
 
 class Project:
-    """Folders and open files, handed on to a :class:`ProjectIndex` once there is a vocabulary."""
+    """Folders and open files.  Each vocabulary has a :class:`ProjectIndex` of its own."""
 
-    def __init__(self, settings: Settings, events: EventQueue, *, busy: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        events: EventQueue,
+        documents: Documents,
+        *,
+        busy: Callable[[], bool],
+    ) -> None:
         self._settings = settings
         self._events = events
+        self._documents = documents
         self._busy = busy
         self._lock = threading.RLock()
         self._folders: dict[str, WorkspaceFolder] = {}
-        self._roots: dict[str, str] = {}
-        """The latest answers of :meth:`root_of`, which each key press asks for."""
         self._ignored = IgnoredFiles(settings.exclude)
-        self._n_open: Counter[str] = Counter()
-        """Open buffers by file: a notebook's cells share theirs."""
-        self._teller = ThreadPoolExecutor(1, "speclsp-open-files")
-        self._telling: Future[None] | None = None
-        """Tells the index which files are open."""
+        self._open_files: frozenset[str] = frozenset()
+        self._are_excluded = True
+        """Whether the index has been told which files are open."""
         self._tokenizer: Tokenizer | None = None
         self._index: ProjectIndex | None = None
         self._store: TokenStore | None = None
-
-    @property
-    def tokenizer(self) -> Tokenizer | None:
-        """The vocabulary that the index uses, once one is loaded."""
-        return self._tokenizer
 
     def take_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Index all folders with another vocabulary."""
@@ -74,7 +67,6 @@ class Project:
         """Index a folder in the background."""
         with self._lock:
             self._folders[folder.root] = folder
-            self._roots.clear()
             if self._index is not None:
                 self._index.open_folder(folder)
 
@@ -82,7 +74,6 @@ class Project:
         """Forget a folder."""
         with self._lock:
             self._folders.pop(root, None)
-            self._roots.clear()
             if self._index is not None:
                 self._index.close_folder(root)
 
@@ -93,48 +84,17 @@ class Project:
             if self._index is not None:
                 self._index.reindex()
 
-    def opened(self, file: str) -> None:
-        """Note an opened buffer ("" for no file): the file's text on disk is not drafted from."""
+    def documents_changed(self) -> None:
+        """Note that documents were opened or closed: of open files, the buffers' text counts."""
         with self._lock:
-            self._n_open[file] += 1
-            if self._n_open[file] == 1:
-                self._open_changed()
-
-    def closed(self, file: str) -> None:
-        """Note that one of a file's buffers was closed, and read the file again."""
-        with self._lock:
-            self._n_open[file] -= 1
-            if self._n_open[file] <= 0:
-                del self._n_open[file]
-                self._open_changed()
-        self.saved(file)
-
-    def _open_changed(self) -> None:
-        self._ignored.renew(self._settings.exclude)
-        # Links are resolved for that, which may take long and must not hold up who opens a file.
-        telling = self._telling
-        if telling is None or telling.running() or telling.done():
-            self._telling = self._teller.submit(self._tell_open)
-
-    def _tell_open(self) -> None:
-        with self._lock:
-            index, files = self._index, self._open_files()
-        try:
-            if index is not None:
-                index.set_open(files)
-        except Exception as error:  # noqa: BLE001 - nothing else may fail for it
-            self._events.log("error", f"the index cannot be told which files are open: {error!r}")
-
-    def _open_files(self) -> frozenset[str]:
-        return frozenset(filter(None, self._n_open))
-
-    def wait_done(self, timeout_s: float) -> bool:
-        """Wait until the index knows which files are open; whether that came about."""
-        telling = self._telling
-        return telling is None or not wait((telling,), timeout_s).not_done
+            files = frozenset(d.file for d in self._documents.newest() if d.file)
+            if files != self._open_files:
+                self._open_files = files
+                self._are_excluded = False
+                self._ignored.renew(self._settings.exclude)
 
     def saved(self, file: str) -> None:
-        """Read a file again that a buffer was written to; "" for none."""
+        """Read a file ("" for none) again: its buffer was saved or closed."""
         with self._lock:
             if file and self._index is not None:
                 self._index.changed(file)
@@ -142,31 +102,25 @@ class Project:
     def root_of(self, file: str) -> str:
         """Return the innermost folder that a file lies in, or "" for none."""
         with self._lock:
-            root = self._roots.get(file)
-            if root is None:
-                parents = frozenset(Path(file).parents) if file else frozenset[Path]()
-                roots = [r for r in self._folders if Path(r) in parents]
-                root = max(roots, key=len, default="")
-                if len(self._roots) >= _MAX_ROOTS:
-                    self._roots.clear()
-                self._roots[file] = root
-        return root
+            roots = [r for r in self._folders if file.startswith(r.rstrip(os.sep) + os.sep)]
+        return max(roots, key=len, default="")
 
     def is_ignored(self, file: str) -> bool:
-        """Whether the user's patterns leave a file out of its folder."""
+        """Whether .gitignore or the setting ``exclude`` leaves out a file of a folder."""
         root = self.root_of(file)
         with self._lock:
             return bool(root) and self._ignored.is_ignored(root, file)
 
     def corpora(self) -> tuple[TokenCorpus, ...]:
-        """Return the index without the open files; the engine's thread calls it.
-
-        It waits until the index knows what is open, so that no file is drafted from that a request
-        has just opened.
-        """
-        self.wait_done(_TOLD_S)
-        index = self._index
-        return () if index is None else index.corpora()
+        """Return the index without the open files, for the engine thread."""
+        with self._lock:
+            index, files, are_excluded = self._index, self._open_files, self._are_excluded
+            self._are_excluded = True
+        if index is None:
+            return ()
+        if not are_excluded:
+            index.set_open(files)  # resolves links, which who opens a file must not wait for
+        return index.corpora()
 
     def outlines(self, root: str, *, current: bool) -> Outlines | None:
         """Return the outlines of a folder's files; None while they are being read."""
@@ -189,7 +143,6 @@ class Project:
 
     def close(self) -> None:
         """Stop the threads."""
-        self._teller.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             self._close_index()
 
@@ -206,20 +159,17 @@ class Project:
             token_store=self._store,
             busy=self._busy,
         )
-        index.set_open(self._open_files())
+        self._are_excluded = False
         for folder in self._folders.values():
             index.open_folder(folder)
         self._index = index
 
     def _open_store(self) -> TokenStore | None:
         try:
-            return TokenStore.open(report=self._report)
+            return TokenStore.open(report=self._events.warn)
         except StoreError as error:
             self._events.log("warning", f"tokens are not kept between sessions: {error}")
             return None
-
-    def _report(self, error: StoreError) -> None:
-        self._events.log("warning", str(error))
 
     def _close_index(self) -> None:
         if self._index is not None:
@@ -231,10 +181,10 @@ class Project:
 
 
 def _is_index_wanted(settings: Settings) -> bool:
-    """Whether files are drafted from, or shown in prompts."""
+    """Whether files are drafted from or shown in prompts."""
     return settings.index_project or settings.n_context != 0
 
 
 def _masking_of(settings: Settings) -> str:
-    """Return what tells apart the tokens of texts that were masked by different rules."""
+    """Return a suffix for the vocabulary's fingerprint: other masking makes other tokens."""
     return f"/masked-{RULES_VERSION}" if settings.mask_secrets else "/unmasked"

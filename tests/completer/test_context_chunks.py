@@ -13,6 +13,7 @@ from typed_requests import request_between
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.events import EventQueue
 from speclsp.completer.project import Project
+from speclsp.documents import Documents
 from speclsp.prompt.context.candidates import Candidate
 from speclsp.request import Document, PlacedRequest, WorkspaceFolder
 from speclsp.settings import Settings
@@ -29,13 +30,16 @@ class OpenProject:
         self.root = root
         self.told: list[bool] = []
         settings = settings or Settings(persist=False)
-        self.index = Project(settings, EventQueue(), busy=lambda: False)
+        self.documents = Documents()
+        self.index = Project(settings, EventQueue(), self.documents, busy=lambda: False)
         self.index.open_folder(WorkspaceFolder(root=str(root), name="p"))
         self.index.take_tokenizer(ScriptedLoader().tokenizer(settings))
         self.chunks = ContextChunks(
             settings,
             EventQueue(),
+            documents=self.documents,
             project=self.index,
+            is_ignored=self.index.is_ignored,
             busy=lambda: False,
             chosen=lambda: self.told.append(True),
         )
@@ -46,9 +50,9 @@ class OpenProject:
 
     def open(self, name: str, text: str) -> None:
         file = str(self.root / name)
-        self.chunks.take(
-            Document(uri=name, path=name, language_id="", version=1, text=text, file=file)
-        )
+        document = Document(uri=name, path=name, language_id="", version=1, text=text, file=file)
+        self.documents.open(document)
+        self.chunks.changed(document)
 
     def request(self, name: str, prefix: str, *, supersede: bool = False) -> PlacedRequest:
         request = request_between(
@@ -101,6 +105,17 @@ def test_what_was_looked_at_last(project: OpenProject) -> None:
     assert "seen_0 = 0\n" not in viewed.text
 
 
+def test_a_buffer_of_no_folder_stays_in_the_prompt(project: OpenProject) -> None:
+    text = "".join(f"seen_{n} = {n}\n" for n in range(60))
+    document = Document(uri="untitled:1", path="notes", language_id="", version=1, text=text)
+    project.documents.open(document)
+    project.chunks.changed(document)
+    project.chunks.asked(request_between(text, uri="untitled:1", path="notes"))
+    for _ in range(2):
+        (viewed,) = [c for c in project.chosen("cart.py", "x = ") if c.reason == "viewed"]
+        assert viewed.key not in project.chunks.gone()
+
+
 def test_the_same_input_gives_the_same_chunks(tmp_path: Path) -> None:
     for n in range(12):
         write(tmp_path / f"m{n}.py", f"def helper_{n}(cart, voucher):\n    return cart.total\n")
@@ -122,6 +137,7 @@ def test_while_typing_nobody_waits_and_what_is_there_is_taken(project: OpenProje
     assert project.chunks.wait_settled(WAIT_S)
     assert project.told
     assert project.chunks.candidates(request)[0].path == "models.py"
+    project.documents.close("cart.py")
     project.chunks.forget("cart.py")
     assert project.chunks.candidates(request) == ()
 

@@ -13,9 +13,10 @@ from scripted_models import ScriptedLoader
 
 from speclsp.completer.events import EventQueue
 from speclsp.completer.project import Project
+from speclsp.documents import Documents
 from speclsp.project.corpus import Corpus
 from speclsp.project.ignore import IgnoredFiles
-from speclsp.request import WorkspaceFolder
+from speclsp.request import Document, WorkspaceFolder
 from speclsp.settings import Settings
 from speclsp.storage.locations import token_store_path
 from speclsp.storage.token_store import TokenStore
@@ -29,7 +30,7 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def index_once(root: Path, *, persist: bool) -> None:
     settings = Settings(persist=persist)
-    project = Project(settings, EventQueue(), busy=lambda: False)
+    project = Project(settings, EventQueue(), Documents(), busy=lambda: False)
     project.open_folder(WorkspaceFolder(root=str(root), name="p"))
     project.take_tokenizer(ScriptedLoader().tokenizer(settings))
     wait_until(lambda: not project.stats().building)
@@ -61,95 +62,111 @@ def test_without_persist_nothing_is_written_or_read(tmp_path: Path) -> None:
     assert after == before
 
 
+class Opened:
+    """A project with documents that open and close."""
+
+    def __init__(self, project: Project, documents: Documents) -> None:
+        self.project = project
+        self.documents = documents
+
+    def open(self, file: str, uri: str = "") -> None:
+        uri = uri or file
+        document = Document(uri=uri, path="a.py", language_id="", version=1, text="", file=file)
+        self.documents.open(document)
+        self.project.documents_changed()
+
+    def close(self, uri: str) -> None:
+        self.documents.close(uri)
+        self.project.documents_changed()
+
+    def n_drafted_from(self) -> int:
+        (corpus,) = self.project.corpora()
+        assert isinstance(corpus, Corpus)
+        return corpus.n_visible_tokens
+
+
 @pytest.fixture
-def indexed(tmp_path: Path) -> Iterator[Project]:
+def opened(tmp_path: Path) -> Iterator[Opened]:
     for name in ("a.py", "b.py"):
         write(tmp_path / "p" / name, f"name = {name!r}\n" * 9)
     settings = Settings(persist=False)
-    project = Project(settings, EventQueue(), busy=lambda: False)
+    documents = Documents()
+    project = Project(settings, EventQueue(), documents, busy=lambda: False)
     project.open_folder(WorkspaceFolder(root=str(tmp_path / "p"), name="p"))
     project.take_tokenizer(ScriptedLoader().tokenizer(settings))
     wait_until(lambda: not project.stats().building)
-    yield project
+    yield Opened(project, documents)
     project.close()
 
 
-def n_visible(project: Project) -> int:
-    assert project.wait_done(60.0)
-    return n_drafted_from(project)
-
-
-def n_drafted_from(project: Project) -> int:
-    (corpus,) = project.corpora()
-    assert isinstance(corpus, Corpus)
-    return corpus.n_visible_tokens
-
-
 def test_a_file_s_own_text_counts_again_when_its_last_buffer_closes(
-    indexed: Project, tmp_path: Path
+    opened: Opened, tmp_path: Path
 ) -> None:
     file = str(tmp_path / "p" / "a.py")
-    n_tokens = n_visible(indexed)
-    indexed.opened(file)
-    assert n_visible(indexed) < n_tokens
-    indexed.opened(file)  # another cell of the same notebook
-    indexed.closed(file)
-    assert n_visible(indexed) < n_tokens
-    indexed.opened("")  # a buffer without a file
-    indexed.closed(file)
-    assert n_visible(indexed) == n_tokens
-    indexed.closed("")
-    assert n_visible(indexed) == n_tokens
+    n_tokens = opened.n_drafted_from()
+    opened.open(file)
+    assert opened.n_drafted_from() < n_tokens
+    opened.open(file, "another cell of the same notebook")
+    opened.close(file)
+    assert opened.n_drafted_from() < n_tokens
+    opened.open("", "a buffer without a file")
+    opened.close("another cell of the same notebook")
+    assert opened.n_drafted_from() == n_tokens
+    opened.close("a buffer without a file")
+    assert opened.n_drafted_from() == n_tokens
 
 
 def test_a_request_never_drafts_from_the_file_that_was_just_opened(
-    indexed: Project, tmp_path: Path
+    opened: Opened, tmp_path: Path
 ) -> None:
     file = str(tmp_path / "p" / "a.py")
-    n_tokens = n_visible(indexed)
+    n_tokens = opened.n_drafted_from()
     for _ in range(50):
-        indexed.opened(file)
-        assert n_drafted_from(indexed) < n_tokens
-        indexed.closed(file)
-        assert n_drafted_from(indexed) == n_tokens
+        opened.open(file)
+        assert opened.n_drafted_from() < n_tokens
+        opened.close(file)
+        assert opened.n_drafted_from() == n_tokens
 
 
-def test_links_of_open_files_are_resolved_beside_the_caller_and_not_for_each_anew(
-    indexed: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_who_opens_a_file_does_not_wait_until_its_links_are_resolved(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resolved: list[str] = []
     resolve = os.path.realpath
-    may_go_on = threading.Event()
 
     def counted(path: str) -> str:
-        thread = threading.current_thread().name
-        if thread == "speclsp-index":  # which looks at changed files when it likes
-            return resolve(path)
-        resolved.append(thread)
-        assert may_go_on.wait(60)
+        if threading.current_thread().name == "speclsp-index":
+            return resolve(path)  # which looks at changed files when it likes
+        resolved.append(path)
         return path
 
     monkeypatch.setattr("speclsp.project.project_index.os.path.realpath", counted)
     files = [str(tmp_path / "p" / f"{n}.py") for n in range(200)]
-    indexed.opened(files[0])
-    wait_until(lambda: bool(resolved))
-    for file in files[1:]:
-        indexed.opened(file)
+    for file in files:
+        opened.open(file)
     for file in files[:-1]:
-        indexed.closed(file)
-    may_go_on.set()
-    assert indexed.wait_done(60.0)
-    assert set(resolved) == {"speclsp-open-files_0"}
-    assert len(resolved) == 2  # the first file, and what was open in the end
+        opened.close(file)
+    assert resolved == []
+    for _ in range(2):
+        opened.n_drafted_from()
+    assert resolved == files[-1:]  # what is open now, once
 
 
 def test_patterns_are_read_anew_once_for_a_notebook(
-    indexed: Project, monkeypatch: pytest.MonkeyPatch
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n_renewed: list[object] = []
     monkeypatch.setattr(IgnoredFiles, "renew", lambda *_: n_renewed.append(1))
-    for _ in range(500):
-        indexed.opened("/p/notebook.ipynb")
-    for _ in range(500):
-        indexed.closed("/p/notebook.ipynb")
+    for n in range(500):
+        opened.open("/p/notebook.ipynb", f"cell {n}")
+    for n in range(500):
+        opened.close(f"cell {n}")
     assert len(n_renewed) == 2
+
+
+def test_a_file_belongs_to_the_innermost_folder(opened: Opened, tmp_path: Path) -> None:
+    project, root = opened.project, str(tmp_path / "p")
+    project.open_folder(WorkspaceFolder(root=f"{root}/inner", name="inner"))
+    assert project.root_of(f"{root}/inner/a.py") == f"{root}/inner"
+    assert project.root_of(f"{root}/inner.py") == root
+    assert project.root_of(f"{root}elsewhere/a.py") == project.root_of("") == ""
