@@ -1,1 +1,1 @@
-"""What is kept on disk between sessions, under the XDG cache and state folders."""
+"""Stores on disk that outlive a session, in the XDG cache and state folders."""

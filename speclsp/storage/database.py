@@ -1,4 +1,4 @@
-"""A SQLite database: private to the user, shared between servers, replaced where it is damaged."""
+"""SQLite databases: private to the user, shared by servers, replaced where damaged."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from speclsp.errors import StoreError
 from speclsp.storage.locations import make_private
@@ -19,7 +20,7 @@ if sys.platform != "win32":
     import fcntl
 
 Report = Callable[[StoreError], None]
-"""Hears of a problem that was dealt with."""
+"""Receives a problem that was handled."""
 
 _Result = TypeVar("_Result")
 
@@ -30,18 +31,29 @@ _ASIDE: Final = ".damaged"
 
 
 class BusyError(StoreError):
-    """Another process is writing; later it may go well."""
+    """Another process is writing; a later attempt may succeed."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceUse:
+    """How much a store holds for one workspace."""
+
+    workspace: bytes | None
+    """The workspace's id; None for tokens that no workspace uses any more."""
+    n_items: int
+    n_bytes: int
+    n_tokens: int = 0
 
 
 class Database:
-    """A database with a schema.  Safe to use from any thread, one at a time.
+    """A database with a schema.  Safe to use from any thread and several processes.
 
-    A damaged file, or one of another version, is set aside under the name ``….damaged`` and a new
-    one is begun; ``report`` hears of it.  All other failures are raised as StoreError.
+    A damaged file, or one of another version, is renamed to ``….damaged`` and replaced by a new
+    one; ``report`` is called.  All other failures are raised as StoreError.
     """
 
     def __init__(self, path: Path, schema: str, version: int, report: Report) -> None:
-        """Open or make the database.  Raises StoreError where that is impossible."""
+        """Open or create the database.  Raises StoreError where that is impossible."""
         self.path = path
         self._schema = schema
         self._version = version
@@ -58,10 +70,10 @@ class Database:
                 self._start_anew(error)
 
     def run(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
-        """Run statements that are committed together, or not at all; return what ``work`` does.
+        """Run ``work`` in one transaction and return its result.
 
-        In a damaged database the work is done again after a new one was begun.
-        Raises StoreError where it fails, and of that BusyError where another process is writing.
+        Where the database is damaged, ``work`` runs again in a new one.
+        Raises StoreError, or its subclass BusyError where another process is writing.
         """
         with self._lock:
             try:
@@ -80,12 +92,6 @@ class Database:
         with connection:
             return work(connection)
 
-    def delete(self, statement: str, *parameters: bytes) -> int:
-        """Run a DELETE and compact; returns how many rows it removed.  Raises StoreError."""
-        n_removed = self.run(lambda connection: connection.execute(statement, parameters).rowcount)
-        self.compact()
-        return n_removed
-
     def compact(self) -> None:
         """Return the space of deleted rows to the file system.  Raises StoreError."""
         with self._lock:
@@ -97,7 +103,10 @@ class Database:
                 raise self._failure(error) from error
 
     def close(self) -> None:
-        """Close; calling it again changes nothing."""
+        """Close; further calls do nothing."""
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         with self._lock:
             connection, self._connection = self._connection, None
             if connection is not None:
@@ -139,7 +148,7 @@ class Database:
             raise sqlite3.DatabaseError(f"its version is {version}, not {self._version}")
 
     def _file_now(self) -> tuple[int, int] | None:
-        """Return the identity of the file at ``path``; None if there is no file."""
+        """Return device and inode of the file at ``path``; None if there is no file."""
         try:
             status = self.path.stat()
         except FileNotFoundError:
@@ -147,15 +156,15 @@ class Database:
         return status.st_dev, status.st_ino
 
     def _start_anew(self, cause: sqlite3.Error) -> None:
-        """Rename the damaged file and create a new one, unless another server has done so."""
+        """Rename the damaged file and create a new one, unless another process did so."""
         try:
             with file_lock(self.path.parent, _BUSY_S):
-                self.close()
+                self._disconnect()
                 if self._file_now() != self._opened_file:
                     self._connection = self._connect()
                     return
-                # The database itself goes last: what another server begins in its place keeps
-                # the files that it makes beside it.
+                # The database itself is renamed last: another process that creates a new one keeps
+                # the files beside it.
                 for part in reversed(_PARTS):
                     source = Path(f"{self.path}{part}")
                     if source.exists():
@@ -178,21 +187,51 @@ class Database:
         )
 
 
+class WorkspaceStore(Database):
+    """Base of the stores, whose rows belong to workspaces.
+
+    All methods raise StoreError where the disk or the file is at fault.
+    """
+
+    table: ClassVar[str]
+    columns: ClassVar[str]
+    """SQL for the fields of :class:`WorkspaceUse`, grouped by workspace."""
+
+    def uses(self) -> list[WorkspaceUse]:
+        """Return how much is stored by workspace, the largest number of items first."""
+        query = f"SELECT {self.columns} FROM {self.table} GROUP BY workspace ORDER BY 2 DESC"  # noqa: S608  constants
+        return [WorkspaceUse(*row) for row in self.run(lambda c: c.execute(query).fetchall())]
+
+    def forget(self, workspace: bytes) -> int:
+        """Remove a workspace's rows, by its id; return how many there were."""
+        return self._delete("WHERE workspace = ?", workspace)
+
+    def forget_all(self) -> int:
+        """Remove all rows; return how many there were."""
+        return self._delete("")
+
+    def _delete(self, where: str, *parameters: bytes) -> int:
+        statement = f"DELETE FROM {self.table} {where}"  # noqa: S608  constants
+        n_removed = self.run(lambda c: c.execute(statement, parameters).rowcount)
+        self.compact()
+        return n_removed
+
+
 def files_of(path: Path) -> list[Path]:
-    """Return the files that a database consists of now."""
+    """Return the existing files of a database."""
     return [file for part in _PARTS if (file := Path(f"{path}{part}")).exists()]
 
 
 def aside_files_of(path: Path) -> list[Path]:
-    """Return the files of a damaged database that was set aside."""
+    """Return the files of a damaged database that were set aside."""
     return files_of(Path(f"{path}{_ASIDE}"))
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch the database to write-ahead logging, which lets readers work beside a writer.
+    """Switch to write-ahead logging, with which readers do not wait for a writer.
 
-    SQLite refuses at once, whatever the time it may wait, where another process is writing a file
-    that has not been switched yet.  Until a later connection switches it, its old mode serves.
+    SQLite refuses this at once, ignoring its timeout, while another process writes a file in the
+    old mode.  The old mode then stays until a later connection switches.
     """
     try:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -208,9 +247,9 @@ def _is_busy(error: Exception) -> bool:
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
-    """Whether an error means that the file is damaged, and not busy or unreachable."""
+    """Whether an error means a damaged file, not a busy or unreachable one."""
     if isinstance(error, sqlite3.OperationalError):
-        # What a half-written schema looks like.
+        # A half-written schema.
         return str(error).startswith("no such ")
     return isinstance(error, sqlite3.DatabaseError) and not isinstance(
         error, (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.NotSupportedError)
@@ -218,11 +257,10 @@ def _is_damage(error: sqlite3.Error) -> bool:
 
 
 @contextmanager
-def file_lock(folder: Path, patience_s: float) -> Iterator[None]:
-    """Hold a lock on a folder, after waiting for any process or thread that holds it.
+def file_lock(folder: Path, timeout_s: float) -> Iterator[None]:
+    """Hold an exclusive lock on a folder; does nothing where folders cannot be locked.
 
-    Where folders cannot be locked, nothing is waited for.
-    Raises TimeoutError if the lock is not free within ``patience_s`` seconds.
+    Raises TimeoutError if another process or thread holds it for ``timeout_s`` seconds.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
@@ -230,14 +268,14 @@ def file_lock(folder: Path, patience_s: float) -> Iterator[None]:
         yield
         return
     try:
-        until_s = time.monotonic() + patience_s
+        until_s = time.monotonic() + timeout_s
         while not _is_locked_by(descriptor):
             if time.monotonic() >= until_s:
-                raise TimeoutError(f"another server has been busy in it for {patience_s:g} s")
+                raise TimeoutError(f"another server has been busy in it for {timeout_s:g} s")
             time.sleep(_POLL_S)
         yield
     finally:
-        # The lock goes with its descriptor, and with the process.
+        # This releases the lock.
         os.close(descriptor)
 
 

@@ -1,7 +1,7 @@
-"""Counts of the n-grams that the user accepted, per workspace and vocabulary.
+"""Stores counts of the n-grams that the user accepted, per workspace and vocabulary.
 
-Counts are added where they are kept, so that several servers may learn at once.  They age: a count
-is halved for every half-life without news, and what fades to nothing no longer counts.
+The database adds the counts, so several servers may learn at once.  Counts age: a count is halved
+for every half-life in which it did not grow.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 import numpy as np
 
-from speclsp.storage.database import Database, Report
+from speclsp.storage.database import Report, WorkspaceStore
 from speclsp.storage.locations import learned_store_path, workspace_id
 
 MAX_NGRAMS: Final = 200_000
-"""Pairs of n-gram and follower that are kept per workspace; the least counted go first."""
+"""Pairs of n-gram and follower kept per workspace; the smallest counts are removed first."""
 MAX_NGRAMS_IN_ALL: Final = 2_000_000
 HALF_LIFE_DAYS: Final = 90
 
 _DAY_S: Final = 86_400
 _KEPT_SHARE: Final = 0.9
-"""What is left after there was too much, so that this is not so again at once."""
+"""Share that is left after removal, so that the next addition does not remove again."""
 _BYTES_PER_ROW: Final = 48
+"""Estimated size in the file, besides the tokens and their index entry."""
 
 _VERSION: Final = 1
 _SCHEMA: Final = """
@@ -55,23 +55,11 @@ class Sighting(NamedTuple):
     n_seen: int
 
 
-@dataclass(frozen=True, slots=True)
-class LearnedUse:
-    """What the store keeps for one workspace."""
+class LearnedStore(WorkspaceStore):
+    """Added counts are on disk when the call returns."""
 
-    workspace: bytes
-    n_ngrams: int
-    n_bytes: int
-    """About so much of the file."""
-
-
-class LearnedStore:
-    """Safe to use from any thread, and from several servers at once.
-
-    What is added is on disk when the call returns.  All methods raise
-    :class:`~speclsp.errors.StoreError` where the disk or the file is at fault, and of that
-    :class:`~speclsp.storage.database.BusyError` where another process is writing.
-    """
+    table = "ngram"
+    columns = f"workspace, count(*), sum(2 * length(tokens) + {_BYTES_PER_ROW})"
 
     def __init__(
         self,
@@ -82,18 +70,18 @@ class LearnedStore:
         clock: Callable[[], float] = time.time,
         report: Report = lambda _error: None,
     ) -> None:
-        self._database = Database(path, _SCHEMA, _VERSION, report)
+        super().__init__(path, _SCHEMA, _VERSION, report)
         self._max_ngrams = max_ngrams
         self._max_ngrams_in_all = max_ngrams_in_all
         self._clock = clock
 
     @classmethod
     def open(cls, report: Report = lambda _error: None) -> Self:
-        """Open the user's store.  ``report`` hears of a damaged file that was replaced."""
+        """Open the user's store.  ``report`` is called where a damaged file was replaced."""
         return cls(learned_store_path(), report=report)
 
     def add(self, root: str, fingerprint: str, sightings: Sequence[Sighting]) -> None:
-        """Count what was accepted in the workspace ``root``."""
+        """Add counts of what was accepted in the workspace ``root``."""
         aging = self._aging()
         workspace = workspace_id(root)
         rows = [
@@ -116,60 +104,36 @@ class LearnedStore:
             connection.executemany(_ADD, rows)
             self._make_room(connection, {"workspace": workspace, **aging})
 
-        self._database.run(count)
+        self.run(count)
 
     def load(self, root: str, fingerprint: str) -> list[Sighting]:
-        """Return what was counted in a workspace with a vocabulary, aged."""
+        """Return the aged counts of a workspace and vocabulary."""
         values = {
             "workspace": workspace_id(root),
             "fingerprint": fingerprint,
             **self._aging(),
         }
-        rows = self._database.run(lambda connection: connection.execute(_LOAD, values).fetchall())
+        rows = self.run(lambda connection: connection.execute(_LOAD, values).fetchall())
         return [Sighting(_unpacked(packed), follower, count) for packed, follower, count in rows]
 
-    def uses(self) -> list[LearnedUse]:
-        """Return what is kept, by workspace."""
-        rows = self._database.run(
-            lambda connection: connection.execute(
-                "SELECT workspace, count(*), sum(2 * length(tokens)) FROM ngram "
-                "GROUP BY workspace ORDER BY 2 DESC"
-            ).fetchall()
-        )
-        return [LearnedUse(place, n, n_bytes + n * _BYTES_PER_ROW) for place, n, n_bytes in rows]
-
-    def forget(self, workspace: bytes) -> int:
-        """Remove the counts of a workspace, given by its id; returns how many they were."""
-        return self._database.delete("DELETE FROM ngram WHERE workspace = ?", workspace)
-
-    def forget_all(self) -> int:
-        """Remove everything; returns how many counts that were."""
-        return self._database.delete("DELETE FROM ngram")
-
-    def close(self) -> None:
-        """Close; calling it again changes nothing."""
-        self._database.close()
-
     def _make_room(self, connection: sqlite3.Connection, values: dict[str, bytes | int]) -> None:
-        """Where there is too much, drop what is least counted, of that the oldest."""
-        (n_here,) = connection.execute(
-            "SELECT count(*) FROM ngram WHERE workspace = :workspace", values
-        ).fetchone()
-        if n_here > self._max_ngrams:
-            n_surplus = n_here - int(_KEPT_SHARE * self._max_ngrams)
-            connection.execute(_DROP_IN_WORKSPACE, {**values, "n_surplus": n_surplus})
-        (n_in_all,) = connection.execute("SELECT count(*) FROM ngram").fetchone()
-        if n_in_all > self._max_ngrams_in_all:
-            n_surplus = n_in_all - int(_KEPT_SHARE * self._max_ngrams_in_all)
-            connection.execute(_DROP_ANYWHERE, {**values, "n_surplus": n_surplus})
+        """Remove the smallest counts where there are too many, the oldest first."""
+        for workspace, n_max in (
+            (values["workspace"], self._max_ngrams),
+            (None, self._max_ngrams_in_all),
+        ):
+            chosen = {**values, "workspace": workspace}
+            (n_ngrams,) = connection.execute(_COUNT, chosen).fetchone()
+            if n_ngrams > n_max:
+                n_surplus = n_ngrams - int(_KEPT_SHARE * n_max)
+                connection.execute(_DROP, {**chosen, "n_surplus": n_surplus})
 
     def _aging(self) -> dict[str, int]:
-        """Return what the statements need to age counts."""
+        """Return the statements' parameters for aging."""
         return {"day": int(self._clock() // _DAY_S), "half_life": HALF_LIFE_DAYS}
 
 
-# A count shifted by the half-lives since it last grew; never the other way, should the clock be
-# set back.
+# Counts are shifted right by the half-lives since they last grew; max() is for clocks set back.
 _ADD: Final = """
 INSERT INTO ngram (workspace, vocabulary, tokens, follower, count, day)
 SELECT :workspace, id, :tokens, :follower, :count, :day FROM vocabulary
@@ -183,15 +147,10 @@ SELECT tokens, follower, count >> max(0, :day - day) / :half_life AS aged FROM n
 WHERE workspace = :workspace AND aged > 0
 AND vocabulary = (SELECT id FROM vocabulary WHERE fingerprint = :fingerprint)
 """
-_DROP_IN_WORKSPACE: Final = """
+_COUNT: Final = "SELECT count(*) FROM ngram WHERE :workspace IS NULL OR workspace = :workspace"
+_DROP: Final = """
 DELETE FROM ngram WHERE id IN (
-    SELECT id FROM ngram WHERE workspace = :workspace
-    ORDER BY count >> max(0, :day - day) / :half_life, day, id LIMIT :n_surplus
-)
-"""
-_DROP_ANYWHERE: Final = """
-DELETE FROM ngram WHERE id IN (
-    SELECT id FROM ngram
+    SELECT id FROM ngram WHERE :workspace IS NULL OR workspace = :workspace
     ORDER BY count >> max(0, :day - day) / :half_life, day, id LIMIT :n_surplus
 )
 """

@@ -1,4 +1,4 @@
-"""Where things are kept on disk: the XDG cache and state folders, for nobody but the user."""
+"""Paths in the XDG cache and state folders, readable by the user only."""
 
 from __future__ import annotations
 
@@ -18,52 +18,47 @@ _ID_BYTES: Final = 16
 
 
 def cache_dir() -> Path:
-    """Folder of data that can be rebuilt: ``$XDG_CACHE_HOME/speclsp``.  May not exist yet."""
+    """Return ``$XDG_CACHE_HOME/speclsp``, for data that can be rebuilt.  May not exist yet."""
     return platformdirs.user_cache_path(_NAME, appauthor=False)
 
 
 def state_dir() -> Path:
-    """Folder of learned data: ``$XDG_STATE_HOME/speclsp``.  May not exist yet."""
+    """Return ``$XDG_STATE_HOME/speclsp``, for learned data.  May not exist yet."""
     return platformdirs.user_state_path(_NAME, appauthor=False)
 
 
 def token_store_path() -> Path:
-    """The database of files' tokens."""
+    """Return the path of the database of files' tokens."""
     return cache_dir() / "tokens.sqlite3"
 
 
 def accepted_store_path() -> Path:
-    """The database of accepted completions."""
+    """Return the path of the database of accepted completions."""
     return state_dir() / "accepted.sqlite3"
 
 
 def learned_store_path() -> Path:
-    """The database of the n-grams that were accepted."""
+    """Return the path of the database of accepted n-grams."""
     return state_dir() / "learned.sqlite3"
 
 
-def calibration_store_path() -> Path:
-    """A database that former versions kept: how often drafts were right."""
-    return state_dir() / "calibration.sqlite3"
-
-
-def acceptance_store_path() -> Path:
-    """A database that former versions kept: how often suggestions were accepted."""
-    return state_dir() / "acceptance.sqlite3"
+def former_store_paths() -> tuple[Path, ...]:
+    """Return the paths of databases that former versions kept and no version reads now."""
+    return state_dir() / "calibration.sqlite3", state_dir() / "acceptance.sqlite3"
 
 
 def workspace_id(root: str) -> bytes:
-    """Return the id of a workspace folder in the stores: a hash of its path, links resolved."""
+    """Return a workspace folder's id in the stores: a hash of its path, links resolved."""
     path = os.path.realpath(root)
     return hashlib.blake2b(os.fsencode(path), digest_size=_ID_BYTES).digest()
 
 
 def make_private(path: Path) -> None:
-    """Create a file and its folder if missing, readable by the user only.  Raises StoreError."""
+    """Create a file and its folder, accessible by the user only.  Raises StoreError."""
     try:
         path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         path.parent.chmod(_FOLDER_MODE)
-        # SQLite gives the files beside a database the database's own mode.
+        # SQLite copies a database's mode to the files beside it.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE))
         path.chmod(_FILE_MODE)
     except (OSError, ValueError) as error:

@@ -1,8 +1,7 @@
-"""Files' tokens, kept so that a restart tokenises nothing again.
+"""Stores files' tokens, so that nothing is tokenised again after a restart.
 
-Tokens are found by the hash of a file's content and by the vocabulary, so it does not matter
-where the file lies or what it is called, and no path is kept.  For each workspace, known by the
-hash of its path, the store notes which tokens it uses.
+The key is the hash of a file's content with the vocabulary; no path is stored.  For each workspace,
+identified by the hash of its path, the store records which tokens it uses.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
@@ -22,11 +20,11 @@ import numpy as np
 
 from speclsp.drafting.protocol import TokenArray
 from speclsp.errors import StoreError
-from speclsp.storage.database import BusyError, Database, Report
+from speclsp.storage.database import BusyError, Report, WorkspaceStore
 from speclsp.storage.locations import cache_dir, token_store_path, workspace_id
 
 MAX_BYTES: Final = 512 * 2**20
-"""Compressed tokens that are kept; the longest unused go first."""
+"""Compressed tokens kept; the longest unused are removed first."""
 
 _VERSION: Final = 1
 _SCHEMA: Final = """
@@ -60,22 +58,11 @@ _MOST_PENDING_BYTES: Final = 64 * 2**20
 _COMPRESSION: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class TokenUse:
-    """What the store holds for one workspace; ``workspace`` is None for unused tokens."""
+class TokenStore(WorkspaceStore):
+    """Writes in batches, so that transactions are short."""
 
-    workspace: bytes | None
-    n_files: int
-    n_tokens: int
-    n_bytes: int
-
-
-class TokenStore:
-    """Safe to use from any thread, and from several servers at once.
-
-    What is put is written in batches, so that no transaction is open for long.  All methods raise
-    :class:`~speclsp.errors.StoreError` where the disk or the file is at fault.
-    """
+    table = "tokens LEFT JOIN use ON use.tokens = tokens.id"
+    columns = "workspace, count(*), sum(n_bytes), sum(n_tokens)"
 
     def __init__(
         self,
@@ -85,30 +72,30 @@ class TokenStore:
         clock: Callable[[], float] = time.time,
         report: Report = lambda _error: None,
     ) -> None:
-        self._database = Database(path, _SCHEMA, _VERSION, report)
+        super().__init__(path, _SCHEMA, _VERSION, report)
         self._max_bytes = max_bytes
         self._clock = clock
-        self._lock = threading.Lock()
+        self._pending_lock = threading.Lock()
         self._pending: dict[tuple[str, bytes], tuple[bytes, int, bytes]] = {}
         self._n_pending_bytes = 0
 
     @classmethod
     def open(cls, report: Report = lambda _error: None) -> Self:
-        """Open the user's store.  ``report`` hears of a damaged file that was replaced.
+        """Open the user's store.  ``report`` is called where a damaged file was replaced.
 
-        Removes the index that earlier versions kept beside it; it is sorted from the tokens now.
+        Removes the index files of earlier versions.
         """
         shutil.rmtree(cache_dir() / _FORMER_INDEX, ignore_errors=True)
         return cls(token_store_path(), report=report)
 
     def get(self, fingerprint: str, content: bytes) -> TokenArray | None:
         """Return the tokens of a content; None if they are missing or damaged."""
-        with self._lock:
+        with self._pending_lock:
             pending = self._pending.get((fingerprint, content))
         if pending is not None:
             return _unpacked(pending[2], pending[1])
         try:
-            row = self._database.run(
+            row = self.run(
                 lambda connection: connection.execute(
                     "SELECT compressed, n_tokens FROM tokens WHERE content = ? AND vocabulary = "
                     "(SELECT id FROM vocabulary WHERE fingerprint = ?)",
@@ -120,9 +107,9 @@ class TokenStore:
         return None if row is None else _unpacked(*row)
 
     def put(self, root: str, fingerprint: str, content: bytes, tokens: TokenArray) -> None:
-        """Keep the tokens of a content that the workspace ``root`` uses."""
+        """Store the tokens of a content that the workspace ``root`` uses."""
         packed = zlib.compress(np.asarray(tokens, dtype="<i4").tobytes(), _COMPRESSION)
-        with self._lock:
+        with self._pending_lock:
             self._pending[fingerprint, content] = (workspace_id(root), len(tokens), packed)
             self._n_pending_bytes += len(packed)
             is_due = self._n_pending_bytes >= _MAX_PENDING_BYTES
@@ -130,25 +117,25 @@ class TokenStore:
             self.flush()
 
     def flush(self) -> None:
-        """Write pending tokens, and evict the longest unused ones where there are too many.
+        """Write pending tokens and remove the longest unused ones where there are too many.
 
-        While another process writes, it waits for a later flush, up to a bound.
+        While another process writes, tokens stay pending, up to a limit.
         """
-        with self._lock:
+        with self._pending_lock:
             pending, self._pending = self._pending, {}
             n_bytes, self._n_pending_bytes = self._n_pending_bytes, 0
         if not pending:
             return
         try:
-            self._database.run(lambda connection: self._write(connection, pending))
+            self.run(lambda connection: self._write(connection, pending))
         except BusyError:
             if n_bytes < _MOST_PENDING_BYTES:
-                with self._lock:
+                with self._pending_lock:
                     self._pending = pending | self._pending
                     self._n_pending_bytes += n_bytes
 
     def note_use(self, root: str, fingerprint: str, contents: Iterable[bytes]) -> None:
-        """Record which contents a workspace uses, so that others are evicted first."""
+        """Record which contents a workspace uses, so that others are removed first."""
         workspace, day = workspace_id(root), self._today()
         rows = [(workspace, content, fingerprint) for content in contents]
         self.flush()
@@ -163,47 +150,29 @@ class TokenStore:
             )
 
         with suppress(BusyError):
-            self._database.run(replace)
-
-    def uses(self) -> list[TokenUse]:
-        """Return what is kept, by workspace."""
-        rows = self._database.run(
-            lambda connection: connection.execute(
-                "SELECT workspace, count(*), sum(n_tokens), sum(n_bytes) FROM tokens "
-                "LEFT JOIN use ON use.tokens = tokens.id GROUP BY workspace ORDER BY 4 DESC"
-            ).fetchall()
-        )
-        return [TokenUse(*row) for row in rows]
+            self.run(replace)
 
     def forget(self, workspace: bytes) -> int:
-        """Remove what only this workspace uses; returns how many files' tokens that were.
-
-        ``workspace`` is an id as :func:`~speclsp.storage.locations.workspace_id` gives it.
-        """
-
-        def delete(connection: sqlite3.Connection) -> int:
-            n_removed = connection.execute(
-                "DELETE FROM tokens WHERE id IN (SELECT tokens FROM use WHERE workspace = ?) "
-                "AND id NOT IN (SELECT tokens FROM use WHERE workspace <> ?)",
-                (workspace, workspace),
-            ).rowcount
-            connection.execute("DELETE FROM use WHERE workspace = ?", (workspace,))
-            return n_removed
-
-        n_removed = self._database.run(delete)
-        self._database.compact()
-        return n_removed
+        """Remove the tokens that only this workspace uses; return of how many files."""
+        return self._remove(
+            "DELETE FROM tokens WHERE id IN (SELECT tokens FROM use WHERE workspace = :workspace) "
+            "AND id NOT IN (SELECT tokens FROM use WHERE workspace <> :workspace)",
+            "DELETE FROM use WHERE workspace = :workspace",
+            workspace,
+        )
 
     def forget_all(self) -> int:
-        """Remove everything; returns how many files' tokens that were."""
+        """Remove everything; return of how many files tokens were stored."""
+        return self._remove("DELETE FROM tokens", "DELETE FROM vocabulary", b"")
 
+    def _remove(self, tokens: str, rest: str, workspace: bytes) -> int:
         def delete(connection: sqlite3.Connection) -> int:
-            n_removed = connection.execute("DELETE FROM tokens").rowcount
-            connection.execute("DELETE FROM vocabulary")
+            n_removed = connection.execute(tokens, {"workspace": workspace}).rowcount
+            connection.execute(rest, {"workspace": workspace})
             return n_removed
 
-        n_removed = self._database.run(delete)
-        self._database.compact()
+        n_removed = self.run(delete)
+        self.compact()
         return n_removed
 
     def close(self) -> None:
@@ -211,9 +180,9 @@ class TokenStore:
         try:
             self.flush()
         except StoreError:
-            # Tokens can be made again: nothing is lost but time.
+            # Tokens can be computed again.
             self._pending.clear()
-        self._database.close()
+        super().close()
 
     def _write(
         self,

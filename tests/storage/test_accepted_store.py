@@ -61,7 +61,7 @@ def test_texts_age(make_store: MakeStore) -> None:
     now[0] += 20
     assert store.recent("/a", 10) == ["young"]
     store.append("/b", "m.py", "x")
-    assert sum(use.n_texts for use in store.uses()) == 2
+    assert sum(use.n_items for use in store.uses()) == 2
 
 
 def test_odd_texts(make_store: MakeStore) -> None:
@@ -85,9 +85,8 @@ def test_uses_and_forget(make_store: MakeStore) -> None:
     store.append("/b", "m.py", "12345")
     store.append("/b", "m.py", "6")
     uses = {use.workspace: use for use in store.uses()}
-    assert (uses[workspace_id("/a")].n_texts, uses[workspace_id("/a")].n_bytes) == (1, 2)
-    assert (uses[workspace_id("/b")].n_texts, uses[workspace_id("/b")].n_bytes) == (2, 6)
-    assert uses[workspace_id("/b")].last_s == 1_000_000_000
+    assert (uses[workspace_id("/a")].n_items, uses[workspace_id("/a")].n_bytes) == (1, 2)
+    assert (uses[workspace_id("/b")].n_items, uses[workspace_id("/b")].n_bytes) == (2, 6)
     assert store.forget(workspace_id("/b")) == 2
     assert store.recent("/b", 10) == []
     assert store.recent("/a", 10) == ["é"]

@@ -97,7 +97,7 @@ def test_uses_and_forget(make_store: MakeStore) -> None:
     store = make_store()
     store.add("/a", "f", [Sighting((1,), 2, 1)])
     store.add("/b", "f", [Sighting((1,), 2, 1), Sighting((1, 2), 3, 1)])
-    assert [(use.workspace, use.n_ngrams) for use in store.uses()] == [
+    assert [(use.workspace, use.n_items) for use in store.uses()] == [
         (workspace_id("/b"), 2),
         (workspace_id("/a"), 1),
     ]

@@ -108,12 +108,12 @@ def test_uses_by_workspace(make_store: MakeStore) -> None:
     store.note_use("/b", "f", [content(2), content(3), content(99)])
     uses = {use.workspace: use for use in store.uses()}
     assert set(uses) == {workspace_id("/a"), workspace_id("/b")}
-    assert uses[workspace_id("/a")].n_files == 2
-    assert uses[workspace_id("/b")].n_files == 2
+    assert uses[workspace_id("/a")].n_items == 2
+    assert uses[workspace_id("/b")].n_items == 2
     assert uses[workspace_id("/b")].n_tokens == 200
     assert uses[workspace_id("/b")].n_bytes > 0
     store.note_use("/a", "f", [content(2)])
-    assert {use.workspace: use.n_files for use in store.uses()}[None] == 1
+    assert {use.workspace: use.n_items for use in store.uses()}[None] == 1
 
 
 def test_forget_one_workspace(make_store: MakeStore) -> None:
@@ -142,7 +142,7 @@ def test_forget_all_leaves_no_trace_on_disk(make_store: MakeStore, tmp_path: Pat
 def test_damaged_tokens_are_not_returned(make_store: MakeStore) -> None:
     store = make_store()
     put(store, 1, 2, 3)
-    store._database.run(
+    store.run(
         lambda c: (
             c.execute("UPDATE tokens SET compressed = x'00' WHERE id = 1").rowcount
             + c.execute("UPDATE tokens SET n_tokens = 5 WHERE id = 2").rowcount
@@ -170,7 +170,7 @@ def test_busy_writer_delays_and_loses_nothing(
 ) -> None:
     monkeypatch.setattr("speclsp.storage.database._BUSY_S", 0.01)
     store, other = make_store(), make_store()
-    other._database.run(lambda c: c.execute("BEGIN IMMEDIATE") and store_while_locked(store))
+    other.run(lambda c: c.execute("BEGIN IMMEDIATE") and store_while_locked(store))
     put(store, 2)
     store.note_use("/r", "f", [content(1), content(2)])
     assert kept(other, 5) == [1, 2]
