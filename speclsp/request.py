@@ -360,11 +360,27 @@ class SessionStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedModel:
+    """The target model as its user knows it, for status displays."""
+
+    title: str
+    """For example ``Qwen2.5-Coder 7B Q4_K_M``."""
+    layers: dict[str, int] = field(default_factory=dict)
+    """Layers per device name."""
+    is_trial: bool = False
+    """Whether it is the small embedded model, which no one should judge completions by."""
+    shortfall: str = ""
+    """What did not fit the memory, with the remedy; empty where everything did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StateChanged:
     """The engine changed its state; ``message`` says why where that helps."""
 
     state: EngineState
     message: str = ""
+    model: LoadedModel | None = None
+    """What is loaded, or was until it was unloaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

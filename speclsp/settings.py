@@ -189,6 +189,12 @@ class Settings:
         "While a suggestion is shown, generate what follows it; pauses where you seldom use it. "
         "Off saves power.",
     )
+    on_battery: Literal["rest", "work"] = _setting(
+        "rest",
+        _MEMORY,
+        "While the computer runs on its battery, `rest` leaves out `prefetch` and the evaluation "
+        "of prompts in idle time; `work` does both.",
+    )
 
     preset: str = _setting(
         "",

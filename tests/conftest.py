@@ -45,6 +45,14 @@ def _requests_have_time() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _mains_power() -> Iterator[None]:
+    """Let idle work go on where the tests run on a battery."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("psutil.sensors_battery", lambda: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def model_folder() -> Path:
     return MODELS

@@ -48,6 +48,7 @@ ONLY_IN = {
     # The headless protocol runs on the same JSON-RPC stack.
     "pygls": ("lsp/", "cli/headless.py"),
     "lsprotocol": ("lsp/",),
+    "psutil": ("engine/battery.py",),
     "watchdog": ("project/watch.py",),
     "pathspec": ("project/",),
     "sqlite3": ("storage/",),

@@ -18,6 +18,7 @@ from speclsp.completer.events import EventQueue
 from speclsp.completer.fair_queue import FairQueue
 from speclsp.completer.models import Models
 from speclsp.decoding.session import summed
+from speclsp.engine.battery import Battery
 from speclsp.errors import EngineError, EngineUnavailableError, SpecLspError
 from speclsp.request import CompletionResult, PlacedRequest, RequestStats, SessionStats
 from speclsp.settings import Settings
@@ -59,6 +60,7 @@ class EngineThread:
         self._n_coalesced = 0
         self._in_vain = RequestStats()
         self._n_failures = 0
+        self._battery = Battery()
         self._thread = threading.Thread(target=self._run, name="speclsp-engine", daemon=True)
 
     # --- called from any thread ---------------------------------------------------------------
@@ -206,11 +208,12 @@ class EngineThread:
     def _complete(self, job: CompletionJob) -> None:
         reason = job.interrupted(self._clock())
         has_weights = self._models.weights is not None
-        if reason is not None or (job.request.is_prefetch and not has_weights):
+        is_prefetch = job.request.is_prefetch
+        if reason is not None or (is_prefetch and (not has_weights or self._rests())):
             job.answer_empty(reason or "cancelled", self._clock())
         elif has_weights:
             bench = self._models.workbench()
-            if job.request.is_prefetch:
+            if is_prefetch:
                 # Most prefetches are not used: the documents' prompts stay where they are.
                 bench = dataclasses.replace(bench, prompts=bench.prompts.apart())
             self._generate(job, bench)
@@ -283,6 +286,8 @@ class EngineThread:
         weights, prompts = self._models.weights, self._models.prompts
         if weights is None or prompts is None or not prompts.has_plan():
             return
+        if self._rests():
+            return
         is_done = False
         if self._queue.wait_quiet(PAUSE_S):
             weights.set_interrupt(self._queue.waiting)
@@ -292,6 +297,10 @@ class EngineThread:
                 weights.set_interrupt(None)
         if not is_done:
             self.run_idle("prompts", self._settle_prompts)
+
+    def _rests(self) -> bool:
+        """Whether work that nobody waits for is left out, to spare the battery."""
+        return self._models.settings.on_battery == "rest" and self._battery.is_discharging()
 
     def _abandon(self, error: SpecLspError) -> None:
         """Fail every completion that still waits."""

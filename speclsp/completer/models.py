@@ -15,7 +15,7 @@ from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.proposer import Proposer
 from speclsp.engine.models import Loader, Tokenizer, Weights
 from speclsp.errors import EngineError, EngineUnavailableError, SpecLspError
-from speclsp.request import EngineState, SessionStats, StateChanged
+from speclsp.request import EngineState, LoadedModel, SessionStats, StateChanged
 from speclsp.settings import Settings
 
 _MIB: Final = 1 << 20
@@ -56,6 +56,7 @@ class Models:
         self._reported: set[str] = set()
         self._latest = SessionStats()
         """What was loaded last."""
+        self._loaded: LoadedModel | None = None
         self._lock = threading.RLock()
         self._state: EngineState = "loading"
         self._reason: SpecLspError = EngineUnavailableError("the model is still loading.")
@@ -180,8 +181,15 @@ class Models:
             layers=weights.layers,
             n_ctx=weights.target.n_ctx,
         )
+        self._loaded = LoadedModel(
+            title=weights.title or weights.description,
+            layers=weights.layers,
+            is_trial=weights.is_trial,
+            shortfall=weights.shortfall,
+        )
         places = ", ".join(f"{n} layers on {device}" for device, n in weights.layers.items())
-        self._set_state("ready", message=f"{weights.description}: {places}")
+        trial = "trial model, choose a real one: " if weights.is_trial else ""
+        self._set_state("ready", message=f"{trial}{self._loaded.title}, {places}")
 
     def _load_failed(self, error: Exception) -> None:
         known = (
@@ -234,4 +242,5 @@ class Models:
             self._state = state
             self._reason = reason or self._reason
             if is_changed or message:
-                self._events.emit(StateChanged(state=state, message=message))
+                model = self._loaded if state in ("ready", "unloaded") else None
+                self._events.emit(StateChanged(state=state, message=message, model=model))

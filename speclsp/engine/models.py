@@ -17,6 +17,7 @@ from speclsp.drafting.cost import CPU_SLOPE, GPU_SLOPE, PassCost
 from speclsp.engine.draft_model import DraftModelDrafter, LoadedTarget
 from speclsp.engine.params import draft_params, target_params
 from speclsp.errors import ModelError, ModelLoadError, SettingsError, SpecLspError
+from speclsp.hub.references import model_title
 from speclsp.prompt.families import FimFamily, family_for
 from speclsp.prompt.healing import TokenPrefixes
 from speclsp.prompt.protocol import Vocabulary
@@ -66,6 +67,12 @@ class Weights:
     target: LoadedTarget
     draft: DraftModelDrafter | None
     description: str
+    title: str = ""
+    """The target's name as its users write it."""
+    is_trial: bool = False
+    """Whether the target is the embedded model."""
+    shortfall: str = ""
+    """What of the target did not fit the memory, with the remedy."""
     draft_description: str = ""
     layers: dict[str, int] = field(default_factory=dict)
     supports_rollback: bool = True
@@ -176,11 +183,15 @@ class LlamaLoader:
             except ModelError as error:
                 problems.append(error)
         remark = cost_true_remark(tokenizer.vocabulary.metadata)
-        details = "; ".join(filter(None, (target.description, remark)))
+        title = model_title(path.name)
+        details = "; ".join(filter(None, (title, remark)))
         return Weights(
             target=target,
             draft=draft,
             description=f"{path.name} ({details})",
+            title=title,
+            is_trial=not settings.model,
+            shortfall=target.shortfall,
             draft_description=draft_path.name if draft_path and draft else "",
             layers=dict(target.layers),
             supports_rollback=target.supports_rollback,

@@ -140,7 +140,7 @@ async def _ask(
     folder = session.location(buffer).folder
     folder_uri = folder.uri if folder is not None else None
     settings = session.settings.for_folder(folder_uri).for_language(buffer.language_id)
-    if not settings.enabled:
+    if not settings.enabled or (session.is_snoozing and trigger == "automatic"):
         return buffer, []
     above, below = session.documents.around_cell(buffer.uri)
     request = CompletionRequest(

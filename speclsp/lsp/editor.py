@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
-from speclsp.request import EngineState, LogLevel, Progress
+from speclsp.request import LogLevel, Progress
 
 logger = logging.getLogger(__name__)
 
@@ -70,9 +70,9 @@ class Editor:
         self._notify(types.WINDOW_SHOW_MESSAGE, params)
         self.log(level, message)
 
-    def status(self, state: EngineState, message: str) -> None:
+    def status(self, status: Mapping[str, Any]) -> None:
         """Send the engine's state, for editors that show it."""
-        self._notify("$/speclsp/status", {"state": state, "message": message})
+        self._notify("$/speclsp/status", status)
 
     def progress(self, token: str, value: Any) -> None:
         """Send one step of work-done progress."""

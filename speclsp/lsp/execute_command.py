@@ -28,6 +28,9 @@ TOGGLE = "speclsp.toggle"
 MODELS = "speclsp.models"
 PULL_MODEL = "speclsp.pullModel"
 USE_MODEL = "speclsp.useModel"
+SNOOZE = "speclsp.snooze"
+
+MAX_SNOOZE_MINUTES = 24 * 60
 
 _REQUEST_FAILED = -32803
 """LSP's code for a request that is right and cannot be served."""
@@ -83,6 +86,15 @@ def toggle(session: Session, arguments: Sequence[Any]) -> dict[str, bool]:
     return {"enabled": enabled}
 
 
+def snooze(session: Session, arguments: Sequence[Any]) -> None:
+    """Suggest nothing unasked for a while: ``[minutes]``, 0 to end that."""
+    if len(arguments) != 1 or type(arguments[0]) not in (int, float):
+        raise _wrong(f"{SNOOZE} takes a number of minutes")
+    if not 0 <= arguments[0] <= MAX_SNOOZE_MINUTES:
+        raise _wrong(f"{SNOOZE} takes 0 to {MAX_SNOOZE_MINUTES} minutes")
+    session.snooze(arguments[0])
+
+
 async def models(session: Session, _: Sequence[Any]) -> dict[str, Any]:
     """Return the memory, the presets and the model in use."""
     return await session.models.overview(session.settings.current)
@@ -123,6 +135,7 @@ COMMANDS: Mapping[str, Callable[[Session, Sequence[Any]], Any]] = {
     MODELS: models,
     PULL_MODEL: pull_model,
     USE_MODEL: use_model,
+    SNOOZE: snooze,
 }
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+import msgspec
 from pygls.exceptions import JsonRpcException
 
 from speclsp import settings as settings_table
@@ -82,6 +83,10 @@ class Session:
             apply_settings=self.apply_settings,
             report=lambda message: self._show_problem("error", message),
         )
+        self._state = StateChanged(state="loading")
+        self._snoozed_until = 0.0
+        """Seconds since the epoch."""
+        self._snooze_end: asyncio.TimerHandle | None = None
         self._shown_problems: set[str] = set()
         self._has_shown_too_large = False
         self._n_completions = 0
@@ -114,6 +119,8 @@ class Session:
     async def _close(self) -> None:
         for task in tuple(self._tasks):
             task.cancel()
+        if self._snooze_end is not None:
+            self._snooze_end.cancel()
         async with self._start_lock:
             if self.window is None:
                 return
@@ -151,7 +158,7 @@ class Session:
             except Exception as error:
                 logger.exception("the completer cannot be made")
                 self._show_problem("error", f"speclsp cannot complete: {error}")
-                self.editor.status("failed", str(error))
+                self._set_state(StateChanged(state="failed", message=str(error)))
                 return
             self._applied = settings
             self.window = Window(completer, settings, masks_late=True)
@@ -186,7 +193,7 @@ class Session:
             case Problem():
                 self._show_problem("error", f"{event.message} {event.remedy}".strip())
             case StateChanged():
-                self.editor.status(event.state, event.message)
+                self._set_state(event)
                 reason = f": {event.message}" if event.message else ""
                 self.editor.log("info", f"engine {event.state}{reason}")
 
@@ -196,6 +203,37 @@ class Session:
             return
         self._shown_problems.add(message)
         self.editor.show(level, message)
+
+    # --- status -----------------------------------------------------------------------------------
+
+    def _set_state(self, state: StateChanged) -> None:
+        self._state = state
+        self.send_status()
+        if state.state == "ready" and state.model is not None and state.model.shortfall:
+            self._show_problem("warning", f"speclsp: {state.model.shortfall}")
+
+    def send_status(self) -> None:
+        """Send the engine's state, its model and the snooze; what there is none of is left out."""
+        status: dict[str, Any] = {"state": self._state.state, "message": self._state.message}
+        if self._state.model is not None:
+            status["model"] = msgspec.to_builtins(self._state.model)
+        if self.is_snoozing:
+            status["snoozed_until"] = self._snoozed_until
+        self.editor.status(status)
+
+    def snooze(self, minutes: float) -> None:
+        """Answer automatic requests with nothing for so many minutes; 0 ends that."""
+        self._snoozed_until = time.time() + 60 * minutes
+        if self._snooze_end is not None:
+            self._snooze_end.cancel()
+        loop = asyncio.get_running_loop()
+        self._snooze_end = loop.call_later(60 * minutes, self.send_status) if minutes else None
+        self.send_status()
+
+    @property
+    def is_snoozing(self) -> bool:
+        """Whether automatic requests get nothing for a while."""
+        return time.time() < self._snoozed_until
 
     # --- settings ---------------------------------------------------------------------------------
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from indexed_project import write
@@ -19,10 +21,11 @@ CART = "from models import Box\n\n\ndef total(boxes):\n    box = "
 
 
 class Typist:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, **settings: Any) -> None:
         self.root = root
         self.loader = ScriptedLoader("f()", n_ctx=8192)
-        self.completer = typed_completer(Settings(suggestion_memory=False), loader=self.loader)
+        known = Settings(suggestion_memory=False, **settings)
+        self.completer = typed_completer(known, loader=self.loader)
         self.completer.open_folder(WorkspaceFolder(root=str(root), name="p"))
         self.completer.start()
         self.versions: dict[str, int] = {}
@@ -83,3 +86,18 @@ def test_another_choice_costs_no_keystroke_anything(typist: Typist) -> None:
         result = typist.ask("cart.py", CART + "Box(width"[:n_typed])
         assert result.stats.n_prompt_evaluated <= 3, n_typed
         assert typist.completer.wait_idle(WAIT_S)
+
+
+@pytest.mark.parametrize(("on_battery", "is_held"), [("rest", False), ("work", True)])
+def test_idle_time_rests_on_battery(
+    on_battery: str, is_held: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("psutil.sensors_battery", lambda: SimpleNamespace(power_plugged=False))
+    write(tmp_path / "models.py", MODELS)
+    typist = Typist(tmp_path, on_battery=on_battery)
+    try:
+        typist.ask("cart.py", CART)
+        assert typist.completer.wait_idle(WAIT_S)
+        assert (MODELS.rstrip() in typist.held) is is_held
+    finally:
+        typist.completer.close()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgspec
@@ -83,9 +84,42 @@ async def test_toggle(wire: LspWire) -> None:
     assert len(await wire.ghost(0, 1)) == 1
 
 
+def statuses(wire: LspWire) -> list[bool]:
+    """Return of each status whether it shows a snooze."""
+    return ["snoozed_until" in status for status in wire.params_of("$/speclsp/status")]
+
+
+async def test_snooze_stops_what_nobody_asked_for(wire: LspWire) -> None:
+    wire.open("x")
+    before = time.time()
+    assert await run(wire, "speclsp.snooze", 5) is None
+    (status,) = wire.params_of("$/speclsp/status")
+    assert 300 <= status["snoozed_until"] - before < 400
+    assert await wire.ghost(0, 1) == []
+    assert wire.completer.asked == []
+    assert await wire.ghost(0, 1, triggerKind=1) != []
+    assert await run(wire, "speclsp.snooze", 0) is None
+    assert statuses(wire) == [True, False]
+    assert await wire.ghost(0, 1) != []
+
+
+async def test_snooze_ends_by_itself(wire: LspWire) -> None:
+    wire.open("x")
+    await run(wire, "speclsp.snooze", 60)
+    await run(wire, "speclsp.snooze", 0.001)
+    await wire.until(lambda: statuses(wire) == [True, True, False])
+    assert await wire.ghost(0, 1) != []
+
+
 @pytest.mark.parametrize(
     ("command", "arguments"),
     [
+        ("speclsp.snooze", []),
+        ("speclsp.snooze", [True]),
+        ("speclsp.snooze", ["5"]),
+        ("speclsp.snooze", [-1]),
+        ("speclsp.snooze", [1e9]),
+        ("speclsp.snooze", [5, 5]),
         ("speclsp.accepted", []),
         ("speclsp.accepted", [5]),
         ("speclsp.accepted", ["a", "b"]),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from lsp_wire import LspWire
 
 from speclsp.lsp.editor import Editor, ProgressReporter
 from speclsp.lsp.log import WireLog
-from speclsp.request import LogLine, Problem, Progress, StateChanged
+from speclsp.request import LoadedModel, LogLine, Problem, Progress, StateChanged
 
 ABLE = {"window": {"workDoneProgress": True}}
 
@@ -115,6 +116,30 @@ async def test_state_is_told(wire: LspWire) -> None:
     await wire.until(lambda: wire.params_of("$/speclsp/status"))
     assert wire.params_of("$/speclsp/status") == [{"state": "unloaded", "message": "idle"}]
     assert "engine unloaded: idle" in wire.logged
+
+
+MODEL = LoadedModel(title="Coder 7B Q4_K_M", layers={"CUDA0": 20, "CPU": 9})
+
+
+async def test_status_tells_the_model(wire: LspWire) -> None:
+    wire.completer.emit(StateChanged(state="ready", message="Coder", model=MODEL))
+    (status,) = await wire.until(lambda: wire.params_of("$/speclsp/status"))
+    assert status["model"] == {
+        "title": "Coder 7B Q4_K_M",
+        "layers": {"CUDA0": 20, "CPU": 9},
+        "is_trial": False,
+        "shortfall": "",
+    }
+    assert wire.shown == []
+
+
+async def test_what_did_not_fit_is_a_warning_once(wire: LspWire) -> None:
+    model = dataclasses.replace(MODEL, shortfall="9 of 29 layers did not fit; lower ctx_size")
+    for state in ("ready", "unloaded", "ready"):
+        wire.completer.emit(StateChanged(state=state, model=model))  # type: ignore[arg-type]
+    await wire.until(lambda: len(wire.params_of("$/speclsp/status")) == 3)
+    assert wire.shown == ["speclsp: 9 of 29 layers did not fit; lower ctx_size"]
+    assert [p["type"] for p in wire.params_of("window/showMessage")] == [2]
 
 
 async def test_log_lines_respect_the_level(wire: LspWire) -> None:

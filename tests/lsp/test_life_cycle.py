@@ -41,6 +41,7 @@ async def test_capabilities(connect: Callable[..., LspWire]) -> None:
         "speclsp.models",
         "speclsp.pullModel",
         "speclsp.useModel",
+        "speclsp.snooze",
     ]
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -403,6 +404,16 @@ def test_what_follows_a_suggestion_on_screen_is_there_when_it_is_taken(make) -> 
     assert (stats.n_prefetches, stats.n_prefetches_used) == (1, 1)
     typist.completer.shown(after.completion_id)
     until(lambda: typist.completer.statistics().n_prefetches == 2)
+
+
+def test_nothing_is_prefetched_on_battery(make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psutil.sensors_battery", lambda: SimpleNamespace(power_plugged=False))
+    typist = make(PREFETCHING)
+    first = typist.ask("¦")
+    typist.completer.shown(first.completion_id)
+    assert typist.completer.wait_idle(WAIT_S)
+    assert typist.completer.statistics().n_prefetches == 0
+    assert typist.ask(first.text + "¦").source == "model"
 
 
 def test_a_real_request_ends_a_prefetch_within_one_decode(make) -> None:

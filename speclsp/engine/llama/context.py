@@ -71,6 +71,8 @@ class LlamaTarget:
         self.size = model.size
         """Bytes of all weights."""
         self.description = model.description
+        self.shortfall = ""
+        """What of it did not fit the memory, with the remedy."""
         """llama.cpp's description of the model, for example ``qwen2 1.5B Q8_0``."""
         n_ctx = min(params.n_ctx or model.n_ctx_train, model.n_ctx_train)
         self._native = NativeContext(model, params, n_ctx)

@@ -14,7 +14,7 @@ from typing import Literal
 
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.fit import Attempt, first_attempt, next_attempt
-from speclsp.engine.llama.library import DeviceInfo, library_version, why_no_gpu
+from speclsp.engine.llama.library import DeviceInfo, gpu_backends, library_version, why_no_gpu
 from speclsp.engine.llama.model import LoadProgress, offload_devices, open_model
 from speclsp.engine.llama.model_file import check_model_file, read_gguf_header
 from speclsp.engine.params import ContextParams, ModelParams
@@ -90,8 +90,10 @@ def load_target(
                 ) from error
             log("warning", _step_down(path, attempt, following, error))
             attempt = following
-    for level, line in load_report(loaded, path.name, model_params, gpus, n_ctx_asked):
+    report = load_report(loaded, path.name, model_params, gpus, n_ctx_asked)
+    for level, line in report:
         log(level, line)
+    loaded.shortfall = "; ".join(line for level, line in report if level == "warning")
     return loaded
 
 
@@ -156,8 +158,10 @@ def load_report(
     if params.devices == () or params.n_gpu_layers == 0:
         lines.append(("info", f"{name}: computing on the CPU, as the settings say"))
     elif not gpus:
-        lines.append(("info", f"no GPU to offload to, computing on the CPU: {why_no_gpu()}"))
-    elif n_on_cpu and not isinstance(params.n_gpu_layers, int):
+        # A build for a GPU that finds none was meant to use one.
+        level: LogLevel = "warning" if gpu_backends() else "info"
+        lines.append((level, f"no GPU to offload to, computing on the CPU: {why_no_gpu()}"))
+    elif n_layers - n_on_cpu < _layers_asked(params, n_layers):
         slow = (
             f"{name}: {n_on_cpu} of {n_layers} layers did not fit the GPU and are slow on the CPU; "
             "a smaller quantisation, a lower ctx_size or a quantised KV cache (cache_type_k, "
@@ -170,6 +174,12 @@ def load_report(
     if not target.supports_rollback:
         lines.append(("info", f"{name} cannot take tokens back: speculation is off for it"))
     return lines
+
+
+def _layers_asked(params: ModelParams, n_layers: int) -> int:
+    n_asked = params.n_gpu_layers
+    # llama.cpp takes a negative number for all.
+    return min(n_asked, n_layers) if isinstance(n_asked, int) and n_asked >= 0 else n_layers
 
 
 def _device_lines(target: LlamaTarget, name: str, gpus: Sequence[DeviceInfo]) -> Iterator[str]:

@@ -116,10 +116,19 @@ def test_the_cpu_by_choice(params: ModelParams) -> None:
     assert last == ("info", "coder.gguf: computing on the CPU, as the settings say")
 
 
-def test_the_cpu_for_want_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layers_asked_for_that_did_not_fit_are_a_warning() -> None:
+    *_, (level, line) = report(PARTLY, gpu("CUDA0"), params=ModelParams(n_gpu_layers=28))
+    assert (level, "4 of 29 layers did not fit" in line) == ("warning", True)
+
+
+@pytest.mark.parametrize(("backends", "level"), [((), "info"), (("CUDA",), "warning")])
+def test_the_cpu_for_want_of_a_gpu(
+    backends: tuple[str, ...], level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "gpu_backends", lambda: backends)
     monkeypatch.setattr(module, "why_no_gpu", lambda: "the driver is too old")
     *_, last = report(Loaded({"CPU": 29}))
-    assert last == ("info", "no GPU to offload to, computing on the CPU: the driver is too old")
+    assert last == (level, "no GPU to offload to, computing on the CPU: the driver is too old")
 
 
 def test_what_else_is_worth_saying() -> None:

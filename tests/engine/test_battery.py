@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from speclsp.engine.battery import Battery
+
+
+def broken() -> Any:
+    raise OSError("the driver does not answer")
+
+
+@pytest.mark.parametrize(
+    ("ask", "discharging"),
+    [
+        (lambda: SimpleNamespace(power_plugged=False), True),
+        (lambda: SimpleNamespace(power_plugged=True), False),
+        (lambda: SimpleNamespace(power_plugged=None), False),
+        (lambda: None, False),
+        (broken, False),
+    ],
+)
+def test_discharging(
+    ask: Callable[[], Any], discharging: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("psutil.sensors_battery", ask)
+    assert Battery().is_discharging() is discharging
+
+
+def test_the_battery_is_not_asked_at_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[None] = []
+    monkeypatch.setattr("psutil.sensors_battery", lambda: asked.append(None))
+    battery = Battery()
+    for _ in range(3):
+        battery.is_discharging()
+    assert len(asked) == 1
+
+
+def test_a_system_without_batteries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("psutil.sensors_battery")
+    assert Battery().is_discharging() is False
