@@ -1,1 +1,1 @@
-"""Statistics files: how often which token followed which n-gram, counted, kept and looked up."""
+"""Statistics files: counts of which token followed which n-gram, with look-up by n-gram."""

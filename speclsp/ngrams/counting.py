@@ -1,7 +1,7 @@
-"""Counts n-grams in token sequences, and adds counts up.
+"""Counts n-grams in token sequences and merges counts.
 
-The tables are canonical: equal counts give equal arrays.  Rows are in the order of their hashes,
-followers in the order of their ids.
+The tables are canonical: equal counts give equal arrays.  Rows are sorted by their hashes,
+followers by their ids.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _MAX_FOLLOWERS = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """Sightings of n-grams of one order, in any order and with repetitions."""
+    """Occurrences of n-grams of one order, unsorted and with repetitions."""
 
     grams: TokenArray
     """Shape [n, order]."""
     tokens: TokenArray
-    """What followed each; shape [n]."""
+    """The token after each; shape [n]."""
     counts: NDArray[np.integer]
-    """How often; shape [n]."""
+    """Shape [n]."""
 
 
 def count_tokens(sequences: Iterable[TokenArray], orders: Iterable[int]) -> NgramTables:
-    """Count the n-grams of some orders in token sequences; none crosses from one into another."""
+    """Count the n-grams of these orders; none spans two sequences."""
     parts: list[TokenArray] = []
     for sequence in sequences:
         parts += [sequence, np.array([_SEPARATOR], dtype=np.int32)]
@@ -57,9 +57,9 @@ def count_tokens(sequences: Iterable[TokenArray], orders: Iterable[int]) -> Ngra
 
 
 def observed(text: TokenArray, order: int, n_skipped: int = 0) -> Observations:
-    """Return each n-gram of a text with the token behind it, from token ``n_skipped`` on.
+    """Return each n-gram of a text with the token after it, for tokens from ``n_skipped`` on.
 
-    Negative ids in the text separate sequences.
+    Negative ids separate sequences.
     """
     n_windows = max(text.size - order, 0)
     first = min(max(n_skipped - order, 0), n_windows)
@@ -72,12 +72,12 @@ def observed(text: TokenArray, order: int, n_skipped: int = 0) -> Observations:
 
 
 def merge(parts: Sequence[NgramTables]) -> NgramTables:
-    """Add up the counts of several statistics; the result is canonical."""
+    """Merge several statistics; the result is canonical."""
     return summed(list(map(rows_by_order, parts)))
 
 
 def summed(parts: Sequence[Mapping[int, Observations]]) -> NgramTables:
-    """Add up observations by their order."""
+    """Count observations, given by order."""
     orders = sorted({order for part in parts for order in part})
     return NgramTables(
         {
@@ -88,12 +88,12 @@ def summed(parts: Sequence[Mapping[int, Observations]]) -> NgramTables:
 
 
 def rows_by_order(tables: NgramTables) -> dict[int, Observations]:
-    """Return one observation for each n-gram and follower, by order."""
+    """Return one observation per n-gram and follower, by order."""
     return {order: rows_of(table) for order, table in tables.by_order.items()}
 
 
 def rows_of(table: NgramTable) -> Observations:
-    """Return one observation for each n-gram and follower of a table."""
+    """Return one observation per n-gram and follower of a table."""
     lengths = table.lengths.astype(np.int64)
     ends = np.cumsum(lengths)
     n_rows = int(ends[-1]) if len(ends) else 0
@@ -106,7 +106,7 @@ def rows_of(table: NgramTable) -> Observations:
 
 
 def table_of(seen: Observations) -> NgramTable:
-    """Add up sightings.  Raises StoreError where they are too many for one table."""
+    """Count observations.  Raises StoreError where they are too many for one table."""
     keys = keys_of([seen.grams[:, column] for column in range(seen.grams.shape[1])])
     rows, is_first = _grouped(keys, seen.grams)
     pairs = (np.cumsum(is_first) - 1).astype(np.uint64) << np.uint64(32)
@@ -146,11 +146,11 @@ def _joined(parts: Sequence[Observations]) -> Observations:
 
 
 def _grouped(keys: Keys, grams: TokenArray) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Order rows so that equal n-grams are neighbours; mark the first row of each n-gram."""
+    """Sort rows so that equal n-grams are adjacent; mark the first row of each n-gram."""
     rows = np.argsort(keys)
     is_new_key, is_new = _changes(keys, grams, rows)
     if (is_new & ~is_new_key).any():
-        # Different n-grams with one hash: rare, but their rows must not be mixed.
+        # Different n-grams have the same hash: rare, but their rows must not be interleaved.
         rows = np.lexsort((*grams.T[::-1], keys))
         _, is_new = _changes(keys, grams, rows)
     return rows, is_new
@@ -159,7 +159,7 @@ def _grouped(keys: Keys, grams: TokenArray) -> tuple[NDArray[np.int64], NDArray[
 def _changes(
     keys: Keys, grams: TokenArray, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Whether each row's key, and whether its n-gram, differs from the row's before it."""
+    """Return whether each row's key, and whether its n-gram, differs from the previous row's."""
     is_new_key = np.ones(rows.size, dtype=np.bool_)
     is_new = np.ones(rows.size, dtype=np.bool_)
     sorted_keys = keys[rows]

@@ -1,4 +1,4 @@
-"""Statistics files of either layout: opened for a purpose and a vocabulary, written in one go."""
+"""Opens and writes statistics files of either layout."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from speclsp.ngrams.table import NgramTables
 
 Layout = Literal["llama.cpp", "speclsp"]
 Role = Literal["static", "dynamic"]
-"""As llama.cpp has it: static files hold n-grams of two tokens, dynamic ones of one to four."""
+"""llama.cpp's roles: static files hold n-grams of two tokens, dynamic ones of one to four."""
 
 
 class VocabularyIdentity(Protocol):
-    """What identifies a vocabulary."""
+    """The properties that identify a vocabulary."""
 
     @property
     def n_tokens(self) -> int:
@@ -34,26 +34,26 @@ class VocabularyIdentity(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StatisticsFile:
-    """A file that was read and checked."""
+    """The checked content of a file."""
 
     path: Path
     tables: NgramTables
     header: FileHeader | None
-    """What a file of speclsp's layout says of itself; llama.cpp's layout has no header."""
+    """None for llama.cpp's layout, which has no header."""
 
     @property
     def n_ngrams(self) -> Mapping[int, int]:
-        """How many n-grams there are of each order."""
+        """Number of n-grams by order."""
         return {order: len(table) for order, table in self.tables.by_order.items()}
 
     @property
     def layout(self) -> Layout:
-        """How it is written."""
+        """The file's layout."""
         return "llama.cpp" if self.header is None else "speclsp"
 
     @property
     def role(self) -> Role:
-        """What it can be used for: static where it holds nothing but n-grams of two tokens."""
+        """Static where all n-grams have two tokens."""
         is_static = list(self.n_ngrams) == [llama_cpp_layout.STATIC_ORDER]
         return "static" if is_static else "dynamic"
 
@@ -61,10 +61,10 @@ class StatisticsFile:
 def open_statistics(
     path: Path, vocabulary: VocabularyIdentity | None, role: Role | None = None
 ) -> StatisticsFile:
-    """Read a file of either layout, and check all of it.
+    """Read and check a file of either layout.
 
-    ``vocabulary`` None takes any.  ``role`` None takes any orders.  Raises StoreError that names
-    file, offset and reason.
+    ``vocabulary`` None accepts any vocabulary, ``role`` None any orders.  Raises StoreError with
+    the file, the offset and the reason.
     """
     data = read_bytes(path)
     if not data.startswith(own_layout.MAGIC):
@@ -94,7 +94,7 @@ def open_statistics(
 def write(
     path: Path, tables: NgramTables, layout: Layout, vocabulary: VocabularyIdentity | None
 ) -> None:
-    """Write canonical tables, replacing the file at once or not at all.
+    """Write canonical tables atomically.
 
     speclsp's layout needs a vocabulary.  Raises StoreError.
     """
@@ -102,7 +102,7 @@ def write(
         llama_cpp_layout.check_orders(tables)
     elif vocabulary is None:
         raise StoreError(
-            "speclsp's layout notes the vocabulary, and llama.cpp's does not say it.",
+            "speclsp's layout names the vocabulary, which a file of llama.cpp's layout lacks.",
             remedy="Name the model with --model.",
         )
     try:

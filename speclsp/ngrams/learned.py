@@ -1,4 +1,4 @@
-"""Counts of what the user accepts, while the server runs."""
+"""Counts the n-grams of accepted text in memory."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from speclsp.drafting.protocol import NO_FOLLOWERS, Followers, TokenArray
 from speclsp.ngrams.counting import observed
 
 MAX_ORDER: Final = 4
-"""Tokens of the longest n-grams that are learned."""
+"""Tokens of the longest counted n-grams."""
 
 Counted = Mapping[tuple[tuple[int, ...], int], int]
-"""(n-gram, follower) → how often."""
+"""Count by (n-gram, follower)."""
 
 
 def count_accepted(tokens: TokenArray, n_known: int) -> Counted:
     """Count the n-grams whose follower is not among the first ``n_known`` tokens.
 
-    Those are the text before what was accepted, which is there for its n-grams only.
+    Those are the text before the accepted one and count only as parts of n-grams.
     """
     counts: Counter[tuple[tuple[int, ...], int]] = Counter()
     for order in range(1, MAX_ORDER + 1):
@@ -32,9 +32,9 @@ def count_accepted(tokens: TokenArray, n_known: int) -> Counted:
 
 
 class LearnedCounts:
-    """What was accepted in one workspace; an ``NgramCounts`` of the drafters.
+    """The counts of one workspace; an ``NgramCounts`` of the drafters.
 
-    One thread may add while others look up.  Above ``max_ngrams`` all counts are halved.
+    One thread may add while others look up.  Above ``max_ngrams`` pairs all counts are halved.
     """
 
     max_order = MAX_ORDER
@@ -42,11 +42,11 @@ class LearnedCounts:
     def __init__(self, max_ngrams: int) -> None:
         self._max_ngrams = max_ngrams
         self._n_ngrams = 0
-        # The inner mappings are never changed, only replaced, so that a look-up needs no lock.
+        # The inner mappings are replaced, never changed, so look-ups need no lock.
         self._counts: dict[tuple[int, ...], Mapping[int, int]] = {}
 
     def followers(self, ngram: tuple[int, ...]) -> Followers:
-        """Return what followed an n-gram; nothing where it was never seen."""
+        """Return the followers of an n-gram; none where it is unknown."""
         found = self._counts.get(ngram)
         if found is None:
             return NO_FOLLOWERS
@@ -57,7 +57,7 @@ class LearnedCounts:
         )
 
     def add(self, counted: Iterable[tuple[tuple[tuple[int, ...], int], int]]) -> None:
-        """Add counts: ((n-gram, follower), how often)."""
+        """Add counts, given as ((n-gram, follower), count)."""
         for (ngram, follower), count in counted:
             known = self._counts.get(ngram, {})
             self._n_ngrams += follower not in known

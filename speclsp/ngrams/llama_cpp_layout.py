@@ -1,11 +1,10 @@
 """Reads and writes llama.cpp's statistics files (``llama-lookup-create``, ``-lcs``, ``-lcd``).
 
-The layout has no header.  Records follow each other, in no order, as native 32-bit numbers::
+The layout has no header.  It is a sequence of unsorted records of native 32-bit numbers::
 
     tokens[4] (unused: −1)   n   n × (token, count)
 
-Only n says where the next record begins.
-A static file holds n-grams of two tokens only, a dynamic one of one to four.
+A static file holds n-grams of two tokens, a dynamic one of one to four.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _HEADER: Final = MAX_ORDER + 1
 _UNUSED: Final = -1
 _WORD_BYTES: Final = 4
 _LARGEST_VOCABULARY: Final = 2**23
-"""No model has more tokens, so that arbitrary numbers are seldom taken for tokens."""
+"""No model has more tokens, so arbitrary numbers are rarely mistaken for tokens."""
 
 _Words = NDArray[np.int32]
 _Indices = NDArray[np.int64]
@@ -41,10 +40,10 @@ _Indices = NDArray[np.int64]
 def parse(
     path: Path, data: bytes, n_vocab: int | None, orders: Collection[int] = ALL_ORDERS
 ) -> NgramTables:
-    """Read the content of a file with n-grams of these orders and no others.
+    """Read the content of a file that has n-grams of these orders only.
 
-    Token ids are below ``n_vocab``, where that is known.  An n-gram that occurs twice gets the sum
-    of its counts.  Raises StoreError with the offset of the first thing that is wrong.
+    Token ids must be below ``n_vocab``, where given.  Counts of repeated n-grams are added.
+    Raises StoreError with the offset of the first error.
     """
     n_vocab = _LARGEST_VOCABULARY if n_vocab is None else n_vocab
     words = np.frombuffer(data, dtype=np.int32, count=len(data) // _WORD_BYTES)
@@ -52,7 +51,7 @@ def parse(
     places = starts[:, None] + np.arange(MAX_ORDER)
     grams = words[places]
     n_followers = words[starts + MAX_ORDER].astype(np.int64)
-    # The pairs of all records, end to end.
+    # The indices of all pairs.
     n_before = np.cumsum(n_followers) - n_followers
     pairs = np.repeat(starts + _HEADER - 2 * n_before, n_followers)
     pairs += 2 * np.arange(len(pairs))
@@ -106,7 +105,7 @@ def parse(
 
 
 def write(tables: NgramTables, stream: BinaryIO) -> None:
-    """Write canonical tables as llama.cpp does.  Raises StoreError for other orders than 1 to 4."""
+    """Write canonical tables.  Raises StoreError for orders other than 1 to 4."""
     check_orders(tables)
     for order, table in sorted(tables.by_order.items()):
         lengths = table.lengths.astype(np.int64)
@@ -124,7 +123,7 @@ def write(tables: NgramTables, stream: BinaryIO) -> None:
 
 
 def check_orders(tables: NgramTables) -> None:
-    """Raise StoreError where the layout has no room for the tables' orders."""
+    """Raise StoreError for orders that the layout cannot hold."""
     if tables.max_order > MAX_ORDER:
         raise StoreError(
             f"llama.cpp's layout has room for {MAX_ORDER} tokens, not for n-grams of "
@@ -134,7 +133,7 @@ def check_orders(tables: NgramTables) -> None:
 
 
 def _record_starts(words: _Words) -> tuple[_Indices, int]:
-    """Return where the records begin, and the end of the last whole one."""
+    """Return where the records begin and where the last complete one ends."""
     view = words.data
     n_words = len(words)
     starts = array("q")
@@ -150,7 +149,7 @@ def _record_starts(words: _Words) -> tuple[_Indices, int]:
 
 
 def _broken_record(rest: _Words, n_bytes: int, end: int, n_vocab: int) -> str:
-    """Say why the records end before the file does; ``rest`` is what follows the last one."""
+    """Return why the rest of the file, after the last complete record, is no record."""
     n_left = n_bytes - _WORD_BYTES * end
     if len(rest) < _HEADER:
         return f"the file is truncated: {n_left} bytes of a record are left"

@@ -1,10 +1,10 @@
-"""speclsp's own statistics files, which name their vocabulary and have checksums.
+"""Reads and writes speclsp's statistics files, which name their vocabulary and have checksums.
 
 ::
 
     magic [8]   version u32   header size u32   header's CRC-32 u32   0 u32
     header: JSON, padded to a multiple of 64 bytes
-    body: for each order the arrays of its NgramTable, as they are in memory
+    body: for each order the arrays of its NgramTable
     CRC-32 of each MiB of the body: u32 …, and of these checksums: u32
 
 All numbers are little-endian.
@@ -65,19 +65,19 @@ class TableHeader(msgspec.Struct, frozen=True):
 
 
 class FileHeader(msgspec.Struct, frozen=True):
-    """What a file says of itself."""
+    """A file's header."""
 
     fingerprint: str
-    """The vocabulary's; see :class:`speclsp.prompt.protocol.Vocabulary`."""
+    """See :class:`speclsp.prompt.protocol.Vocabulary`."""
     n_tokens: int
-    """Tokens of the vocabulary."""
+    """Size of the vocabulary."""
     tables: tuple[TableHeader, ...]
 
 
 def parse(path: Path, data: bytes) -> tuple[FileHeader, NgramTables]:
-    """Read the content of a file, which begins with the magic, and check all checksums.
+    """Read the content of a file that begins with the magic, and verify all checksums.
 
-    Raises StoreError with the offset of the first thing that is wrong.
+    Raises StoreError with the offset of the first error.
     """
     header, body_offset = _header(path, data)
     end = body_offset + sum(table.n_bytes for table in header.tables)
@@ -125,7 +125,7 @@ def write(tables: NgramTables, fingerprint: str, n_tokens: int, stream: BinaryIO
 
 
 def _header(path: Path, data: bytes) -> tuple[FileHeader, int]:
-    """Return the header, and where the body begins."""
+    """Return the header and the offset of the body."""
     if len(data) < _PREAMBLE.size:
         raise damaged(path, len(data), "the file is truncated within its header")
     _, version, n_bytes, checksum, _ = _PREAMBLE.unpack_from(data)
@@ -150,8 +150,8 @@ def _table(data: bytes, header: TableHeader, offset: int) -> NgramTable:
         stored = np.dtype(dtype).newbyteorder("<")
         n_items = int(np.prod(shape))
         array = np.frombuffer(data, dtype=stored, count=n_items, offset=offset)
-        # A copy on big-endian machines only.  The view makes the byte order the implicit one,
-        # since a memoryview reads no other.
+        # Copies on big-endian machines only.  The view has native byte order, which memoryviews
+        # need.
         native = array.view(dtype) if array.dtype == dtype else array.astype(dtype)
         arrays[name] = native.reshape(shape)
         offset += array.nbytes

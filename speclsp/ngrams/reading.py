@@ -1,7 +1,7 @@
-"""Reads statistics files whole, and makes the errors that say what is wrong with one, and where.
+"""Reads statistics files into memory and makes the errors for damaged ones.
 
-A file is read and never mapped: other programs may cut or replace it at any time, and reading
-mapped memory behind a file's new end would end the process.
+Files are not mapped: another program may truncate one at any time, and reading mapped memory beyond
+the new end would end the process.
 """
 
 from __future__ import annotations
@@ -36,5 +36,5 @@ def read_bytes(path: Path) -> bytes:
 
 
 def damaged(path: Path, offset: int, reason: str, remedy: str = BUILD_ANEW) -> StoreError:
-    """Return the error that names the file, the byte offset and the reason."""
+    """Return an error with the file, the byte offset and the reason."""
     return StoreError(f"{path}, byte {offset:,}: {reason}.", remedy=remedy)

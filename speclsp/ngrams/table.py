@@ -1,8 +1,8 @@
-"""The counts of one order, and of several: n-grams by the hash of their tokens.
+"""Tables of n-gram counts, with look-up by hash.
 
-The rows of a table are sorted by their n-grams' hashes of 64 bits.  The leading bits choose a
-bucket of about a hundred rows, and the last 32 bits are the n-gram's tag; a look-up compares the
-bucket's tags at once and then the tokens, so that equal hashes do no harm.
+The rows of a table are sorted by the 64-bit hashes of their n-grams.  The leading bits select a
+bucket of about a hundred rows, the last 32 bits are the n-gram's tag; a look-up compares all tags
+of the bucket at once and then the tokens, so hash collisions are harmless.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from speclsp.drafting.protocol import NO_FOLLOWERS, Followers, TokenArray
 
 MAX_COUNT: Final = 2**31 - 1
-"""Counts stop here: llama.cpp's layout has no room for more."""
+"""Largest count, which is that of llama.cpp's layout."""
 
 _MASK: Final = 2**64 - 1
 _FACTOR: Final = 0x9E3779B97F4A7C15
@@ -40,7 +40,7 @@ def key_of(ngram: Sequence[int]) -> int:
 
 
 def keys_of(columns: Sequence[TokenArray]) -> Keys:
-    """Return the hashes of many n-grams: ``columns[i]`` holds their i-th tokens."""
+    """Return the hashes of many n-grams, whose i-th tokens are ``columns[i]``."""
     keys = np.zeros(len(columns[0]), dtype=np.uint64)
     for column in columns:
         keys *= np.uint64(_FACTOR)
@@ -53,18 +53,18 @@ def keys_of(columns: Sequence[TokenArray]) -> Keys:
 
 
 def bucket_bits(n_ngrams: int) -> int:
-    """Return how many leading bits of the hash choose the bucket in a table of so many n-grams."""
+    """Return how many leading bits of the hash select the bucket in a table of this size."""
     return min(max(n_ngrams // _ROWS_PER_BUCKET, 1).bit_length() - 1, _MAX_BUCKET_BITS)
 
 
 def buckets_of(keys: Keys, n_bits: int) -> NDArray[np.uint16]:
     """Return the bucket of each hash."""
-    # Shifting by 63 and once more allows for no bits at all.
+    # Two shifts, since n_bits may be 0 and a shift by 64 is undefined.
     return ((keys >> np.uint64(63 - n_bits)) >> np.uint64(1)).astype(np.uint16)
 
 
 def bucket_starts(buckets: NDArray[np.uint16], n_bits: int) -> NDArray[np.int64]:
-    """Return where each bucket's rows begin, and where the last one's end."""
+    """Return where each bucket's rows begin; the last item is where the rows end."""
     starts = np.zeros((1 << n_bits) + 1, dtype=np.int64)
     np.cumsum(np.bincount(buckets, minlength=1 << n_bits), out=starts[1:])
     return starts
@@ -77,10 +77,7 @@ def tags_of(keys: Keys) -> NDArray[np.uint32]:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class NgramTable:
-    """What followed the n-grams of one order.  Rows are n-grams, m of them.
-
-    The arrays are never written to.
-    """
+    """The followers of m n-grams of one order, one n-gram per row.  Arrays are not modified."""
 
     starts: NDArray[np.int64]
     """Where the rows of each bucket begin; shape [buckets + 1]."""
@@ -91,13 +88,13 @@ class NgramTable:
     begins: NDArray[np.uint32]
     """Where each row's followers begin in ``tokens`` and ``counts``; shape [m]."""
     lengths: NDArray[np.uint32]
-    """How many different tokens followed; shape [m]."""
+    """Number of different followers; shape [m]."""
     tokens: TokenArray
     counts: NDArray[np.int32]
     _starts: memoryview = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # Items of a memoryview are read several times faster than items of an array.
+        # A memoryview reads single items several times faster than an array.
         object.__setattr__(self, "_starts", self.starts.data)
 
     def __len__(self) -> int:
@@ -110,11 +107,11 @@ class NgramTable:
 
     @property
     def n_followers(self) -> int:
-        """Pairs of an n-gram and a token that followed it."""
+        """Pairs of an n-gram and a follower."""
         return int(self.lengths.sum(dtype=np.int64))
 
     def followers(self, ngram: Sequence[int]) -> Followers:
-        """Return what followed an n-gram of this order."""
+        """Return the followers of an n-gram of this order."""
         key = key_of(ngram)
         bucket = key * (len(self._starts) - 1) >> 64
         low, high = self._starts[bucket], self._starts[bucket + 1]
@@ -129,7 +126,7 @@ class NgramTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NgramTables:
-    """Tables by their order; an ``NgramCounts`` of the drafters."""
+    """Tables by order; an ``NgramCounts`` of the drafters."""
 
     by_order: Mapping[int, NgramTable]
 
@@ -139,6 +136,6 @@ class NgramTables:
         return max(self.by_order, default=0)
 
     def followers(self, ngram: tuple[int, ...]) -> Followers:
-        """Return what followed an n-gram; nothing where it was never seen."""
+        """Return the followers of an n-gram; none where it is unknown."""
         table = self.by_order.get(len(ngram))
         return NO_FOLLOWERS if table is None else table.followers(ngram)
