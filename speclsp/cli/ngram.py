@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, get_args
 
 import click
 import numpy as np
@@ -15,7 +16,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from speclsp import embedded, settings
-from speclsp.cli.ngram_build import build_tables, found_files, texts_tokens
+from speclsp.cli.ngram_build import count_files, found_files, texts_tokens
 from speclsp.cli.options import OutputFile, SettingOption, given_options
 from speclsp.drafting.ngram_cache import NgramCacheDrafter
 from speclsp.drafting.proposer import DrafterChain
@@ -30,42 +31,24 @@ from speclsp.ngrams.counting import rows_of
 from speclsp.ngrams.files import Layout, StatisticsFile, VocabularyIdentity, open_statistics
 from speclsp.ngrams.llama_cpp_layout import MAX_ORDER, STATIC_ORDER
 from speclsp.ngrams.table import NgramTables
-from speclsp.settings import Settings
 
-MAX_BUILT_ORDER = 32
+MAX_BUILT_ORDER: Final = 32
+_STRETCH: Final = 512
+"""Tokens that ``evaluate`` replays in a row, with the file's text before them as context."""
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-class _Path(click.Path):
-    """A click path that is a Path."""
-
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(path_type=Path, **attributes)
-
-
-def _scan_options() -> list[click.Parameter]:
-    """Return the options for the settings that choose the files and the vocabulary."""
-    return [SettingOption(name) for name in ("model", "exclude", "max_file_size", "max_files")]
-
-
-def _output_option(command: _Command) -> _Command:
-    return click.option(
-        "-o", "--output", required=True, type=OutputFile(), help="The file to write."
-    )(command)
-
-
-def _format_option(**attributes: Any) -> Callable[[_Command], _Command]:
-    layouts = click.Choice(get_args(Layout))
-    return click.option("--format", "layout", type=layouts, **attributes)
-
-
-def _model_option(command: _Command) -> _Command:
-    return click.option(
-        "--model",
-        metavar="GGUF",
-        help="The model whose tokens are counted; `embedded` for the one that comes with speclsp.",
-    )(command)
+_Path = partial(click.Path, path_type=Path)
+_ORDER = click.IntRange(1, MAX_BUILT_ORDER)
+_scan_settings = ("model", "exclude", "max_file_size", "max_files")
+"""The settings that choose the files and the vocabulary."""
+_output_option = click.option(
+    "-o", "--output", required=True, type=OutputFile(), help="The file to write."
+)
+_format_option = partial(click.option, "--format", "layout", type=click.Choice(get_args(Layout)))
+_model_option = click.option(
+    "--model",
+    metavar="GGUF",
+    help="The model whose tokens are counted; `embedded` for the one that comes with speclsp.",
+)
 
 
 @click.group()
@@ -78,14 +61,14 @@ def ngram() -> None:
     """
 
 
-@ngram.command(params=_scan_options())
+@ngram.command(params=[SettingOption(name) for name in _scan_settings])
 @click.argument(
     "folders", metavar="DIR...", nargs=-1, required=True, type=_Path(exists=True, file_okay=False)
 )
 @_output_option
 @click.option(
     "--order",
-    type=click.IntRange(1, MAX_BUILT_ORDER),
+    type=_ORDER,
     default=MAX_ORDER,
     show_default=True,
     help="Tokens of the longest n-grams. Shorter ones are counted too; but 2 with llama.cpp's "
@@ -115,22 +98,22 @@ def build(
         )
     with _progress() as progress:
         task = progress.add_task("Counting", total=sum(f.signature.n_bytes for f in found))
-        built = build_tables(
+        counted = count_files(
             found,
             model,
             orders=orders,
             max_file_size=resolved.max_file_size,
             n_processes=processes or physical_cpu_count(),
-            progress=lambda n_bytes: progress.advance(task, n_bytes),
+            progress=partial(progress.advance, task),
         )
-    if not built.tables.by_order:
+    if not counted.tables.by_order:
         raise StoreError(
-            f"there is nothing to count: {built.n_files} source files, {built.n_tokens} tokens.",
+            f"there is nothing to count: {counted.n_files} files, {counted.n_tokens} tokens.",
             remedy="Name folders with source files that no .gitignore leaves out.",
         )
-    files.write(output, built.tables, layout, vocabulary)
-    click.echo(f"{built.n_files:,} files, {built.n_tokens:,} tokens.")
-    _show([open_statistics(output, vocabulary)])
+    files.write(output, counted.tables, layout, vocabulary)
+    click.echo(f"{counted.n_files:,} files, {counted.n_tokens:,} tokens.")
+    _show(open_statistics(output, vocabulary))
 
 
 @ngram.command()
@@ -143,7 +126,7 @@ def merge(parts: tuple[Path, ...], output: Path, layout: Layout | None, model: s
     opened, vocabulary = _opened_together(parts, model)
     tables = counting.merge([file.tables for file in opened])
     files.write(output, tables, layout or opened[0].layout, vocabulary)
-    _show([open_statistics(output, vocabulary)])
+    _show(open_statistics(output, vocabulary))
 
 
 @ngram.command()
@@ -152,7 +135,8 @@ def merge(parts: tuple[Path, ...], output: Path, layout: Layout | None, model: s
 def info(paths: tuple[Path, ...], model: str | None) -> None:
     """Show the contents of files."""
     vocabulary = _vocabulary(model)
-    _show([open_statistics(path, vocabulary) for path in paths])
+    for path in paths:
+        _show(open_statistics(path, vocabulary))
 
 
 @ngram.command()
@@ -161,7 +145,7 @@ def info(paths: tuple[Path, ...], model: str | None) -> None:
 @_format_option(required=True, help="How to write the file.")
 @click.option(
     "--order",
-    type=click.IntRange(1, MAX_BUILT_ORDER),
+    type=_ORDER,
     help="Tokens of the longest n-grams to keep, as for build; all if unset.",
 )
 @_model_option
@@ -181,7 +165,7 @@ def convert(path: Path, output: Path, layout: Layout, order: int | None, model: 
             remedy="`speclsp ngram info` shows which it has.",
         )
     files.write(output, counting.merge([NgramTables(kept)]), layout, vocabulary)
-    _show([open_statistics(output, vocabulary)])
+    _show(open_statistics(output, vocabulary))
 
 
 @ngram.command()
@@ -190,21 +174,19 @@ def convert(path: Path, output: Path, layout: Layout, order: int | None, model: 
 def verify(paths: tuple[Path, ...], model: str | None) -> None:
     """Check files from end to end, checksums included."""
     vocabulary = _vocabulary(model)
-    problems: list[StoreError] = []
+    exit_code = 0
     for path in paths:
         try:
             open_statistics(path, vocabulary)
         except StoreError as error:
-            problems.append(error)
+            click.echo(f"Problem: {error}", err=True)
+            exit_code = 1
         else:
             click.echo(f"{path}: fine.")
-    for problem in problems:
-        click.echo(f"Problem: {problem}", err=True)
-    if problems:
-        raise SystemExit(1)
+    raise SystemExit(exit_code)
 
 
-@ngram.command(params=[*_scan_options(), SettingOption("spec_ngram_cache_n_max")])
+@ngram.command(params=[SettingOption(name) for name in (*_scan_settings, "spec_ngram_cache_n_max")])
 @click.argument("path", metavar="FILE", type=_Path())
 @click.argument("folder", metavar="DIR", type=_Path(exists=True, file_okay=False))
 @click.option(
@@ -223,18 +205,55 @@ def evaluate(path: Path, folder: Path, n_tokens: int, **options: Any) -> None:
     """
     resolved = settings.resolve([given_options(options)]).settings
     vocabulary = load_vocabulary(model_files(resolved).target)
-    statistics = open_statistics(path, vocabulary)
-    texts = _held_out(folder, resolved, vocabulary)
+    file = open_statistics(path, vocabulary)
+    found, _ = found_files([folder], resolved)
+    texts = list(texts_tokens(found, resolved.max_file_size, vocabulary))
+    if not texts:
+        raise StoreError(f"{folder} has no source files.", remedy="Name a folder that has some.")
+    sources = (file.tables,)
+    given = Statistics(static=sources) if file.role == "static" else Statistics(dynamic=sources)
+    columns = ("tokens", "per pass", "hit rate", "drafted", "accepted", "")
+    table = _table(columns, "drafts from")
+    stretches = list(_stretches(texts, n_tokens))
     with _progress() as progress:
-        task = progress.add_task("Drafting", total=1.0)
-        compared = compare(
-            texts,
-            statistics,
-            n_draft=resolved.spec_ngram_cache_n_max,
-            n_tokens=n_tokens,
-            progress=_report_share(progress, task),
-        )
-    Console().print(comparison_table(compared))
+        task = progress.add_task("Drafting", total=2 * len(stretches))
+        for name, statistics in (
+            ("the text so far", NO_STATISTICS),
+            (f"and the {file.role} file", given),
+        ):
+            counts = ReplayCounts()
+            for before, truth in stretches:
+                n_draft = resolved.spec_ngram_cache_n_max
+                drafter = DrafterChain([NgramCacheDrafter(n_draft=n_draft)])
+                context = DraftContext(prompt=(), prefix=before, statistics=statistics)
+                replay(drafter, context, truth.tolist(), n_draft, counts)
+                progress.advance(task)
+            table.add_row(
+                name,
+                f"{counts.n_tokens:,}",
+                f"{counts.tokens_per_pass:.3f}",
+                # Of all passes, those with a draft.
+                f"{counts.n_draft_passes / max(1, counts.n_passes):.1%}",
+                f"{counts.n_drafted:,}",
+                f"{counts.n_accepted:,}",
+                f"{counts.acceptance:.1%}",
+            )
+    Console().print(table)
+
+
+def _stretches(
+    texts: Sequence[TokenArray], n_tokens: int
+) -> Iterator[tuple[TokenArray, TokenArray]]:
+    """Yield stretches evenly spread over all texts, each with the text before it."""
+    stretches = [
+        (text[:start], text[start : start + _STRETCH])
+        for text in texts
+        for start in range(1, text.size, _STRETCH)
+    ]
+    n_in_all = sum(truth.size for _, truth in stretches)
+    n_wanted = min(len(stretches), -(-n_tokens * len(stretches) // max(1, n_in_all)))
+    for idx in range(n_wanted):
+        yield stretches[idx * len(stretches) // n_wanted]
 
 
 def _orders(order: int, layout: Layout) -> Sequence[int]:
@@ -266,18 +285,31 @@ def _vocabulary(model: str | None) -> LlamaVocabulary | None:
     return load_vocabulary(path)
 
 
-def _held_out(folder: Path, resolved: Settings, vocabulary: LlamaVocabulary) -> list[Any]:
-    found, _ = found_files([folder], resolved)
-    texts = list(texts_tokens(found, resolved.max_file_size, vocabulary))
-    if not texts:
-        raise StoreError(f"{folder} has no source files.", remedy="Name a folder that has some.")
-    return texts
+def _show(file: StatisticsFile) -> None:
+    """Print a file's size, format, role and vocabulary, and a row for each order."""
+    header = file.header
+    layout = "llama.cpp's format" if header is None else "speclsp's format"
+    vocabulary = (
+        "vocabulary not said"
+        if header is None
+        else f"vocabulary {header.fingerprint[:8]} of {header.n_tokens:,} tokens"
+    )
+    size = decimal(file.path.stat().st_size)
+    click.echo(f"{file.path}: {size}, {layout}, {file.role}, {vocabulary}")
+    table = _table(("order", "n-grams", "followers", "sightings"))
+    for order, counts in sorted(file.tables.by_order.items()):
+        n_sightings = int(rows_of(counts).counts.sum(dtype=np.int64))
+        table.add_row(str(order), f"{len(counts):,}", f"{counts.n_followers:,}", f"{n_sightings:,}")
+    Console().print(table)
 
 
-def _show(opened: Sequence[StatisticsFile]) -> None:
-    for file in opened:
-        click.echo(info_line(file))
-        Console().print(info_table(file))
+def _table(columns: Sequence[str], name_column: str = "") -> Table:
+    table = Table(box=SIMPLE_HEAD)
+    if name_column:
+        table.add_column(name_column, overflow="fold")
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
 
 
 def _progress() -> Progress:
@@ -292,104 +324,3 @@ def _progress() -> Progress:
         transient=True,
         disable=not console.is_terminal,
     )
-
-
-def _report_share(progress: Progress, task: Any) -> Callable[[float], bool]:
-    def report(share: float) -> bool:
-        progress.update(task, completed=share)
-        return True
-
-    return report
-
-
-def info_line(file: StatisticsFile) -> str:
-    """Return a line with a file's size, format, role and vocabulary."""
-    size = decimal(file.path.stat().st_size)
-    header = file.header
-    if header is None:
-        return f"{file.path}: {size}, llama.cpp's format, {file.role}, vocabulary not said"
-    return (
-        f"{file.path}: {size}, speclsp's format, {file.role}, "
-        f"vocabulary {header.fingerprint[:8]} of {header.n_tokens:,} tokens"
-    )
-
-
-def info_table(file: StatisticsFile) -> Table:
-    """Return a row for each order of a file."""
-    table = Table(box=SIMPLE_HEAD)
-    for column in ("order", "n-grams", "followers", "sightings"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for order, counts in sorted(file.tables.by_order.items()):
-        n_sightings = int(rows_of(counts).counts.sum(dtype=np.int64))
-        table.add_row(str(order), f"{len(counts):,}", f"{counts.n_followers:,}", f"{n_sightings:,}")
-    return table
-
-
-_STRETCH: Final = 512
-"""Tokens that are replayed in a row, with the file's text before them as context."""
-
-Compared = dict[str, ReplayCounts]
-"""Counts by the drafts' source."""
-
-
-def compare(
-    texts: Sequence[TokenArray],
-    file: StatisticsFile,
-    *,
-    n_draft: int,
-    n_tokens: int,
-    progress: Callable[[float], bool],
-) -> Compared:
-    """Replay about ``n_tokens`` tokens of texts, without and with a file's statistics."""
-    sources = (file.tables,)
-    given = Statistics(static=sources) if file.role == "static" else Statistics(dynamic=sources)
-    kinds = {"the text so far": NO_STATISTICS, f"and the {file.role} file": given}
-    compared: Compared = {}
-    for kind_idx, (name, statistics) in enumerate(kinds.items()):
-        counts = compared.setdefault(name, ReplayCounts())
-        stretches = list(_stretches(texts, n_tokens))
-        for idx, (before, truth) in enumerate(stretches, 1):
-            drafter = DrafterChain([NgramCacheDrafter(n_draft=n_draft)])
-            context = DraftContext(prompt=(), prefix=before, statistics=statistics)
-            replay(drafter, context, truth.tolist(), n_draft, counts)
-            progress((kind_idx + idx / len(stretches)) / len(kinds))
-    return compared
-
-
-def comparison_table(compared: Compared) -> Table:
-    """Return a row for each source of drafts.
-
-    Hit rate is the share of passes with a draft, the last column the share of drafted tokens that
-    were accepted.
-    """
-    table = Table(box=SIMPLE_HEAD)
-    table.add_column("drafts from", overflow="fold")
-    for column in ("tokens", "per pass", "hit rate", "drafted", "accepted", ""):
-        table.add_column(column, justify="right", no_wrap=True)
-    for name, counts in compared.items():
-        hit_rate = counts.n_draft_passes / counts.n_passes if counts.n_passes else 0.0
-        table.add_row(
-            name,
-            f"{counts.n_tokens:,}",
-            f"{counts.tokens_per_pass:.3f}",
-            f"{hit_rate:.1%}",
-            f"{counts.n_drafted:,}",
-            f"{counts.n_accepted:,}",
-            f"{counts.acceptance:.1%}",
-        )
-    return table
-
-
-def _stretches(
-    texts: Sequence[TokenArray], n_tokens: int
-) -> Iterator[tuple[TokenArray, TokenArray]]:
-    """Yield stretches evenly spread over all texts, each with the text before it."""
-    stretches = [
-        (text[:start], text[start : start + _STRETCH])
-        for text in texts
-        for start in range(1, text.size, _STRETCH)
-    ]
-    n_in_all = sum(truth.size for _, truth in stretches)
-    n_wanted = min(len(stretches), -(-n_tokens * len(stretches) // max(1, n_in_all)))
-    for idx in range(n_wanted):
-        yield stretches[idx * len(stretches) // n_wanted]

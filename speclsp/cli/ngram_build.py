@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Final
@@ -20,33 +20,27 @@ from speclsp.project.scan import FoundFile, ScanTally, scan
 from speclsp.project.source_text import SourceText, read_source
 from speclsp.settings import Settings
 
-Progress = Callable[[int], None]
-"""Called with the number of bytes counted since the last call."""
-
 _SHARD_BYTES: Final = 2 * 2**20
 _MERGE_ROWS: Final = 4_000_000
 
-Rows = dict[int, Observations]
-"""Counts by order, in a form that can be sent between processes."""
-
 
 @dataclass(slots=True)
-class Shard:
-    """The counts of some files."""
-
-    n_files: int = 0
-    n_tokens: int = 0
-    n_bytes: int = 0
-    rows: Rows = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Built:
-    """The counts of all files."""
+class Counted:
+    """The n-grams of some files."""
 
     tables: NgramTables
     n_files: int = 0
     n_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    """The counts of some files by order, in a form that can be sent between processes."""
+
+    rows: dict[int, Observations]
+    n_files: int
+    n_tokens: int
+    n_bytes: int
 
 
 def found_files(folders: Sequence[Path], settings: Settings) -> tuple[list[FoundFile], bool]:
@@ -58,8 +52,7 @@ def found_files(folders: Sequence[Path], settings: Settings) -> tuple[list[Found
     found: dict[str, FoundFile] = {}
     truncated = False
     for folder in folders:
-        root = folder.resolve()
-        tally = ScanTally()
+        root, tally = folder.resolve(), ScanTally()
         files = scan(
             root,
             IgnoreRules(root, settings.exclude),
@@ -82,47 +75,49 @@ def texts_tokens(
             yield vocabulary.tokenize(source.text)
 
 
-def build_tables(
+def count_files(
     files: Sequence[FoundFile],
     model: Path,
     *,
     orders: Sequence[int],
     max_file_size: int,
     n_processes: int,
-    progress: Progress,
-) -> Built:
+    progress: Callable[[int], None],
+) -> Counted:
     """Count the n-grams of files; the counts do not depend on the number of processes.
 
+    ``progress`` is called with the number of bytes counted since the last call.
     Raises SpecLspError.
     """
-    shards = list(_shards(files))
-    built = Built(NgramTables({}))
-    pending: list[Rows] = []
+    counted = Counted(NgramTables({}))
+    pending: list[dict[int, Observations]] = []
     n_pending = 0
-    for shard in _counted(shards, model, tuple(orders), max_file_size, n_processes):
-        built.n_files += shard.n_files
-        built.n_tokens += shard.n_tokens
+    count = partial(_count_shard, model, tuple(orders), max_file_size)
+    for shard in _mapped(count, list(_shards(files)), n_processes):
+        counted.n_files += shard.n_files
+        counted.n_tokens += shard.n_tokens
         pending.append(shard.rows)
         n_pending += sum(rows.tokens.size for rows in shard.rows.values())
         # Merge many at a time, so that each count is copied few times.
-        if n_pending > max(_MERGE_ROWS, _n_rows(built.tables)):
-            built.tables = summed([rows_by_order(built.tables), *pending])
+        n_merged = sum(table.n_followers for table in counted.tables.by_order.values())
+        if n_pending > max(_MERGE_ROWS, n_merged):
+            counted.tables = summed([rows_by_order(counted.tables), *pending])
             pending, n_pending = [], 0
         progress(shard.n_bytes)
-    built.tables = summed([rows_by_order(built.tables), *pending])
-    return built
+    counted.tables = summed([rows_by_order(counted.tables), *pending])
+    return counted
 
 
-def count_shard(
-    model: Path, files: Sequence[FoundFile], orders: tuple[int, ...], max_file_size: int
-) -> Shard:
+def _count_shard(
+    model: Path, orders: tuple[int, ...], max_file_size: int, files: Sequence[FoundFile]
+) -> _Shard:
     """Count the n-grams of some files; runs in any process."""
     texts = list(texts_tokens(files, max_file_size, _vocabulary(model)))
-    return Shard(
+    return _Shard(
+        rows=rows_by_order(count_tokens(texts, orders)),
         n_files=len(texts),
         n_tokens=sum(tokens.size for tokens in texts),
         n_bytes=sum(file.signature.n_bytes for file in files),
-        rows=rows_by_order(count_tokens(texts, orders)),
     )
 
 
@@ -132,20 +127,17 @@ def _vocabulary(model: Path) -> LlamaVocabulary:
     return load_vocabulary(model)
 
 
-def _counted(
+def _mapped(
+    count: Callable[[Sequence[FoundFile]], _Shard],
     shards: Sequence[Sequence[FoundFile]],
-    model: Path,
-    orders: tuple[int, ...],
-    max_file_size: int,
     n_processes: int,
-) -> Iterator[Shard]:
-    count = partial(count_shard, model, orders=orders, max_file_size=max_file_size)
-    if n_processes == 1 or len(shards) < 2:
+) -> Iterator[_Shard]:
+    n_processes = min(n_processes, len(shards))
+    if n_processes < 2:
         yield from map(count, shards)
         return
     # Spawned, since llama.cpp and its threads do not survive a fork.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(n_processes, len(shards)), mp_context=context)
+    pool = ProcessPoolExecutor(n_processes, mp_context=multiprocessing.get_context("spawn"))
     try:
         yield from pool.map(count, shards)
     except (OSError, RuntimeError) as error:
@@ -168,7 +160,3 @@ def _shards(files: Sequence[FoundFile]) -> Iterator[list[FoundFile]]:
             shard, n_bytes = [], 0
     if shard:
         yield shard
-
-
-def _n_rows(tables: NgramTables) -> int:
-    return sum(table.n_followers for table in tables.by_order.values())
