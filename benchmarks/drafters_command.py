@@ -22,11 +22,12 @@ from benchmarks.drafter_replay import (
     time_drafters,
 )
 from benchmarks.machine import print_remarks, remarks
+from benchmarks.output_file import write_text
 from benchmarks.progress import RunProgress
 from benchmarks.replay_project import ReplayProject
 from benchmarks.tables import Table
 from speclsp import settings
-from speclsp.cli.options import OutputFile, SettingsCommand, given_options, write_text
+from speclsp.cli.options import OutputFile, SettingsCommand, given_options
 from speclsp.drafting.teacher_forcing import ReplayCounts
 from speclsp.engine.models import LlamaLoader, Tokenizer, Weights
 

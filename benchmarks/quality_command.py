@@ -18,6 +18,7 @@ from benchmarks.cases import EditCase, drawn_cases, load_cases
 from benchmarks.cases_command import CASES, REPLAY_SEED
 from benchmarks.charts import BarChart, svg
 from benchmarks.machine import print_remarks
+from benchmarks.output_file import write_text
 from benchmarks.progress import RunProgress
 from benchmarks.quality_scores import (
     SCORES,
@@ -33,7 +34,7 @@ from benchmarks.quality_scores import (
 )
 from benchmarks.tables import Table
 from speclsp import settings
-from speclsp.cli.options import OutputFile, SettingsCommand, given_options, write_text
+from speclsp.cli.options import OutputFile, SettingsCommand, given_options
 from speclsp.settings import FimLayout, Settings
 
 SWITCHED_OFF: Final[dict[str, Any]] = {

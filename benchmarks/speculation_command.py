@@ -23,12 +23,13 @@ from benchmarks.askers import local_asker
 from benchmarks.cases import EditCase, drawn_cases, load_cases
 from benchmarks.cases_command import CASES, REPLAY_SEED
 from benchmarks.machine import print_remarks
+from benchmarks.output_file import write_text
 from benchmarks.peers.contract import host_ms_per_step
 from benchmarks.progress import RunProgress
 from benchmarks.tables import Table
 from benchmarks.typing_session import TypedSession, replay_typing
 from speclsp import settings
-from speclsp.cli.options import OutputFile, SettingsCommand, given_options, write_text
+from speclsp.cli.options import OutputFile, SettingsCommand, given_options
 from speclsp.decoding.session import summed
 from speclsp.request import RequestStats
 from speclsp.settings import Settings

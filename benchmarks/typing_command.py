@@ -14,12 +14,13 @@ from benchmarks.askers import Asker, local_asker, server_asker
 from benchmarks.cases import EditCase, drawn_cases, load_cases
 from benchmarks.cases_command import CASES, REPLAY_SEED
 from benchmarks.machine import print_remarks
+from benchmarks.output_file import write_text
 from benchmarks.progress import RunProgress
 from benchmarks.quality_command import LAYOUTS
 from benchmarks.tables import Table
 from benchmarks.typing_session import STEPS, TypingCounts, count_typing, replay_typing
 from speclsp import settings
-from speclsp.cli.options import OutputFile, SettingsCommand, given_options, write_text
+from speclsp.cli.options import OutputFile, SettingsCommand, given_options
 
 _STEP_NAMES: Final = {
     "line": "within a line",

@@ -15,6 +15,7 @@ import click
 
 from benchmarks.cases import EditCase
 from benchmarks.machine import machine_lines
+from benchmarks.output_file import write_text
 from benchmarks.peers.contract import Peer, PeerOptions, TokenPeerSession, reason, without_folders
 from benchmarks.peers.decoding import (
     DecodePlace,
@@ -49,7 +50,6 @@ from benchmarks.peers.report import (
 from benchmarks.peers.typed_rounds import TypingPlan, type_to_all, typed_runs_of
 from benchmarks.progress import RunProgress
 from benchmarks.tables import Table
-from speclsp.cli.options import write_text
 from speclsp.engine.llama.library import route_log
 from speclsp.engine.llama.vocabulary import check_vocabularies, load_vocabulary
 from speclsp.engine.models import LlamaLoader, Tokenizer, Weights

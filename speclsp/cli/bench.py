@@ -24,7 +24,7 @@ from rich.table import Table
 from speclsp import settings
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.options import SettingsCommand, given_options
-from speclsp.cli.without_editor import events_logged
+from speclsp.cli.without_editor import running
 from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.report import tokens_per_pass
 from speclsp.decoding.session import summed
@@ -219,8 +219,7 @@ def _window(resolved: Settings, root: Path) -> Iterator[Window]:
     completer = LocalCompleter(resolved)
     window = Window(completer, resolved)
     completer.open_folder(WorkspaceFolder(root=str(root), name=repository_name(root)))
-    completer.start()
-    with events_logged(window, "warning"):
+    with running(window, "warning"):
         while completer.statistics().index.building:
             time.sleep(_POLL_S)
         yield window

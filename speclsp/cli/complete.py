@@ -12,7 +12,7 @@ import click
 from speclsp import settings
 from speclsp.cli.headless import NO_DEADLINE_MS, HeadlessOptions, HeadlessServer
 from speclsp.cli.options import SettingsCommand, given_options
-from speclsp.cli.without_editor import RecordLog, events_logged
+from speclsp.cli.without_editor import RecordLog, running
 from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.report import report_lines
 from speclsp.hub.choice import resolve_models
@@ -54,9 +54,8 @@ def complete(project: Path | None, **options: Any) -> None:
 async def _serve(resolved: Settings, headless: HeadlessOptions, stdin: int, stdout: int) -> int:
     """Serve the pipe with a new completer; return the exit code."""
     completer = LocalCompleter(resolved)
-    completer.start()
     window = Window(completer, resolved)
-    with events_logged(window, resolved.log_level):
+    with running(window, resolved.log_level):
         if headless.project is not None:
             folder = WorkspaceFolder(root=str(headless.project), name=headless.repo_name)
             completer.open_folder(folder)

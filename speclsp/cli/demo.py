@@ -16,7 +16,7 @@ from rich.console import Console
 
 from speclsp.cli.demo_screen import DemoResult, Screen, picture, statistics_tables
 from speclsp.cli.demo_typist import SCENES, Frame, Tally, Typist
-from speclsp.cli.options import OutputFile, SettingsCommand, given_options, write_text
+from speclsp.cli.options import OutputFile, SettingsCommand, given_options
 from speclsp.embedded import sample_project
 from speclsp.errors import EngineUnavailableError
 from speclsp.lsp.client import ServerProcess
@@ -54,7 +54,10 @@ def demo(fast: bool, svg: Path | None, **options: Any) -> None:
     for table in statistics_tables(result.stats):
         console.print(table)
     if svg is not None:
-        write_text(svg, picture(result))
+        try:
+            svg.write_text(picture(result), encoding="utf-8")
+        except OSError as error:
+            raise click.FileError(str(svg), error.strerror) from error
         console.print(f"The picture is in {svg}.", highlight=False)
 
 

@@ -194,6 +194,7 @@ def _trial(window: Window) -> Finding:
         version=document.version,
         offset=len(_TRIAL_PREFIX),
         n_predict=_TRIAL_TOKENS,
+        supersede=False,
         deadline_ms=10 * 60 * 1000,
     )
     try:

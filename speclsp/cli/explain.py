@@ -15,7 +15,7 @@ from rich.text import Text
 
 from speclsp import settings
 from speclsp.cli.options import SettingsCommand, given_options
-from speclsp.cli.without_editor import events_logged
+from speclsp.cli.without_editor import running
 from speclsp.completer.explaining import PromptExplanation
 from speclsp.completer.local import LocalCompleter
 from speclsp.hub.choice import resolve_models
@@ -111,8 +111,7 @@ def _explain(
         is_secret = is_secret_path(document.path)
         what = "file looks as if it held secrets" if is_secret else "line holds a secret"
         return PromptExplanation(refused=f"the {what}")
-    completer.start()
-    with events_logged(window, "warning"):
+    with running(window, "warning"):
         return completer.explain(request).result()
 
 

@@ -17,8 +17,7 @@ import click
 import msgspec
 
 from speclsp import settings
-from speclsp.atomic_write import UMASKED, write_atomically
-from speclsp.errors import SettingsError, SpecLspError
+from speclsp.errors import SettingsError
 
 
 class SettingOption(click.Option):
@@ -217,27 +216,3 @@ class OutputFile(click.Path):
         if not path.exists() and not os.access(folder, os.W_OK):
             self.fail(f"Folder {str(folder)!r} is not writable.", param, ctx)
         return path
-
-
-def _is_open_elsewhere(path: Path) -> bool:
-    """Whether a path names a file that is open already, such as /dev/stdout."""
-    return path.is_absolute() and path.parts[1] in ("dev", "proc")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text atomically: the old file stays until the new one is complete.
-
-    Devices and pipes are written to directly.  Raises SpecLspError, for example if the disk is
-    full.
-    """
-    try:
-        if path.exists() and (not path.is_file() or _is_open_elsewhere(path)):
-            path.write_text(text, encoding="utf-8")
-            return
-        with write_atomically(path, f".{path.name}.", UMASKED) as partial:
-            partial.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise SpecLspError(
-            f"{path} cannot be written: {error.strerror or error}.",
-            remedy="Name a file in a folder that may be written to and has enough space.",
-        ) from error

@@ -1,19 +1,17 @@
-"""Runs a completer without an editor: logs its events to standard error, waits for its model."""
+"""Runs a completer without an editor: writes its events to standard error, waits for its model."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Iterator
-from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from typing import get_args
 
 import click
 
 from speclsp.cancellation import CancellationToken
 from speclsp.errors import EngineUnavailableError
-from speclsp.lsp.log import EventPump, SourceFormatter, level_of
+from speclsp.lsp.log import LEVELS, EventPump, SourceFormatter, level_of
 from speclsp.request import (
     CompletionRequest,
     CompletionResult,
@@ -27,22 +25,20 @@ from speclsp.request import (
 from speclsp.seam import Completer
 from speclsp.suggestions.window import Window
 
-_LEVELS: tuple[str, ...] = get_args(LogLevel)
 _POLL_S = 0.01
-_MAX_REFUSALS = 500
-"""Times that a completer may refuse although it is neither loading nor switched off nor failed."""
 
 
 @contextmanager
-def events_logged(window: Window, least_level: LogLevel) -> Iterator[None]:
-    """Write a completer's events to standard error; close it at the end."""
+def running(window: Window, least_level: LogLevel) -> Iterator[None]:
+    """Start a window's completer, write its events to standard error, and close it at the end."""
     log = EventLog(window.completer, least_level)
+    window.completer.start()
     try:
         yield
-        log.expect_end()
+        log.is_ending = True
     finally:
         window.close()
-        log.stop()
+        log.finish()
 
 
 def complete_when_ready(
@@ -50,46 +46,34 @@ def complete_when_ready(
 ) -> CompletionResult | None:
     """Complete as soon as the model is loaded; return None if cancelled before that.
 
+    A request's deadline counts from then on, which ``wait_for_model`` would not do.
+
     Raises :class:`~speclsp.errors.EngineUnavailableError` if the engine is off or failed to load,
     and :class:`~speclsp.errors.EngineError` if decoding fails.
     """
-    n_refusals = 0
-    while True:
-        while window.completer.state() == "loading":
-            if cancel.cancelled:
-                return None
-            time.sleep(_POLL_S)
+    while not cancel.cancelled:
+        state = window.completer.state()
         try:
             return window.ask(request, cancel).result()
-        except CancelledError:
-            return None
         except EngineUnavailableError:
-            # The weights may have been freed, or begun to load, since the state was read.
-            n_refusals += 1
-            if window.completer.state() in {"off", "failed"} or n_refusals > _MAX_REFUSALS:
+            if state in {"off", "failed"}:
                 raise
             time.sleep(_POLL_S)
+    return None
 
 
-class EventLog:
-    """Writes a completer's events on a thread until it is told to stop."""
+class EventLog(EventPump):
+    """Writes a completer's events on a thread."""
 
     def __init__(self, completer: Completer, least_level: LogLevel) -> None:
+        self.is_ending = False
+        """Whether a problem, such as loading that the end interrupts, is no error."""
         self._least_level = least_level
-        self._ending = False
-        self._pump = EventPump(completer, self._write)
-
-    def expect_end(self) -> None:
-        """Report what the end interrupts, such as loading the model, as no error."""
-        self._ending = True
-
-    def stop(self) -> None:
-        """Write the remaining events and end; the completer must be closed."""
-        self._pump.finish()
+        super().__init__(completer, self._write)
 
     def _write(self, event: Event) -> None:
         level, text = describe(event)
-        if self._ending and isinstance(event, Problem):
+        if self.is_ending and isinstance(event, Problem):
             level = "info"
         _echo(level, text, self._least_level)
 
@@ -108,7 +92,7 @@ class RecordLog(logging.Handler):
 
 
 def _echo(level: LogLevel, text: str, least_level: LogLevel) -> None:
-    if text and _LEVELS.index(level) >= _LEVELS.index(least_level):
+    if text and LEVELS.index(level) >= LEVELS.index(least_level):
         click.echo(f"{level}: {text}", err=True)
 
 

@@ -12,11 +12,11 @@ from typing import Any, Protocol
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
+from speclsp.lsp.log import LEVELS
 from speclsp.request import LogLevel, Progress
 
 logger = logging.getLogger(__name__)
 
-_SEVERITY: dict[LogLevel, int] = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 _MESSAGE_TYPE: dict[LogLevel, types.MessageType] = {
     # Log, not Debug: that one came with LSP 3.18, and older clients stumble over it.
     "debug": types.MessageType.Log,
@@ -60,7 +60,7 @@ class Editor:
 
     def log(self, level: LogLevel, message: str) -> None:
         """Write to the editor's log, unless ``level`` is below the setting."""
-        if _SEVERITY[level] >= _SEVERITY[self.log_level]:
+        if LEVELS.index(level) >= LEVELS.index(self.log_level):
             params = types.LogMessageParams(type=_MESSAGE_TYPE[level], message=message)
             self._notify(types.WINDOW_LOG_MESSAGE, params)
 

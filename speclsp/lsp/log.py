@@ -12,12 +12,15 @@ import io
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from typing import Final, get_args
 
 from speclsp.request import Event, LogLevel
 from speclsp.seam import Completer
 
 logger = logging.getLogger(__name__)
 
+LEVELS: Final[tuple[LogLevel, ...]] = get_args(LogLevel)
+"""From the least to the most severe, as Python's levels 10, 20, 30 and 40."""
 _OWN_LOGGER = "speclsp"
 _POLL_S = 0.25
 _PAUSE_S = 0.01
@@ -134,8 +137,4 @@ def logging_by(handler: logging.Handler) -> Iterator[None]:
 
 def level_of(record: logging.LogRecord) -> LogLevel:
     """Return a record's level as the completer names it."""
-    if record.levelno >= logging.ERROR:
-        return "error"
-    if record.levelno >= logging.WARNING:
-        return "warning"
-    return "info" if record.levelno >= logging.INFO else "debug"
+    return LEVELS[min(max(record.levelno // 10 - 1, 0), len(LEVELS) - 1)]

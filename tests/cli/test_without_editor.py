@@ -44,7 +44,7 @@ def test_what_is_left_is_written_before_the_log_stops(capsys: pytest.CaptureFixt
         Progress(token="t", stage="end"),
     )
     log = EventLog(completer, "info")
-    log.stop()
+    log.finish()
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [f"info: line {n}" for n in range(50)]
@@ -53,9 +53,9 @@ def test_what_is_left_is_written_before_the_log_stops(capsys: pytest.CaptureFixt
 def test_what_is_broken_off_at_the_end_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     completer: Any = Emitter()
     log = EventLog(completer, "info")
-    log.expect_end()
+    log.is_ending = True
     completer.events.put(Problem(message="Loading was called off."))
-    log.stop()
+    log.finish()
     assert capsys.readouterr().err == "info: Loading was called off.\n"
 
 
