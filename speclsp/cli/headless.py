@@ -1,7 +1,7 @@
 """The headless protocol: JSON-RPC methods that complete without an editor.
 
-Calls are worked on one after another in the order of their arrival, so that the same input gives
-the same output.  Only ``cancel`` and errors are answered at once.
+Calls run one after another in the order of their arrival, so that the same input gives the same
+output.  Only ``cancel`` and errors are answered at once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import asyncio
 import dataclasses
 import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,13 +31,12 @@ from speclsp.request import (
     Document,
     GeneratedText,
     RequestStats,
-    SessionStats,
     Trigger,
 )
 from speclsp.suggestions.window import Window
 
 NO_DEADLINE_MS = 7 * 24 * 3600 * 1000
-"""A request from a pipe waits for its end, unless a deadline was asked for."""
+"""The deadline of a request that names none."""
 
 MAX_OPEN_DOCUMENTS = 32
 
@@ -81,25 +79,15 @@ CompleteParams = msgspec.defstruct(
 )
 """The params of ``complete``; None takes the settings' value.
 
-Whoever sends a request through a pipe wants an answer, so ``trigger`` is ``invoked`` by default.
+A program that sends a request wants an answer, so ``trigger`` is ``invoked`` by default.
 """
 
-
-class CancelParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """The params of ``cancel``: the id of the request to cancel."""
-
-    id: MessageId
-
-
-class NoParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A method without params."""
-
-
+_NO_PARAMS = msgspec.defstruct("NoParams", [], forbid_unknown_fields=True)
 METHODS: dict[str, type[Any]] = {
     "complete": CompleteParams,
-    "cancel": CancelParams,
-    "statistics": NoParams,
-    "shutdown": NoParams,
+    "cancel": msgspec.defstruct("CancelParams", [("id", MessageId)], forbid_unknown_fields=True),
+    "statistics": _NO_PARAMS,
+    "shutdown": _NO_PARAMS,
 }
 """Each method's params."""
 
@@ -185,23 +173,18 @@ class HeadlessServer(JsonRPCServer):
         self._turn = asyncio.Lock()
         """Handlers get it in the order of the calls' arrival."""
         self._open_documents: dict[str, int] = {}
-        handlers: dict[str, Callable[..., Any]] = {
-            "complete": self.complete,
-            "cancel": self.cancel,
-            "statistics": self.statistics,
-            "shutdown": self.shut_down,
-        }
-        for method, handler in handlers.items():
-            self.feature(method)(partial(handler))  # pygls sets attributes, which methods lack
+        for method in METHODS:
+            # pygls sets attributes on handlers, which bound methods do not allow.
+            self.feature(method)(partial(getattr(self, f"_{method}")))
 
-    async def complete(self, params: Any) -> dict[str, Any]:
+    async def _complete(self, params: Any) -> dict[str, Any]:
         """Complete as soon as the model is loaded."""
         msg_id = self.protocol.msg_id
         assert msg_id is not None
         cancel = self.protocol.cancellations[msg_id]
         try:
             async with self._turn:
-                result = await asyncio.to_thread(self._complete, params, cancel)
+                result = await asyncio.to_thread(self._result, params, cancel)
         except SpecLspError as error:
             data = {"type": type(error).__name__, "remedy": error.remedy}
             raise JsonRpcException(str(error), ENGINE_ERROR, data) from error
@@ -212,25 +195,25 @@ class HeadlessServer(JsonRPCServer):
             del self.protocol.cancellations[msg_id]
         return completion_object(result, cancelled=cancelled, n_candidates=params.n_candidates)
 
-    def _complete(self, params: Any, cancel: CancellationToken) -> CompletionResult | None:
+    def _result(self, params: Any, cancel: CancellationToken) -> CompletionResult | None:
         try:
             return complete_when_ready(self._window, self._open(params), cancel)
         finally:
             self._close_documents()
 
-    def cancel(self, params: CancelParams) -> dict[str, bool]:
+    def _cancel(self, params: Any) -> dict[str, bool]:
         """Cancel a ``complete`` that is not answered; it still gets its result."""
         token = self.protocol.cancellations.get(params.id)
         if token is not None:
             token.cancel()
         return {"cancelled": token is not None}
 
-    async def statistics(self, _: NoParams) -> dict[str, Any]:
+    async def _statistics(self, _: Any) -> Any:
         """Return the session's sums, with all calls before this one."""
         async with self._turn:
-            return camel_case_object(self._window.statistics())
+            return json_value(self._window.statistics())
 
-    async def shut_down(self, _: NoParams) -> None:
+    async def _shutdown(self, _: Any) -> None:
         """End the process once all calls before this one are answered."""
         async with self._turn:
             self.protocol.exit()
@@ -319,10 +302,9 @@ def completion_object(
         result = CompletionResult(
             completion_id="", text="", finish_reason="cancelled", stats=RequestStats()
         )
-    stats = camel_case_object(result.stats, _STATS)
+    stats = json_value(result.stats, _STATS)
     stats["drafters"] = {
-        name: camel_case_object(drafter, _DRAFTER_STATS)
-        for name, drafter in result.stats.drafters.items()
+        name: json_value(drafter, _DRAFTER_STATS) for name, drafter in result.stats.drafters.items()
     }
     made: dict[str, Any] = {
         "text": result.text,
@@ -344,25 +326,20 @@ def _text_object(text: CompletionResult | GeneratedText) -> dict[str, Any]:
     }
 
 
-def camel_case_object(
-    value: RequestStats | SessionStats | Any, names: tuple[str, ...] | None = None
-) -> dict[str, Any]:
-    """Return a dataclass's fields, all or those named, with their names in camel case."""
-    names = names or tuple(row.name for row in dataclasses.fields(value))
-    return {_camel_case(name): _json_value(getattr(value, name)) for name in names}
+def json_value(value: Any, names: tuple[str, ...] = ()) -> Any:
+    """Return plain data for JSON: of a dataclass the fields ``names`` (all where empty).
 
-
-def _json_value(value: Any) -> Any:
-    """Return a field's value; the keys of dicts are data, such as drafters' names, and stay."""
+    Fields' names become camel case.  The keys of dicts are data, such as drafters' names, and stay.
+    """
     if dataclasses.is_dataclass(value):
-        return camel_case_object(value)
+        names = names or tuple(row.name for row in dataclasses.fields(value))
+        return {_camel_case(name): json_value(getattr(value, name)) for name in names}
     if isinstance(value, dict):
-        return {key: _json_value(member) for key, member in value.items()}
+        return {key: json_value(member) for key, member in value.items()}
     if isinstance(value, tuple | list):
-        return [_json_value(member) for member in value]
+        return [json_value(member) for member in value]
     return round(value, 3) if isinstance(value, float) else value
 
 
 def _camel_case(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+    return re.sub(r"_(\w)", lambda match: match[1].upper(), name)
