@@ -35,9 +35,9 @@ Stores = Mapping[str, WorkspaceStore]
 def data() -> None:
     """Show or remove what is kept on disk between sessions.
 
-    Kept are the project files' tokens and their index, so that a restart builds neither again,
-    the completions that you accepted and the n-grams counted in them, and for each model how often
-    drafts were right. Workspace folders are known by a hash of their path.
+    speclsp keeps the project files' tokens and their index, so that a restart builds neither
+    again, the completions that you accepted, and the n-grams counted in them. Workspace folders
+    are known by a hash of their path.
     """
 
 
