@@ -23,6 +23,7 @@ from rich.table import Table
 
 from speclsp import settings
 from speclsp.cancellation import CancellationToken
+from speclsp.cli.ngram_build import found_files
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.cli.without_editor import running
 from speclsp.completer.local import LocalCompleter
@@ -32,9 +33,7 @@ from speclsp.embedded import TARGET_FILE_NAME
 from speclsp.engine.models import model_files
 from speclsp.errors import SpecLspError
 from speclsp.hub.choice import resolve_models
-from speclsp.project.ignore import IgnoreRules
 from speclsp.project.repository import repository_name
-from speclsp.project.scan import ScanTally, scan
 from speclsp.project.source_text import LANGUAGES, SourceText, read_source
 from speclsp.request import CompletionRequest, Document, RequestStats, WorkspaceFolder
 from speclsp.settings import Settings
@@ -60,7 +59,7 @@ _LEAST_LINES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class LinePlace:
-    """A ``line`` that was taken out of a ``document`` at ``offset``."""
+    """A ``line`` that was removed from a ``document`` at ``offset``."""
 
     document: Document
     offset: int
@@ -69,7 +68,7 @@ class LinePlace:
 
 @dataclass(slots=True)
 class Side:
-    """What the requests of one side took, of those that reached the model."""
+    """The sums of the requests with or without speculation, of those that reached the model."""
 
     stats: RequestStats = field(default_factory=RequestStats)
     ms: list[float] = field(default_factory=list)
@@ -86,7 +85,7 @@ Sides = dict[bool, Side]
 
 
 class BenchCommand(SettingsCommand):
-    """Names the new command to those who use one of the old ones."""
+    """The command, which names the replacement of a former one."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Raise UsageError where the first argument is a benchmark that was moved."""
@@ -142,14 +141,9 @@ def bench(project: Path, n_lines: int, seconds: int, **options: Any) -> None:
 
 
 def _places(root: Path, resolved: Settings, n_lines: int) -> list[LinePlace]:
-    """Draw lines of the project's source files.
-
-    Raises SpecLspError where there are none.
-    """
+    """Draw lines of the project's source files.  Raises SpecLspError where there are none."""
     generator = random.Random(1)  # noqa: S311 - no secret
-    max_size, max_files = resolved.max_file_size, resolved.max_files
-    rules = IgnoreRules(root, resolved.exclude)
-    found = scan(root, rules, ScanTally(), max_file_size=max_size, max_files=max_files)
+    found, _ = found_files([root], resolved)
     files = [file for file in found if Path(file.path).suffix.lower() in LANGUAGES]
     generator.shuffle(files)
     n_each = 1 + 2 * n_lines // max(1, len(files))
@@ -157,7 +151,7 @@ def _places(root: Path, resolved: Settings, n_lines: int) -> list[LinePlace]:
     for file in files:
         if len(drawn) >= n_lines:
             break
-        source = read_source(file.path, max_size)
+        source = read_source(file.path, resolved.max_file_size)
         if not isinstance(source, SourceText):
             continue
         lines = list(_LINE.finditer(source.text))
@@ -181,9 +175,9 @@ def _places(root: Path, resolved: Settings, n_lines: int) -> list[LinePlace]:
 
 
 def _typed(window: Window, resolved: Settings, place: LinePlace, on_first: bool) -> Sides:
-    """Type a line on both sides; the first request, which evaluates the prompt, counts for none.
+    """Type a line with and without speculation.  Raises SpecLspError where a request fails.
 
-    Raises SpecLspError where a request fails.
+    The first request, which evaluates the prompt, is counted on neither side.
     """
     window.open_document(place.document)
     versions = itertools.count(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import platform
 import shutil
 import sys
 import tempfile
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -28,7 +29,6 @@ from speclsp.settings import Settings
 from speclsp.storage.locations import cache_dir, state_dir
 from speclsp.suggestions.window import Window
 
-NEEDED_PYTHON = (3, 11)
 ENGINE_PACKAGE = "llama-cpp-python"
 MEBIBYTE = 1024 * 1024
 GPU_KINDS = frozenset({"gpu", "igpu"})
@@ -37,16 +37,14 @@ NO_GPU_REMEDY = (
     "Check the driver (`nvidia-smi`, `vulkaninfo --summary`, `rocminfo`) and that it is as new as "
     f"the toolkit; {GPU_PAGE} has the usual causes.  `--device none` takes the CPU on purpose."
 )
+_CUDA_REMEDY = (
+    "Tell the loader where the CUDA toolkit's libraries are, for example "
+    "`export LD_LIBRARY_PATH=/usr/local/cuda/lib64`."
+)
 LIBRARY_REMEDIES = {
     "libcuda.so": "Install the NVIDIA driver: `nvidia-smi` must list the GPU.",
-    "libcudart": (
-        "Tell the loader where the CUDA toolkit's libraries are, for example "
-        "`export LD_LIBRARY_PATH=/usr/local/cuda/lib64`."
-    ),
-    "libcublas": (
-        "Tell the loader where the CUDA toolkit's libraries are, for example "
-        "`export LD_LIBRARY_PATH=/usr/local/cuda/lib64`."
-    ),
+    "libcudart": _CUDA_REMEDY,
+    "libcublas": _CUDA_REMEDY,
     "libvulkan": "Install the Vulkan loader: `sudo apt install libvulkan1`.",
 }
 """The remedy if a library that llama.cpp needs is missing, by a part of its name."""
@@ -57,8 +55,6 @@ ENOUGH_INSTANCES = 64
 
 _TRIAL_PREFIX = "def add(a, b):\n    return "
 _TRIAL_TOKENS = 4
-
-Mark = Literal["ok", "note", "problem"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,36 +67,18 @@ class Finding:
     noteworthy: bool = False
     """Whether it works, but not as well as it could."""
 
-    @property
-    def mark(self) -> Mark:
-        """The first word of the line."""
-        if self.remedy:
-            return "problem"
-        return "note" if self.noteworthy else "ok"
-
 
 def findings(settings: Settings) -> Iterator[Finding]:
-    """Run all checks.  Those of the engine end at the first problem."""
-    yield python()
+    """Run all checks.  Those of the models need llama.cpp."""
+    yield Finding("python", f"{platform.python_version()} ({sys.executable})")
     yield compiler()
-    engine_found = False
-    for finding in engine_library(settings):
-        engine_found |= finding.subject == ENGINE_PACKAGE and not finding.remedy
-        yield finding
-    if engine_found:
+    engine, *others = engine_library(settings)
+    yield from (engine, *others)
+    if not engine.remedy:
         yield from models(settings)
     yield writable("cache folder", cache_dir())
     yield writable("state folder", state_dir())
     yield from watch_limits()
-
-
-def python() -> Finding:
-    """Check the interpreter's version."""
-    found = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info < NEEDED_PYTHON:
-        wanted = ".".join(map(str, NEEDED_PYTHON))
-        return Finding("python", found, f"Install Python {wanted} or newer.")
-    return Finding("python", f"{found} ({sys.executable})")
 
 
 def compiler() -> Finding:
@@ -264,9 +242,6 @@ def watch_limits() -> Iterator[Finding]:
         yield Finding("file watching", f"fs.inotify.{name} = {limit}", remedy)
 
 
-_COLOURS: dict[Mark, str] = {"ok": "green", "note": "yellow", "problem": "red"}
-
-
 @click.command(cls=SettingsCommand)
 def doctor(**options: Any) -> None:
     """Check the installation; with settings given, check it with those.
@@ -277,7 +252,12 @@ def doctor(**options: Any) -> None:
     n_problems = 0
     for finding in findings(resolved):
         n_problems += bool(finding.remedy)
-        mark = click.style(f"{finding.mark:7}", fg=_COLOURS[finding.mark])
+        if finding.remedy:
+            mark = click.style("problem", fg="red")
+        elif finding.noteworthy:
+            mark = click.style("note   ", fg="yellow")
+        else:
+            mark = click.style("ok     ", fg="green")
         click.echo(f"{mark}  {finding.subject}: {finding.text}")
         if finding.remedy:
             click.echo(f"         {finding.remedy}")
