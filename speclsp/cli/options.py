@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,13 @@ class SettingOption(click.Option):
         declarations = _declarations(setting_name)
         if is_switch(setting_name):
             super().__init__(declarations, default=None)
-        elif is_list(setting_name):
+        elif isinstance(settings.default(setting_name), list):
             super().__init__(declarations, multiple=True, metavar=metavar(setting_name))
         else:
-            check = _json_check(setting_name) if is_mapping(setting_name) else _check(setting_name)
-            super().__init__(declarations, type=check, metavar=metavar(setting_name))
+            make_check = _json_check if isinstance(settings.default(setting_name), dict) else _check
+            super().__init__(
+                declarations, type=make_check(setting_name), metavar=metavar(setting_name)
+            )
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str]:  # noqa: ARG002  # click's
         """Return the row of the help text."""
@@ -105,39 +107,18 @@ def is_switch(name: str) -> bool:
     return settings.TYPES[name] is bool
 
 
-def is_list(name: str) -> bool:
-    """Return whether an option may be given several times."""
-    return typing.get_origin(settings.TYPES[name]) is list
-
-
-def is_mapping(name: str) -> bool:
-    """Return whether an option's value is JSON."""
-    return typing.get_origin(settings.TYPES[name]) is dict
-
-
 def choices(name: str) -> tuple[str, ...]:
     """Return the words that a setting accepts, empty if it accepts no fixed words."""
-    words: list[str] = []
-    stack = [settings.TYPES[name]]
-    while stack:
-        hint = stack.pop(0)
-        if typing.get_origin(hint) is typing.Literal:
-            words.extend(typing.get_args(hint))
-        else:
-            stack.extend(typing.get_args(hint))
-    return tuple(word for word in words if isinstance(word, str))
+    return tuple(leaf for leaf in _leaves(settings.TYPES[name]) if isinstance(leaf, str))
 
 
 def metavar(name: str) -> str:
     """Return the placeholder for the value in help texts and tables."""
-    if is_mapping(name):
+    if isinstance(settings.default(name), dict):
         return "JSON"
-    kinds = _plain_types(settings.TYPES[name])
-    words = choices(name)
+    kinds = set(_leaves(settings.TYPES[name]))
     number = "X" if float in kinds else "N" if int in kinds else ""
-    if words:
-        return "|".join((*([number] if number else []), *words))
-    return number or "TEXT"
+    return "|".join(filter(None, (number, *choices(name)))) or "TEXT"
 
 
 def default_text(name: str) -> str:
@@ -192,13 +173,15 @@ def _declarations(name: str) -> list[str]:
     return [name, *spellings, *short]
 
 
-def _plain_types(hint: Any) -> set[type]:
-    """Return the types in a hint: int for ``int | Literal["auto"]``."""
+def _leaves(hint: Any) -> Iterator[Any]:
+    """Yield the types and the words in a hint: int and "auto" for ``int | Literal["auto"]``."""
     if isinstance(hint, type):
-        return {hint}
-    if typing.get_origin(hint) is typing.Literal:
-        return set()
-    return {plain for inner in typing.get_args(hint) for plain in _plain_types(inner)}
+        yield hint
+    elif typing.get_origin(hint) is typing.Literal:
+        yield from typing.get_args(hint)
+    else:
+        for inner in typing.get_args(hint):
+            yield from _leaves(inner)
 
 
 class OutputFile(click.Path):

@@ -14,9 +14,9 @@ VALUED = [name for name in settings.FIELDS if not options.is_switch(name)]
 
 def sample(name: str) -> tuple[str, Any]:
     """A value that is not the default, as text and as what it becomes."""
-    if options.is_mapping(name):
+    if isinstance(settings.default(name), dict):
         return '{"python": {"max_lines": 3}}', {"python": {"max_lines": 3}}
-    if options.is_list(name):
+    if isinstance(settings.default(name), list):
         return "*.gen.py", ["*.gen.py"]
     words = options.choices(name)
     if words:
