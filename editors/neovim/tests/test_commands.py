@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 from real_neovim import START, Editor
@@ -21,10 +22,31 @@ def test_statistics_log_and_status_are_shown(editor: Editor) -> None:
     assert "engine ready" in "\n".join(editor.lines)
     editor.keys("q")
     editor.nvim.command("Speclsp status")
-    assert "server ready" in editor.nvim.command_output("messages")
+    messages = editor.nvim.command_output("messages")
+    assert "server ready" in messages
+    assert "trial model, choose a real one" in messages
+    assert re.search(r"\d+ layers on CPU", messages)
     words = editor.lua("return require('speclsp').statusline()")
-    assert words.startswith("speclsp ")
+    assert words.startswith("speclsp trial model, ")
     assert words.endswith(" ms")
+
+
+def test_snooze_until_it_ends(editor: Editor) -> None:
+    editor.nvim.command("Speclsp snooze 5")
+    words = "return require('speclsp').statusline()"
+    editor.until(lambda: editor.lua(words).startswith("speclsp snoozing until "))
+    editor.keys("o")
+    editor.type(START)
+    time.sleep(1)
+    assert editor.ghost == ""
+    if editor.backend == "own" or not editor.lua("return vim.lsp.inline_completion ~= nil"):
+        editor.keys("<M-Bslash>")
+        assert editor.until_ghost()
+    # It ends by itself.
+    editor.lua("require('speclsp').snooze(0.001)")
+    editor.until(lambda: "snoozing" not in editor.lua(words))
+    editor.type("u")
+    assert editor.until_ghost()
 
 
 def test_status_line_hears_of_changes(editor: Editor) -> None:
@@ -67,3 +89,4 @@ def test_health_of_a_running_server(editor: Editor) -> None:
     page = "\n".join(editor.until(lambda: editor.lines if len(editor.lines) > 5 else 0))
     assert "ERROR" not in page
     assert "engine is ready" in page
+    assert ":Speclsp model lists what fits" in page

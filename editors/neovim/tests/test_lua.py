@@ -146,9 +146,19 @@ def test_completion_of_the_command(bare: Editor) -> None:
     def choices(line: str) -> list[str]:
         return list(bare.nvim.call("getcompletion", line, "cmdline"))
 
-    assert choices("Speclsp ") == ["log", "reindex", "restart", "stats", "status", "toggle"]
+    assert choices("Speclsp ") == [
+        "log",
+        "model",
+        "reindex",
+        "restart",
+        "snooze",
+        "stats",
+        "status",
+        "toggle",
+    ]
     assert choices("Speclsp re") == ["reindex", "restart"]
     assert choices("Speclsp toggle ") == ["buffer", "filetype", "global"]
+    assert choices("Speclsp snooze ") == ["0", "15", "5", "60"]
     assert choices("Speclsp status ") == []
     with pytest.raises(pynvim.api.NvimError, match='no command "nonsense"'):
         bare.nvim.command("Speclsp nonsense")

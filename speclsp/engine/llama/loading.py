@@ -7,6 +7,7 @@ names a buffer type, for example ``load_tensors: CUDA0 model buffer size = 1564.
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -158,9 +159,11 @@ def load_report(
     if params.devices == () or params.n_gpu_layers == 0:
         lines.append(("info", f"{name}: computing on the CPU, as the settings say"))
     elif not gpus:
-        # A build for a GPU that finds none was meant to use one.
-        level: LogLevel = "warning" if gpu_backends() else "info"
-        lines.append((level, f"no GPU to offload to, computing on the CPU: {why_no_gpu()}"))
+        line = f"no GPU to offload to, computing on the CPU: {why_no_gpu()}"
+        if gpu_backends() or shutil.which("nvidia-smi") is not None:
+            lines.append(("warning", f"{line}; docs/gpu.md names the remedies"))
+        else:
+            lines.append(("info", line))
     elif n_layers - n_on_cpu < _layers_asked(params, n_layers):
         slow = (
             f"{name}: {n_on_cpu} of {n_layers} layers did not fit the GPU and are slow on the CPU; "

@@ -121,14 +121,20 @@ def test_layers_asked_for_that_did_not_fit_are_a_warning() -> None:
     assert (level, "4 of 29 layers did not fit" in line) == ("warning", True)
 
 
-@pytest.mark.parametrize(("backends", "level"), [((), "info"), (("CUDA",), "warning")])
+@pytest.mark.parametrize(
+    ("backends", "driver", "level"),
+    [((), None, "info"), (("CUDA",), None, "warning"), ((), "/usr/bin/nvidia-smi", "warning")],
+)
 def test_the_cpu_for_want_of_a_gpu(
-    backends: tuple[str, ...], level: str, monkeypatch: pytest.MonkeyPatch
+    backends: tuple[str, ...], driver: str | None, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "gpu_backends", lambda: backends)
+    monkeypatch.setattr("shutil.which", lambda name: driver)
     monkeypatch.setattr(module, "why_no_gpu", lambda: "the driver is too old")
     *_, last = report(Loaded({"CPU": 29}))
-    assert last == (level, "no GPU to offload to, computing on the CPU: the driver is too old")
+    remedy = "; docs/gpu.md names the remedies" if level == "warning" else ""
+    line = "no GPU to offload to, computing on the CPU: the driver is too old"
+    assert last == (level, line + remedy)
 
 
 def test_what_else_is_worth_saying() -> None:

@@ -117,27 +117,52 @@ function subcommands.reindex()
   end
 end
 
-local scopes = { 'global', 'buffer', 'filetype' }
+function subcommands.snooze(minutes)
+  if not require('speclsp').snooze(tonumber(minutes or 15)) then
+    not_running()
+  end
+end
+
+function subcommands.model(action)
+  local models = require('speclsp.models')
+  local done
+  if action == 'cancel' then
+    done = models.cancel()
+  else
+    done = models.choose()
+  end
+  if not done then
+    not_running()
+  end
+end
+
+---@type table<string, string[]> what a subcommand takes
+local arguments = {
+  toggle = { 'global', 'buffer', 'filetype' },
+  snooze = { '5', '15', '60', '0' },
+  model = { 'cancel' },
+}
 
 ---@param words string[]
 function M.run(words)
-  local name, scope = words[1], words[2]
+  local name, argument = words[1], words[2]
   local is_wrong = not subcommands[name]
     or #words > 2
-    or scope and (name ~= 'toggle' or not vim.tbl_contains(scopes, scope))
+    or argument and not vim.tbl_contains(arguments[name] or {}, argument)
   if is_wrong then
-    local known = vim.tbl_keys(subcommands)
+    local known = {}
+    for each in pairs(subcommands) do
+      local takes = arguments[each] and (' [%s]'):format(table.concat(arguments[each], '|')) or ''
+      known[#known + 1] = each .. takes
+    end
     table.sort(known)
     vim.notify(
-      ('speclsp: no command %q; there are %s, and toggle global, buffer or filetype.'):format(
-        table.concat(words, ' '),
-        table.concat(known, ', ')
-      ),
+      ('speclsp: no command %q; there are %s.'):format(table.concat(words, ' '), table.concat(known, ', ')),
       vim.log.levels.ERROR
     )
     return
   end
-  subcommands[name](scope)
+  subcommands[name](argument)
 end
 
 ---@param lead string
@@ -146,8 +171,8 @@ end
 function M.complete(lead, line)
   local words = vim.split(vim.trim(line), '%s+')
   local choices = vim.tbl_keys(subcommands)
-  if words[2] == 'toggle' and (#words > 2 or line:match('%s$')) then
-    choices = scopes
+  if arguments[words[2]] and (#words > 2 or line:match('%s$')) then
+    choices = vim.list_extend({}, arguments[words[2]])
   elseif #words > 2 or (#words == 2 and line:match('%s$')) then
     choices = {}
   end

@@ -67,6 +67,13 @@ local function check_server()
     local message = status.message ~= '' and ': ' .. status.message or ''
     health.ok(('It runs; the engine is %s%s'):format(status.state, message))
   end
+  local model = status.model
+  if model and model.shortfall ~= '' then
+    health.warn(model.shortfall)
+  end
+  if model and model.is_trial then
+    health.warn('The model is the small one for trying', ':Speclsp model lists what fits this computer')
+  end
   local doctor = vim.system({ cmd[1], 'doctor' }, { text = true, timeout = 60000 }):wait()
   for _, line in ipairs(vim.split(vim.trim(doctor.stdout or ''), '\n')) do
     if vim.startswith(line, 'problem') then

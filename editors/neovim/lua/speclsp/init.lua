@@ -14,6 +14,7 @@ M.previous = suggestions.previous
 M.dismiss = suggestions.dismiss
 M.trigger = suggestions.trigger
 M.visible = suggestions.visible
+M.snooze = suggestions.snooze
 M.restart = server.restart
 M.stop = server.stop
 
@@ -79,10 +80,17 @@ function M.statusline()
     return 'speclsp off'
   end
   local status = server.status
-  if status.state == 'ready' and status.latency_ms then
-    return ('speclsp %d ms'):format(status.latency_ms)
+  if suggestions.is_snoozing() then
+    return 'speclsp snoozing until ' .. os.date('%H:%M', status.snoozed_until)
   end
-  return 'speclsp ' .. (status.state == 'unloaded' and 'asleep' or status.state)
+  local words = status.state == 'unloaded' and 'asleep' or status.state
+  local model = status.model and (status.model.is_trial and 'trial model' or status.model.title)
+  if status.state == 'ready' and status.latency_ms then
+    words = ('%s%d ms'):format(model and model .. ', ' or '', status.latency_ms)
+  elseif model then
+    words = ('%s, %s'):format(words, model)
+  end
+  return 'speclsp ' .. words .. (status.download and ', downloading ' .. status.download or '')
 end
 
 return M

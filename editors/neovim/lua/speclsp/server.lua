@@ -10,10 +10,14 @@ local INLINE = 'textDocument/inlineCompletion'
 local MAX_LOG_LINES = 2000
 local BACK_OFF_MS = 500
 local STEADY_MS = 60000
+local CANCELLED = -32800
 
 ---@class speclsp.Status
 ---@field state string 'stopped', 'starting', or what the server says: loading, ready, unloaded, off, failed
 ---@field message string
+---@field model table|nil `{ title, layers, is_trial, shortfall }`, see docs/lsp.md
+---@field snoozed_until number|nil seconds since 1970
+---@field download string|nil how far the download of a model is
 ---@field latency_ms number|nil from asking to the latest answer
 M.status = { state = 'stopped', message = '', latency_ms = nil }
 
@@ -97,7 +101,7 @@ end
 --- Run a command of the server.
 ---@param command string
 ---@param arguments any[]|nil
----@param done fun(result: any)|nil
+---@param done fun(result: any)|nil not called where the command fails
 ---@return boolean asked
 function M.execute(command, arguments, done)
   local client = M.client()
@@ -106,12 +110,24 @@ function M.execute(command, arguments, done)
   end
   M.request(client, 'workspace/executeCommand', { command = command, arguments = arguments }, function(err, result)
     if err then
-      vim.notify('speclsp: ' .. err.message, vim.log.levels.ERROR)
+      local level = err.code == CANCELLED and vim.log.levels.INFO or vim.log.levels.ERROR
+      vim.notify('speclsp: ' .. err.message, level)
     elseif done then
       done(result)
     end
   end)
   return true
+end
+
+--- Change settings of the running server; those of setup() stay as they are.
+---@param settings table
+function M.set(settings)
+  local client = M.client()
+  if client then
+    local all = vim.tbl_extend('force', client.settings.speclsp, settings)
+    client.settings = { speclsp = all } -- what workspace/configuration is answered from
+    M.notify(client, 'workspace/didChangeConfiguration', { settings = { speclsp = all } })
+  end
 end
 
 --- Ask for the statistics, which writes no log.
@@ -195,6 +211,7 @@ local function on_exit(code, signal)
   vim.schedule(function()
     M.status.state = 'stopped'
     M.status.message = ('exit status %d, signal %d'):format(code, signal)
+    M.status.model, M.status.snoozed_until, M.status.download = nil, nil, nil
     note('The server ended: ' .. M.status.message)
     changed()
     if stopping or vim.v.exiting ~= vim.NIL then
@@ -224,7 +241,7 @@ end
 
 ---@return table
 local function client_config(cmd)
-  local settings = config.options.settings
+  local settings = require('speclsp.models').with_choice(config.options.settings)
   if vim.tbl_isempty(settings) then
     settings = vim.empty_dict() -- an empty table would go out as a list
   end
@@ -236,6 +253,7 @@ local function client_config(cmd)
     handlers = {
       ['$/speclsp/status'] = function(_, params)
         M.status.state, M.status.message = params.state, params.message or ''
+        M.status.model, M.status.snoozed_until = params.model, params.snoozed_until
         changed()
       end,
       ['window/logMessage'] = function(_, params)

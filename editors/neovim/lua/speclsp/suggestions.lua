@@ -109,6 +109,20 @@ local function answered(client, bufnr, items)
   end
 end
 
+---@return boolean
+function M.is_snoozing()
+  local ends_at = server.status.snoozed_until
+  return ends_at ~= nil and os.time() < ends_at
+end
+
+--- Suggest nothing unasked for so many minutes; 0 ends that.
+---@param minutes number
+---@return boolean asked
+function M.snooze(minutes)
+  M.dismiss()
+  return server.execute('speclsp.snooze', { minutes })
+end
+
 --- Put the switches into effect in every buffer.
 function M.refresh()
   for _, bufnr in ipairs(vim.api.nvim_list_bufs()) do

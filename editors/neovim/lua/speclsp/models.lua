@@ -1,0 +1,157 @@
+--- Choosing a model by name: the server's list, the download, and what is kept of the choice.
+local config = require('speclsp.config')
+local server = require('speclsp.server')
+
+local M = {}
+
+--- Settings of setup() that name a model, so that no earlier choice counts.
+local NAMING = { 'preset', 'hf_repo', 'model' }
+
+---@type string|nil the progress token of the download
+local token
+
+local function choice_file()
+  return vim.fs.joinpath(vim.fn.stdpath('data') --[[@as string]], 'speclsp', 'preset')
+end
+
+---@return string|nil name of the preset that was chosen
+local function chosen()
+  local file = io.open(choice_file())
+  local name = file and file:read('l')
+  if file then
+    file:close()
+  end
+  return name ~= '' and name or nil
+end
+
+---@param settings table
+---@return string|nil name of the setting that names a model
+local function naming(settings)
+  for _, name in ipairs(NAMING) do
+    if settings[name] ~= nil and settings[name] ~= '' then
+      return name
+    end
+  end
+end
+
+--- The settings of setup(), with the chosen preset where they name no model.
+---@param settings table
+---@return table
+function M.with_choice(settings)
+  local preset = not naming(settings) and chosen() or nil
+  return preset and vim.tbl_extend('force', settings, { preset = preset }) or settings
+end
+
+---@param preset table one of the server's presets
+---@param overview table the server's answer
+---@return string
+function M.describe(preset, overview)
+  local remarks = {}
+  if preset.name == overview.recommended then
+    remarks[#remarks + 1] = 'recommended'
+  end
+  if preset.name == overview.current.name then
+    remarks[#remarks + 1] = 'in use'
+  elseif preset.downloaded then
+    remarks[#remarks + 1] = 'downloaded'
+  end
+  if not preset.fits then
+    remarks[#remarks + 1] = 'too large for this computer'
+  end
+  local words = #remarks > 0 and (' (%s)'):format(table.concat(remarks, ', ')) or ''
+  return ('%s, %.1f GB, %s%s'):format(preset.title, preset.size_bytes / 1e9, preset.licence, words)
+end
+
+---@param preset table
+local function use(preset)
+  local named = naming(config.options.settings)
+  if named then
+    server.execute('speclsp.useModel', { { name = preset.name } }, function()
+      vim.notify(
+        ('speclsp: %s until Neovim ends, since setup() names another by %s; set preset = %q there to keep it.'):format(
+          preset.title,
+          named,
+          preset.name
+        )
+      )
+    end)
+    return
+  end
+  vim.fn.mkdir(vim.fs.dirname(choice_file()), 'p')
+  local file = assert(io.open(choice_file(), 'w'))
+  file:write(preset.name, '\n')
+  file:close()
+  server.set({ preset = preset.name })
+end
+
+--- Show how far a download is in the status line.
+local function watch_progress()
+  vim.api.nvim_create_autocmd('LspProgress', {
+    group = vim.api.nvim_create_augroup('speclsp.download', {}),
+    callback = function(event)
+      local params = event.data and event.data.params or {}
+      if not vim.startswith(tostring(params.token), 'speclsp/download/') then
+        return
+      end
+      local value = params.value
+      token = value.kind ~= 'end' and params.token or nil
+      server.status.download = value.kind ~= 'end' and ('%d %%'):format(value.percentage or 0) or nil
+      vim.api.nvim_exec_autocmds('User', { pattern = 'SpeclspStatus', modeline = false })
+    end,
+  })
+end
+
+--- Download a preset where it is missing, and use it.
+---@param preset table
+local function take(preset)
+  if not preset.downloaded then
+    watch_progress()
+    vim.notify(('speclsp: downloading %s; :Speclsp model cancel stops it.'):format(preset.title))
+  end
+  server.execute('speclsp.pullModel', { { name = preset.name } }, function()
+    use(preset)
+  end)
+end
+
+--- Let the user choose a model.
+---@return boolean asked
+function M.choose()
+  return server.execute('speclsp.models', {}, function(overview)
+    local memory = overview.memory
+    local presets = overview.presets
+    -- What fits first, and the recommended one before all.
+    local function rank(preset)
+      return preset.name == overview.recommended and 0 or preset.fits and 1 or 2
+    end
+    local order = {}
+    for idx, preset in ipairs(presets) do
+      order[preset.name] = 100 * rank(preset) + idx
+    end
+    table.sort(presets, function(a, b)
+      return order[a.name] < order[b.name]
+    end)
+    vim.ui.select(presets, {
+      prompt = ('%s, %.0f GB. A model to download and use:'):format(memory.name, memory.total_bytes / 1e9),
+      kind = 'speclsp_model',
+      format_item = function(preset)
+        return M.describe(preset, overview)
+      end,
+    }, function(preset)
+      if preset then
+        take(preset)
+      end
+    end)
+  end)
+end
+
+--- Stop a download; choosing the model again goes on where it ended.
+---@return boolean running whether there is a server
+function M.cancel()
+  local client = server.client()
+  if client and token then
+    server.notify(client, 'window/workDoneProgress/cancel', { token = token })
+  end
+  return client ~= nil
+end
+
+return M
