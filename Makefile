@@ -2,6 +2,7 @@
 # make test   lint, types and all tests
 # make test-neovim  the Neovim plugin's tests, in real Neovims
 # make test-vscode  the VS Code extension's lint and tests, in a real workbench
+# make fuzz   random editor traffic into a real server: SECONDS=600, SEED=N for one seed again
 # make bench  run the benchmarks that need no other program; ARGS="-m MODEL.gguf" and other settings
 # make peers  build llama-server, which `python -m benchmarks peers` compares with
 # make lock   resolve the dependencies anew
@@ -26,7 +27,7 @@ WITH_PROGRESS := $(PYTHON) tools/run_with_progress.py
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--python-version 3.11 --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: demo test lint types tests test-neovim test-vscode bench peers docs lock clean
+.PHONY: demo test lint types tests fuzz test-neovim test-vscode bench peers docs lock clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/run
@@ -44,6 +45,9 @@ types: $(STAMPS)/dev
 
 tests: $(STAMPS)/dev
 	$(BIN)/pytest -n 2 $(ARGS)
+
+fuzz: $(STAMPS)/dev
+	SPECLSP_FUZZ_SECONDS=$(or $(SECONDS),600) SPECLSP_FUZZ_SEED=$(SEED) $(BIN)/pytest -s tests/fuzz $(ARGS)
 
 # Fetched before the tests share them; what cannot be fetched is skipped there, with the reason.
 test-neovim: $(STAMPS)/dev
