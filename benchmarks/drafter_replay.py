@@ -14,8 +14,9 @@ from benchmarks.replay_project import N_TRUTH, ReplayCursor, ReplayProject, Toke
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.drafting.acceptance import AcceptanceTable
-from speclsp.drafting.merger import DraftMerger, MergeMode
-from speclsp.drafting.proposer import DrafterChain, Proposer
+from speclsp.drafting.merger import DraftMerger
+from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
+from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import DraftContext, Drafter, TokenCorpus
 from speclsp.drafting.registry import DRAFT_MODEL, drafter_names, known_names, load_drafter
 from speclsp.drafting.suffix import NAME as SUFFIX
@@ -23,7 +24,7 @@ from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.drafting.teacher_forcing import FREE_CURVE, ReplayCounts, replay
 from speclsp.engine.models import Tokenizer, Weights
 from speclsp.prompt.prompt import PromptBudget
-from speclsp.settings import Settings
+from speclsp.settings import DraftMode, Settings
 from speclsp.text.repetition import repeated_characters, repeated_lines
 
 OFF: Final = "off"
@@ -45,14 +46,14 @@ class DrafterChoice:
     name: str
     settings: Settings
     drafters: tuple[str, ...] = ()
-    mode: MergeMode | None = None
+    mode: DraftMode | None = None
     """How they are merged; None for a drafter alone."""
     table: AcceptanceTable = dataclasses.field(default_factory=AcceptanceTable)
 
     @property
     def keeps_no_text(self) -> bool:
         """Whether its drafters remember no text and can be reused."""
-        return set(self.drafters) <= {SUFFIX, DRAFT_MODEL}
+        return set(self.drafters) <= {SUFFIX, NGRAM_CACHE, DRAFT_MODEL}
 
     def proposer(self, draft_model: Drafter | None = None) -> Proposer | None:
         """Return the proposer, or None for no drafts.
@@ -71,7 +72,7 @@ class DrafterChoice:
         if not drafters:
             return None
         if self.mode is None:
-            return DrafterChain(drafters)
+            return DraftMerger(drafters)
         return DraftMerger(
             drafters,
             self.table,
@@ -84,10 +85,12 @@ class DrafterChoice:
 def single_choices(settings: Settings) -> list[DrafterChoice]:
     """Return each installed drafter alone, but for the draft model."""
     names = [name for name in known_names() if name != DRAFT_MODEL]
-    return [DrafterChoice(name, settings, (name,)) for name in names]
+    return [
+        DrafterChoice(name, dataclasses.replace(settings, drafters=name), (name,)) for name in names
+    ]
 
 
-def merged_choice(settings: Settings, mode: MergeMode) -> DrafterChoice:
+def merged_choice(settings: Settings, mode: DraftMode) -> DrafterChoice:
     """Return the settings' drafters, merged in a mode."""
     return DrafterChoice(f"{MERGED} {mode}", settings, drafter_names(settings.drafters), mode)
 
@@ -330,7 +333,6 @@ def draft_context(
         suffix=tokenizer.vocabulary.tokenize(cursor.suffix),
         corpora=corpora,
         verify_curve=cost.curve,
-        tree_curve=cost.tree_curve,
         single_s=cost.single_s,
     )
 
@@ -348,7 +350,6 @@ def _complete(
         dataclasses.replace(
             context,
             verify_curve=cost.curve,
-            tree_curve=cost.tree_curve,
             single_s=cost.single_s,
         ),
         drafter=proposer,

@@ -29,7 +29,7 @@ from speclsp.decoding.sampling import Sampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.acceptance import AcceptanceTable
-from speclsp.drafting.merger import DraftMerger, MergeMode
+from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.prompt_lookup import create as create_prompt_lookup
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import DraftContext, Drafter, ModelDrafter
@@ -37,7 +37,7 @@ from speclsp.drafting.suffix import create as create_suffix
 from speclsp.engine.models import LlamaLoader, Tokenizer
 from speclsp.errors import EngineError
 from speclsp.request import LogLevel
-from speclsp.settings import Settings
+from speclsp.settings import DraftMode, Settings
 
 
 @dataclass(slots=True)
@@ -275,7 +275,7 @@ def _context(tokenizer: Tokenizer, target: TreeTarget, n_predict: int) -> tuple[
     return context, min(n_predict, target.n_ctx - n_prompt)
 
 
-def _merger(drafters: Sequence[Drafter], settings: Settings, mode: MergeMode) -> DraftMerger:
+def _merger(drafters: Sequence[Drafter], settings: Settings, mode: DraftMode) -> DraftMerger:
     """Return a proposer that merges the drafters into chains or trees."""
     return DraftMerger(
         drafters,

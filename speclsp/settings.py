@@ -309,7 +309,7 @@ class Settings:
         True, _SPECULATION, "Draft tokens and verify them; off decodes one token at a time."
     )
     drafters: str = _setting(
-        "suffix,draft",
+        "suffix,ngram-cache,draft",
         _SPECULATION,
         "Drafters, separated by commas; with `mode` first in order of precedence.",
         scope="engine",
@@ -407,8 +407,8 @@ class Settings:
     mode: DraftMode = _setting(
         "auto",
         _ADVANCED_SPECULATION,
-        "How drafts are joined: all drafters in one `tree` or one best `chain`, `auto` for "
-        "what measures faster, or `first` for the first drafter that drafts, as llama.cpp "
+        "How drafts are joined: all drafters in one `tree` or one best `chain`, `auto` for a "
+        "tree where it saves time, or `first` for the first drafter that drafts, as llama.cpp "
         "does.",
     )
     p_split: _Probability = _setting(

@@ -18,8 +18,8 @@ from rich.table import Table
 from speclsp import embedded, settings
 from speclsp.cli.ngram_build import count_files, found_files, texts_tokens
 from speclsp.cli.options import OutputFile, SettingOption, given_options
+from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.ngram_cache import NgramCacheDrafter
-from speclsp.drafting.proposer import DrafterChain
 from speclsp.drafting.protocol import NO_STATISTICS, DraftContext, Statistics, TokenArray
 from speclsp.drafting.teacher_forcing import ReplayCounts, replay
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
@@ -224,7 +224,7 @@ def evaluate(path: Path, folder: Path, n_tokens: int, **options: Any) -> None:
             counts = ReplayCounts()
             for before, truth in stretches:
                 n_draft = resolved.spec_ngram_cache_n_max
-                drafter = DrafterChain([NgramCacheDrafter(n_draft=n_draft)])
+                drafter = DraftMerger([NgramCacheDrafter(n_draft=n_draft)])
                 context = DraftContext(prompt=(), prefix=before, statistics=statistics)
                 replay(drafter, context, truth.tolist(), n_draft, counts)
                 progress.advance(task)

@@ -278,7 +278,6 @@ def _draft_context(
         corpora=sources.corpora,
         statistics=sources.statistics,
         verify_curve=cost.curve if cost is not None else None,
-        tree_curve=cost.tree_curve if cost is not None else None,
         single_s=cost.single_s if cost is not None else 0.0,
     )
 

@@ -7,9 +7,7 @@ from functools import partial
 
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.merger import DraftMerger
-from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
-from speclsp.drafting.ngram_cache import StatisticsDrafter
-from speclsp.drafting.proposer import DrafterChain, Proposer
+from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.registry import (
     DRAFT_MODEL,
     draft_limits,
@@ -39,11 +37,7 @@ def make_proposer(
         report(DrafterError("speculation is off: this model's memory cannot be rolled back."))
         return None
     drafters, problems = load_drafters(settings, draft_model=weights.draft)
-    joining: tuple[StatisticsDrafter, ...] = ()
-    named = {drafter.name for drafter in drafters}
-    if drafters and settings.mode != "first" and NGRAM_CACHE not in named:
-        joining = (StatisticsDrafter(n_draft=settings.spec_ngram_cache_n_max),)
-    running = named | {drafter.name for drafter in joining}
+    running = {drafter.name for drafter in drafters}
     for problem in (*problems, *unread_settings(settings, running)):
         report(problem)
     if not drafters:
@@ -56,14 +50,10 @@ def make_proposer(
                 )
             )
         return None
-    limits = partial(draft_limits, settings)
-    if settings.mode == "first":
-        return DrafterChain(drafters, limits)
     return DraftMerger(
         drafters,
         table,
-        joining=joining,
-        limits=limits,
+        limits=partial(draft_limits, settings),
         mode=settings.mode,
         p_split=settings.p_split,
         n_max=most_verified(settings, running),

@@ -28,7 +28,8 @@ from speclsp.decoding.verify import (
     verify_sampled,
     verify_tree,
 )
-from speclsp.drafting.proposer import DrafterChain, Proposer
+from speclsp.drafting.merger import DraftMerger
+from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import NO_TREE, DraftContext, Drafter, DraftTree
 from speclsp.drafting.token_tree import depth_first, is_chain, node_depths
 from speclsp.errors import DecodeInterruptedError, DrafterError, EngineError
@@ -42,8 +43,8 @@ _N_LAST = 32
 class PassObserver(Protocol):
     """Is told what each target pass after the prefill cost, once the request has ended."""
 
-    def observe(self, n_tokens: int, seconds: float, *, branched: bool) -> None:
-        """A batch of ``n_tokens`` took ``seconds``; ``branched`` for a tree with branches."""
+    def observe(self, n_tokens: int, seconds: float) -> None:
+        """A batch of ``n_tokens`` took ``seconds``."""
 
 
 class EmissionObserver(Protocol):
@@ -95,7 +96,7 @@ class Passes:
     n_cached: int = 0
     emitted: list[int] = field(default_factory=list)
     counts: PassCounts = field(default_factory=PassCounts)
-    timed: list[tuple[int, float, bool]] = field(default_factory=list)
+    timed: list[tuple[int, float]] = field(default_factory=list)
     """What the observer is to be told of each pass."""
     _order: list[int] | None = None
     """Where the nodes of the tree at hand stand in the proposer's; None for the same places."""
@@ -213,7 +214,7 @@ class Passes:
         self.counts.s_verify += seconds
         self.counts.ns_native += self.target.ns_native - native_before
         self.counts.n_decode_passes += 1
-        self.timed.append((len(tree.tokens) + 1, seconds, not is_chain(tree)))
+        self.timed.append((len(tree.tokens) + 1, seconds))
         finish = self.accept(logits, tree)
         if not tree.tokens:
             self.counts.n_single_passes += 1
@@ -223,8 +224,8 @@ class Passes:
     def tell_observer(self) -> None:
         """Tell what the passes took: nobody needs to know before, and a pass must not wait."""
         if self.observer is not None:
-            for n_tokens, seconds, branched in self.timed:
-                self.observer.observe(n_tokens, seconds, branched=branched)
+            for n_tokens, seconds in self.timed:
+                self.observer.observe(n_tokens, seconds)
         self.timed.clear()
 
     def _roll_back(self, tree: DraftTree, path: list[int]) -> None:
@@ -281,7 +282,7 @@ def generate(
     _check_prompt(len(prompt), target.n_ctx)
     proposer = None
     if drafter is not None:
-        proposer = drafter if isinstance(drafter, Proposer) else DrafterChain((drafter,))
+        proposer = drafter if isinstance(drafter, Proposer) else DraftMerger((drafter,))
     run = Passes(
         target=target,
         trees=tree_target(target),

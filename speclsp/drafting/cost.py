@@ -1,11 +1,11 @@
-"""What a target pass costs: T(k), the time of a pass over k tokens, learned from real passes.
+"""T(k), the time of a target pass over k tokens, learned from real passes.
 
-A pass reads all weights once whatever its size, so T(k) is flat until computing binds and rises
-linearly from there; it never falls.  With quantised weights computing binds from the second token
-on: 8 tokens take 2.1 times as long as one on a GPU (8B Q4_0, RTX 3090, published) and 3.9 times on
-two CPU cores (0.5B Q8_0).  The prior is a straight line of that slope.  Nothing is timed before
-there is work to do, since a few passes at load say more about the machine's state than about the
-model.
+Each pass reads all weights once, so T(k) is flat until compute binds and then rises linearly.
+With quantised weights compute binds from the second token on: 8 tokens take 2.1 times as long as
+one on a GPU (8B Q4_0, RTX 3090, published) and 3.9 times on two CPU cores (0.5B Q8_0, measured).
+The prior is a straight line of that slope.  Nothing is timed while a model loads: those times
+varied by a factor of five between runs.  A tree costs what a chain of its size costs (measured
+ratios 0.91 to 1.02 at 4, 8 and 16 tokens), so both share one curve.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ SHAPES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 and change their kernels at 8.  A pass of another size counts for the nearest one."""
 
 _N_KEPT: Final = 5
-"""Latest times of a shape.  Disturbances only add time, so a low one of them is the true one: it
-stands three disturbed passes of five, and two true ones heal it."""
+"""Latest times of a shape.  Disturbances only add time, so a low quantile is close to the truth:
+it ignores three disturbed passes of five, and two undisturbed ones replace a wrong value."""
 _N_KEPT_SINGLE: Final = 15
 _N_SURE: Final = 3
-"""Passes over a shape from which on its own times count alone."""
+"""Passes over a shape from which on its own times count alone; before, the line counts too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,11 @@ def straight_curve(slope: float, n_tokens: int = 64) -> VerifyCurve:
 
 
 class PassCost:
-    """T(k) of one loaded model, as its passes show it.
+    """T(k) of one loaded model, from its passes.
 
-    T(1) is the lower quartile of the latest passes without a draft.  Every other pass is kept as a
-    multiple of the T(1) of its time, by shape and apart for trees with branches, and the lower
-    quartile of a shape counts.  Shapes that were not seen lie on the prior's line, scaled by what
-    the others say.
+    T(1) is the lower quartile of the latest passes without a draft.  Every other pass is kept by
+    shape, as a multiple of T(1), and the lower quartile of a shape counts.  Shapes without a pass
+    lie on the prior's line, scaled by the others' median.
     """
 
     def __init__(self, slope: float = NOMINAL_SLOPE) -> None:
@@ -95,37 +94,29 @@ class PassCost:
         self._slope = slope
         self._single: deque[float] = deque(maxlen=_N_KEPT_SINGLE)
         self._ratios: dict[int, deque[float]] = {}
-        self._tree_factors: deque[float] = deque(maxlen=_N_KEPT)
         self._curve: VerifyCurve | None = None
 
     @property
     def single_s(self) -> float:
-        """T(1) in seconds; 0 before a pass without a draft was seen."""
+        """T(1) in seconds; 0 before the first pass without a draft."""
         return _low(self._single) if self._single else 0.0
 
     @property
     def curve(self) -> VerifyCurve:
-        """T(k) / T(1) by batch size, for drafts without branches."""
+        """T(k) / T(1) by batch size."""
         if self._curve is None:
             self._curve = VerifyCurve(SHAPES, self._fitted())
         return self._curve
 
     @property
-    def tree_curve(self) -> VerifyCurve:
-        """The same for trees with branches."""
-        first, *others = self.curve.ratios
-        factor = max(1.0, _low(self._tree_factors)) if self._tree_factors else 1.0
-        return VerifyCurve(SHAPES, (first, *(ratio * factor for ratio in others)))
-
-    @property
     def milliseconds(self) -> tuple[tuple[int, float], ...]:
-        """(k, T(k)) of the shapes that were seen."""
+        """(k, T(k)) of the shapes that were timed."""
         seen = [(1, 1.0)] if self._single else []
         seen += [(shape, _low(kept)) for shape, kept in sorted(self._ratios.items())]
         return tuple((shape, ratio * self.single_s * 1e3) for shape, ratio in seen)
 
-    def observe(self, n_tokens: int, seconds: float, *, branched: bool) -> None:
-        """Learn from a pass over ``n_tokens``; ``branched`` for a tree with branches."""
+    def observe(self, n_tokens: int, seconds: float) -> None:
+        """Learn from a pass over ``n_tokens``."""
         if seconds <= 0.0 or not 1 <= n_tokens <= SHAPES[-1]:
             return
         if n_tokens == 1:
@@ -134,12 +125,9 @@ class PassCost:
         if not self._single:
             return
         ratio = seconds / self.single_s
-        if branched:
-            self._tree_factors.append(ratio / self.curve.ratio(n_tokens))
-            return
         shape = min(SHAPES[1:], key=lambda size: abs(math.log(size / n_tokens)))
         if shape in self._ratios and ratio < _low(self._ratios[shape]) / 2.0:
-            # Passes were disturbed then, and those over other shapes probably, too.
+            # The former passes were disturbed, and those over other shapes probably too.
             self._ratios.clear()
         kept = self._ratios.setdefault(shape, deque(maxlen=_N_KEPT))
         kept.append(ratio * self._line(shape) / self._line(n_tokens))
@@ -153,12 +141,12 @@ class PassCost:
         seen = {shape: (_low(kept), len(kept)) for shape, kept in self._ratios.items()}
         scales = [(ratio - 1.0) / (self._line(shape) - 1.0) for shape, (ratio, _) in seen.items()]
         scale = max(0.0, median((*scales, 1.0)))
-        ratios = [1.0]
-        for shape in SHAPES[1:]:
+        ratios: list[float] = []
+        for shape in SHAPES:
             line = 1.0 + scale * (self._line(shape) - 1.0)
             ratio, n_seen = seen.get(shape, (line, 0))
-            own = min(n_seen / _N_SURE, 1.0)
-            ratios.append(max(1.0, own * ratio + (1.0 - own) * line))
+            weight = min(n_seen / _N_SURE, 1.0)
+            ratios.append(max(1.0, weight * ratio + (1.0 - weight) * line))
         return tuple(ratios)
 
 

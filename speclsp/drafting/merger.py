@@ -1,21 +1,20 @@
 """One decision per pass: which drafters to ask, and what of their proposals to verify.
 
-All candidates grow into one tree, and among nothing, the prefixes of the best chain and those of
-the tree the merger verifies what has the highest
+All candidates grow into one tree, and the merger verifies that prefix of it, or nothing, that has
+the highest
 
     rate = (1 + Σ p̂ of its paths) / (T(k) / T(1)),
 
-the tokens expected in the time of a pass without a draft.  To ask a drafter takes time before
-anything is known.  So each is asked where what it saved on average, in units of T(1), is at least
-what asking takes; a small share of the time explores, since nothing is learned of those that are
-never asked.
+the tokens expected in the time of a pass without a draft.  Asking a drafter takes time, too, before
+anything is known: a drafter is asked where what it saved on average, in units of T(1), is at least
+what asking takes, and 1 % of the time goes into asking the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import NOMINAL_SLOPE, SHAPES, VerifyCurve, straight_curve
@@ -37,8 +36,7 @@ from speclsp.drafting.protocol import (
 from speclsp.drafting.token_tree import CandidateTrie, GrownTree, chain_tree, node_depths
 from speclsp.errors import DrafterError
 from speclsp.request import DrafterStats
-
-MergeMode = Literal["auto", "tree", "chain"]
+from speclsp.settings import DraftMode
 
 SIZES: Final = tuple(shape - 1 for shape in SHAPES[1:])
 """Draft sizes to choose from beside the largest one: few, since backends reuse graphs."""
@@ -54,10 +52,11 @@ _LONGEST_PAUSE: Final = 4.0
 """A call that took so many times as long as usual was kept waiting, and counts as that."""
 _SINGLE_EVERY: Final = 64
 """Passes with a draft after which one goes without, which tells T(1)."""
-_FIRST_TRY: Final = 8
-_LAST_TRY: Final = 128
-"""Passes without a draft after which one is tried that would pay by the nominal cost: at first, and
-after having doubled with each try that changed nothing."""
+_FIRST_TRY: Final = 16
+"""Passes without a draft after which one is verified that would pay by the nominal cost, since what
+passes are believed to cost may be wrong.  The pause doubles with each try that changed nothing."""
+_MOST_TRIED: Final = 3
+"""Most draft tokens of such a try."""
 
 _NOMINAL: Final = straight_curve(NOMINAL_SLOPE)
 
@@ -68,10 +67,6 @@ class _Plan(NamedTuple):
     tree: DraftTree = NO_TREE
     ratio: float = 1.0
     n_expected: float = 1.0
-
-    @property
-    def rate(self) -> float:
-        return self.n_expected / self.ratio
 
 
 _NOTHING: Final = _Plan()
@@ -91,8 +86,8 @@ class _Worth:
     def pays(self, single_s: float, *, draws: bool) -> bool:
         """Whether to ask, where a pass without a draft takes ``single_s`` (0: not known).
 
-        What verifying its drafts lost is the business of p̂, unless it ``draws`` them: those are
-        verified whatever p̂ says.
+        Losses by verifying its drafts lower p̂ and count nothing here, unless it ``draws`` them:
+        those are verified whatever p̂ is.
         """
         cost = self._seconds / single_s if single_s > 0.0 else 0.0
         saved = self._saved if draws else max(self._saved, 0.0)
@@ -109,7 +104,7 @@ class _Worth:
         self._saved += (saved - self._saved) / self._n_known
         if self._n_timed > 1.0:
             seconds = min(seconds, _LONGEST_PAUSE * self._seconds)
-        # The first call touches code and data that never were: it is forgotten.
+        # The first call's time is dropped: it loads code and data into the caches.
         self._n_timed = min(self._n_timed + 1.0, _MEMORY)
         self._seconds += (seconds - self._seconds) / max(1.0, self._n_timed - 1.0)
 
@@ -123,7 +118,7 @@ class _Member:
         self.draws = False
         """Whether its last draft was drawn at random."""
         self.worths = (_Worth(), _Worth())
-        """Where the drafters asked before would have nothing verified, and where something."""
+        """Where the drafters asked before have nothing to verify, and where they have something."""
         self.start_pass()
 
     def start_pass(self) -> None:
@@ -137,32 +132,32 @@ class _Member:
 class DraftMerger:
     """Implements :class:`~speclsp.drafting.proposer.Proposer` with the decision above.
 
-    ``mode`` ``chain`` verifies chains only, ``tree`` trees wherever the target can, and ``auto``
-    what promises more.  Only ``auto`` follows the clock: in the other modes every drafter is asked,
-    and a draft token costs what the context says or else a nominal share of a pass.  ``n_max`` is
-    the most nodes of a draft, ``limits`` those of a drafter's drafts, by name.  A drafter that
-    raises is left out until the next request begins.  Names must differ, as the registry sees to.
+    ``mode`` ``chain`` verifies drafts without branches, ``tree`` and ``auto`` trees where the
+    target can.  ``auto`` alone follows the clock: in the other modes every drafter is asked, and
+    passes cost what the context says, or else a nominal amount.  ``first`` is llama.cpp's order of
+    precedence: the first draft is verified, whole.
 
-    ``joining`` are drafters that nobody named: they are counted only where they drafted.
+    ``n_max`` is the most nodes of a merged draft, ``limits`` those of a drafter's drafts, by name.
+    A drafter that raises is left out until the next request begins.  Names must differ, which the
+    registry ensures.
     """
 
     def __init__(
         self,
         drafters: Sequence[Drafter],
-        table: AcceptanceTable,
+        table: AcceptanceTable | None = None,
         *,
-        mode: MergeMode,
-        p_split: float,
-        n_max: int,
-        joining: Sequence[Drafter] = (),
+        mode: DraftMode = "first",
+        p_split: float = 0.0,
+        n_max: int = SHAPES[-1] - 1,
         limits: Callable[[str], DraftLimits] = no_limits,
     ) -> None:
-        self._joining = frozenset(drafter.name for drafter in joining)
-        members = [_Member(drafter, limits(drafter.name)) for drafter in (*drafters, *joining)]
-        # Those that ask a model come last: they are worth most where the others know nothing.
-        self._members = sorted(members, key=lambda member: member.measured.asks_model)
+        self._members = [_Member(drafter, limits(drafter.name)) for drafter in drafters]
+        if mode != "first":
+            # Those that ask a model come last: they are worth most where the others know nothing.
+            self._members.sort(key=lambda member: member.measured.asks_model)
         self.clock: Clock = stopped_clock
-        self._table = table
+        self._table = table or AcceptanceTable()
         self._owners: dict[str, str] = {}
         """The drafters' names by the names of their sources."""
         self._mode = mode
@@ -178,7 +173,6 @@ class DraftMerger:
     def _start_request(self, context: DraftContext) -> None:
         self._context = context
         self._curve = context.verify_curve or _NOMINAL
-        self._tree_curve = context.tree_curve or self._curve
         self._least_path = self._curve.least_slope
         self._generated: Sequence[int] = ()
         self._n_generated = 0
@@ -187,7 +181,6 @@ class DraftMerger:
     def _start_pass(self) -> None:
         self._trie: CandidateTrie | None = None
         self._plan = _NOTHING
-        self._drawn: tuple[_Member, Draft] | None = None
         for member in self._members:
             member.start_pass()
 
@@ -200,34 +193,42 @@ class DraftMerger:
     def begin(self, context: DraftContext) -> None:
         """Start a request: counts start at 0, and drafters that had failed get a new chance.
 
-        The drafters begin when they are first asked.
+        The drafters begin when they are first asked, with ``mode`` first at once.
         """
         # What the last pass of the request before emitted is known only now.
         self._learn(self._generated, is_end=True)
         self._start_request(context)
         for member in self._members:
             member.measured.start_anew()
+            if self._mode == "first":
+                member.measured.begin(context, self.clock)
 
     def propose(self, generated: Sequence[int], n_max: int) -> DraftTree:
         """Return what is expected to emit most tokens per time; often that is nothing."""
         self._learn(generated)
+        if self._mode == "first":
+            return self._first(generated, n_max)
         n_max = min(n_max, self._n_max)
         if self._mode == "auto" and self._n_drafted >= _SINGLE_EVERY:
             self._n_drafted = 0
             return NO_TREE
         candidates: list[Candidate] = []
+        drawn: tuple[_Member, Draft] | None = None
         for member in self._members:
-            if self._asks(member):
-                found = self._ask(member, generated, n_max)
-                if found:
-                    candidates += found
-                    self._decide(candidates, n_max)
-        if self._drawn is not None:
-            self._plan = self._drawn_plan(*self._drawn)
-        elif self._plan.tree.tokens:
-            self._next_try = _FIRST_TRY
-        elif candidates and self._mode == "auto":
-            self._try(n_max)
+            if not self._asks(member):
+                continue
+            started = self.clock()
+            found = self._candidates(member, generated, n_max)
+            member.seconds = self.clock() - started
+            if member.draft.distributions:
+                drawn = member, member.draft
+            elif found:
+                candidates += found
+                self._decide(candidates, n_max)
+        if drawn is not None:
+            self._plan = self._drawn_plan(*drawn)
+        elif not self._plan.tree.tokens and candidates and self._mode == "auto":
+            self._try(min(n_max, _MOST_TRIED))
         if self._plan.tree.tokens:
             self._n_drafted += 1
             self._n_without = 0
@@ -259,15 +260,12 @@ class DraftMerger:
                 n_verified, n_accepted = len(verified), len(accepted.intersection(verified))
             if n_verified:
                 member.measured.accept(n_accepted, n_verified, self.clock)
+        if self._mode == "first":
+            self._plan = _NOTHING
 
     def stats(self) -> dict[str, DrafterStats]:
         """Counts and times since the last :meth:`begin`, by drafter name."""
-        found = {member.name: member.measured.stats() for member in self._members}
-        return {
-            name: stats
-            for name, stats in found.items()
-            if stats.n_drafts or name not in self._joining
-        }
+        return {member.name: member.measured.stats() for member in self._members}
 
     def _learn(self, generated: Sequence[int], *, is_end: bool = False) -> None:
         """Learn from what was emitted since the last proposal."""
@@ -291,46 +289,32 @@ class DraftMerger:
             member.asked = None
         return member.asked is not None
 
-    def _ask(self, member: _Member, generated: Sequence[int], n_max: int) -> list[Candidate]:
-        """Return a drafter's candidates; what it draws at random stands alone."""
-        started, n_vocab = self.clock(), self._context.n_vocab
-        measured = member.measured
+    def _candidates(self, member: _Member, generated: Sequence[int], n_max: int) -> list[Candidate]:
+        """Return a drafter's candidates, under the names that the table has for their sources."""
+        n_vocab, measured = self._context.n_vocab, member.measured
         if not measured.has_begun:
             measured.begin(self._context, self.clock)
-        found: list[Candidate] = []
         if measured.branches:
             found = measured.candidates(generated, n_max, n_vocab, self.clock)
         else:
             draft = member.draft = measured.draft(generated, n_max, n_vocab, self.clock)
             member.draws = bool(draft.distributions)
-            if draft.distributions:
-                self._drawn = member, draft
-            elif draft.tokens:
-                found = [Candidate(draft.tokens, "", draft.match_length, 1.0, draft.probabilities)]
-        member.seconds = self.clock() - started
-        return self._owned(found, member.name)
-
-    def _owned(self, found: Sequence[Candidate], name: str) -> list[Candidate]:
-        """Name the sources as the table knows them, and note whose they are."""
+            found = [Candidate(draft.tokens, "", draft.match_length, 1.0, draft.probabilities)]
+            if not draft.tokens:
+                return []
         owned: list[Candidate] = []
         for tokens, own_source, match_length, n_places, probabilities in found:
-            source = f"{name}:{own_source}" if own_source else name
-            self._owners[source] = name
+            source = f"{member.name}:{own_source}" if own_source else member.name
+            self._owners[source] = member.name
             owned.append(Candidate(tokens, source, match_length, n_places, probabilities))
         return owned
 
     def _decide(self, candidates: Sequence[Candidate], n_max: int) -> None:
-        """Take the best of nothing, the chains and the trees."""
-        trie = self._trie = CandidateTrie(candidates, self._table)
+        """Take the best prefix of the tree, or nothing."""
+        self._trie = CandidateTrie(candidates, self._table)
         n_branches = 1 if self._mode == "chain" else self._context.n_branches
-        grown = trie.grow(n_max, n_branches, self._p_split, self._least_path)
-        if grown.is_chain:
-            self._plan = self._sized(grown, self._curve)
-            return
-        self._plan = self._sized(grown, self._tree_curve)
-        if self._mode == "auto":
-            chain = trie.grow(n_max, 1, self._p_split, self._least_path)
-            self._plan = max(self._sized(chain, self._curve), self._plan, key=_rate_of)
+        grown = self._trie.grow(n_max, n_branches, self._p_split, self._least_path)
+        self._plan = self._sized(grown, self._curve)
 
     def _sized(self, grown: GrownTree, curve: VerifyCurve) -> _Plan:
         """Return the best prefix of a tree, or nothing."""
@@ -344,6 +328,16 @@ class DraftMerger:
         if not best:
             return _NOTHING
         return _Plan(grown.first(best, self._owners), best_ratio, expected[best])
+
+    def _first(self, generated: Sequence[int], n_max: int) -> DraftTree:
+        """Return the first draft."""
+        n_vocab = self._context.n_vocab
+        for member in self._members:
+            member.draft = member.measured.draft(generated, n_max, n_vocab, self.clock)
+            if member.draft.tokens:
+                self._plan = _Plan(chain_tree(member.draft, member.name))
+                break
+        return self._plan.tree
 
     def _drawn_plan(self, member: _Member, draft: Draft) -> _Plan:
         """Return a draft that was drawn at random, whole, whatever was drawn.
@@ -359,15 +353,10 @@ class DraftMerger:
     def _try(self, n_max: int) -> None:
         """Where drafts have not paid for long, verify one: what they cost may have changed."""
         if self._n_without >= self._next_try and self._trie is not None:
-            self._next_try = min(2 * self._next_try, _LAST_TRY)
+            self._next_try *= 2
             grown = self._trie.grow(n_max, 1, self._p_split, 0.0)
             plan = self._sized(grown, _NOMINAL)
-            ratio = self._curve.ratio(len(plan.tree.tokens) + 1)
-            self._plan = plan._replace(ratio=ratio)
-
-
-def _rate_of(plan: _Plan) -> float:
-    return plan.rate
+            self._plan = plan._replace(ratio=self._curve.ratio(len(plan.tree.tokens) + 1))
 
 
 def _nodes_along(tokens: Sequence[int], edges: dict[tuple[int, int], int]) -> list[int]:

@@ -17,7 +17,7 @@ has to be kept in step with edits, and no n-gram is lost between two updates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -27,7 +27,6 @@ from speclsp.drafting.lookup_text import LookupText
 from speclsp.drafting.protocol import (
     NO_DRAFT,
     NO_FOLLOWERS,
-    NO_STATISTICS,
     Draft,
     DraftContext,
     Followers,
@@ -35,6 +34,7 @@ from speclsp.drafting.protocol import (
     TokenArray,
     sum_of,
 )
+from speclsp.drafting.suffix import NAME as SUFFIX
 from speclsp.settings import Settings
 
 NAME: Final = "ngram-cache"
@@ -108,80 +108,81 @@ def has_majority(tokens: TokenArray, percent: int) -> bool:
 
 
 class NgramCacheDrafter:
-    """Drafts at most ``n_draft`` tokens from the context and the request's statistics."""
+    """Drafts at most ``n_draft`` tokens from the request's statistics, and from its buffer.
 
-    name = NAME
-
-    def __init__(self, *, n_draft: int) -> None:
-        self._n_draft = n_draft
-        self._statistics = NO_STATISTICS
-        self._max_order = CONTEXT_ORDER
-        self._n_generated = 0
-        self._text = LookupText(_NOTHING, CONTEXT_ORDER)
-
-    def begin(self, context: DraftContext) -> None:
-        """Take the request's buffer and statistics."""
-        self._statistics = context.statistics
-        self._max_order = max(CONTEXT_ORDER, longest_dynamic(context.statistics))
-        self._text = LookupText(replace(context, buffers=()), self._max_order)
-        self._n_generated = 0
-
-    def draft(self, generated: Sequence[int], n_max: int) -> Draft:
-        """Draft token by token, each behind the ones before, until none is sure enough."""
-        self._text.extend(generated[self._n_generated :])
-        self._n_generated = len(generated)
-        tail = self._text.tail().tolist()
-        return _token_by_token(self._step, tail, min(n_max, self._n_draft), self._max_order)
-
-    def accept(self, n_accepted: int, n_verified: int) -> None:
-        """Learn nothing: what was accepted is part of the text."""
-
-    def _step(self, tail: list[int]) -> Draft:
-        """Return the next token as a draft of one, or no draft."""
-        static = _static_followers(self._statistics, tail)
-        for order, followers in self._text.followers(tail[-CONTEXT_ORDER:]):
-            threshold = LAX[order - 1]
-            if not has_majority(followers, threshold.percent):
-                continue
-            choice = best_token(_counted(followers), static, threshold)
-            if choice is not None:
-                return _draft_of(choice, "context", order)
-        return _statistics_step(self._statistics, tail, static)
-
-
-class StatisticsDrafter:
-    """Drafts at most ``n_draft`` tokens from the request's statistics, and nothing without any.
-
-    It joins other drafters, which look at the context.
+    Where ``reads_buffer`` is False it leaves the buffer to another drafter, and drafts nothing
+    without statistics.
     """
 
     name = NAME
 
-    def __init__(self, *, n_draft: int) -> None:
+    def __init__(self, *, n_draft: int, reads_buffer: bool = True) -> None:
         self._n_draft = n_draft
-        self._statistics = NO_STATISTICS
-        self._max_order = 0
-        self._before: list[int] = []
+        self._reads_buffer = reads_buffer
+        self._begin(_NOTHING)
 
     def begin(self, context: DraftContext) -> None:
-        """Take the request's statistics, and the end of the text before the cursor."""
+        """Take the request's buffer and statistics."""
+        self._begin(context)
+
+    def _begin(self, context: DraftContext) -> None:
         self._statistics = context.statistics
-        n_static = STATIC_ORDER if context.statistics.static else 0
-        self._max_order = max(n_static, longest_dynamic(context.statistics))
+        n_own = STATIC_ORDER if context.statistics.static else 0
+        if self._reads_buffer:
+            n_own = CONTEXT_ORDER
+        self._max_order = max(n_own, longest_dynamic(context.statistics))
         self._before = context.prefix[-self._max_order :].tolist() if self._max_order else []
+        self._text: LookupText | None = None
+        if self._reads_buffer:
+            self._text = LookupText(replace(context, buffers=()), self._max_order)
+        self._n_generated = 0
 
     def draft(self, generated: Sequence[int], n_max: int) -> Draft:
         """Draft token by token, each behind the ones before, until none is sure enough."""
         if not self._max_order:
             return NO_DRAFT
+        if self._text is not None:
+            self._text.extend(generated[self._n_generated :])
+            self._n_generated = len(generated)
+        first = NO_DRAFT
+        tokens: list[int] = []
+        probabilities: list[float] = []
         tail = [*self._before, *generated[-self._max_order :]][-self._max_order :]
-        return _token_by_token(self._step, tail, min(n_max, self._n_draft), self._max_order)
+        while len(tokens) < min(n_max, self._n_draft):
+            following = self._step(tail)
+            if not following.tokens:
+                break
+            first = first if tokens else following
+            tokens += following.tokens
+            probabilities += following.probabilities
+            tail = [*tail, *following.tokens][-self._max_order :]
+        return replace(first, tokens=tuple(tokens), probabilities=tuple(probabilities))
 
     def accept(self, n_accepted: int, n_verified: int) -> None:
-        """Learn nothing: whoever keeps the statistics does."""
+        """Do nothing: the buffer has what was accepted, and its owner counts the statistics."""
 
     def _step(self, tail: list[int]) -> Draft:
-        return _statistics_step(self._statistics, tail, _static_followers(self._statistics, tail))
+        """Return the next token as a draft of one, or no draft."""
+        statistics = self._statistics
+        static = NO_FOLLOWERS
+        if statistics.static and len(tail) >= STATIC_ORDER:
+            static = sum_of(statistics.static, tuple(tail[-STATIC_ORDER:]))
+        if self._text is not None:
+            for order, followers in self._text.followers(tail[-CONTEXT_ORDER:]):
+                threshold = LAX[order - 1]
+                if not has_majority(followers, threshold.percent):
+                    continue
+                choice = best_token(_counted(followers), static, threshold)
+                if choice is not None:
+                    return _draft_of(choice, "context", order)
+        if statistics.dynamic:
+            for order in range(min(len(tail), longest_dynamic(statistics)), 0, -1):
+                counted = sum_of(statistics.dynamic, tuple(tail[-order:]))
+                choice = best_token(counted, static, STRICT[min(order, len(STRICT)) - 1])
+                if choice is not None:
+                    return _draft_of(choice, "dynamic", order)
+        choice = best_token(static, NO_FOLLOWERS, LAX[STATIC_ORDER - 1])
+        return NO_DRAFT if choice is None else _draft_of(choice, "static", STATIC_ORDER)
 
 
 def longest_dynamic(statistics: Statistics) -> int:
@@ -190,44 +191,16 @@ def longest_dynamic(statistics: Statistics) -> int:
 
 
 def create(settings: Settings) -> NgramCacheDrafter:
-    """Make the drafter from the settings of the group speculation."""
-    return NgramCacheDrafter(n_draft=settings.spec_ngram_cache_n_max)
+    """Make the drafter from the settings of the group speculation.
 
-
-def _token_by_token(
-    step: Callable[[list[int]], Draft], tail: list[int], n_tokens: int, max_order: int
-) -> Draft:
-    """Draft by single steps; source and match length are the first one's."""
-    first = NO_DRAFT
-    tokens: list[int] = []
-    probabilities: list[float] = []
-    while len(tokens) < n_tokens:
-        following = step(tail)
-        if not following.tokens:
-            break
-        first = first if tokens else following
-        tokens += following.tokens
-        probabilities += following.probabilities
-        tail = [*tail, *following.tokens][-max_order:]
-    return replace(first, tokens=tuple(tokens), probabilities=tuple(probabilities))
-
-
-def _static_followers(statistics: Statistics, tail: list[int]) -> Followers:
-    if len(tail) < STATIC_ORDER or not statistics.static:
-        return NO_FOLLOWERS
-    return sum_of(statistics.static, tuple(tail[-STATIC_ORDER:]))
-
-
-def _statistics_step(statistics: Statistics, tail: list[int], static: Followers) -> Draft:
-    """Return the next token by dynamic statistics, by static ones where those know nothing."""
-    if statistics.dynamic:
-        for order in range(min(len(tail), longest_dynamic(statistics)), 0, -1):
-            followers = sum_of(statistics.dynamic, tuple(tail[-order:]))
-            choice = best_token(followers, static, STRICT[min(order, len(STRICT)) - 1])
-            if choice is not None:
-                return _draft_of(choice, "dynamic", order)
-    choice = best_token(static, NO_FOLLOWERS, LAX[STATIC_ORDER - 1])
-    return NO_DRAFT if choice is None else _draft_of(choice, "static", STATIC_ORDER)
+    Beside suffix, which finds all that the buffer's n-grams would and more, it leaves the buffer
+    out: merged with it, its drafts from there took 2 % from the tokens per pass of edits.
+    """
+    names = [name.strip() for name in settings.drafters.split(",")]
+    return NgramCacheDrafter(
+        n_draft=settings.spec_ngram_cache_n_max,
+        reads_buffer=settings.mode == "first" or SUFFIX not in names,
+    )
 
 
 def _draft_of(choice: Choice, source: str, order: int) -> Draft:

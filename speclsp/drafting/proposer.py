@@ -1,8 +1,4 @@
-"""What the decoding loop asks for drafts, and drafters made safe and counted.
-
-:class:`DrafterChain` is llama.cpp's order of precedence; :mod:`speclsp.drafting.merger` joins what
-all drafters propose.
-"""
+"""What the decoding loop asks for drafts, and drafters whose calls are guarded and counted."""
 
 from __future__ import annotations
 
@@ -13,7 +9,6 @@ from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from speclsp.drafting.protocol import (
     NO_DRAFT,
-    NO_TREE,
     NOTHING_HELD,
     Candidate,
     Draft,
@@ -23,7 +18,6 @@ from speclsp.drafting.protocol import (
     ModelDrafter,
     TreeDrafter,
 )
-from speclsp.drafting.token_tree import chain_tree
 from speclsp.errors import DrafterError
 from speclsp.request import DrafterStats
 
@@ -182,7 +176,7 @@ class MeasuredDrafter:
             found = self._branching.candidates(generated, n_max)
             candidates = list(found)
             if not _are_usable(candidates, n_max, n_vocab):
-                candidates = [one for one in candidates if _is_usable(one, n_max, n_vocab)]
+                candidates = [one for one in candidates if _are_usable([one], n_max, n_vocab)]
             if self._limits.n_min:
                 n_min = self._limits.n_min
                 candidates = [one for one in candidates if len(one.tokens) >= n_min]
@@ -254,37 +248,25 @@ class MeasuredDrafter:
 
 
 def _are_usable(candidates: Sequence[Candidate], n_max: int, n_vocab: int) -> bool:
-    """Whether all are, at once: looking at each takes as long as finding them.
+    """Whether the tokens of all are token ids and not too many, and their counts are in range.
 
-    False says nothing of any of them.  Raises TypeError for what is no number.
+    Raises TypeError for what is no number.  All are checked at once: one by one that would take as
+    long as finding them.
     """
     every_token: list[int] = []
     n_matched = 0
     for tokens, _, match_length, n_places, probabilities in candidates:
-        if not 0 < len(tokens) <= n_max or match_length < 0 or not n_places > 0.0 or probabilities:
+        if not 0 < len(tokens) <= n_max or match_length < 0 or not n_places > 0.0:
             return False
+        if probabilities:
+            sum(probabilities)
         every_token += tokens
         n_matched += match_length
     if not every_token:
         return True
-    # A sum is an integer only where all its terms are, and adding is as fast as looking.
+    # The sum is an integer only where all its terms are.
     index(sum(every_token) + n_matched)
     return min(every_token) >= 0 and (not n_vocab or max(every_token) < n_vocab)
-
-
-def _is_usable(candidate: Candidate, n_max: int, n_vocab: int) -> bool:
-    """Whether its tokens are token ids, and not too many, and its counts are none that break.
-
-    Raises TypeError for what is no number.
-    """
-    tokens = candidate.tokens
-    if not 0 < len(tokens) <= n_max or candidate.match_length < 0 or not candidate.n_places > 0.0:
-        return False
-    # A sum is an integer only where all its terms are, and adding is as fast as looking.
-    index(sum(tokens) + candidate.match_length)
-    if candidate.probabilities:
-        sum(candidate.probabilities)
-    return min(tokens) >= 0 and (not n_vocab or max(tokens) < n_vocab)
 
 
 def usable(draft: Draft, n_max: int, n_vocab: int) -> Draft:
@@ -307,57 +289,3 @@ def usable(draft: Draft, n_max: int, n_vocab: int) -> Draft:
         draft.probabilities[: len(tokens)],
         draft.distributions[: len(tokens)],
     )
-
-
-class DrafterChain:
-    """Implements :class:`~speclsp.drafting.proposer.Proposer` with llama.cpp's precedence.
-
-    A drafter that raises is left out until the next request begins; :attr:`failures` says why.
-    Names must differ, as the registry sees to.
-    """
-
-    def __init__(
-        self, drafters: Sequence[Drafter], limits: Callable[[str], DraftLimits] = no_limits
-    ) -> None:
-        self._members = [MeasuredDrafter(drafter, limits(drafter.name)) for drafter in drafters]
-        self.clock: Clock = stopped_clock
-        self._n_vocab = 0
-        self._winner: MeasuredDrafter | None = None
-        self._n_drafted = 0
-
-    @property
-    def failures(self) -> tuple[DrafterError, ...]:
-        """What made drafters of this request drop out."""
-        return tuple(member.failure for member in self._members if member.failure is not None)
-
-    def begin(self, context: DraftContext) -> None:
-        """Start a request: counts start at 0, and drafters that had failed get a new chance."""
-        self._n_vocab = context.n_vocab
-        self._winner = None
-        for member in self._members:
-            member.start_anew()
-            member.begin(context, self.clock)
-
-    def propose(self, generated: Sequence[int], n_max: int) -> DraftTree:
-        """Return the first non-empty draft, at most ``n_max`` tokens of the vocabulary."""
-        self._winner = None
-        for member in self._members:
-            draft = member.draft(generated, n_max, self._n_vocab, self.clock)
-            if draft.tokens:
-                self._winner = member
-                self._n_drafted = len(draft.tokens)
-                return chain_tree(draft, member.name)
-        return NO_TREE
-
-    def accept(self, path: Sequence[int]) -> None:
-        """Tell the drafter of the last draft how many of its tokens became output."""
-        member = self._winner
-        if member is None:
-            return
-        self._winner = None
-        member.count(range(self._n_drafted), range(len(path)))
-        member.accept(len(path), self._n_drafted, self.clock)
-
-    def stats(self) -> dict[str, DrafterStats]:
-        """Counts and times since the last :meth:`begin`, by drafter name."""
-        return {member.name: member.stats() for member in self._members}

@@ -178,8 +178,6 @@ class DraftContext:
     """Counts of what followed n-grams elsewhere, from files and from what was accepted before."""
     verify_curve: VerifyCurve | None = None
     """What verifying a draft costs by its size; None where it was not measured."""
-    tree_curve: VerifyCurve | None = None
-    """The same for trees with branches, which cost a little more; None as above."""
     single_s: float = 0.0
     """T(1) in seconds, what a pass without a draft takes; 0 where it was not measured."""
     held: HeldText = NOTHING_HELD

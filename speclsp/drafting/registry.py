@@ -73,14 +73,8 @@ def load_drafters(
 
 
 def uses_statistics(settings: Settings) -> bool:
-    """Whether drafts come from n-gram statistics: without being named, where drafts are merged.
-
-    With ``mode`` ``first`` drafters have an order of precedence, in which each is named.
-    """
-    names = drafter_names(settings.drafters)
-    return settings.speculation and (
-        NGRAM_CACHE in names or (bool(names) and settings.mode != "first")
-    )
+    """Whether drafts come from n-gram statistics."""
+    return settings.speculation and NGRAM_CACHE in drafter_names(settings.drafters)
 
 
 def draft_limits(settings: Settings, name: str) -> DraftLimits:

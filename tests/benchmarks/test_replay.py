@@ -24,7 +24,6 @@ from benchmarks.replay_project import (
     ReplayProject,
 )
 from speclsp.drafting.merger import DraftMerger
-from speclsp.drafting.proposer import DrafterChain
 from speclsp.drafting.protocol import DraftContext, DraftTree, TokenArray
 from speclsp.drafting.registry import known_names
 from speclsp.drafting.teacher_forcing import ReplayCounts, accepted_path, replay
@@ -149,8 +148,8 @@ def test_choices() -> None:
     names = [choice.name for choice in single_choices(settings)]
     assert set(names) == set(known_names()) - {"draft"}
     for choice in single_choices(settings):
-        assert isinstance(choice.proposer(), DrafterChain)
-        assert choice.keeps_no_text == (choice.name == "suffix")
+        assert isinstance(choice.proposer(), DraftMerger)
+        assert choice.keeps_no_text == (choice.name in {"suffix", "ngram-cache"})
     tree = merged_choice(settings, "tree")
     assert isinstance(tree.proposer(), DraftMerger)
     assert tree.name == f"{MERGED} tree"

@@ -14,7 +14,7 @@ from speclsp.completer.proposing import make_proposer
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import VerifyCurve
 from speclsp.drafting.merger import DraftMerger
-from speclsp.drafting.proposer import DrafterChain, Proposer
+from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import NO_FOLLOWERS, NO_TREE, DraftContext, Followers, Statistics
 from speclsp.engine.models import Tokenizer, Weights
 from speclsp.errors import SpecLspError
@@ -84,13 +84,14 @@ class FixedCounts:
         return Followers(np.array([7], dtype=np.int32), np.array([9]))
 
 
-def test_statistics_join_without_being_named(events: EventQueue) -> None:
-    proposer = make(events, Settings(drafters="suffix"), loaded())
+def test_statistics_are_drafted_from_by_default(events: EventQueue) -> None:
+    proposer = make(events, Settings(), loaded())
     assert proposer is not None
     prefix = np.array([1, 2], dtype=np.int32)
     proposer.begin(DraftContext(prompt=(0,), prefix=prefix))
     assert proposer.propose([], 4) == NO_TREE
-    assert proposer.stats().keys() == {"suffix"}
+    # Each half of the default is named in the statistics, whether it drafted or not.
+    assert list(proposer.stats()) == ["suffix", "ngram-cache"]
     known = Statistics(dynamic=(FixedCounts(),))
     proposer.begin(DraftContext(prompt=(0,), prefix=prefix, statistics=known))
     tree = proposer.propose([], 4)
@@ -116,14 +117,16 @@ def test_ngram_mod_drafts_by_its_defaults(events: EventQueue, mode: str) -> None
 
 def test_a_setting_that_changes_nothing_is_reported(events: EventQueue) -> None:
     assert make(events, Settings(spec_ngram_mod_n_match=8), loaded()) is not None
-    assert heard(events) == [
-        "spec_ngram_mod_n_match changes nothing: `drafters` (`--spec-type`) is 'suffix,draft'."
-    ]
+    (problem,) = heard(events)
+    assert problem == (
+        "spec_ngram_mod_n_match changes nothing: `drafters` (`--spec-type`) is "
+        "'suffix,ngram-cache,draft'."
+    )
 
 
 def test_or_the_first_one_wins(events: EventQueue) -> None:
     proposer = make(events, Settings(mode="first"), loaded())
-    assert isinstance(proposer, DrafterChain)
+    assert isinstance(proposer, DraftMerger)
 
 
 def test_nothing_drafts(events: EventQueue) -> None:

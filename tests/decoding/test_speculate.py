@@ -21,7 +21,8 @@ from speclsp.decoding.report import measured_speedup
 from speclsp.decoding.sampling import GreedySampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, common_prefix_length, generate
 from speclsp.decoding.verify import draft_limit
-from speclsp.drafting.proposer import DrafterChain, Proposer
+from speclsp.drafting.merger import DraftMerger
+from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import NO_TREE, Draft, DraftContext, Drafter, DraftTree
 from speclsp.errors import DecodeError, DecodeInterruptedError, EngineError
 from speclsp.request import FinishReason
@@ -146,7 +147,7 @@ def drafters(draw: st.DrawFn, output: Sequence[int]) -> Drafter | Proposer:
         )
     if kind == "adversarial trees":
         return adversarial_trees(output, N_VOCAB)
-    return DrafterChain(
+    return DraftMerger(
         [ScriptedDrafter(draw(answers)), AdversarialDrafter(output, N_VOCAB, n_draft)]
     )
 
@@ -265,11 +266,11 @@ def test_branches_for_a_target_without_are_a_clear_error():
 
 class _Observer:
     def __init__(self) -> None:
-        self.passes: list[tuple[int, bool]] = []
+        self.passes: list[int] = []
 
-    def observe(self, n_tokens: int, seconds: float, *, branched: bool) -> None:
+    def observe(self, n_tokens: int, seconds: float) -> None:
         assert seconds > 0.0
-        self.passes.append((n_tokens, branched))
+        self.passes.append(n_tokens)
 
 
 def test_the_observer_is_told_each_pass_after_the_prefill():
@@ -288,7 +289,7 @@ def test_the_observer_is_told_each_pass_after_the_prefill():
         clock=tick(),
         observer=observer,
     )
-    assert observer.passes[:4] == [(1, False), (3, False), (3, True), (1, False)]
+    assert observer.passes[:4] == [1, 3, 3, 1]
 
 
 def test_the_observer_is_told_of_a_request_that_was_interrupted():
@@ -307,7 +308,7 @@ def test_the_observer_is_told_of_a_request_that_was_interrupted():
         clock=tick(),
         observer=observer,
     )
-    assert observer.passes == [(1, False)] * 2
+    assert observer.passes == [1] * 2
 
 
 def test_without_a_drafter_every_pass_is_a_single_one():

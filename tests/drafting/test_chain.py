@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scripted_drafters import EmptyDrafter, ScriptedDrafter
 
-from speclsp.drafting.proposer import DrafterChain, usable
+from speclsp.drafting.merger import DraftMerger
+from speclsp.drafting.proposer import usable
 from speclsp.drafting.protocol import NO_DRAFT, NO_TREE, Draft, DraftContext, DraftTree
 
 CONTEXT = DraftContext(prompt=(1, 2), n_vocab=10)
@@ -15,7 +16,7 @@ CONTEXT = DraftContext(prompt=(1, 2), n_vocab=10)
 def test_the_first_draft_wins_and_only_its_drafter_hears_of_it():
     first = ScriptedDrafter([NO_DRAFT, Draft((1, 2, 3), "a")], "first")
     second = ScriptedDrafter([Draft((4, 5), "b")], "second")
-    chain = DrafterChain([first, second])
+    chain = DraftMerger([first, second])
     chain.begin(CONTEXT)
     assert chain.propose([], 8) == DraftTree((4, 5), (-1, 0), ("second", "second"))
     chain.accept([0])
@@ -30,7 +31,7 @@ def test_the_first_draft_wins_and_only_its_drafter_hears_of_it():
 
 
 def test_a_draft_that_no_pass_verified_counts_nowhere():
-    chain = DrafterChain([ScriptedDrafter([Draft((1,)), Draft((2,))])])
+    chain = DraftMerger([ScriptedDrafter([Draft((1,)), Draft((2,))])])
     chain.begin(CONTEXT)
     chain.propose([], 8)
     chain.propose([], 8)
@@ -42,7 +43,7 @@ def test_a_draft_that_no_pass_verified_counts_nowhere():
 
 def test_an_accept_without_a_draft_is_nobodys():
     drafter = EmptyDrafter()
-    chain = DrafterChain([drafter])
+    chain = DraftMerger([drafter])
     chain.begin(CONTEXT)
     chain.propose([], 8)
     chain.accept([])
@@ -71,7 +72,7 @@ class _FailsAt(ScriptedDrafter):
 @pytest.mark.parametrize("call", ["begin", "draft", "accept"])
 def test_a_drafter_that_raises_is_left_out_until_the_next_request(call: str):
     good = ScriptedDrafter([Draft((7,))] * 9, "good")
-    chain = DrafterChain([_FailsAt(call), good])
+    chain = DraftMerger([_FailsAt(call), good])
     for _ in range(2):
         chain.begin(CONTEXT)
         first = chain.propose([], 8).tokens
@@ -88,7 +89,7 @@ def test_a_drafter_that_raises_is_left_out_until_the_next_request(call: str):
 
 @pytest.mark.parametrize("answer", [None, Draft(("x",)), Draft((None,)), Draft((1.5,)), 7])
 def test_what_is_no_draft_counts_as_a_failure(answer):
-    chain = DrafterChain([ScriptedDrafter([answer])])
+    chain = DraftMerger([ScriptedDrafter([answer])])
     chain.begin(CONTEXT)
     assert chain.propose([], 8) == NO_TREE
     assert len(chain.failures) == 1
@@ -118,7 +119,7 @@ def test_drafts_are_cut_to_what_can_be_verified(tokens, n_max, n_vocab, expected
 
 def test_times_come_from_the_clock_that_is_lent():
     looks = iter(range(100))
-    chain = DrafterChain([ScriptedDrafter([Draft((1,))])])
+    chain = DraftMerger([ScriptedDrafter([Draft((1,))])])
     chain.clock = lambda: float(next(looks))
     chain.begin(CONTEXT)
     chain.propose([], 8)
@@ -140,7 +141,7 @@ class ModelBacked(ScriptedDrafter):
 
 
 def test_what_a_drafters_model_computes_is_told_apart():
-    chain = DrafterChain(
+    chain = DraftMerger(
         [ModelBacked([Draft((1,)), Draft((2,))], name="model"), EmptyDrafter()],
     )
     chain.begin(CONTEXT)

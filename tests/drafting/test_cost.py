@@ -27,13 +27,13 @@ def test_it_begins_with_the_prior_and_knows_no_time():
     cost = PassCost(0.4)
     assert cost.single_s == 0.0
     assert cost.milliseconds == ()
-    assert cost.curve.ratio(8) == cost.tree_curve.ratio(8) == pytest.approx(3.8)
+    assert cost.curve.ratio(8) == pytest.approx(3.8)
 
 
 def passes(cost: PassCost, times: dict[int, float], n_rounds: int = 20) -> None:
     for _ in range(n_rounds):
         for n_tokens, seconds in times.items():
-            cost.observe(n_tokens, seconds, branched=False)
+            cost.observe(n_tokens, seconds)
 
 
 def test_passes_overrule_the_prior_for_their_shape_and_scale_the_others():
@@ -55,21 +55,12 @@ def test_no_batch_is_taken_to_cost_less_than_one_token():
     assert min(cost.curve.ratios) == 1.0
 
 
-def test_trees_have_a_factor_of_their_own():
-    cost = PassCost(0.25)
-    passes(cost, {1: 0.01, 8: 0.0275})
-    for _ in range(9):
-        cost.observe(8, 0.033, branched=True)
-    assert cost.tree_curve.ratio(8) == pytest.approx(1.2 * cost.curve.ratio(8))
-    assert cost.tree_curve.ratio(1) == 1.0
-
-
 def test_disturbed_passes_change_little():
     cost = PassCost(0.4)
     passes(cost, {1: 0.01, 8: 0.03})
     before = cost.curve.ratio(8)
     for n_tokens, seconds in ((1, 10.0), (8, 5.0), (8, 3.0), (1, 0.0), (200, 1.0), (0, 1.0)):
-        cost.observe(n_tokens, seconds, branched=False)
+        cost.observe(n_tokens, seconds)
     assert cost.curve.ratio(8) == pytest.approx(before)
     assert cost.single_s == pytest.approx(0.01)
 
@@ -91,10 +82,10 @@ def test_a_wrong_curve_is_healed_within_fifty_passes(wrong, slope):
     cost = PassCost(0.4)
     for n_tokens in (1, *SHAPES[1:8]):
         for _ in range(3):
-            cost.observe(n_tokens, wrong if n_tokens > 1 else 0.01, branched=False)
+            cost.observe(n_tokens, wrong if n_tokens > 1 else 0.01)
     for idx in range(50):
         n_tokens = (1, 4, 1, 8, 1, 4, 8, 16)[idx % 8]
         seconds = 0.01 * (1 + slope * (n_tokens - 1)) * noise.uniform(1.0, 1.2)
-        cost.observe(n_tokens, seconds, branched=False)
+        cost.observe(n_tokens, seconds)
     for n_tokens in (4, 8):
         assert cost.curve.ratio(n_tokens) == pytest.approx(1 + slope * (n_tokens - 1), rel=0.15)

@@ -15,7 +15,7 @@ from scripted_proposers import n_leaves
 
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import PassCost, VerifyCurve, straight_curve
-from speclsp.drafting.merger import DraftMerger, MergeMode
+from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import (
     Candidate,
@@ -27,6 +27,7 @@ from speclsp.drafting.protocol import (
 )
 from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.drafting.token_tree import is_chain
+from speclsp.settings import DraftMode
 
 FREE = VerifyCurve((1, 2), (1.0, 1.0))
 DEAR = straight_curve(3.0)
@@ -99,9 +100,8 @@ class Clock:
 
 def merged(
     *drafters: Drafter,
-    mode: MergeMode = "tree",
+    mode: DraftMode = "tree",
     curve: VerifyCurve = FREE,
-    tree_curve: VerifyCurve | None = None,
     n_branches: int = 8,
     n_max: int = 15,
     n_vocab: int = 100,
@@ -112,7 +112,6 @@ def merged(
         DraftContext(
             prompt=(0,),
             verify_curve=curve,
-            tree_curve=tree_curve,
             n_vocab=n_vocab,
             n_branches=n_branches,
         )
@@ -155,12 +154,9 @@ class TestModes:
     def test_auto_takes_what_promises_more(self) -> None:
         tree = merged(Branching(*TWO), mode="auto").propose([], 15)
         assert n_leaves(tree) == 3
-        dear = merged(Branching(*TWO), mode="auto", tree_curve=DEAR).propose([], 15)
-        assert is_chain(dear)
-        assert dear.tokens
 
     def test_nothing_is_drafted_where_that_is_best(self) -> None:
-        merger = merged(Branching(*TWO), curve=DEAR, tree_curve=DEAR, mode="auto")
+        merger = merged(Branching(*TWO), curve=DEAR, mode="auto")
         assert merger.propose([], 15) == DraftTree()
         assert merged().propose([], 15) == DraftTree()
         assert merged(EmptyDrafter()).propose([], 15) == DraftTree()
@@ -375,7 +371,7 @@ class TestAsking:
     def begin(self, merger: DraftMerger, curve: VerifyCurve = FREE) -> None:
         merger.begin(DraftContext(prompt=(0,), verify_curve=curve, single_s=1.0))
 
-    def merged(self, clock: Clock, *drafters: Drafter, mode: MergeMode = "auto") -> DraftMerger:
+    def merged(self, clock: Clock, *drafters: Drafter, mode: DraftMode = "auto") -> DraftMerger:
         merger = merged(*drafters, mode=mode)
         merger.clock = clock
         self.begin(merger)
@@ -393,7 +389,7 @@ class TestAsking:
     @pytest.mark.parametrize("mode", ["auto", "tree", "chain"])
     @pytest.mark.parametrize(("token", "pays"), [(1, True), (2, False)])
     def test_only_auto_minds_what_a_drafter_takes(
-        self, token: int, pays: bool, mode: MergeMode
+        self, token: int, pays: bool, mode: DraftMode
     ) -> None:
         clock = Clock()
         model = Repeating([token, token, token], "draft", clock, seconds=0.5)
@@ -519,7 +515,7 @@ class TestAsking:
         cost = PassCost(0.25)
         for _ in range(3):
             for size in (1, 2, 3, 4, 6, 8, 12, 16):
-                cost.observe(size, 0.01 if size == 1 else 0.1, branched=False)
+                cost.observe(size, 0.01 if size == 1 else 0.1)
         merger = merged(Branching(Candidate([1, 1, 1, 1], "", 40)), mode="auto")
         sizes = []
         for _ in range(20):
@@ -529,7 +525,7 @@ class TestAsking:
                 tree = merger.propose(emitted, 15)
                 sizes.append(len(tree.tokens))
                 merger.accept(range(len(tree.tokens)))
-                cost.observe(sizes[-1] + 1, 0.01 * (1 + 0.05 * sizes[-1]), branched=False)
+                cost.observe(sizes[-1] + 1, 0.01 * (1 + 0.05 * sizes[-1]))
                 emitted += [1] * (sizes[-1] + 1)
         assert sizes[:8] == [0] * 8
         assert sum(map(bool, sizes[50:])) > 145

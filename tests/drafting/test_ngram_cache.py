@@ -14,7 +14,6 @@ from speclsp.drafting.ngram_cache import (
     LAX,
     STRICT,
     NgramCacheDrafter,
-    StatisticsDrafter,
     Threshold,
     best_token,
     create,
@@ -194,7 +193,7 @@ def test_several_sources_count_as_their_sum() -> None:
 
 
 def test_the_setting_bounds_the_draft() -> None:
-    drafter = create(Settings(spec_ngram_cache_n_max=5))
+    drafter = create(Settings(drafters="ngram-cache", spec_ngram_cache_n_max=5))
     drafter.begin(DraftContext(prompt=(0,), prefix=ids("abcd" * 4)))
     draft = drafter.draft([], 100)
     assert len(draft.tokens) == len(draft.probabilities) == 5
@@ -285,9 +284,9 @@ def test_a_majority_is_found_without_counting_all(tokens: list[int], percent: in
     assert has_majority(np.array(tokens, dtype=np.int32), percent) == expected
 
 
-class TestStatisticsAlone:
+class TestWithoutTheBuffer:
     def drafted(self, prefix: str, generated: str = "", **statistics: Mapping[str, str]) -> str:
-        drafter = StatisticsDrafter(n_draft=8)
+        drafter = NgramCacheDrafter(n_draft=8, reads_buffer=False)
         sources = {kind: (FixedCounts(counts),) for kind, counts in statistics.items()}
         drafter.begin(
             DraftContext(prompt=(0,), prefix=ids(prefix), statistics=Statistics(**sources))

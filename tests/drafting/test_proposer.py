@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted_proposers import n_leaves, usable_tree
 
-from speclsp.drafting.proposer import DrafterChain, Proposer
+from speclsp.drafting.merger import DraftMerger
+from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import NO_TREE, Draft, DraftTree
 from speclsp.drafting.token_tree import chain_tree, depth_first, is_chain, node_depths
 
@@ -35,7 +36,7 @@ def test_depths():
 
 
 def test_the_chain_of_drafters_is_a_proposer():
-    assert isinstance(DrafterChain([]), Proposer)
+    assert isinstance(DraftMerger([]), Proposer)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from scripted_drafters import EmptyDrafter, ScriptedDrafter
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import VerifyCurve
 from speclsp.drafting.merger import DraftMerger
-from speclsp.drafting.proposer import DrafterChain
 from speclsp.drafting.protocol import Draft, DraftContext
 from speclsp.drafting.registry import (
     draft_limits,
@@ -50,12 +49,13 @@ def describe(folder: Path, package: str, drafters: dict[str, str]) -> None:
     (info / "entry_points.txt").write_text(f"[speclsp.drafters]\n{lines}", encoding="utf-8")
 
 
-def test_the_default_is_suffix_matching_and_the_draft_model():
+def test_the_default_is_suffix_matching_the_ngram_cache_and_the_draft_model():
     model = DraftModel()
     drafters, problems = load_drafters(Settings(), draft_model=model)
     assert problems == []
     assert isinstance(drafters[0], SuffixDrafter)
-    assert drafters[1:] == [model]
+    assert [drafter.name for drafter in drafters] == ["suffix", "ngram-cache", "draft"]
+    assert drafters[2] is model
 
 
 def test_without_a_draft_model_its_name_is_passed_over():
@@ -125,7 +125,7 @@ def proposed(settings: Settings, drafter: object, *, mode: str) -> list[int]:
     """Return the draft tokens of one drafter by the limits that all share."""
     limits = partial(draft_limits, settings)
     proposer = (
-        DrafterChain([drafter], limits)
+        DraftMerger([drafter], limits=limits)
         if mode == "first"
         else DraftMerger(
             [drafter], AcceptanceTable(), mode="tree", p_split=0.0, n_max=64, limits=limits
@@ -144,7 +144,7 @@ def proposed(settings: Settings, drafter: object, *, mode: str) -> list[int]:
 )
 def test_the_shared_limits_hold_for_every_drafter(name: str, mode: str) -> None:
     def drafted(**given: int) -> int:
-        settings = resolve([{"spec_ngram_size_n": 8, **given}]).settings
+        settings = resolve([{"drafters": name, "spec_ngram_size_n": 8, **given}]).settings
         return len(proposed(settings, load_drafter(name, settings), mode=mode))
 
     assert drafted(draft_max=5) == 5

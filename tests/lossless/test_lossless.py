@@ -29,13 +29,13 @@ from speclsp.decoding.sampling import (
 )
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.drafting.acceptance import AcceptanceTable
-from speclsp.drafting.merger import DraftMerger, MergeMode
-from speclsp.drafting.proposer import DrafterChain, Proposer
+from speclsp.drafting.merger import DraftMerger
+from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import DraftContext, Drafter
 from speclsp.drafting.registry import load_drafter
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama.context import LlamaTarget
-from speclsp.settings import Settings
+from speclsp.settings import DraftMode, Settings
 
 pytestmark = pytest.mark.real
 
@@ -176,13 +176,13 @@ LOOKUPS = {
     "ngram-map-k": Settings(spec_ngram_map_k_size_n=4, spec_ngram_map_k_size_m=12),
     "ngram-map-k4v": Settings(spec_ngram_map_k4v_size_n=4, spec_ngram_map_k4v_size_m=8),
     "ngram-mod": Settings(spec_ngram_mod_n_match=6, spec_ngram_mod_n_min=2),
-    "ngram-cache": Settings(),
+    "ngram-cache": Settings(drafters="ngram-cache"),
     "suffix": Settings(max_draft=12),
 }
 """Drafters that need no model, some with shorter matches than usual, so that they draft often."""
 
 TREES = ("oracle-tree", "random-tree", "adversarial-tree")
-MERGED: dict[str, MergeMode] = {
+MERGED: dict[str, DraftMode] = {
     "merged-chain": "chain",
     "merged-tree": "tree",
     "merged-auto": "auto",
@@ -200,9 +200,9 @@ EVERY_THIRD = {*MERGED, *WITH_DRAFT_MODEL, "ngram-cache", "suffix"}
 The plain trees run on all: a third has 720 tokens, too few to tell a share of 0.1 %."""
 
 
-def merger(mode: MergeMode, *more: Drafter) -> DraftMerger:
+def merger(mode: DraftMode, *more: Drafter) -> DraftMerger:
     """What the completer makes by default, with a second drafter to merge."""
-    settings = Settings(max_draft=7)
+    settings = Settings(drafters="ngram-cache", max_draft=7)
     drafters = [*(load_drafter(name, settings) for name in ("suffix", "ngram-cache")), *more]
     return DraftMerger(
         drafters, AcceptanceTable(), mode=mode, p_split=settings.p_split, n_max=settings.max_draft
@@ -238,7 +238,7 @@ def outcomes(
     for name, mode in MERGED.items():
         merged = merger(mode)
         makers[name] = lambda rest, merged=merged: merged
-    first = DrafterChain([load_drafter("ngram-mod", LOOKUPS["ngram-mod"]), draft_model])
+    first = DraftMerger([load_drafter("ngram-mod", LOOKUPS["ngram-mod"]), draft_model])
     makers["first"] = lambda rest: first
     with_draft = merger("tree", draft_model)
     makers["merged-tree-with-draft"] = lambda rest: with_draft
