@@ -162,11 +162,18 @@ class PlacedRequest(CompletionRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrafterStats:
-    """One drafter's counts; ``n_drafts`` are its non-empty drafts that a target pass verified."""
+    """One drafter's counts.
+
+    A target pass verifies as much of what is proposed as the decision takes: ``n_drafts`` and
+    ``n_drafted`` count what was verified.  Alternatives count as parts of one draft.
+    """
 
     n_begin_calls: int = 0
     n_draft_calls: int = 0
     n_accept_calls: int = 0
+    n_proposed_drafts: int = 0
+    n_proposed: int = 0
+    """Tokens that it proposed."""
     n_drafts: int = 0
     n_accepted_drafts: int = 0
     """Drafts of which at least one token was accepted."""

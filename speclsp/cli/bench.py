@@ -24,10 +24,10 @@ from rich.table import Table
 from speclsp import settings
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.ngram_build import found_files
-from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.cli.options import SettingsCommand, given_options, show_timings_option
 from speclsp.cli.without_editor import running
 from speclsp.completer.local import LocalCompleter
-from speclsp.decoding.report import tokens_per_pass
+from speclsp.decoding.report import timing_lines, tokens_per_pass
 from speclsp.decoding.session import summed
 from speclsp.embedded import TARGET_FILE_NAME
 from speclsp.engine.models import model_files
@@ -107,7 +107,8 @@ class BenchCommand(SettingsCommand):
     "--seconds", type=click.IntRange(min=1), default=120, show_default=True,
     help="Begin no further line after so many seconds.",
 )  # fmt: skip
-def bench(project: Path, n_lines: int, seconds: int, **options: Any) -> None:
+@show_timings_option
+def bench(project: Path, n_lines: int, seconds: int, show_timings: bool, **options: Any) -> None:
     """Type lines of PROJECT with speculation off and on, and compare the two.
 
     Each line is taken out of its file and typed twice, in alternating order. Nothing was learned
@@ -135,6 +136,11 @@ def bench(project: Path, n_lines: int, seconds: int, **options: Any) -> None:
         is_interrupted = True
     if lines:
         _print(model_files(resolved).target.name, root.name, lines)
+    if show_timings:
+        for is_on in (False, True):
+            stats = _sum([line[is_on] for line in lines]).stats
+            text = "\n".join((f"speculation {'on' if is_on else 'off'}:", *timing_lines(stats)))
+            click.echo(text, err=True)
     if is_interrupted:
         click.echo("Interrupted.", err=True)
         sys.exit(130)

@@ -11,7 +11,7 @@ import click
 
 from speclsp import settings
 from speclsp.cli.headless import NO_DEADLINE_MS, HeadlessOptions, HeadlessServer
-from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.cli.options import SettingsCommand, given_options, show_timings_option
 from speclsp.cli.without_editor import RecordLog, running
 from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.report import report_lines
@@ -30,7 +30,8 @@ from speclsp.suggestions.window import Window
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Draft from this folder's files too, and take its repository's name for prompts.",
 )
-def complete(project: Path | None, **options: Any) -> None:
+@show_timings_option
+def complete(project: Path | None, show_timings: bool, **options: Any) -> None:
     """Complete headless: JSON-RPC 2.0 requests on standard input, answers on standard output.
 
     One message per line, or each after a Content-Length header.
@@ -43,6 +44,7 @@ def complete(project: Path | None, **options: Any) -> None:
         project=None if project is None else project.absolute(),
         repo_name="" if project is None else repository_name(project.absolute()),
         deadline_ms=given.get("deadline_ms", NO_DEADLINE_MS),
+        show_timings=show_timings,
     )
     if sys.stdin.isatty():
         click.echo("Type one JSON-RPC request per line; Ctrl-D ends.", err=True)

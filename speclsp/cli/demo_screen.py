@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from speclsp.cli.demo_typist import Frame, Tally
-from speclsp.decoding.report import expected_speedup, measured_speedup, tokens_per_pass
+from speclsp.decoding.report import measured_speedup, tokens_per_pass
 from speclsp.request import SessionStats
 
 THEME = "ansi_dark"
@@ -213,7 +213,6 @@ def _session_table(stats: SessionStats) -> Table:
             f"({totals.n_predicted} tokens, {totals.n_target_passes} passes)"
         ),
         "draft tokens accepted": f"{totals.n_accepted} of {totals.n_drafted}",
-        "speed-up, expected": _times(expected_speedup(totals)),
         "speed-up, measured": _times(measured_speedup(totals)),
         "prompt tokens": (
             f"{totals.n_prompt_evaluated} evaluated, {n_reused} reused ({share:.0%})"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import cattrs
+import click
 import msgspec
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams, JsonRpcMethodNotFound
 from pygls.server import JsonRPCServer
@@ -23,6 +24,7 @@ from pygls.server import JsonRPCServer
 from speclsp import settings
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.without_editor import complete_when_ready
+from speclsp.decoding.report import timing_lines
 from speclsp.errors import SpecLspError
 from speclsp.lsp.json_rpc import JsonRpcConnection, MessageId
 from speclsp.request import (
@@ -99,6 +101,8 @@ class HeadlessOptions:
     project: Path | None = None
     repo_name: str = ""
     deadline_ms: int = NO_DEADLINE_MS
+    show_timings: bool = False
+    """Print llama.cpp's lines on times to standard error after each answer of the model."""
 
 
 # --- the connection -------------------------------------------------------------------------------
@@ -197,9 +201,12 @@ class HeadlessServer(JsonRPCServer):
 
     def _result(self, params: Any, cancel: CancellationToken) -> CompletionResult | None:
         try:
-            return complete_when_ready(self._window, self._open(params), cancel)
+            result = complete_when_ready(self._window, self._open(params), cancel)
         finally:
             self._close_documents()
+        if self._options.show_timings and result is not None:
+            click.echo("\n".join(timing_lines(result.stats)), err=True)
+        return result
 
     def _cancel(self, params: Any) -> dict[str, bool]:
         """Cancel a ``complete`` that is not answered; it still gets its result."""

@@ -88,6 +88,12 @@ class SettingsCommand(click.Command):
                 formatter.write_dl(records)
 
 
+show_timings_option = click.option(
+    "--show-timings/--no-show-timings",
+    help="Print llama.cpp's lines on prompt and generation times to standard error.",
+)
+
+
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that the command line gives, by canonical name."""
     given: dict[str, Any] = {}

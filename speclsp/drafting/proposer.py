@@ -116,6 +116,7 @@ class MeasuredDrafter:
         self.failure: DrafterError | None = None
         self._n_begin_calls = self._n_draft_calls = self._n_accept_calls = 0
         self._n_drafts = self._n_accepted_drafts = self._n_drafted = self._n_accepted = 0
+        self._n_proposed_drafts = self._n_proposed = 0
         self._n_drafted_at: list[int] = []
         self._n_accepted_at: list[int] = []
         self._s_begin = self._s_draft = self._s_accept = 0.0
@@ -146,10 +147,13 @@ class MeasuredDrafter:
             draft = NO_DRAFT
         self._s_draft += clock() - started
         # What was drawn at random may not be chosen from: the output's law would change.
-        if draft.distributions:
-            return draft
-        is_long_enough = len(draft.tokens) >= self._limits.n_min
-        return draft if is_long_enough and self._held.admits(generated, draft.tokens) else NO_DRAFT
+        if not draft.distributions and (
+            len(draft.tokens) < self._limits.n_min or not self._held.admits(generated, draft.tokens)
+        ):
+            return NO_DRAFT
+        self._n_proposed_drafts += len(draft.tokens) > 0
+        self._n_proposed += len(draft.tokens)
+        return draft
 
     def _most(self, n_max: int) -> int:
         return n_max if self._limits.n_max is None else min(n_max, self._limits.n_max)
@@ -186,6 +190,9 @@ class MeasuredDrafter:
             self._drop("candidates", error)
             candidates = []
         self._s_draft += clock() - started
+        self._n_proposed_drafts += len(candidates) > 0
+        for candidate in candidates:
+            self._n_proposed += len(candidate.tokens)
         return candidates
 
     def accept(self, n_accepted: int, n_verified: int, clock: Clock) -> None:
@@ -227,6 +234,8 @@ class MeasuredDrafter:
             n_begin_calls=self._n_begin_calls,
             n_draft_calls=self._n_draft_calls,
             n_accept_calls=self._n_accept_calls,
+            n_proposed_drafts=self._n_proposed_drafts,
+            n_proposed=self._n_proposed,
             n_drafts=self._n_drafts,
             n_accepted_drafts=self._n_accepted_drafts,
             n_drafted=self._n_drafted,

@@ -411,8 +411,8 @@ class Session:
     def log_statistics(self) -> SessionStats:
         """Log the statistics block and return what it holds."""
         stats = self.statistics()
-        if self.window is not None:
-            self.editor.log("info", "\n".join(report_lines(stats)))
+        if lines := report_lines(stats):
+            self.editor.log("info", "\n".join(lines))
         return stats
 
 

@@ -52,6 +52,15 @@ def test_both_sides_are_asked_alike_and_one_of_them_drafts(project: Path) -> Non
 
 
 @pytest.mark.real
+def test_timings_of_both_sides_are_shown(project: Path) -> None:
+    result = run(project, "--lines", "1", "--show-timings")
+    assert result.exit_code == 0, result.output
+    shown = [line.split("=")[0].strip() for line in result.stderr.splitlines()[-8:]]
+    times = ["prompt eval time", "eval time", "total time"]
+    assert shown == ["speculation off:", *times, "speculation on:", *times]
+
+
+@pytest.mark.real
 def test_an_interrupt_shows_what_was_measured(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,15 +7,13 @@ import dataclasses
 import pytest
 
 from speclsp.decoding.report import (
-    acceptance_probability,
     draft_acceptance_line,
     drafter_line,
-    expected_speedup,
-    expected_tokens_per_draft_pass,
+    expectation,
     measured_speedup,
     report_lines,
     request_line,
-    tokens_per_draft_pass,
+    timing_lines,
 )
 from speclsp.request import (
     CompletionResult,
@@ -30,6 +28,8 @@ LOOKUP = DrafterStats(
     n_begin_calls=12,
     n_draft_calls=340,
     n_accept_calls=100,
+    n_proposed_drafts=110,
+    n_proposed=620,
     n_drafts=100,
     n_accepted_drafts=80,
     n_drafted=297,
@@ -67,9 +67,10 @@ def totals(**changes) -> RequestStats:
 
 def test_llama_cpps_statistics_line():
     assert drafter_line("prompt-lookup", LOOKUP) == (
-        "statistics    prompt-lookup: #calls(b,g,a) =   12    340    100, #gen drafts =    100, "
-        "#acc drafts =    80, #gen tokens =    297, #acc tokens =   171, #mean acc len = 2.71, "
-        "#acc rate/pos = (0.800, 0.600, 0.310), dur(b,g,a) = 1.234, 23.000, 0.500 ms"
+        "statistics    prompt-lookup: #calls(b,g,a) =   12    340    100, #gen drafts =    110, "
+        "#acc drafts =    80, #gen tokens =    620, #acc tokens =   171, #mean acc len = 2.71, "
+        "#acc rate/pos = (0.800, 0.600, 0.310), dur(b,g,a) = 1.234, 23.000, 0.500 ms, "
+        "#verified tokens =   297"
     )
 
 
@@ -77,36 +78,38 @@ def test_llama_cpps_statistics_line_before_anything_was_verified():
     assert drafter_line("draft", DrafterStats(n_begin_calls=1, n_draft_calls=2)) == (
         "statistics            draft: #calls(b,g,a) =    1      2      0, #gen drafts =      0, "
         "#acc drafts =     0, #gen tokens =      0, #acc tokens =     0, "
-        "dur(b,g,a) = 0.000, 0.000, 0.000 ms"
+        "dur(b,g,a) = 0.000, 0.000, 0.000 ms, #verified tokens =     0"
     )
 
 
 def test_llama_cpps_draft_acceptance_line():
     assert draft_acceptance_line(totals()) == (
-        "draft acceptance = 0.57576 (  171 accepted /   297 generated), mean len =  2.71"
+        "draft acceptance rate = 0.57576 (  171 accepted /   297 generated), mean len =  2.71"
     )
     assert draft_acceptance_line(RequestStats()) == (
-        "draft acceptance = 0.00000 (    0 accepted /     0 generated), mean len =  1.00"
+        "draft acceptance rate = 0.00000 (    0 accepted /     0 generated), mean len =  1.00"
     )
 
 
 def test_the_speedups_by_hand():
     stats = totals()
-    # T(1) = 10 ms, E = 400 / 229 tokens per pass, 1 ms of drafting per pass.
-    assert expected_speedup(stats) == pytest.approx(400 / 229 / 1.1)
+    # Of 100 drafts, 31 were right to their end: 171 hits and 69 misses.  T(1) = 10 ms.
+    found = expectation(stats)
+    assert found is not None
+    p, k, t_draft, t_target = 171 / 240, 297 / 100, 229 / 297, 10.0
+    assert found == pytest.approx((p, k, t_draft, t_target))
+    n_expected = (1 - p ** (k + 1)) / (1 - p)
+    assert found.n_tokens == pytest.approx(n_expected)
+    assert found.speedup() == pytest.approx(n_expected / (1 + k * t_draft / t_target))
+    assert found.speedup(1.9) == pytest.approx(n_expected / (1.9 + k * t_draft / t_target))
     # 400 tokens less the first one of each of 12 prefills, at 10 ms each, took 5000 ms.
     assert measured_speedup(stats) == pytest.approx(388 * 10.0 / 5000.0)
 
 
-def test_the_tokens_per_drafted_pass_by_hand():
-    stats = totals()
-    # Of 100 drafts, 31 were right to their end: 171 hits and 69 misses.
-    assert acceptance_probability(stats) == pytest.approx(171 / 240)
-    assert tokens_per_draft_pass(stats) == pytest.approx(2.71)
-    p, k = 171 / 240, 2.97
-    assert expected_tokens_per_draft_pass(stats) == pytest.approx((1 - p ** (k + 1)) / (1 - p))
-    assert expected_tokens_per_draft_pass(totals(n_tried=171)) == pytest.approx(3.97)
-    assert expected_tokens_per_draft_pass(RequestStats()) is None
+def test_what_every_draft_token_promises_where_all_are_right():
+    found = expectation(totals(n_tried=171))
+    assert found is not None
+    assert (found.p, found.n_tokens) == (1.0, pytest.approx(3.97))
 
 
 def test_without_speculation_the_speedup_is_one():
@@ -120,17 +123,19 @@ def test_without_speculation_the_speedup_is_one():
         ms_verify=180.0,
     )
     assert measured_speedup(stats) == pytest.approx(1.0)
-    assert expected_speedup(stats) == pytest.approx(1.0)
+    assert expectation(stats) is None
 
 
 def test_what_was_not_measured_is_not_claimed():
     no_singles = totals(n_single_passes=0, ms_single_passes=0.0)
     assert measured_speedup(no_singles) is None
-    # E over a draft cost in passes of 4000 / 217 ms.
-    assert expected_speedup(no_singles) == pytest.approx(400 / 229 / (1 + 217 / 4000))
-    assert expected_speedup(RequestStats()) is None
-    lines = report_lines(SessionStats(totals=no_singles))
-    assert any("measured = not measured (no pass without a draft)" in line for line in lines)
+    found = expectation(no_singles)
+    assert found is not None
+    assert found.target_ms == pytest.approx(4000 / 217)
+    assert expectation(RequestStats()) is None
+    lines = report_lines(SessionStats(n_requests=1, totals=no_singles))
+    assert "speed-up = not measured: every pass had a draft" in lines
+    assert not any("as measured" in line or "with measured" in line for line in lines)
 
 
 def test_the_block_has_everything():
@@ -172,18 +177,23 @@ def test_the_block_has_everything():
         "      total time =    5100.00 ms /   650 tokens",
         "KV reuse = 75.0 % (1000 prompt tokens, 250 evaluated, 750 reused)",
         "tokens per target pass = 1.75 (400 tokens / 229 passes)",
-        "speed-up: expected E/(1 + k·T_draft/T_target) = 1.59x, measured = 0.78x (T(1) = 10.00 ms)",
+        "speed-up = 0.78x (T(1) = 10.00 ms)",
         (
             "passes with a draft = 43.7 % (100 of 229), tokens in each = 2.71, "
-            "expected (1 - p^(k+1))/(1 - p) = 2.57 (p = 0.713, k = 2.97)"
+            "expected (1 - p^(k+1))/(1 - p) = 2.57"
         ),
-        "draft acceptance = 0.57576 (  171 accepted /   297 generated), mean len =  2.71",
+        (
+            "their speed-up, expected (1 - p^(k+1))/(1 - p) / (1 + k·T_draft/T_target) = 2.09x "
+            "(p = 0.713, k = 2.97, T_draft = 0.771 ms, T_target = 10.00 ms); "
+            "with measured T(k+1)/T(1) = 1.48: 1.50x"
+        ),
+        "draft acceptance rate = 0.57576 (  171 accepted /   297 generated), mean len =  2.71",
         drafter_line("prompt-lookup", LOOKUP),
         (
             "time per pass: draft = 1.055, verify = 18.433, host = 3.553 ms "
             "(217 passes after the prefill)"
         ),
-        "T(k) as measured for k = 1, 8 tokens: 6.4, 13.7 ms",
+        "T(n) as measured for n = 1, 8 tokens: 6.4, 13.7 ms",
         "latency    total: p50 =    10.00, p95 =    20.00, p99 =    30.50 ms (12 requests)",
         (
             "advice: speculation costs more than it saves here (0.78x): raise `min_ngram_size` or "
@@ -192,10 +202,25 @@ def test_the_block_has_everything():
     ]
 
 
-def test_an_empty_session_has_a_block_without_advice():
-    lines = report_lines(SessionStats())
-    assert lines[0].startswith("requests = 0 (")
+def test_a_session_without_requests_has_no_block():
+    assert report_lines(SessionStats(model="coder", index=IndexStats(n_files=3))) == []
+    lines = report_lines(SessionStats(n_requests=1))
+    assert lines[0].startswith("requests = 1 (")
     assert not any(line.startswith("advice") for line in lines)
+
+
+def test_llama_cpps_lines_on_times():
+    assert timing_lines(RequestStats(n_prompt_evaluated=4, ms_prompt=2.0)) == [
+        (
+            "prompt eval time =       2.00 ms /     4 tokens "
+            "(    0.50 ms per token,  2000.00 tokens per second)"
+        ),
+        (
+            "       eval time =       0.00 ms /     0 tokens "
+            "(    0.00 ms per token,     0.00 tokens per second)"
+        ),
+        "      total time =       2.00 ms /     4 tokens",
+    ]
 
 
 def test_a_completions_line():
@@ -209,13 +234,14 @@ def test_a_completions_line():
 
 
 def test_what_idle_time_evaluated_stands_apart() -> None:
-    assert not [line for line in report_lines(SessionStats()) if "idle" in line]
-    lines = report_lines(SessionStats(n_idle_evaluated=512))
+    assert not [line for line in report_lines(SessionStats(n_requests=1)) if "idle" in line]
+    lines = report_lines(SessionStats(n_requests=1, n_idle_evaluated=512))
     assert "idle time = 512 prompt tokens evaluated, beside the sums below" in lines
 
 
 def test_what_the_model_was_spared_has_lines_of_its_own() -> None:
     stats = SessionStats(
+        n_requests=9,
         n_memory=7,
         n_filtered=2,
         n_coalesced=3,
@@ -229,7 +255,7 @@ def test_what_the_model_was_spared_has_lines_of_its_own() -> None:
         "prefetches = 4 (1 used), 50 prompt tokens evaluated, 60 tokens predicted, "
         "beside the sums below" in block
     )
-    assert "without the model" not in "\n".join(report_lines(SessionStats()))
+    assert "without the model" not in "\n".join(report_lines(SessionStats(n_requests=1)))
 
 
 def test_a_completion_without_the_model_has_a_short_line() -> None:
