@@ -32,7 +32,6 @@ from speclsp.request import (
     CompletionResult,
     Document,
     GeneratedText,
-    RequestStats,
     Trigger,
 )
 from speclsp.suggestions.window import Window
@@ -230,14 +229,15 @@ class HeadlessServer(JsonRPCServer):
         overrides = {name: getattr(params, name) for name in REQUEST_SETTINGS}
         if overrides["deadline_ms"] is None:
             overrides["deadline_ms"] = self._options.deadline_ms
-        uri = self._uri(params.path)
+        file = self._file(params.path)
+        uri = Path(file).as_uri() if file else f"headless:{params.path}"
         version = self._open_documents.pop(uri, 0) + 1
         self._open_documents[uri] = version
         self._window.open_document(
             Document(
                 uri=uri,
                 path=params.path,
-                file=self._file(params.path),
+                file=file,
                 repo_name=self._options.repo_name if params.repo_name is None else params.repo_name,
                 language_id=params.language_id,
                 version=version,
@@ -266,14 +266,8 @@ class HeadlessServer(JsonRPCServer):
             del self._open_documents[oldest]
             self._window.close_document(oldest)
 
-    def _uri(self, path: str) -> str:
-        if self._options.project is None or not path:
-            return f"headless:{path}"
-        encodable = path.encode("utf-8", "replace").decode("utf-8")
-        return (self._options.project / encodable).absolute().as_uri()
-
     def _file(self, path: str) -> str:
-        """Return the absolute path of the file that a request is about, empty where it has none."""
+        """Return the absolute path of a request's file, empty where it has none."""
         if self._options.project is None or not path or "\0" in path:
             return ""
         return os.path.abspath(self._options.project / path)  # noqa: PTH100  .. goes, links stay
@@ -306,9 +300,7 @@ def completion_object(
     was asked for, the result holds the alternatives, and how probable each text is.
     """
     if result is None:
-        result = CompletionResult(
-            completion_id="", text="", finish_reason="cancelled", stats=RequestStats()
-        )
+        result = CompletionResult.empty("", "cancelled")
     stats = json_value(result.stats, _STATS)
     stats["drafters"] = {
         name: json_value(drafter, _DRAFTER_STATS) for name, drafter in result.stats.drafters.items()

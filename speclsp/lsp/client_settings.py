@@ -7,7 +7,7 @@ settings, settings pulled for one workspace folder, and ``speclsp.toggle``.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from speclsp.request import SettingValue
@@ -23,6 +23,9 @@ from speclsp.settings import (
 )
 
 _SECTION = "speclsp"
+_INITIALIZATION = "initializationOptions"
+_PUSHED = "didChangeConfiguration"
+_PULLED = "workspace/configuration"
 _MODEL_NAMES = ("preset", "hf_repo", "hf_file", "spec_draft_hf", "model", "spec_draft_model")
 """Settings that together name the models."""
 FOLDER_SETTINGS = tuple(name for name in FIELDS if info(name).by_folder)
@@ -30,13 +33,16 @@ FOLDER_SETTINGS = tuple(name for name in FIELDS if info(name).by_folder)
 
 
 class ClientSettings:
-    """Holds the layers and resolves them whenever one is replaced."""
+    """The layers of settings, resolved whenever one is replaced."""
 
     def __init__(self, base_options: Mapping[str, Any]) -> None:
-        self._base: dict[str, Any] = dict(base_options)
-        self._initialization: dict[str, Any] = {}
-        self._pushed: dict[str, Any] = {}
-        self._pulled: dict[str, Any] = {}
+        self._layers: dict[str, Mapping[str, Any]] = {
+            "command line": base_options,
+            _INITIALIZATION: {},
+            _PUSHED: {},
+            _PULLED: {},
+        }
+        """The lowest first, by where they come from."""
         self._pulled_by_folder: dict[str, dict[str, Any]] = {}
         self._switched: dict[str, Any] = {}
         self._by_folder: dict[str, Settings] = {}
@@ -50,20 +56,20 @@ class ClientSettings:
 
     def set_initialization(self, value: object) -> None:
         """Take ``initializationOptions``."""
-        self._initialization = self._wire_options("initializationOptions", value)
+        self._layers[_INITIALIZATION] = self._wire_options(_INITIALIZATION, value)
         self._resolve()
 
     def set_pushed(self, value: object) -> None:
         """Take the settings of didChangeConfiguration; null keeps the previous ones."""
         if value is not None:
-            self._pushed = self._wire_options("didChangeConfiguration", value)
+            self._layers[_PUSHED] = self._wire_options(_PUSHED, value)
             self._resolve()
 
     def set_pulled(self, value: object, by_folder: Mapping[str, object]) -> None:
         """Take the answers to workspace/configuration: the global one, and one by folder URI."""
-        self._pulled = self._wire_options("workspace/configuration", value)
+        self._layers[_PULLED] = self._wire_options(_PULLED, value)
         self._pulled_by_folder = {
-            uri: self._wire_options("workspace/configuration", folder_value)
+            uri: self._wire_options(_PULLED, folder_value)
             for uri, folder_value in by_folder.items()
         }
         self._resolve()
@@ -107,7 +113,7 @@ class ClientSettings:
         return new
 
     def _resolve(self) -> None:
-        below = [self._base, self._initialization, self._pushed, self._pulled]
+        below = [*self._layers.values()]
         of_client = resolve(below).settings
         wanted = tuple(getattr(of_client, name) for name in _MODEL_NAMES)
         if wanted != self._models_wanted:
@@ -124,7 +130,11 @@ class ClientSettings:
             problems += in_folder.problems
             ignored = sorted(set(changed(self.current, in_folder.settings)) - {*FOLDER_SETTINGS})
             if ignored:
-                problems.append(_not_by_folder(uri, ignored))
+                message = (
+                    f"{', '.join(ignored)}: cannot differ by workspace folder, so what {uri} sets "
+                    "is ignored. Set it for the whole workspace."
+                )
+                problems.append(SettingProblem(uri, message))
         self._problems = tuple(problems)
 
     def _wire_options(self, source: str, value: object) -> dict[str, Any]:
@@ -149,18 +159,9 @@ def flat_options(value: Mapping[str, Any]) -> dict[str, Any]:
     The keys are the settings' names, with or without the prefix ``speclsp.``.
     An object that holds only objects, none of them a setting, has other programs' sections.
     """
-    own = {k.removeprefix(f"{_SECTION}."): v for k, v in value.items() if isinstance(k, str)}
-    dotted = any(k.startswith(f"{_SECTION}.") for k in value)
+    prefix = f"{_SECTION}."
+    dotted = {k.removeprefix(prefix): v for k, v in value.items() if k.startswith(prefix)}
     if dotted:
-        return {k: v for k, v in own.items() if f"{_SECTION}.{k}" in value}
-    ours = any(canonical_name(k) or not isinstance(v, Mapping) for k, v in own.items())
-    return own if ours else {}
-
-
-def _not_by_folder(uri: str, names: Sequence[str]) -> SettingProblem:
-    those = ", ".join(names)
-    return SettingProblem(
-        uri,
-        f"{those}: cannot differ by workspace folder, so what {uri} sets is ignored. "
-        "Set it for the whole workspace.",
-    )
+        return dotted
+    ours = any(canonical_name(k) or not isinstance(v, Mapping) for k, v in value.items())
+    return dict(value) if ours else {}
