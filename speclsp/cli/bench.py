@@ -43,7 +43,7 @@ _MOVED: Final = (
     "cases", "drafters", "healing", "host", "index", "make-cases", "make-model",
     "peers", "quality", "typing",
 )  # fmt: skip
-"""What `speclsp bench` measured before `python -m benchmarks` did."""
+"""Former benchmarks of `speclsp bench`, now of `python -m benchmarks`."""
 
 _STRIDE: Final = 4
 """Keys between two requests: the debounce joins those of somebody who types fast."""
@@ -54,7 +54,7 @@ _POLL_S: Final = 0.05
 _SLOW_MS: Final = 700.0
 """The 95th percentile above which suggestions come too late to be read while typing."""
 _LEAST_LINES: Final = 4
-"""Fewer lines tell no difference from noise."""
+"""With fewer lines a difference cannot be told from noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ def _sum(sides: Sequence[Side]) -> Side:
 
 
 def _advice(model: str, speed_ups: Sequence[float], p95_ms: float) -> str:
-    """Return what to do next, by the figure that matters most."""
+    """Return one sentence of advice that follows from the figures."""
     logs = np.log(speed_ups)
     if model == TARGET_FILE_NAME:
         return "This is the small embedded model: name the one that you want to use by --model."

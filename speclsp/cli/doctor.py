@@ -1,4 +1,4 @@
-"""``speclsp doctor``: checks the installation, and names the remedy for each problem."""
+"""``speclsp doctor``: checks the installation, and prints a remedy for each problem."""
 
 from __future__ import annotations
 

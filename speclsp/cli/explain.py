@@ -37,8 +37,8 @@ from speclsp.suggestions.window import Window
 def explain(place: str, project: Path | None, *, as_json: bool, **options: Any) -> None:
     """Print the prompt for a cursor: its parts, each chunk of context with its reason and tokens.
 
-    Also what the KV cache reuses of the prompt of one keystroke earlier. LINE and COL count from
-    1; COL 1 is before the first character.
+    Also prints how much the KV cache reuses of the prompt of one keystroke earlier. LINE and COL
+    count from 1; COL 1 is before the first character.
     """
     file, prefix, suffix = _split_at(place)
     folder = (project or _folder_of(file)).absolute()
@@ -117,7 +117,9 @@ def _explain(
 
 def _print(console: Console, place: str, explained: PromptExplanation) -> None:
     if explained.refused:
-        console.print(f"Nothing is asked at {place}: {explained.refused}.", soft_wrap=True)
+        console.print(
+            f"No completion is requested at {place}: {explained.refused}.", soft_wrap=True
+        )
         return
     console.print(
         f"{place}: {explained.n_tokens} of at most {explained.n_tokens_max} prompt tokens, "
@@ -132,9 +134,9 @@ def _print(console: Console, place: str, explained: PromptExplanation) -> None:
     )
     if explained.reuse is not None:
         console.print(
-            f"One keystroke earlier the prompt was other; it is {explained.reuse.layout}: the KV "
-            f"cache reuses {explained.reuse.n_reused} tokens, {explained.reuse.n_evaluated} are "
-            "evaluated.",
+            f"Compared with the prompt of one keystroke earlier, it is {explained.reuse.layout}: "
+            f"the KV cache reuses {explained.reuse.n_reused} tokens, and "
+            f"{explained.reuse.n_evaluated} are evaluated.",
             soft_wrap=True,
         )
     console.print(_parts_table(explained))

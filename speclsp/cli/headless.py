@@ -59,7 +59,7 @@ REQUEST_SETTINGS = (
     "seed",
     "deadline_ms",
 )
-"""Settings that one request may override, with the types and bounds of the settings' table."""
+"""Settings that a request may override, with the types and bounds of the settings' table."""
 
 CompleteParams = msgspec.defstruct(
     "CompleteParams",
@@ -129,7 +129,7 @@ class HeadlessConnection(JsonRpcConnection):
         return True
 
     def takes_notification(self, method: str) -> bool:
-        """Return whether a call without an id has an effect: nobody would get an answer."""
+        """Return whether a call without an id is run; the others would only compute an answer."""
         if self._shutdown:
             return False
         self._shutdown = method == "shutdown"
@@ -174,7 +174,7 @@ class HeadlessServer(JsonRPCServer):
         self._window = window
         self._options = options
         self._turn = asyncio.Lock()
-        """Handlers get it in the order of the calls' arrival."""
+        """Acquired by the handlers in the order of the calls' arrival."""
         self._open_documents: dict[str, int] = {}
         for method in METHODS:
             # pygls sets attributes on handlers, which bound methods do not allow.
@@ -225,7 +225,7 @@ class HeadlessServer(JsonRPCServer):
             self.protocol.exit()
 
     def _open(self, params: Any) -> CompletionRequest:
-        """Open the document of a request; its text stands for the file's while it is open."""
+        """Open the document of a request; while it is open, its text replaces the file's."""
         overrides = {name: getattr(params, name) for name in REQUEST_SETTINGS}
         if overrides["deadline_ms"] is None:
             overrides["deadline_ms"] = self._options.deadline_ms
@@ -256,7 +256,7 @@ class HeadlessServer(JsonRPCServer):
         )
 
     def _close_documents(self) -> None:
-        """Close the documents; of a project's, the latest stay open.
+        """Close the documents; those of a project stay open, up to MAX_OPEN_DOCUMENTS.
 
         Their files may hold the answer already, and must not be indexed between two requests.
         """

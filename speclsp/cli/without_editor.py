@@ -67,7 +67,7 @@ class EventLog(EventPump):
 
     def __init__(self, completer: Completer, least_level: LogLevel) -> None:
         self.is_ending = False
-        """Whether a problem, such as loading that the end interrupts, is no error."""
+        """Whether the completer is about to be closed: interrupted loading is then no error."""
         self._least_level = least_level
         super().__init__(completer, self._write)
 

@@ -1,1 +1,1 @@
-"""The language server: the only importer of pygls and lsprotocol, one file per LSP method."""
+"""The language server: transports, JSON-RPC, LSP's methods, and one client's session."""

@@ -248,7 +248,7 @@ def _log_line(params: types.LogMessageParams | types.ShowMessageParams) -> LogLi
 
 
 def _inline_item(item: types.InlineCompletionItem) -> InlineItem:
-    """Convert an item of speclsp's server, which has a range and a command always."""
+    """Convert an item; those of speclsp's server always have a range and a command."""
     assert isinstance(item.insert_text, str)
     assert item.range is not None
     assert item.command is not None

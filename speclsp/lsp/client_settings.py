@@ -42,7 +42,7 @@ class ClientSettings:
             _PUSHED: {},
             _PULLED: {},
         }
-        """The lowest first, by where they come from."""
+        """The lowest layer first, by source."""
         self._pulled_by_folder: dict[str, dict[str, Any]] = {}
         self._switched: dict[str, Any] = {}
         self._by_folder: dict[str, Settings] = {}
@@ -60,7 +60,7 @@ class ClientSettings:
         self._resolve()
 
     def set_pushed(self, value: object) -> None:
-        """Take the settings of didChangeConfiguration; null keeps the previous ones."""
+        """Take the settings of didChangeConfiguration; null keeps the previous settings."""
         if value is not None:
             self._layers[_PUSHED] = self._wire_options(_PUSHED, value)
             self._resolve()
@@ -92,12 +92,12 @@ class ClientSettings:
 
     @property
     def for_completer(self) -> Settings:
-        """The settings outside all folders, but enabled if any folder's are."""
+        """The settings outside all folders, with ``enabled`` on if it is on in any folder."""
         settings = (self.current, *self._by_folder.values())
         return dataclasses.replace(self.current, enabled=any(s.enabled for s in settings))
 
     def overrides(self, folder_uri: str | None) -> dict[str, SettingValue]:
-        """Return the settings in which a folder differs from the completer's."""
+        """Return a folder's settings that differ from the completer's."""
         in_folder, everywhere = self.for_folder(folder_uri), self.for_completer
         return {
             name: getattr(in_folder, name)
@@ -157,7 +157,7 @@ def flat_options(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings in a client's object that has no section ``speclsp``.
 
     The keys are the settings' names, with or without the prefix ``speclsp.``.
-    An object that holds only objects, none of them a setting, has other programs' sections.
+    An object of which every value is an object and no key a setting belongs to other programs.
     """
     prefix = f"{_SECTION}."
     dotted = {k.removeprefix(prefix): v for k, v in value.items() if k.startswith(prefix)}

@@ -29,9 +29,9 @@ OPTIONS = types.CompletionOptions(trigger_characters=list(".([{,=: "), resolve_p
 async def inline_completion(
     session: Session, params: types.InlineCompletionParams
 ) -> types.InlineCompletionList:
-    """Return items, the best first, several where the user asked; never null, but an empty list.
+    """Return items, the best first; several if the user asked for them.
 
-    Null leaves old ghost text on screen.
+    Without items the answer is an empty list: null leaves old ghost text on screen.
     """
     nothing = types.InlineCompletionList(items=[])
     found = _buffer_and_cursor(session, params)
@@ -57,13 +57,13 @@ async def inline_completion(
 
 
 async def completion(session: Session, params: types.CompletionParams) -> types.CompletionList:
-    """Return one item, or none; the client asks again as the user types on."""
+    """Return one item, or none; the list is incomplete, so the client asks again at each key."""
     nothing = types.CompletionList(is_incomplete=True, items=[])
     found = _buffer_and_cursor(session, params)
     if found is None:
         return nothing
     query = query_at(*found)
-    # Popups send the kind "invoked" for every letter, so that does not tell who asked.
+    # Popups send the kind "invoked" for every letter, so the kind does not tell who asked.
     method = types.TEXT_DOCUMENT_COMPLETION
     buffer, suggestions = await _ask(session, query, method, "automatic")
     if not suggestions:
@@ -78,7 +78,7 @@ async def completion(session: Session, params: types.CompletionParams) -> types.
         detail="speclsp",
         documentation=_documentation(suggestion.text, buffer.language_id),
         preselect=True,
-        # Before every other server's items, which sort by their labels.
+        # Sorts before all other servers' items, which sort by their labels.
         sort_text="\x20",
         filter_text=suggestion.text.partition("\n")[0],
         insert_text_format=types.InsertTextFormat.PlainText,
@@ -132,7 +132,7 @@ def _inline_query(
 async def _ask(
     session: Session, query: Query, method: str, trigger: Trigger
 ) -> tuple[TextBuffer, list[Suggestion]]:
-    """Ask the completer; return the buffer as it is by then, and what fits it, the best first.
+    """Ask the completer; return the buffer's current version and suggestions for it, best first.
 
     A newer call for the same document and method cancels this one.
     """
@@ -163,7 +163,7 @@ async def _ask(
 
 
 def _note_sent(session: Session, suggestions: Sequence[Suggestion]) -> None:
-    """Note that suggestions go out; the first counts as shown where the client never says so."""
+    """Note that suggestions are sent; for clients that do not report it, the first is now shown."""
     window = session.window
     if window is None:
         return
@@ -188,7 +188,7 @@ def _accept_command(suggestion: Suggestion) -> types.Command:
 
 
 def _documentation(text: str, language_id: str) -> types.MarkupContent | None:
-    """Return a text of several lines as the popup's documentation shows it."""
+    """Return a text of several lines as the popup's documentation, None for a single line."""
     if "\n" not in text.strip("\n"):
         return None
     fence = "```"

@@ -1,4 +1,4 @@
-"""What a session remembers of completion requests: the open ones, who asks, and popup items."""
+"""A client's completion requests: which are open, who made them, and what popups were offered."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from speclsp.request import Trigger
 
 
 class InFlightRequests:
-    """The newest task by document and method."""
+    """The newest request's task by document and method."""
 
     def __init__(self) -> None:
         self._tasks: dict[tuple[str, str], asyncio.Task[Any]] = {}
 
     @contextmanager
     def newest(self, method: str, uri: str) -> Iterator[None]:
-        """Make the current task the newest of its document, and cancel the one before."""
+        """Make the current task the newest of its document, and cancel the previous one."""
         task = asyncio.current_task()
         assert task is not None
         key = (document_key(uri), method)
@@ -37,7 +37,7 @@ class InFlightRequests:
                 del self._tasks[key]
 
     def cancel(self, uri: str) -> None:
-        """Cancel what is open for a document."""
+        """Cancel a document's open requests."""
         key = document_key(uri)
         for (task_key, _), task in tuple(self._tasks.items()):
             if task_key == key:
@@ -64,7 +64,7 @@ class TriggerKinds:
         self._n_ones = 0
 
     def trigger(self, kind: int) -> Trigger:
-        """Return who asked by a request of this kind."""
+        """Return who made a request of this kind: the editor or the user."""
         if kind == OLD_INVOKED:
             self._is_old = True
             return "invoked"
@@ -77,7 +77,7 @@ class TriggerKinds:
 
 
 _N_PASTED: Final = 2
-"""Characters that arrive at once where nobody types them."""
+"""An edit of at least so many characters at once is not typed."""
 
 
 class OfferedItems:
@@ -91,24 +91,24 @@ class OfferedItems:
         self._by_document: dict[str, Suggestion] = {}
 
     def offer(self, uri: str, suggestion: Suggestion) -> None:
-        """Note that a document's popup has an item."""
+        """Note the item that is sent to a document's popup."""
         self._by_document[document_key(uri)] = suggestion
 
     def is_offered(self, uri: str) -> bool:
-        """Whether a document's popup has had an item that may yet be taken."""
+        """Whether a document's popup was sent an item that may still be accepted."""
         return document_key(uri) in self._by_document
 
     def taken(self, buffer: TextBuffer, text_before: str) -> Suggestion | None:
-        """Return the item that one edit has put into the buffer, and forget it, or None.
+        """Return and forget the item that an edit has inserted into the buffer; None if it did not.
 
-        ``text_before`` is the buffer's text before the edit.  Some clients replace the range, some
-        delete it first, some insert only what is not there yet, so what counts is what stands
-        there afterwards.  An item that was typed to its end was not taken.
+        ``text_before`` is the buffer's text before the edit.  Some clients replace the item's
+        range, some delete it first, and some insert only what is missing, so the text after the
+        edit decides.  An item that the user has typed to its end was not accepted.
         """
         suggestion = self._by_document.get(document_key(buffer.uri))
         if suggestion is None or not _stands_in(buffer, suggestion):
             return None
-        # It stands there now, and is not offered any more, however it came.
+        # The text is there now, whether it was accepted or typed: the item is no longer offered.
         self.forget(buffer.uri)
         n_before = buffer.offset(suggestion.start)
         there = text_before[n_before : n_before + len(suggestion.text)]

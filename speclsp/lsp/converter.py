@@ -1,4 +1,4 @@
-"""Converts JSON to lsprotocol's types: strictly, with two deliberate tolerances.
+"""Converts JSON to lsprotocol's types.
 
 cattrs by itself coerces values (null to the string "None", "1" to the number 1), so that wrong
 params would reach the handlers.
@@ -21,7 +21,7 @@ from pygls.protocol import default_converter
 from speclsp.lsp.completion_requests import OLD_INVOKED
 
 _SNAKE = re.compile(r"_([a-z])")
-"""lsprotocol's field names are in snake case; errors give the names on the wire."""
+"""lsprotocol's fields are in snake case; errors name them as the client writes them."""
 
 _CAPABILITIES_READ = {
     "general": {"positionEncodings"},

@@ -11,7 +11,7 @@ from speclsp.lsp.locations import document_key
 from speclsp.lsp.text_buffer import TextBuffer
 
 _ARRIVED_IN: Final[ContextVar[TextBuffer | None]] = ContextVar("arrived_in", default=None)
-"""The document of the request that is handled, as it was when the request arrived."""
+"""The current request's document, as it was when the request arrived."""
 
 CellVersion = tuple[str, int]
 """The URI and the version of a cell's document."""
@@ -34,7 +34,7 @@ class _Notebook:
 class DocumentStore:
     """Buffers by URI, and the order of cells in notebooks.
 
-    A URI may come spelled in several ways; look-ups take them all for one.
+    All spellings of a URI find the same document.
     """
 
     def __init__(self) -> None:
@@ -49,16 +49,16 @@ class DocumentStore:
         return self._buffers.get(document_key(uri))
 
     def note_arrival(self, params: Any) -> None:
-        """Keep, for the handler of the request that arrives, its document as it is now.
+        """Keep the document of an arriving request as it is now, for the request's handler.
 
-        The handler runs later, and a change that follows in the same read must not move its cursor.
+        The handler runs later; a change that arrives with the request must not move its cursor.
         """
         uri = getattr(getattr(params, "text_document", None), "uri", None)
         buffer = self.get(uri) if isinstance(uri, str) else None
         _ARRIVED_IN.set(None if buffer is None else buffer.snapshot())
 
     def as_of_arrival(self, uri: str) -> TextBuffer | None:
-        """Return a document as it was when the request that is handled arrived, or None."""
+        """Return a document as it was when the current request arrived, or None."""
         arrived_in, buffer = _ARRIVED_IN.get(), self.get(uri)
         if buffer is None or arrived_in is None or arrived_in.opening is not buffer.opening:
             return buffer

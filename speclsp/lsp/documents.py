@@ -1,4 +1,4 @@
-"""``textDocument/didOpen`` to ``didClose``, and the same of notebooks.
+"""``didOpen``, ``didChange``, ``didSave`` and ``didClose`` of documents and of notebooks.
 
 A notebook's cells are documents like all others; a notebook adds their order.
 """
@@ -99,7 +99,7 @@ def _change(
     """Edit a document or a notebook's cell, one change after the other."""
     buffer = session.documents.get(document.uri)
     if buffer is None:
-        logger.warning("a change of %s, which is not open", document.uri)
+        logger.warning("ignored a change of %s, which is not open", document.uri)
         return
     text_before = buffer.text if session.offered.is_offered(buffer.uri) else ""
     for change in changes:

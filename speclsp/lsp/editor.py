@@ -1,4 +1,4 @@
-"""What the server sends by itself: log lines, messages, status, progress, requests for settings."""
+"""Messages to the editor: log lines, notices, status, progress, and requests for settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REPORT_EVERY_S = 0.1
 
 
 class Wire(Protocol):
-    """What the editor's side of the connection can send."""
+    """The sending side of a connection."""
 
     def notify(self, method: str, params: Any | None = None) -> None:
         """Send a notification."""
@@ -132,7 +132,7 @@ class Editor:
 
 @dataclass(slots=True)
 class _Work:
-    """One piece of work: its first and latest event, and whether the editor has taken its token."""
+    """One piece of work: its first and latest event, and whether the editor accepted its token."""
 
     begin: Progress
     latest: Progress | None = None

@@ -1,8 +1,8 @@
-"""JSON-RPC 2.0: what the language server and ``speclsp complete`` have in common.
+"""JSON-RPC 2.0, for the language server and for ``speclsp complete``.
 
-pygls runs the handlers and serialises what they return.  Added here is what pygls leaves open:
-each request gets exactly one answer, and a malformed message gets an error that says what is wrong
-with it.  Specification: https://www.jsonrpc.org/specification.
+pygls runs the handlers and serialises what they return.  This module adds two guarantees: each
+request gets exactly one answer, and a malformed message gets an error that says what is wrong.
+Specification: https://www.jsonrpc.org/specification.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class JsonRpcConnection(JsonRPCProtocol):
         self.exited = False
         """Whether the client has asked the server to end."""
         self.abandoned = False
-        """Whether the client is gone, so that nobody reads the answers."""
+        """Whether the client is gone and reads no answers."""
         super().__init__(server, converter)  # last: it reads every property
 
     # --- what a protocol defines ----------------------------------------------------------------
@@ -116,12 +116,12 @@ class JsonRpcConnection(JsonRPCProtocol):
         self._over.clear()
 
     def exit(self) -> None:
-        """Note that the client wants no more: whatever it still sends is ignored."""
+        """End the connection at the client's request; later messages are ignored."""
         self.exited = True
         self._over.set()
 
     def hang_up(self) -> None:
-        """Note that the client is gone, or that the process was told to stop."""
+        """End the connection because the client is gone, or the process was told to stop."""
         self.abandoned = True
         self.cancel_requests()
         self._over.set()

@@ -117,7 +117,7 @@ def uri_parts(uri: str) -> UriParts:
 
 
 def document_key(uri: str) -> str:
-    """Return a URI in one spelling: without escapes, with a lower-case drive letter."""
+    """Return a URI in its canonical spelling: without escapes, with a lower-case drive letter."""
     scheme, colon, rest = unquote(uri).partition(":")
     if rest[:3] == "///" and rest[4:5] == ":":
         rest = "///" + rest[3].lower() + rest[4:]

@@ -1,7 +1,7 @@
-"""Log records, printed lines and the completer's events, from any thread to where they are shown.
+"""Carries log records, printed lines and the completer's events from any thread to a sink.
 
 Python's log records go to the editor's log (:class:`WireLog`) or to standard error
-(``speclsp.cli.without_editor``); standard output is the wire, so what is printed is logged.
+(``speclsp.cli.without_editor``).  Standard output carries the protocol, so prints are logged.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class WireLog(logging.Handler):
 
 
 class SourceFormatter(logging.Formatter):
-    """Names the logger unless it is one of speclsp's."""
+    """Formats records of other programs' loggers with the logger's name."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's name
         """Return a record's message."""
@@ -92,7 +92,7 @@ class SourceFormatter(logging.Formatter):
 
 
 class PrintedLines(io.TextIOBase):
-    """A text stream whose lines become log records: standard output is the wire."""
+    """A text stream whose lines become log records."""
 
     def __init__(self, name: str) -> None:
         super().__init__()

@@ -55,7 +55,7 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
         for method in _OWN_METHODS:
             self.fm.builtin_features.pop(method, None)
         self.note_arrival: Callable[[Any], None] = lambda _: None
-        """Is given the params of each request when it arrives, in its handler's context."""
+        """Called with the params of each request on its arrival, in its handler's context."""
 
     @property
     def has_begun(self) -> bool:
@@ -76,12 +76,12 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
             raise JsonRpcInvalidRequest("initialized already")
 
     def is_request(self, method: str) -> bool:
-        """Return whether LSP makes a method a request; methods of our own are."""
+        """Return whether a method is a request by LSP's definition; methods of our own are."""
         known = types.METHOD_TO_TYPES.get(method)
         return known is None or known[1] is not None
 
     def takes_notification(self, method: str) -> bool:
-        """Return whether a notification has its effect now."""
+        """Return whether a notification is handled in the present state."""
         if method == types.EXIT:
             return True
         if self._shutdown or not self._initialized:
@@ -177,11 +177,11 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
 
     @lsp_method(types.EXIT)
     def lsp_exit(self, *_: Any) -> None:  # type: ignore[override]  # pygls takes plain functions
-        """Let the transport end."""
+        """End the connection."""
         self.exit()
 
     async def close(self) -> int:
-        """Close the session; 0 if the client asked to shut down before, else 1."""
+        """Close the session; return 0 if the client has asked to shut down, else 1."""
         self.cancel_requests()
         await self.fm.features[types.SHUTDOWN](None)
         return 0 if self._shutdown or self._shutdown_announced else 1

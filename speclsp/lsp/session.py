@@ -51,7 +51,7 @@ CompleterFactory = Callable[[Settings], Completer]
 STATISTICS_EVERY = 50
 """Completions between two statistics blocks in the log."""
 _CONFIGURATION_TIMEOUT_S = 2.0
-"""How long the models wait for the client's settings."""
+"""Seconds that loading the models waits for the client's settings."""
 
 
 class Session:
@@ -69,7 +69,7 @@ class Session:
         self.offered = OfferedItems()
         self.trigger_kinds = TriggerKinds()
         self.client_reports_shown = False
-        """Whether the client has ever said what it shows; until then, sent counts as shown."""
+        """Whether the client reports what it shows; if not, a sent suggestion counts as shown."""
         self.window: Window | None = None
         """The completer with the client's documents and suggestions."""
         self._completer_factory = completer_factory
@@ -174,7 +174,7 @@ class Session:
         self.apply_settings()
 
     def tell(self, what: str, call: Callable[..., object], *arguments: object) -> Any:
-        """Call the completer; what it raises is logged and does not reach the client."""
+        """Call the completer; its exceptions are logged and do not reach the client."""
         try:
             return call(*arguments)
         except Exception:
@@ -238,7 +238,7 @@ class Session:
     # --- settings ---------------------------------------------------------------------------------
 
     async def pull_settings(self) -> None:
-        """Ask the client for its settings, in all and by folder, and put them into effect."""
+        """Ask the client for its settings, globally and by folder, and put them into effect."""
         scopes: list[str | None] = [None, *(f.uri for f in self.folders.all_folders)]
         if len(scopes) == 2:
             scopes = scopes[1:]  # the one folder's settings hold everywhere
@@ -359,7 +359,7 @@ class Session:
             self.tell("close_document", self.window.close_document, uri)
 
     def tell_moved(self) -> None:
-        """Open the documents anew whose path or repository name has changed with the folders."""
+        """Open again the documents whose path or repository name has changed with the folders."""
         for buffer in self.documents:
             location = self.location(buffer)
             known = self.window.document(buffer.uri) if self.window is not None else None

@@ -34,13 +34,13 @@ _MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 _EXIT_STOPPED = 1
 """Also the exit code where a client leaves without asking to shut down."""
 _LEAVING_S: Final = 1.0
-"""Seconds that a new client waits for one that has connected and not begun, and may be leaving."""
+"""Seconds that a new client waits for one that has connected but sent nothing yet, to leave."""
 _REFUSAL = "One client only.\n"
 _LOCAL_ORIGINS = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
 """Pages from elsewhere must not read the user's code through a server on the loopback address."""
 
 OnListening = Callable[[str, int], None]
-"""Is told the host and the port; a port 0 has become a free one."""
+"""Called with the host and the port; port 0 has been replaced by a free one."""
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -185,7 +185,7 @@ class _OneClient:
         return self._is_connected or self.exit_code.done()
 
     async def is_admitted(self, peer: object) -> bool:
-        """Return whether a new client may :meth:`converse`, which it then must do at once.
+        """Return whether a new client is admitted; it must then call :meth:`converse` at once.
 
         A program that only tries whether the port is open connects shortly before the real client,
         and the server may notice later that it has left.
@@ -201,9 +201,9 @@ class _OneClient:
     async def converse(
         self, read: Coroutine[Any, Any, None], flush: Callable[[], Awaitable[None]]
     ) -> None:
-        """Serve the client that has connected until it is over, then send what is left to send.
+        """Serve the connected client to its end, then call ``flush`` to send the last messages.
 
-        The server goes on where the client left before it had begun: the next may be the real one.
+        If the client leaves before it has begun, the server waits for the next one.
         """
         self._is_connected = True
         self._left.clear()

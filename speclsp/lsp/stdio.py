@@ -80,7 +80,7 @@ async def _converse(
 
 
 class _Writer:
-    """Writes frames in order on a thread, so that a client that reads slowly blocks nobody."""
+    """Writes frames in order on a thread, so that a slow reader does not block the event loop."""
 
     def __init__(self, descriptor: int, on_broken: Callable[[], None]) -> None:
         self._descriptor = descriptor

@@ -19,10 +19,10 @@ _WORD_BEFORE = re.compile(r"\w+\Z")
 class Query:
     """A cursor in one version of a buffer.
 
-    ``offset`` is the cursor in the buffer's text.  Where the editor's completion popup has an item
-    selected, ``edit`` puts that item's text ``selected`` into it (its line ends made LF),
-    ``offset`` is behind that, and ``start``..``end`` is the range that it replaces; otherwise both
-    cursors are where the request was made.
+    ``offset`` is the cursor in the buffer's text, and so are ``start`` and ``end``.
+    If the editor's completion popup has an item selected, ``start``..``end`` is the range that the
+    item replaces, ``selected`` is its text, ``edit`` inserts that text (with LF line ends), and
+    ``offset`` is behind the inserted text.
     """
 
     buffer: TextBuffer
@@ -54,10 +54,10 @@ def query_at(buffer: TextBuffer, cursor: Cursor) -> Query:
 
 
 def query_selected(buffer: TextBuffer, start: Cursor, end: Cursor, text: str) -> Query | None:
-    """Return the query behind the popup's selected item, as if that stood in the buffer.
+    """Return the query behind the popup's selected item, as if the item had been inserted.
 
-    What was typed of the item, and whatever else its range covers, is not in it: the item replaces
-    that.  None where its range spans lines, which no suggestion could replace.
+    The item replaces its range, which holds what was typed of it.  None if the range spans lines,
+    which no suggestion can replace.
     """
     if start.line != end.line or end < start:
         return None
@@ -76,11 +76,11 @@ def query_selected(buffer: TextBuffer, start: Cursor, end: Cursor, text: str) ->
 def suggestions_from(
     query: Query, result: CompletionResult, buffer: TextBuffer
 ) -> list[Suggestion]:
-    """Return what to insert into the buffer as it is now: all that is left of the result's texts.
+    """Return the result's texts as suggestions for the buffer's current version.
 
-    The best come first, by mean log-probability; texts that have none, and equals, keep the
-    result's order.  Where the user has typed on meanwhile and a text still fits, its remainder is
-    left.
+    If the user has typed the beginning of a text meanwhile, the suggestion is its remainder; texts
+    that no longer fit are left out.  The texts are sorted by mean log-probability, the best first,
+    if all have one.
     """
     if result.finish_reason == "cancelled":
         return []
@@ -122,10 +122,10 @@ def _suggestion_from(
 
 
 def before_cursor(suggestion: Suggestion, buffer: TextBuffer) -> Suggestion:
-    """Return the suggestion so that it replaces nothing behind the cursor, where that can be.
+    """Return the suggestion with a range that ends at the cursor, if its text allows that.
 
-    Kate's popup replaces only what is before the cursor, whatever the range says, and would leave
-    a closing bracket standing twice.
+    Kate's popup ignores the part of the range behind the cursor, so that a closing bracket there
+    would appear twice.
     """
     line, column = suggestion.start
     kept = buffer.line(line)[column : suggestion.end.column]
@@ -136,7 +136,7 @@ def before_cursor(suggestion: Suggestion, buffer: TextBuffer) -> Suggestion:
 
 
 def with_word_before(suggestion: Suggestion, buffer: TextBuffer) -> Suggestion:
-    """Return the suggestion with the word before it taken into its range.
+    """Return the suggestion with the word before it included in its range.
 
     Popups filter their items by that word.
     """
@@ -175,7 +175,7 @@ def _after_selected(
 
 
 def _typed_since(query: Query, buffer: TextBuffer) -> str | None:
-    """Return what was inserted at the cursor since the query, None where something else changed."""
+    """Return the text inserted at the cursor since the query; None if anything else changed."""
     if buffer.version == query.buffer.version:
         return ""
     then, now = query.buffer.text, buffer.text

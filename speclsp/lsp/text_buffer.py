@@ -46,10 +46,10 @@ class TextBuffer:
     def _set_text(self, text: str) -> None:
         self._raw = well_formed(text)
         self.n_chars = len(text)
-        """Characters, those of line ends too."""
+        """Characters, line ends included."""
         self._split_lines: list[str] | None = None
         self._is_shared = False
-        """Whether a snapshot has the same list of lines."""
+        """Whether a snapshot shares the list of lines."""
         self._text: str | None = None
 
     def snapshot(self) -> TextBuffer:
@@ -76,19 +76,19 @@ class TextBuffer:
 
     @property
     def newline(self) -> str:
-        """What ends the first line; LF where there is one line only."""
+        """The line end of the first line; LF if there is only one line."""
         return self._lines[0][len(self.line(0)) :] or "\n"
 
     @property
     def text(self) -> str:
-        """The whole text, lines ended by LF."""
+        """The whole text, with LF line ends."""
         if self._text is None:
             lines = self._split_lines
             self._text = with_line_feeds(self._raw if lines is None else "".join(lines))
         return self._text
 
     def offset(self, cursor: Cursor) -> int:
-        """Return how many characters of :attr:`text` stand before a cursor."""
+        """Return the number of characters of :attr:`text` before a cursor."""
         before = "".join(self._lines[: cursor.line]) + self._lines[cursor.line][: cursor.column]
         return len(with_line_feeds(before))
 
@@ -141,7 +141,7 @@ class TextBuffer:
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of a text with their ends; the last one, maybe empty, has none."""
+    """Return the lines of a text with their ends; the last line, which may be empty, has none."""
     lines = list(StringIO(text, newline=""))  # at these three line ends and no others
     if not lines or lines[-1][-1] in "\r\n":
         lines.append("")
@@ -186,7 +186,7 @@ def well_formed(text: str) -> str:
 
 
 def with_line_feeds(text: str) -> str:
-    """Return ``text`` with every line ended by LF."""
+    """Return ``text`` with LF line ends."""
     if "\r" not in text:
         return text
     return text.replace("\r\n", "\n").replace("\r", "\n")
