@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from time import perf_counter_ns
+from typing import Any, Final
 
 import numpy as np
 from llama_cpp import llama_cpp as llama
@@ -12,7 +15,7 @@ from llama_cpp import llama_cpp as llama
 from speclsp.decoding.protocol import Logits
 from speclsp.engine.kv_states import KvState
 from speclsp.engine.llama.model import LlamaModel
-from speclsp.engine.llama.native_context import MAX_OUTPUTS, DecodeInterrupt, NativeContext
+from speclsp.engine.llama.native_context import MAX_OUTPUTS, DecodeInterrupt, open_context
 from speclsp.engine.llama.sequences import TEXT, BranchedCache, DecodeBatch
 from speclsp.engine.params import ContextParams
 from speclsp.engine.tree_branches import TreeBranches, check_path, tree_branches
@@ -20,7 +23,6 @@ from speclsp.errors import (
     DecodeError,
     DecodeInterruptedError,
     EngineUnavailableError,
-    ModelLoadError,
 )
 
 _SUCCESS, _ABORTED = 0, 2
@@ -29,6 +31,11 @@ _REASONS = {
     -1: "the batch is not valid",
     -2: "the device is out of memory",
 }
+_logits_address: Any = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(
+    ctypes.cast(llama.llama_get_logits, ctypes.c_void_p).value or 0
+)
+"""llama_get_logits as an address: llama_cpp's declaration makes a pointer object per call."""
+_BYTES: Any = ctypes.POINTER(ctypes.c_uint8)
 _CPU: Final = "CPU"
 _CPU_CHUNK: Final = 128
 """A prompt takes 2 % longer than with 512 (0.5b shape, two cores); with 64, 8 % longer."""
@@ -71,48 +78,52 @@ class LlamaTarget:
         self.size = model.size
         """Bytes of all weights."""
         self.description = model.description
-        self.shortfall = ""
-        """What of it did not fit the memory, with the remedy."""
         """llama.cpp's description of the model, for example ``qwen2 1.5B Q8_0``."""
+        self.shortfall = ""
+        """What did not fit the memory, with the remedy; set by the loader."""
         n_ctx = min(params.n_ctx or model.n_ctx_train, model.n_ctx_train)
-        self._native = NativeContext(model, params, n_ctx)
-        context = self._native.pointer
-        memory = llama.llama_get_memory(context)
-        if not memory:
-            self._native.close()
-            raise ModelLoadError(
-                f"The model ({model.description}) keeps no context: it does not generate text.",
-                remedy="Take a decoder-only code model with fill-in-the-middle tokens.",
-            )
-        self.flash_attention = self._native.flash_attention
+        self._context, log_lines = open_context(model, params, n_ctx)
+        self._open = [self._context]
+        """Empty once the context is freed."""
+        self._free = weakref.finalize(self, _free, self._open)
+        # With `auto`, llama.cpp queries the device for the fused kernels.
+        self.flash_attention = params.flash_attn == "on" or (
+            params.flash_attn == "auto"
+            and not any("Flash Attention not supported" in line for line in log_lines)
+        )
         """Whether the fused attention kernels are used."""
-        self.log_lines = (*model.log_lines, *self._native.log_lines)
+        self.log_lines = (*model.log_lines, *log_lines)
         """What llama.cpp logged while it loaded the model and made the context."""
         # llama.cpp rounds the context up; positions beyond the trained context stay unused.
-        self.n_ctx = min(n_ctx, int(llama.llama_n_ctx(context)))
+        self.n_ctx = min(n_ctx, int(llama.llama_n_ctx(self._context)))
         """Positions that the KV cache holds, the model's trained context at most."""
-        self.n_batch = min(int(llama.llama_n_batch(context)), self.n_ctx)
+        self.n_batch = min(int(llama.llama_n_batch(self._context)), self.n_ctx)
         """Most tokens of one decode call."""
-        n_chunk = min(int(llama.llama_n_ubatch(context)), self.n_batch)
-        self._n_chunk_max = min(n_chunk, _CPU_CHUNK) if set(model.layers) <= {_CPU} else n_chunk
-        self._n_chunk = self._n_chunk_max
+        n_chunk_max = _CPU_CHUNK if set(model.layers) <= {_CPU} else self.n_batch
+        n_chunk_max = min(int(llama.llama_n_ubatch(self._context)), n_chunk_max, self.n_batch)
+        self._n_chunk = self._n_chunk_max = n_chunk_max
         self._n_outputs = min(MAX_OUTPUTS, self.n_batch)
         self._interrupt = DecodeInterrupt()
-        self._interrupt.install(context)
+        self._interrupt.install(self._context)
         self.cached: list[int] = []
         """The token ids that the KV cache holds, by position; the same list every time."""
+        self.ns_native = 0
+        """Nanoseconds spent in llama.cpp's decode and waiting for logits since the start."""
         self.n_evaluated = 0
         """Tokens that were decoded since the start, for statistics and tests."""
         self.supports_rollback = True
         """Whether single tokens can be rolled back, which speculation needs; recurrent models
         cannot.  Known after :meth:`warm_up`."""
-        self.n_branches = int(llama.llama_n_seq_max(context))
+        self.n_branches = int(llama.llama_n_seq_max(self._context))
         """Most leaves of a tree; 1 where branches are not supported.  Known after
         :meth:`warm_up`."""
-        self._cache = BranchedCache(memory, self.n_branches)
+        self._cache = BranchedCache(llama.llama_get_memory(self._context), self.n_branches)
         self._batch = DecodeBatch(self.n_batch, self.n_branches)
         self._tree: _Tree | None = None
         self._forks: list[_Fork] = []
+        self._rows: Logits = np.empty((0, self.n_vocab), dtype=np.float32)
+        """A view of the largest number of rows so far, which the next decode overwrites."""
+        self._rows_address = 0
 
     @property
     def supports_trees(self) -> bool:
@@ -128,11 +139,6 @@ class LlamaTarget:
         request's deadline, no request would leave progress to the next one.
         """
         return self._n_chunk
-
-    @property
-    def ns_native(self) -> int:
-        """Nanoseconds spent in llama.cpp's decode and waiting for logits since the start."""
-        return self._native.ns_native
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
         """Stop a running decode as soon as ``predicate`` is true; None never stops it.
@@ -300,20 +306,26 @@ class LlamaTarget:
         """Drop all forks; the cache itself does not change."""
         forks, self._forks = self._forks, []
         for fork_idx, fork in enumerate(forks):
-            if self._native.is_open:
+            if self._open:
                 self._cache.cut(1 + fork_idx, fork.n_shared)
 
     @property
     def state_size(self) -> int:
         """Size in bytes of the state that :meth:`save_state` would return."""
-        return self._native.state_size(TEXT) if self._native.is_open else 0
+        return int(llama.llama_state_seq_get_size(self._context, TEXT)) if self._open else 0
 
     def save_state(self) -> KvState | None:
         """Return a copy of the cache; None where llama.cpp fails."""
         self._forget_tree()
         self._check_open()
-        data = self._native.state(TEXT)
-        return KvState(tuple(self.cached), data) if data is not None else None
+        llama.llama_synchronize(self._context)
+        data = np.empty(self.state_size, dtype=np.uint8)
+        n_bytes = llama.llama_state_seq_get_data(
+            self._context, data.ctypes.data_as(_BYTES), data.nbytes, TEXT
+        )
+        if not data.nbytes or n_bytes != data.nbytes:
+            return None
+        return KvState(tuple(self.cached), data)
 
     def restore_state(self, state: KvState) -> bool:
         """Replace the cache by ``state``; return False, with an empty cache, where that fails.
@@ -322,7 +334,10 @@ class LlamaTarget:
         another order.
         """
         self._clear()
-        if not self._native.set_state(TEXT, state.data):
+        n_bytes = llama.llama_state_seq_set_data(
+            self._context, state.data.ctypes.data_as(_BYTES), state.data.nbytes, TEXT
+        )
+        if n_bytes != state.data.nbytes:
             self._clear()
             return False
         self.cached.extend(state.tokens)
@@ -331,12 +346,14 @@ class LlamaTarget:
     def close(self) -> None:
         """Free the context and the weights; further calls do nothing."""
         self._interrupt.close()
-        self._native.close()
+        self._free()
         self._model.close()
         self.cached.clear()
 
     def _run(self, n_tokens: int) -> None:
-        status = self._native.decode(self._batch.native)
+        started = perf_counter_ns()
+        status = int(llama.llama_decode(self._context, self._batch.native))
+        self.ns_native += perf_counter_ns() - started
         if status != _SUCCESS:
             self._recover(status, n_tokens)
         if n_tokens >= self._n_chunk:
@@ -364,11 +381,25 @@ class LlamaTarget:
         self._clear()
 
     def _logits(self, n_rows: int) -> Logits:
-        logits = self._native.logits(n_rows)
-        if logits is None:
+        """Wait for the last decode and return its ``n_rows`` rows of logits."""
+        started = perf_counter_ns()
+        if n_rows == 0:
+            # A GPU may still be computing, and the caller checks the time next.
+            llama.llama_synchronize(self._context)
+            self.ns_native += perf_counter_ns() - started
+            return self._rows[:0]
+        address = _logits_address(self._context)  # waits for a GPU
+        self.ns_native += perf_counter_ns() - started
+        if not address:
             self._clear()
             raise DecodeError("llama.cpp computed no logits: this is no text generation model.")
-        return logits
+        if address != self._rows_address or n_rows > len(self._rows):
+            # The address changes only when llama.cpp needs more room; a new view for each step
+            # would take a tenth of a millisecond on a busy machine.
+            memory: Any = (ctypes.c_float * (n_rows * self.n_vocab)).from_address(address)
+            self._rows = np.frombuffer(memory, dtype=np.float32).reshape(n_rows, self.n_vocab)
+            self._rows_address = address
+        return self._rows[:n_rows]
 
     def _decode_in_pieces(self, tokens: Sequence[int], n_logits: int) -> Logits:
         """Decode more rows of logits than one llama_decode may return."""
@@ -404,7 +435,7 @@ class LlamaTarget:
         )
 
     def _check_open(self) -> None:
-        if not self._native.is_open:
+        if not self._open:
             raise EngineUnavailableError("The model was closed.")
 
     def _clear(self) -> None:
@@ -413,3 +444,8 @@ class LlamaTarget:
         self._tree = None
         self._forks = []
         self.cached.clear()
+
+
+def _free(opened: list[int]) -> None:
+    """Free a context; it counts as closed before it is freed."""
+    llama.llama_free(opened.pop())

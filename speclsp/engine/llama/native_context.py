@@ -1,19 +1,13 @@
-"""Owns a ``llama_context``: creates, runs, interrupts, reads and times it."""
+"""Creates a ``llama_context`` and interrupts its decodes."""
 
 from __future__ import annotations
 
 import ctypes
 import threading
-import weakref
 from collections.abc import Callable
-from time import perf_counter_ns
-from typing import Any
 
-import numpy as np
 from llama_cpp import llama_cpp as llama
-from numpy.typing import NDArray
 
-from speclsp.decoding.protocol import Logits
 from speclsp.engine.llama.library import c_library, collected_lines
 from speclsp.engine.llama.model import LlamaModel
 from speclsp.engine.params import ContextParams
@@ -35,11 +29,6 @@ _CACHE_TYPES = {
     "q5_0": llama.GGML_TYPE_Q5_0,
     "q5_1": llama.GGML_TYPE_Q5_1,
 }
-_logits_address: Any = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(
-    ctypes.cast(llama.llama_get_logits, ctypes.c_void_p).value or 0
-)
-"""llama_get_logits as an address: llama_cpp's declaration makes a pointer object per call."""
-_BYTES: Any = ctypes.POINTER(ctypes.c_uint8)
 _POLL_INTERVAL_S = 0.005
 _FLASH_ATTN = {"off": 0, "on": 1, "auto": -1}
 
@@ -108,94 +97,11 @@ class DecodeInterrupt:
                     self._condition.wait(_POLL_INTERVAL_S)
 
 
-class NativeContext:
-    """A ``llama_context``, freed by :meth:`close` or by the garbage collector."""
+def open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> tuple[int, list[str]]:
+    """Return the address of a new ``llama_context`` and the lines that llama.cpp logged.
 
-    def __init__(self, model: LlamaModel, params: ContextParams, n_ctx: int) -> None:
-        """Make a context of ``n_ctx`` positions.
-
-        Raises :class:`~speclsp.errors.ModelLoadError` where llama.cpp refuses.
-        """
-        self.pointer, self.log_lines = _open_context(model, params, n_ctx)
-        # With `auto`, llama.cpp queries the device for the fused kernels.
-        self.flash_attention = params.flash_attn == "on" or (
-            params.flash_attn == "auto"
-            and not any("Flash Attention not supported" in line for line in self.log_lines)
-        )
-        """Whether the fused attention kernels are used."""
-        self.ns_native = 0
-        """Nanoseconds spent in llama.cpp's decode and waiting for logits."""
-        self._n_vocab = model.n_vocab
-        self._no_rows: Logits = np.empty((0, model.n_vocab), dtype=np.float32)
-        self._rows = self._no_rows
-        """A view of the largest number of rows so far, which the next decode overwrites."""
-        self._rows_address = 0
-        self._open = [self.pointer]
-        self._free = weakref.finalize(self, _free, self._open)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the context is not freed yet."""
-        return bool(self._open)
-
-    def close(self) -> None:
-        """Free the context; further calls do nothing."""
-        self._free()
-
-    def decode(self, batch: Any) -> int:
-        """Evaluate a ``llama_batch`` and return llama.cpp's status."""
-        started = perf_counter_ns()
-        status = int(llama.llama_decode(self.pointer, batch))
-        self.ns_native += perf_counter_ns() - started
-        return status
-
-    def logits(self, n_rows: int) -> Logits | None:
-        """Wait for the last decode and return its ``n_rows`` rows; None where there are none.
-
-        Shape [n_rows, n_vocab], a view of llama.cpp's memory that is valid until the next decode.
-        """
-        started = perf_counter_ns()
-        if n_rows == 0:
-            # A GPU may still be computing, and the caller checks the time next.
-            llama.llama_synchronize(self.pointer)
-            self.ns_native += perf_counter_ns() - started
-            return self._no_rows
-        address = _logits_address(self.pointer)  # waits for a GPU
-        self.ns_native += perf_counter_ns() - started
-        if not address:
-            return None
-        if address != self._rows_address or n_rows > len(self._rows):
-            # The address changes only when llama.cpp needs more room; a new view for each step
-            # would take a tenth of a millisecond on a busy machine.
-            n_values = n_rows * self._n_vocab
-            memory: Any = (ctypes.c_float * n_values).from_address(address)
-            self._rows = np.frombuffer(memory, dtype=np.float32).reshape(n_rows, self._n_vocab)
-            self._rows_address = address
-        return self._rows[:n_rows]
-
-    def state_size(self, sequence: int) -> int:
-        """Return the size in bytes of a sequence's state."""
-        return int(llama.llama_state_seq_get_size(self.pointer, sequence))
-
-    def state(self, sequence: int) -> NDArray[np.uint8] | None:
-        """Return a copy of a sequence's state; None where llama.cpp fails."""
-        llama.llama_synchronize(self.pointer)
-        data = np.empty(self.state_size(sequence), dtype=np.uint8)
-        n_bytes = llama.llama_state_seq_get_data(
-            self.pointer, data.ctypes.data_as(_BYTES), data.nbytes, sequence
-        )
-        return data if data.nbytes and n_bytes == data.nbytes else None
-
-    def set_state(self, sequence: int, data: NDArray[np.uint8]) -> bool:
-        """Copy a state into an empty sequence; return whether that succeeded."""
-        n_bytes = llama.llama_state_seq_set_data(
-            self.pointer, data.ctypes.data_as(_BYTES), data.nbytes, sequence
-        )
-        return int(n_bytes) == data.nbytes
-
-
-def _open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> tuple[int, list[str]]:
-    """Return the address of a new context and the lines that llama.cpp logged."""
+    Raises :class:`~speclsp.errors.ModelLoadError` where llama.cpp refuses.
+    """
     native = llama.llama_context_default_params()
     native.n_ctx = n_ctx
     native.n_batch = params.n_batch
@@ -223,10 +129,10 @@ def _open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> tuple
             f"llama.cpp cannot make a context of {n_ctx} positions: {reason}.",
             remedy="Lower ctx_size, or change cache_type_k and cache_type_v.",
         )
+    if not llama.llama_get_memory(context):
+        llama.llama_free(context)
+        raise ModelLoadError(
+            f"The model ({model.description}) keeps no context: it does not generate text.",
+            remedy="Take a decoder-only code model with fill-in-the-middle tokens.",
+        )
     return context, [line for _, line in lines]
-
-
-def _free(opened: list[Any]) -> None:
-    """Free a context; it counts as closed before it is freed."""
-    pointer = opened.pop()
-    llama.llama_free(pointer)

@@ -55,7 +55,7 @@ def tokens(vocabulary: LlamaVocabulary) -> list[int]:
 
 def held_positions(target: LlamaTarget) -> tuple[int, int]:
     """First and last position in llama.cpp's own cache; (-1, -1) for none."""
-    memory = llama.llama_get_memory(target._native.pointer)
+    memory = llama.llama_get_memory(target._context)
     return (
         llama.llama_memory_seq_pos_min(memory, 0),
         llama.llama_memory_seq_pos_max(memory, 0),
@@ -98,7 +98,7 @@ def test_only_the_last_rows_come_and_in_order(target: LlamaTarget, tokens: list[
 
 def test_logits_are_a_view_of_llama_cpp_s_memory(target: LlamaTarget, tokens: list[int]) -> None:
     logits = target.decode(tokens[:4], 2)
-    pointer = llama.llama_get_logits(target._native.pointer)
+    pointer = llama.llama_get_logits(target._context)
     address = np.ctypeslib.as_array(pointer, (1,)).ctypes.data
     assert logits.ctypes.data == address
     assert logits.dtype == np.float32

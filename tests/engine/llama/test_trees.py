@@ -69,7 +69,7 @@ def tokens() -> list[int]:
 
 def held(target: LlamaTarget) -> list[tuple[int, int]]:
     """First and last position of each sequence in llama.cpp's own cache."""
-    memory = llama.llama_get_memory(target._native.pointer)
+    memory = llama.llama_get_memory(target._context)
     return [
         (
             llama.llama_memory_seq_pos_min(memory, sequence),
