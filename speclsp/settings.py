@@ -158,8 +158,7 @@ class Settings:
         -1,
         _COMPLETION,
         "Milliseconds that an automatic request waits for the next keystroke before the model "
-        "runs; -1 follows the model's speed (0 where it is fast, at most 150) and waits longer "
-        "after many rejected suggestions in a row.",
+        "runs; -1 follows the model's speed (0 where it is fast, at most 150).",
     )
     complete_comments: bool = _setting(True, _COMPLETION, "Complete inside comments.")
     complete_strings: bool = _setting(True, _COMPLETION, "Complete inside string literals.")

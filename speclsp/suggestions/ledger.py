@@ -1,9 +1,9 @@
-"""The ledger: one table of the latest suggestions, and what became of each.
+"""The ledger: one table of the latest suggestions and of what became of each.
 
-A suggestion is asked for (or prefetched), generated, shown, typed through, accepted word by word,
-or rejected.  Typing what a suggestion says leaves its rest as the suggestion, and nobody needs to
-ask a model: a remembered answer is therefore the rest of an earlier one, not what the model would
-say now.  Behind ``for x in`` it may have several lines where the settings would now ask for one.
+A suggestion is requested (or prefetched), generated, shown, typed through, accepted in parts or
+rejected.  When the user types as a suggestion has it, the rest stays the suggestion and the model
+is not asked.  A remembered answer is thus the rest of an earlier one, not what the model would say
+now: it may have several lines where the settings would now allow one.
 """
 
 from __future__ import annotations
@@ -25,36 +25,30 @@ from speclsp.text.typed_text import CursorContext, Rest, cursor_context, n_said,
 
 MAX_SUGGESTIONS: Final = 512
 MAX_AGE_S: Final = 600.0
-"""After that what the answer depended on has probably changed elsewhere."""
+"""Seconds that a suggestion answers requests; other files may have changed after that."""
 MAX_AGE_OF_NOTHING_S: Final = 2.0
-"""How long it is known that the model has nothing to say."""
+"""Seconds that an empty answer counts."""
 
 N_HELD_BACK: Final = 2
-"""After so many rejections of one text at one place it is not shown there again."""
-N_TOLERATED: Final = 8
-"""So many rejections in a row at one kind of place change nothing."""
-MS_PER_REJECTION: Final = 20.0
-"""Each further one lets the next request of that kind wait so much longer."""
-MAX_EXTRA_MS: Final = 200.0
+"""Rejections of one text at one place after which it is not shown there again."""
 N_AGREED: Final = 3
-"""Characters typed as suggested that end the row: the suggestion was right, if not to its end."""
+"""Characters typed as suggested after which typing something else is no rejection."""
 
 N_LATEST_PREFETCHES: Final = 24
 """Latest prefetches that decide whether they are worth it."""
 LEAST_USED: Final = 0.1
-"""Where a smaller share of them answers a request, prefetching rests: it costs a completion's work
-for every suggestion shown, which a machine on battery notices."""
+"""Share of them that must have answered a request; else prefetching rests, since it costs a
+completion for every suggestion shown."""
 N_RESTED: Final = 6
-"""While it rests, one in so many suggestions is prefetched for all the same."""
+"""While it rests, one in six suggestions is prefetched for all the same."""
 N_COMMITTED: Final = 2
-"""Who has typed so much as suggested is likely to take what is left: then nothing rests."""
+"""After this many characters typed as suggested the rest is likely to be accepted: prefetch."""
 
 CONTEXT_LINES: Final = 2
-"""Lines before the cursor that are learned with an accepted text."""
+"""Lines before the cursor that are kept with an accepted text."""
 
 _MAX_REJECTED: Final = 512
 _N_LINE_CHARS: Final = 200
-_CLOSERS: Final = " \t)]}\"'`;:,>"
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -67,34 +61,31 @@ class Suggestion:
     file: str
     place: CursorContext
     rules: tuple[object, ...]
-    kind: str
-    """What is around the cursor; see :func:`place_kind`."""
     line_before: str
     text: str = ""
     n_replaced: int = 0
     finish_reason: FinishReason = "stop"
     mean_logprob: float | None = None
     made_at: float | None = None
-    """Seconds of the caller's clock; None while it is generated, or where it never was."""
+    """Seconds of the caller's clock; None where it was not generated (yet)."""
     is_pending: bool = False
-    """Whether the model has been asked and has not answered."""
+    """Whether the model is generating it."""
     may_answer: bool = False
     """Whether its rest may answer later requests."""
     rest_of: Suggestion | None = None
-    """The suggestion that the text is what is left of."""
+    """The suggestion of which ``text`` is the rest."""
     n_said: int = 0
-    """Characters of that one's text that stand before the cursor."""
+    """Characters of that one's text before the cursor."""
     is_used: bool = False
     """Whether a request was answered from it."""
     is_shown: bool = False
     n_taken: int = 0
-    """Characters of the text that the user took."""
+    """Characters of the text that were accepted."""
     is_learned: bool = False
     sent_text: str = ""
-    """The text as the client was given it, which may begin with a word or a popup's item."""
+    """The text as the client got it, which may begin with a word or a popup's item."""
     n_foreign: int = 0
-    """How many characters longer that is at its front than ``text``; negative where the user had
-    typed some already."""
+    """Characters that it has before ``text``; negative where ``text`` has more."""
 
     @property
     def whole(self) -> Suggestion:
@@ -103,7 +94,7 @@ class Suggestion:
 
 
 class Known(NamedTuple):
-    """A suggestion, and what it leaves for a request."""
+    """A suggestion and its rest at a request's cursor."""
 
     suggestion: Suggestion
     rest: Rest
@@ -112,8 +103,8 @@ class Known(NamedTuple):
 class Ledger:
     """The latest suggestions of one window.  It is not synchronised.
 
-    ``now`` is in seconds of the caller's clock.  What becomes of suggestions is counted in
-    ``counts``.
+    ``now`` is in seconds of the caller's clock.  ``counts`` counts shown and accepted suggestions
+    and prefetches.
     """
 
     def __init__(self, counts: SessionRecorder) -> None:
@@ -123,35 +114,33 @@ class Ledger:
         """By document."""
         self._n_rejected: OrderedDict[tuple[str, str, str], int] = OrderedDict()
         """By document, line before the cursor and text."""
-        self._n_in_a_row: dict[str, int] = {}
-        """Rejections since something was taken, by kind of place."""
         self._was_used: deque[bool] = deque(maxlen=N_LATEST_PREFETCHES)
         self._unused: deque[Suggestion] = deque()
-        """Prefetches that no request was answered from yet."""
+        """Prefetches that have answered no request yet."""
         self._n_rested = 0
         self._in_part: tuple[Suggestion, str] | None = None
-        """What was last taken in part, which is learned when no more of it can come."""
+        """What was last accepted in part; it is kept when no more of it can come."""
 
     def get(self, completion_id: str) -> Suggestion | None:
         """Return a suggestion, or None where it is not known any more."""
         return self._by_id.get(completion_id)
 
     def by_sent_text(self, text: str) -> Suggestion | None:
-        """Return the latest suggestion that a client was given as ``text``, or None."""
+        """Return the latest suggestion that the client got as ``text``, or None."""
         if not text:
             return None
         return next((s for s in reversed(self._by_id.values()) if s.sent_text == text), None)
 
-    # --- asked and generated --------------------------------------------------------------------
+    # --- requested and generated ----------------------------------------------------------------
 
     def asked(self, request: PlacedRequest, *, may_answer: bool) -> None:
-        """Note that the model is asked."""
+        """Note a request to the model."""
         suggestion = self._new(request, request.completion_id)
         suggestion.is_pending = True
         suggestion.may_answer = may_answer
 
     def generated(self, request: PlacedRequest, result: CompletionResult, now: float) -> None:
-        """Take the model's answer to a request, with its alternatives."""
+        """Note the model's answer to a request, with its alternatives."""
         own = self._by_id.get(request.completion_id) or self._new(request, request.completion_id)
         own.is_pending = False
         of = result.generated
@@ -178,15 +167,15 @@ class Ledger:
                 self._was_used.append(False)
 
     def failed(self, request: PlacedRequest) -> None:
-        """Note that the model has no answer."""
+        """Note that the model gives no answer."""
         suggestion = self._by_id.get(request.completion_id)
         if suggestion is not None:
             suggestion.is_pending = False
 
-    # --- answered without a model ---------------------------------------------------------------
+    # --- answered from memory -------------------------------------------------------------------
 
     def find(self, request: PlacedRequest, now: float) -> Known | None:
-        """Return the latest suggestion that leaves something for a request, or None."""
+        """Return the latest suggestion that has a rest at a request's cursor, or None."""
         rules = rules_of(request)
         for suggestion in reversed(self._by_id.values()):
             if not suggestion.may_answer or suggestion.made_at is None:
@@ -202,7 +191,7 @@ class Ledger:
         return None
 
     def used(self, request: PlacedRequest, known: Known) -> None:
-        """Note that a request is answered with what is left of a suggestion."""
+        """Note that the rest of a suggestion answers a request."""
         whole, rest = known
         if not rest.text:
             return
@@ -216,13 +205,13 @@ class Ledger:
             self._counts.prefetch_used()
 
     def clear(self) -> None:
-        """Forget the answers: others would be given now."""
+        """Answer no request from the suggestions so far: settings or models changed."""
         for suggestion in self._by_id.values():
             suggestion.may_answer = False
         self._unused.clear()
 
     def forget(self, uri: str) -> None:
-        """Forget the answers for a document that was closed, and what is on screen in it."""
+        """Answer no request of a closed document from its suggestions."""
         for suggestion in self._by_id.values():
             suggestion.may_answer = suggestion.may_answer and suggestion.request.uri != uri
         self._on_screen.pop(uri, None)
@@ -230,15 +219,15 @@ class Ledger:
     # --- shown, typed through, rejected ---------------------------------------------------------
 
     def sent(self, completion_id: str, text: str, n_foreign: int) -> None:
-        """Note what the client was given for a suggestion."""
+        """Note the text that the client got for a suggestion."""
         suggestion = self._by_id.get(completion_id)
         if suggestion is not None:
             suggestion.sent_text, suggestion.n_foreign = text, n_foreign
 
     def shown(self, completion_id: str) -> Suggestion | None:
-        """Note that a suggestion is on screen; returns it the first time.
+        """Note that a suggestion is on screen; return it the first time.
 
-        The rest of what was on screen counts as that: it is still the same suggestion.
+        The rest of the suggestion on screen counts as the same one.
         """
         suggestion = self._by_id.get(completion_id)
         if suggestion is None or suggestion.is_shown:
@@ -252,48 +241,32 @@ class Ledger:
         return suggestion
 
     def typed(self, request: PlacedRequest) -> None:
-        """Note where the user is now: it tells what became of the suggestion on screen."""
+        """Note where the user is now, and whether that rejects the suggestion on screen."""
         suggestion = self._on_screen.get(request.uri)
         if suggestion is None:
             return
         moved = suggestion.place.moved_to(request)
-        if moved is None:
-            del self._on_screen[request.uri]
+        if moved is not None and n_said(suggestion.text, moved.typed) is not None:
             return
-        text = suggestion.text
-        is_right_so_far = n_said(text, moved.typed) is not None
-        if not is_right_so_far:
-            del self._on_screen[request.uri]
-        first = moved.typed[:N_AGREED]
-        if len(first) == N_AGREED and text.startswith(first):
-            self._n_in_a_row.pop(suggestion.kind, None)
-        elif not is_right_so_far:
-            key = (request.uri, suggestion.line_before, text)
+        del self._on_screen[request.uri]
+        if moved is not None and n_said(suggestion.text, moved.typed[:N_AGREED]) != N_AGREED:
+            key = (request.uri, suggestion.line_before, suggestion.text)
             self._n_rejected[key] = self._n_rejected.pop(key, 0) + 1
             while len(self._n_rejected) > _MAX_REJECTED:
                 self._n_rejected.popitem(last=False)
-            kind = suggestion.kind
-            self._n_in_a_row[kind] = self._n_in_a_row.get(kind, 0) + 1
 
     def holds_back(self, request: PlacedRequest, text: str) -> bool:
         """Whether ``text`` was rejected at the request's place too often to show it again."""
         key = (request.uri, line_before(cursor_context(request).before), text)
         return self._n_rejected.get(key, 0) >= N_HELD_BACK
 
-    def extra_ms(self, request: PlacedRequest) -> float:
-        """Return how much longer to wait at a kind of place where nothing is taken."""
-        n_in_a_row = self._n_in_a_row.get(
-            place_kind(request.language_id, cursor_context(request)), 0
-        )
-        return min(MAX_EXTRA_MS, MS_PER_REJECTION * max(0, n_in_a_row - N_TOLERATED))
-
     # --- accepted -------------------------------------------------------------------------------
 
     def accepted(self, completion_id: str, n_chars: int | None) -> list[AcceptedText]:
-        """Note that the first ``n_chars`` characters (all where None) of a suggestion were taken.
+        """Note that the first ``n_chars`` characters of a suggestion (None: all) were accepted.
 
-        Returns what can be learned by now: what was taken in part is learned when no more of it
-        can come, with the next suggestion that is accepted.
+        Returns the texts that are complete now.  One that was accepted in part is complete when
+        another suggestion is accepted.
         """
         suggestion = self._by_id.get(completion_id)
         if suggestion is None:
@@ -301,7 +274,6 @@ class Ledger:
         n_chars = len(suggestion.text) if n_chars is None else min(n_chars, len(suggestion.text))
         self._counts.accepted(suggestion.n_taken, n_chars, len(suggestion.text))
         suggestion.n_taken = max(suggestion.n_taken, n_chars)
-        self._n_in_a_row.pop(suggestion.kind, None)
         key = (suggestion.request.uri, suggestion.line_before, suggestion.text)
         self._n_rejected.pop(key, None)
         self._on_screen.pop(suggestion.request.uri, None)
@@ -315,7 +287,7 @@ class Ledger:
         return learned + self.flush() if n_chars == len(suggestion.text) else learned
 
     def flush(self) -> list[AcceptedText]:
-        """Return what was taken in part so far, to be learned."""
+        """Return what was accepted in part so far."""
         taken, self._in_part = self._in_part, None
         if taken is None or taken[0].is_learned:
             return []
@@ -327,10 +299,7 @@ class Ledger:
     # --- prefetched -----------------------------------------------------------------------------
 
     def wants_prefetch(self, shown: Suggestion, after: PlacedRequest) -> bool:
-        """Whether to ask ahead for what follows the acceptance of a suggestion on screen.
-
-        One step ahead and no further: what was prefetched is looked beyond when it is on screen.
-        """
+        """Whether to prefetch what follows a suggestion on screen, one step ahead."""
         place, rules = cursor_context(after), rules_of(after)
         for known in self._by_id.values():
             is_there = known.is_pending or (known.may_answer and known.made_at is not None)
@@ -357,7 +326,6 @@ class Ledger:
             file=request.file,
             place=place,
             rules=rules_of(request),
-            kind=place_kind(request.language_id, place),
             line_before=line_before(place.before),
         )
         self._by_id[completion_id] = suggestion
@@ -375,19 +343,6 @@ class Ledger:
         suggestion.is_pending = False
         if suggestion.completion_id in self._by_id:
             self._by_id.move_to_end(suggestion.completion_id)
-
-
-def place_kind(language_id: str, place: CursorContext) -> str:
-    """Return a name for places of one kind: language, and what is around the cursor."""
-    before = line_before(place.before)
-    after = place.after[:_N_LINE_CHARS].partition("\n")[0].strip(_CLOSERS)
-    if not before.strip():
-        kind = "blank"
-    elif after:
-        kind = "inside"
-    else:
-        kind = "word" if before[-1].isalnum() or before[-1] == "_" else "end"
-    return f"{language_id} {kind}"
 
 
 def line_before(before: str) -> str:

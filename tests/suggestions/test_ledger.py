@@ -13,17 +13,13 @@ from speclsp.decoding.session import SessionRecorder
 from speclsp.request import AcceptedText, GeneratedText, PlacedRequest, SessionStats
 from speclsp.suggestions.ledger import (
     LEAST_USED,
-    MAX_EXTRA_MS,
     MAX_SUGGESTIONS,
     N_COMMITTED,
     N_LATEST_PREFETCHES,
     N_RESTED,
-    N_TOLERATED,
     Ledger,
     Suggestion,
-    place_kind,
 )
-from speclsp.text.typed_text import cursor_context
 
 PLACE = request_at("a = 1\nx = ¦\n")
 
@@ -180,25 +176,6 @@ def test_what_was_typed_as_suggested_or_left_was_not_turned_down(then: str) -> N
         kept.ledger.shown(kept.made(PLACE, "foo"))
         kept.ledger.typed(request_at(then))
     assert not kept.ledger.holds_back(PLACE, "foo")
-    assert kept.ledger.extra_ms(PLACE) == 0
-
-
-def test_rejections_in_a_row_at_a_kind_of_place_cost_time_until_something_is_taken() -> None:
-    kept = Kept()
-    for n in range(N_TOLERATED):
-        kept.turn_down(f"foo{n}")
-    assert kept.ledger.extra_ms(PLACE) == 0
-    kept.turn_down()
-    extra_ms = kept.ledger.extra_ms(PLACE)
-    assert 0 < extra_ms < MAX_EXTRA_MS
-    assert kept.ledger.extra_ms(request_at("q.y = ¦\n")) == extra_ms
-    assert kept.ledger.extra_ms(request_at("\n    ¦\n")) == 0
-    for n in range(50):
-        kept.turn_down(f"bar{n}")
-    assert kept.ledger.extra_ms(PLACE) == MAX_EXTRA_MS
-    kept.ledger.shown(kept.made(PLACE, "right"))
-    kept.ledger.typed(request_at("a = 1\nx = rig¦\n"))
-    assert kept.ledger.extra_ms(PLACE) == 0
 
 
 def test_what_is_left_of_a_suggestion_is_still_that_suggestion() -> None:
@@ -215,20 +192,6 @@ def test_what_is_left_of_a_suggestion_is_still_that_suggestion() -> None:
             kept.ledger.shown(kept.made(PLACE, f"bar({n})"))
             kept.ledger.typed(request_at("a = 1\nx = bar[¦\n"))
         assert not kept.ledger.holds_back(PLACE, f"bar({n})")
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("  ¦\n", "python blank"),
-        ("x = ¦)\n", "python end"),
-        ("x = a¦\n", "python word"),
-        ("f(¦b)\n", "python inside"),
-    ],
-)
-def test_kinds_of_places(text: str, kind: str) -> None:
-    request = request_at(text)
-    assert place_kind(request.language_id, cursor_context(request)) == kind
 
 
 def test_a_closed_documents_screen_is_forgotten() -> None:

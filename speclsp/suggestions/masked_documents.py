@@ -1,0 +1,187 @@
+"""A window's documents as the completer has them: their secrets are masked.
+
+Secrets are masked once per change, by the lines that changed.  A cursor counts characters of the
+window's text and becomes an offset in the masked text.  The two never differ on the cursor's line:
+on a line that holds a secret nothing is asked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import sys
+import threading
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, Literal
+
+from speclsp.documents import Documents, edit_between, n_versions
+from speclsp.request import CompletionRequest, Document, PlacedRequest
+from speclsp.seam import Completer
+from speclsp.secrets.masked_text import MaskedText
+from speclsp.secrets.paths import is_secret_path
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE: Final = 65_536
+"""Characters that are masked at once, in 5 to 60 ms; with ``masks_late`` a thread masks more."""
+
+Refusal = Literal["private", "unknown"]
+"""Why a request has no masked text: nothing may be asked there, or its version is not known."""
+
+
+class MaskedDocuments:
+    """The documents of one window, which it opens and changes in the completer too.
+
+    Any thread may call it.
+    """
+
+    def __init__(self, completer: Completer, *, masks: bool, masks_late: bool) -> None:
+        self._completer = completer
+        self._masks = masks
+        self._lock = threading.Lock()
+        self._documents = Documents()
+        """As the completer has them."""
+        self._masked: dict[str, deque[tuple[int, MaskedText]]] = {}
+        """The latest versions of each document before and after masking, the newest last."""
+        self._at_once = AT_ONCE if masks_late else sys.maxsize
+        self._late: dict[str, Document] = {}
+        """The newest versions of the documents that the thread masks."""
+        self._late_thread = ThreadPoolExecutor(1, "speclsp-mask")
+
+    def open(self, document: Document) -> None:
+        """Take an opened document; one that is open already is replaced."""
+        with self._lock:
+            self._late.pop(document.uri, None)
+            self._masked.pop(document.uri, None)
+            self._take(document)
+
+    def change(self, uri: str, version: int, text: str) -> None:
+        """Take a document's next version."""
+        with self._lock:
+            newest = self._late.get(uri) or self._documents.get(uri)
+            if newest is None:
+                return
+            document = dataclasses.replace(newest, version=version, text=text)
+            if uri in self._late:
+                self._late[uri] = document
+            else:
+                self._take(document)
+
+    def close(self, uri: str) -> None:
+        """Forget a document."""
+        with self._lock:
+            self._late.pop(uri, None)
+            self._masked.pop(uri, None)
+            self._documents.close(uri)
+        self._completer.close_document(uri)
+
+    def get(self, uri: str) -> Document | None:
+        """Return a document's newest version, or None."""
+        return self._documents.get(uri)
+
+    def at_version(self, uri: str, version: int) -> Document | None:
+        """Return one of a document's latest versions; None where it is not known (any more)."""
+        return self._documents.at_version(uri, version)
+
+    def place(self, request: CompletionRequest) -> PlacedRequest | Refusal:
+        """Return a request in the masked text of the version that it was made in."""
+        if not self._masks:
+            return self.place_masked(request)
+        document = self._documents.get(request.uri)
+        if document is not None and is_secret_path(document.path):
+            return "private"
+        with self._lock:
+            versions = self._masked.get(request.uri, ())
+            found = (masked for v, masked in reversed(versions) if v == request.version)
+            masked = next(found, None)
+        if masked is None:
+            return "unknown"
+        text, edit = masked.text, request.edit
+        if edit is not None:
+            masked = masked.copy()
+            masked.update(edit.applied_to(masked.raw))
+        offset = masked.masked_offset(request.offset)
+        if offset is None:
+            return "private"
+        if edit is not None:
+            edit = edit_between(text, masked.text, cursor=offset)
+        return self.place_masked(dataclasses.replace(request, offset=offset, edit=edit))
+
+    def place_masked(self, request: CompletionRequest) -> PlacedRequest | Literal["unknown"]:
+        """Return a request whose offset and edit are of the masked text already."""
+        return self._documents.place(request) or "unknown"
+
+    def is_masked_soon(self, request: CompletionRequest) -> bool:
+        """Whether the thread masks the version that a request was made in."""
+        late = self._late.get(request.uri)
+        return late is not None and late.version == request.version
+
+    def wait_masked(self, timeout_s: float) -> bool:
+        """Wait until no text is left to be masked; return whether that came about."""
+        end = time.monotonic() + timeout_s
+        while True:
+            with self._lock:  # which is held until a masked text is delivered
+                is_done = not self._late
+            if is_done or time.monotonic() >= end:
+                return is_done
+            time.sleep(0.002)
+
+    def stop_masking(self) -> None:
+        """Leave the texts that wait for the thread unmasked, and out."""
+        self._late_thread.shutdown(wait=False, cancel_futures=True)
+
+    def _take(self, document: Document) -> None:
+        """Mask a version and deliver it, now or late.  The lock is held."""
+        if not self._masks:
+            self._deliver(document)
+            return
+        if is_secret_path(document.path):
+            self._deliver(dataclasses.replace(document, text=""))
+            return
+        versions = self._masked.get(document.uri)
+        masked = versions[-1][1].copy() if versions else MaskedText(document.path)
+        if masked.update(document.text, n_most=self._at_once):
+            self._deliver_masked(document, masked)
+            return
+        self._late[document.uri] = document
+        self._late_thread.submit(self._mask_late, document.uri)
+
+    def _mask_late(self, uri: str) -> None:
+        masked: MaskedText | None = None
+        try:
+            while (document := self._late.get(uri)) is not None:
+                masked = masked or MaskedText(document.path)
+                masked.update(document.text)
+                with self._lock:
+                    if self._late.get(uri) is document:
+                        del self._late[uri]
+                        self._deliver_masked(document, masked)
+                        return  # a newer version comes with a call of its own
+        except Exception:
+            # A text that is not masked stays here: the document is left out.
+            logger.exception("the secrets of %s could not be masked; open it again", uri)
+            with self._lock:
+                self._late.pop(uri, None)
+
+    def _deliver_masked(self, document: Document, masked: MaskedText) -> None:
+        versions = self._masked.setdefault(document.uri, deque())
+        versions.append((document.version, masked))
+        while len(versions) > n_versions(document.text):
+            versions.popleft()
+        self._deliver(dataclasses.replace(document, text=masked.text))
+
+    def _deliver(self, document: Document) -> None:
+        """Give the completer a version, without secrets.  The lock is held."""
+        former = self._documents.get(document.uri)
+        is_change = former is not None and former == dataclasses.replace(
+            document, version=former.version, text=former.text
+        )
+        if former is None or not is_change:
+            self._documents.open(document)
+            self._completer.open_document(document)
+            return
+        edit = edit_between(former.text, document.text)
+        self._documents.change(document.uri, document.version, edit)
+        self._completer.change_document(document.uri, document.version, edit)
