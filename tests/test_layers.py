@@ -177,6 +177,6 @@ def test_the_windows_side_loads_no_engine(module: str):
     loaded = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     ).stdout.split()
-    engines = {"engine", "completer", "drafting", "storage", "ngrams"}
+    engines = {"engine.llama", "completer", "drafting", "storage", "ngrams"}
     heavy = {"numpy", "llama_cpp", "sqlite3", "watchdog"} | {f"speclsp.{name}" for name in engines}
     assert not heavy & set(loaded)

@@ -443,10 +443,11 @@ class ProjectIndex:
     def _progress(self, folder: _Folder) -> Iterator[Callable[[int, int], None]]:
         """Report the progress of a folder's first scan: call with files done and files in all."""
         token = f"speclsp/index/{os.getpid()}/{next(self._scan_numbers)}"
-        due_s = 0.0
+        due_s, n_files_in_all = 0.0, 0
 
         def report(n_done: int, n_files: int) -> None:
-            nonlocal due_s
+            nonlocal due_s, n_files_in_all
+            n_files_in_all = n_files
             if time.monotonic() >= due_s:
                 due_s = time.monotonic() + _PROGRESS_INTERVAL_S
                 message = f"{n_done}/{n_files} files"
@@ -463,7 +464,7 @@ class ProjectIndex:
         try:
             yield report
         finally:
-            self._emit(Progress(token=token, stage="end"))
+            self._emit(Progress(token=token, stage="end", message=f"{n_files_in_all} files"))
 
     def _warn(self, folder: _Folder, settings: Settings, tally: ScanTally) -> None:
         """Log a scan's problems, each once per folder."""
