@@ -211,15 +211,7 @@ def _line(text: str, offset: int) -> int:
 
 
 def _as_text(tokens: Sequence[int], tokenizer: Tokenizer) -> str:
-    named = tokenizer.family.tokens
-    names = {
-        named.prefix: "<fim_prefix>",
-        named.suffix: "<fim_suffix>",
-        named.middle: "<fim_middle>",
-        named.repo: "<repo_name>",
-        named.separator: "<file_sep>",
-        tokenizer.family.bos: "<bos>",
-    }
+    names = {tokenizer.family.bos: "<bos>", **tokenizer.family.names}
     data = b"".join(
         tokenizer.vocabulary.piece(token) or names.get(token, f"<{token}>").encode()
         for token in tokens

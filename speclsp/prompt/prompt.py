@@ -17,17 +17,8 @@ from typing import Final
 from speclsp.errors import SettingsError
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, ContextChunk
 from speclsp.prompt.families import FimFamily
-from speclsp.prompt.layout import (
-    N_NAME_CHARS,
-    FieldName,
-    FieldPart,
-    Values,
-    encode_text,
-    filled,
-    name_values,
-    one_line,
-)
 from speclsp.prompt.protocol import Vocabulary
+from speclsp.prompt.template import FieldName, FieldPart, Values, encode_text, filled
 from speclsp.prompt.windows import (
     CHARS_PER_TOKEN,
     EMPTY_WINDOW,
@@ -42,6 +33,9 @@ from speclsp.prompt.windows import (
 from speclsp.settings import FimLayout
 
 _NO_TOKENS: tuple[int, ...] = ()
+
+_N_NAME_CHARS: Final = 256
+"""Most characters of a path or a repository name; a path keeps its end."""
 
 _N_MIDDLE_TOKENS: Final = 200
 """Most tokens between anchor and cursor; a quarter of those before it where that is less."""
@@ -132,7 +126,7 @@ class PromptLayout:
 
     def encode_chunk(self, chunk: ContextChunk) -> tuple[int, ...]:
         """Return a chunk's tokens as they stand in a prompt."""
-        values: Values = {"path": one_line(chunk.path), "text": chunk.text}
+        values: Values = {"path": _one_line(chunk.path), "text": chunk.text}
         return filled(self.vocabulary, self.family.chunk, values)
 
     def continued(
@@ -255,7 +249,7 @@ class PromptLayout:
     def _encoded_middle(self, prefix: str, anchor: int) -> tuple[int, ...]:
         # Where no token stands between prefix and middle, the first of them to have text takes
         # the implicit space.
-        spaced = anchor == 0 and self.family.tokens.middle is None and self._is_spaced("prefix")
+        spaced = anchor == 0 and self.family.body[-2:-1] == (FieldPart("prefix", spaced=True),)
         return encode_text(self.vocabulary, prefix[anchor:], spaced=spaced)
 
     def _frame(
@@ -275,9 +269,9 @@ class PromptLayout:
         They are cut so that these are half of the prompt's at most.
         Raises :class:`~speclsp.errors.SettingsError` where not even the special tokens fit.
         """
-        n_chars = N_NAME_CHARS
+        n_chars = _N_NAME_CHARS
         while True:
-            names = name_values(text.repo_name, text.path, n_chars)
+            names = _name_values(text.repo_name, text.path, n_chars)
             values: Values = {**names, "prefix": (), "suffix": (), "middle": ()}
             n_fixed = len(filled(self.vocabulary, self.family.body, values))
             n_fixed += self.family.bos is not None
@@ -296,10 +290,10 @@ class PromptLayout:
         self, text: FimText, budget: PromptBudget, chunks: ChunkWindow
     ) -> ChunkWindow:
         """The first chunks that leave half of the prompt to the file itself."""
-        if not chunks.chunks:
+        if not chunks.chunks or FieldPart("chunks") not in self.family.body:
             return NO_CHUNKS
         _, room = self._frame(text, budget, NO_CHUNKS)
-        names = name_values(text.repo_name, text.path, N_NAME_CHARS)
+        names = _name_values(text.repo_name, text.path, _N_NAME_CHARS)
         n_after = len(filled(self.vocabulary, self.family.after_chunks, names))
         n_left = min(budget.n_chunks, room - budget.n_prompt // 2) - n_after
         fitting = []
@@ -320,6 +314,18 @@ def _n_hidden_before(window: str, suffix: str) -> int | None:
         if suffix.startswith(window, n_hidden) and (window or len(suffix) == n_hidden):
             return n_hidden
     return None
+
+
+def _name_values(repo_name: str, path: str, n_chars: int) -> Values:
+    """Return the names as they stand in a prompt, each with ``n_chars`` characters at most."""
+    if n_chars == 0:
+        return {"repo": "", "path": "", "chunks": ()}
+    repo_name, path = _one_line(repo_name)[:n_chars], _one_line(path)[-n_chars:]
+    return {"repo": repo_name or "repository", "path": path or "untitled", "chunks": ()}
+
+
+def _one_line(name: str) -> str:
+    return " ".join(name.splitlines())
 
 
 def _n_middle_max(n_before: int) -> int:

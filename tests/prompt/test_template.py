@@ -81,18 +81,6 @@ def test_tokens_of_a_template_end_the_text(load_model):
 
 
 @pytest.mark.parametrize(
-    ("template", "order"),
-    [
-        ("[SUFFIX]{suffix}[PREFIX]{prefix}", "suffix-prefix-middle"),
-        ("[PREFIX]{prefix}[SUFFIX]{suffix}", "prefix-suffix-middle"),
-        ("[PREFIX]{prefix}", "prefix-suffix-middle"),
-    ],
-)
-def test_order_of_a_template(load_model, template, order):
-    assert family_for(load_model("codestral"), template).order == order
-
-
-@pytest.mark.parametrize(
     ("template", "message", "remedy"),
     [
         ("<end>{suffix}", "lacks {prefix}", "{prefix}"),
