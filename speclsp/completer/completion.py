@@ -34,9 +34,10 @@ from speclsp.request import (
 )
 from speclsp.secrets.masked_text import before_secret
 from speclsp.settings import Settings, settings_of
-from speclsp.text.confidence import Fit, verdict
+from speclsp.text.confidence import verdict
 from speclsp.text.rules import StopRules, stop_rules
 from speclsp.text.stopping import CompletionText
+from speclsp.text.trim import Fit
 
 _T = TypeVar("_T")
 
@@ -198,7 +199,7 @@ def run_completion(
         done.n_replaced,
         maker.text_scores(generation.tokens, scores, done.text),
         _least_logprob(request, settings),
-        text.fitted,
+        new_word=rules.new_word(done.text),
     )
     stats = dataclasses.replace(
         generation.stats,

@@ -211,7 +211,9 @@ def _line(text: str, offset: int) -> int:
 
 
 def _as_text(tokens: Sequence[int], tokenizer: Tokenizer) -> str:
-    names = {tokenizer.family.bos: "<bos>", **tokenizer.family.names}
+    names = dict(tokenizer.family.names)
+    if tokenizer.family.bos is not None:
+        names[tokenizer.family.bos] = "<bos>"
     data = b"".join(
         tokenizer.vocabulary.piece(token) or names.get(token, f"<{token}>").encode()
         for token in tokens

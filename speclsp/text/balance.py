@@ -50,7 +50,12 @@ def balanced(text: str, rules: StopRules) -> Trimmed:
     trim = trimmed(text, rules)
     if rules.language_id in _UNPAIRED_LANGUAGES or rules.state_before.scope == "comment":
         return trim
-    unchanged = _unpaired(rules, "", rules.line_after + rules.code_after)
+    after_cursor = rules.line_after + rules.code_after
+    # In a string that its line leaves open, what follows counts as behind the string's end.
+    quote = rules.state_before.innermost if rules.state_before.scope == "string" else ""
+    unchanged = min(
+        (_unpaired(rules, end, after_cursor) for end in ("", quote)), key=lambda u: u.n_marks
+    )
     for _ in range(_N_CUTS):
         fitted = trim.text.replace(rules.newline, "\n")
         after = rules.line_after[trim.n_replaced :] + rules.code_after

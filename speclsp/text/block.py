@@ -7,7 +7,6 @@ from typing import Final
 
 from speclsp.text.code_reader import CodeState
 from speclsp.text.languages import (
-    INDENTED,
     begins_definition,
     closes_block,
     continues_block,
@@ -33,10 +32,6 @@ class CursorBlock:
         """Whether the line that closed the cursor's block opened another: ``} else {``."""
         self._base: int | None = None
         """The depth of the first line that is not blank, the cursor's if it is that."""
-        self._depths: list[int] = []
-        """The depths of the text's open blocks, where depth alone tells them."""
-        self._last_line = ""
-        """The last line that was not blank."""
         self._header = ""
         """The last line as deep as the first, with nothing open before it."""
         self._n_lines = 0
@@ -52,11 +47,8 @@ class CursorBlock:
         depth = indent_width(line)
         if self._base is None:
             self._base = depth
-        if not self._state.open_marks:
-            self._depths = [*(outer for outer in self._depths if outer < depth), depth]
         if depth == self._base and line.strip() != "{" and not self._is_open():
             self._header = line
-        self._last_line = line
 
     def may_be_special(self, line: str) -> bool:
         """Whether ``line`` so far is a word that may yet close or go on with the block."""
@@ -78,17 +70,6 @@ class CursorBlock:
         word = _FIRST_WORD.match(line)
         continues = word is not None and continues_block(word.group(1))
         return self._rules.extent == "block" and not (is_closer or continues)
-
-    def is_misplaced(self, line: str) -> bool:
-        """Whether a whole line's depth is none that the lines before it allow."""
-        if self._rules.language_id not in INDENTED or not self._depths:
-            return False
-        if self._state.open_marks or self._last_line.endswith("\\") or line.lstrip()[0] == "#":
-            return False
-        depth = indent_width(line)
-        if opens_block(self._rules.language_id, self._last_line.partition("#")[0]):
-            return depth <= self._depths[-1]
-        return depth not in self._depths and depth > self._depths[0]
 
     def has_sibling_begin_at(self, line: str) -> bool:
         """Whether ``line`` begins a definition beside what the text already has."""

@@ -1,25 +1,25 @@
-"""How sure the model was of a completion's text, in all and line by line.
+"""How confident the model was of a completion's text, and whether the text is shown.
 
-The measure is the mean log-probability of the text's tokens: their geometric mean probability, its
-logarithm taken.  Unlike the probability of the text it does not fall with the text's length.
+The measure is the mean log-probability of the text's tokens, the logarithm of their geometric mean
+probability.  Unlike the probability of the text it does not fall with the text's length.
 
-Only tokens that contributed to the text count: not those that said again what the user had typed
-(token healing), nor those behind the place where a stop rule cut, nor the end token.  Which they
-are is told by counting the characters that are no white space, since the text's indentation and
-line ends are the file's and not the model's.
+Only tokens of the text count: not those that repeat what the user typed (token healing), nor those
+behind the place where a stop rule cut, nor the end token.  Tokens are matched to the text by
+counting characters without white space, since the text has the file's indentation and line ends.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final, TypeAlias
-
-from speclsp.text.trim import Trimmed
+from typing import Final
 
 _WHITE_SPACE: Final = b" \t\r\n\f\v"
+
+_LEAST_WORD_LOGPROB: Final = math.log(0.5)
+"""Least log-probability of a word that stands nowhere near the cursor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class TextScores:
 
     logprobs: tuple[float, ...]
     starts: tuple[int, ...]
-    """For each token, how many bytes of the text that are no white space stand before it."""
+    """For each token, the bytes of the text before it, white space not counted."""
 
     end: int
     """The index behind the last of them, among all tokens that were emitted."""
@@ -38,10 +38,17 @@ class TextScores:
 
         None where there are none, or where the model gave no numbers.
         """
-        n_dense = _n_dense(text.encode("utf-8", "replace"))
-        logprobs = [p for p, s in zip(self.logprobs, self.starts, strict=True) if s < n_dense]
+        logprobs = self._logprobs(text)
         mean = math.fsum(logprobs) / len(logprobs) if logprobs else math.nan
         return mean if math.isfinite(mean) else None
+
+    def total(self, text: str) -> float:
+        """Return the log-probability of ``text``, which the whole text begins with."""
+        return math.fsum(self._logprobs(text))
+
+    def _logprobs(self, text: str) -> list[float]:
+        n_dense = _n_dense(text.encode("utf-8", "replace"))
+        return [p for p, s in zip(self.logprobs, self.starts, strict=True) if s < n_dense]
 
 
 def text_scores(
@@ -68,52 +75,41 @@ def text_scores(
     )
 
 
-Fit: TypeAlias = Callable[[str], Trimmed]
-"""Fits what is left of a text to the text around the cursor."""
-
-
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What of a text is shown."""
+    """What is shown of a text: all of it, or nothing."""
 
     text: str
     n_replaced: int
     mean_logprob: float | None
-    """Of the text; where it is withheld, of what was not shown."""
+    """Of the text; if it is withheld, of the text that was not shown."""
     withheld: bool = False
 
 
-def verdict(text: str, n_replaced: int, scores: TextScores, threshold: float, fit: Fit) -> Verdict:
-    """Withhold a text whose mean log-probability is below ``threshold``, or cut it.
+def verdict(
+    text: str,
+    n_replaced: int,
+    scores: TextScores,
+    threshold: float,
+    *,
+    new_word: str = "",
+) -> Verdict:
+    """Withhold a text whose mean log-probability is below ``threshold``.
 
-    It is cut at its last line up to which the mean reaches the threshold, and as ``fit`` says then,
-    but not where it replaces something behind the cursor, which was found for all of it.
+    ``new_word`` is the beginning of the text that completes a word which stands nowhere near the
+    cursor.  The text is withheld unless the word is more likely than not: of 543 less likely ones
+    10 % were right, and 29 of 39 broken words were among them.
     """
     mean = scores.mean(text)
-    if mean is None or mean >= threshold:
+    if mean is None or threshold == -math.inf:
         return Verdict(text, n_replaced, mean)
-    part = fit("" if n_replaced else confident_part(text, scores, threshold))
-    if part.text:
-        return Verdict(part.text, part.n_replaced, scores.mean(part.text))
-    return Verdict("", 0, mean, withheld=True)
-
-
-def confident_part(text: str, scores: TextScores, threshold: float) -> str:
-    """Return as many whole lines of ``text`` as have a mean of ``threshold`` or more.
-
-    All of it where that is so of all of it, and nothing where it is so of no beginning.
-    """
-    lines = text.splitlines(keepends=True)
-    for n_lines in range(len(lines), 0, -1):
-        part = "".join(lines[:n_lines])
-        mean = scores.mean(part)
-        if mean is not None and mean >= threshold:
-            return part if n_lines == len(lines) else part.rstrip()
-    return ""
+    if mean < threshold or (new_word and scores.total(new_word) < _LEAST_WORD_LOGPROB):
+        return Verdict("", 0, mean, withheld=True)
+    return Verdict(text, n_replaced, mean)
 
 
 def _own_dense(pieces: Sequence[bytes], begins: Sequence[int], n_typed: int) -> list[int]:
-    """How many bytes of each piece are neither white space nor typed already."""
+    """Return how many bytes of each piece are neither white space nor typed already."""
     return [
         _n_dense(piece[max(0, n_typed - begin) :])
         for piece, begin in zip(pieces, begins, strict=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -34,18 +33,8 @@ _N_SCANNED_CHARS: Final = 4000
 """Most characters of a line, and of the text after the cursor, that the rules look at."""
 
 
-_N_SAMPLE_CHARS: Final = 8000
-"""Characters before and after the cursor from which the file's habits are read."""
-
-_INDENTED_LINE: Final = re.compile(r"^([ \t]+)\S", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class IndentStyle:
-    """What lines are indented with; ``width`` is that of one level, in columns."""
-
-    kind: Literal["spaces", "tabs", "mixed"]
-    width: int
+_WORD: Final = re.compile(r"\w+")
+_BEGUN_WORD: Final = re.compile(r"[^\W\d]\w*\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +55,6 @@ class StopRules:
     code_after: str
     """The lines after the cursor's, near enough to be parsed, with LF line ends."""
     newline: str
-    indent: IndentStyle
     state_before: CodeState
     """What is open at the cursor."""
 
@@ -82,8 +70,6 @@ class StopRules:
         if self.state_before.scope != "code":
             return True
         depth = indent_width(self.line_before + lead)
-        if self.line_before and (depth - indent_width(self.line_before)) % self.indent.width:
-            return False
         if self.state_before.open_marks or last_line.lstrip()[:1] in ("", "#"):
             return True
         if self.language_id not in INDENTED or last_line.endswith("\\"):
@@ -92,10 +78,17 @@ class StopRules:
             return depth > indent_width(last_line)
         return depth <= indent_width(last_line)
 
-    @property
-    def opens_brackets(self) -> bool:
-        """Whether a bracket is open at the cursor."""
-        return bool(self.state_before.brackets)
+    def has_word(self, word: str) -> bool:
+        """Whether a word stands near the cursor."""
+        whole = re.compile(rf"\b{re.escape(word)}\b")
+        return bool(whole.search(self.code_before) or whole.search(self.code_after))
+
+    def new_word(self, text: str) -> str:
+        """Return the beginning of ``text`` that completes a word; "" if the word stands near."""
+        begun, completed = _BEGUN_WORD.search(self.line_before), _WORD.match(text)
+        if not begun or not completed or self.has_word(begun.group() + completed.group()):
+            return ""
+        return completed.group()
 
 
 def stop_rules(settings: Settings, request: PlacedRequest) -> StopRules:
@@ -121,7 +114,6 @@ def stop_rules(settings: Settings, request: PlacedRequest) -> StopRules:
         code_before=code_before,
         code_after="".join("\n" + line for line in following),
         newline=newline_of(before, after),
-        indent=indent_style_of(before, after),
         state_before=read_code(language_id, code_before),
     )
 
@@ -162,54 +154,6 @@ def newline_of(prefix: str, suffix: str) -> str:
     return "\n"
 
 
-def indent_style_of(prefix: str, suffix: str) -> IndentStyle:
-    """How the lines near the cursor are indented."""
-    sample = prefix[-_N_SAMPLE_CHARS:] + "\n" + suffix[:_N_SAMPLE_CHARS]
-    indents = _INDENTED_LINE.findall(sample)
-    n_tabs = sum(indent[0] == "\t" for indent in indents)
-    if not indents or 0 < n_tabs < len(indents):
-        return IndentStyle("mixed", 4)
-    if n_tabs:
-        return IndentStyle("tabs", 4)
-    return IndentStyle("spaces", _level_width([len(indent) for indent in indents]))
-
-
 def indent_width(line: str) -> int:
     """Columns of the white space before a line's text; a tab counts up to a multiple of four."""
     return len(line[: len(line) - len(line.lstrip(" \t"))].expandtabs(4))
-
-
-def with_indent_style(text: str, style: IndentStyle, *, line_before: str) -> str:
-    """The text with each line's indentation made of what the file has.
-
-    Only lines indented purely with the other kind change: alignment is left alone.
-    """
-    if style.kind == "mixed":
-        return text
-    first, *others = text.split("\n")
-    lines = [first if line_before.strip() else _converted(first, style, others)]
-    lines.extend(_converted(line, style, others) for line in others)
-    return "\n".join(lines)
-
-
-def _converted(line: str, style: IndentStyle, lines: list[str]) -> str:
-    code = line.lstrip(" \t")
-    indent = line[: len(line) - len(code)]
-    if style.kind == "spaces" and indent and not indent.strip("\t"):
-        return " " * (len(indent) * style.width) + code
-    if style.kind == "tabs" and indent and not indent.strip(" "):
-        widths = [len(other) - len(other.lstrip(" ")) for other in lines if other.strip()]
-        is_narrow = any(width % 4 == 2 for width in widths)
-        n_levels, n_columns = divmod(len(indent), 2 if is_narrow else 4)
-        return "\t" * n_levels + " " * n_columns + code
-    return line
-
-
-def _level_width(widths: list[int]) -> int:
-    """The commonest step between the indentations of neighbouring lines: 2, 4 or 8 columns."""
-    steps = Counter(
-        abs(after - before)
-        for before, after in zip([0, *widths], widths, strict=False)
-        if abs(after - before) in (2, 4, 8)
-    )
-    return steps.most_common(1)[0][0] if steps else 4

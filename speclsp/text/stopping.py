@@ -27,13 +27,11 @@ StopReason = Literal[
     "sibling",
     "indentation",
     "suffix",
-    "string",
     "loop",
 ]
 """What ended a text: an end token, bytes that are no text, ``max_lines``, a line's end after the
 latency budget, blank lines, a line less deep than the cursor's, the end of the block, the next
-definition, a depth that no open block has, text that already follows, a string that its line leaves
-open, or a loop."""
+definition, a first line that is too deep, text that already follows, or a loop."""
 
 _N_BLANK_LINES: Final = 2
 """As many blank lines one after another end a completion."""
@@ -203,9 +201,6 @@ class CompletionText:
         line = self._current_line()
         if self._is_stopped_at(line, is_whole=True):
             return
-        if self._leaves_string_open():
-            self._cut_line("string")
-            return
         self._lines.append(line)
         self._block.take_line(line)
         # What stood on the cursor's line before is no round of a loop.
@@ -233,16 +228,14 @@ class CompletionText:
             return False
         if is_whole and self._repeats_suffix(line):
             return self._cut_line("suffix")
-        if is_whole and self._has_depth() and self._block.is_misplaced(line):
-            return self._cut_line("indentation")
         return self._has_depth() and self._is_beyond_the_block(line, is_whole=is_whole)
 
     def _is_beyond_the_block(self, line: str, *, is_whole: bool) -> bool:
         """Whether ``line`` stands beside what the text is to be; cuts it there."""
         if self._block.has_sibling_begin_at(line):
             return self._cut_sibling()
-        is_open = not is_whole and self._block.may_be_special(line)
-        if not is_open and self._block.is_left_by(line):
+        is_decided = is_whole or not self._block.may_be_special(line)
+        if is_decided and self._block.is_left_by(line):
             return self._cut_line("dedent")
         return False
 
@@ -264,17 +257,9 @@ class CompletionText:
         if not line.strip():
             return self._text
         leaves = self._has_depth() and self._block.is_left_by(line)
-        is_open = self._stopped_by == "end" and self._leaves_string_open()
-        if leaves or is_open or self._repeats_suffix(line):
+        if leaves or self._repeats_suffix(line):
             return self._text[: max(0, self._line_start - 1)]
         return self._text
-
-    def _leaves_string_open(self) -> bool:
-        """Whether the text begins a string of one line and does not end it on its last line."""
-        if set(self._rules.line_after) & set("\"'"):
-            return False
-        lone_quotes = self._rules.state_after(self._text + "\n").lone_quotes
-        return any(mark.index >= len(self._rules.code_before) for mark in lone_quotes)
 
     def _check_indentation(self) -> None:
         """Drop white space that the text adds to a blank line's where no block is so deep."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from speclsp.text.code_reader import CLOSERS, OUTSIDE, QUOTES, CodeState, Mark, read_code
-from speclsp.text.rules import StopRules, indent_width, with_indent_style
+from speclsp.text.rules import StopRules, indent_width
 
 _EDITORS_CLOSERS: Final = frozenset(")]}\"'`;:,> \t")
 """What an editor may have written behind the cursor on its own."""
@@ -33,13 +33,16 @@ class Trimmed:
     n_replaced: int = 0
 
 
+Fit: TypeAlias = Callable[[str], Trimmed]
+"""Fits a beginning of a text to the text around the cursor."""
+
 _NOTHING: Final = Trimmed("")
 
 
 def trimmed(text: str, rules: StopRules) -> Trimmed:
     """Fit a completion (LF line ends) to the text around the cursor.
 
-    The result begins with what ``text`` begins with, in the file's line ends and indentation; it is
+    The result begins with what ``text`` begins with, in the file's line ends; it is
     empty rather than only white space, and never replaces more than the rest of the line.
     """
     text = _without_blank_end(text, rules.line_after)
@@ -50,8 +53,7 @@ def trimmed(text: str, rules: StopRules) -> Trimmed:
         return _NOTHING
     if fitted.n_replaced == 0 and _runs_into_a_word(fitted.text, rules):
         return _NOTHING
-    styled = with_indent_style(fitted.text, rules.indent, line_before=rules.line_before)
-    return Trimmed(styled.replace("\n", rules.newline), fitted.n_replaced)
+    return Trimmed(fitted.text.replace("\n", rules.newline), fitted.n_replaced)
 
 
 def _changes_nothing(fitted: Trimmed, rules: StopRules) -> bool:
@@ -116,11 +118,15 @@ def n_closers_replaced(text: str, line_before: str, rest: str, language_id: str 
     those that ``rest`` closes; the others stand for those of ``rest``.
     """
     code = rest.lstrip()
-    quote = code[0] if code[:1] in QUOTES else ""
-    surplus = _surplus_closers(text, quote, language_id)
+    before = read_code(language_id, line_before)
+    if code[:1] in QUOTES:
+        quote, n_open = code[0], 0
+    elif before.innermost in QUOTES and before.innermost not in rest:
+        quote, n_open = before.innermost, len(before.brackets) + 1
+    else:
+        quote, n_open = "", len(before.brackets)
     n_own = sum(character in CLOSERS for character in rest)
-    n_open = len(read_code(language_id, line_before).brackets)
-    surplus = surplus[max(0, n_open - n_own) if not quote else 0 :]
+    surplus = _surplus_closers(text, quote, language_id)[max(0, n_open - n_own) :]
     n_replaced = 0
     end = 0
     for index, character in enumerate(rest):

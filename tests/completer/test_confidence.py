@@ -17,7 +17,6 @@ from speclsp.request import CompletionResult
 from speclsp.settings import Settings
 
 WAIT_S = 60
-TEXT = "good line\nbad line"
 
 
 @pytest.fixture(autouse=True)
@@ -115,10 +114,3 @@ def test_the_bar_may_be_set(min_confidence: float, expected: str, make: Make) ->
     assert complete(completer).text == expected
     overrides = {"min_confidence": 0.0}
     assert complete(completer, prefix="y = 2\n", overrides=overrides).text == "uncertain"
-
-
-def test_cut_at_the_last_confident_line(make: Make) -> None:
-    completer = make(TEXT, [1.0] * 10 + [0.01] * 8)
-    result = complete(completer, overrides={"multiline": "always"})
-    assert (result.text, result.withheld) == ("good line", False)
-    assert result.mean_logprob == pytest.approx(0.0, abs=1e-3)

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from speclsp.text.confidence import Verdict, confident_part, text_scores, verdict
-from speclsp.text.trim import Trimmed
+from speclsp.text.confidence import Verdict, text_scores, verdict
 
 # (pieces with their log-probabilities, typed, text, the log-probabilities that count, tokens used)
 CASES = {
@@ -38,28 +37,6 @@ def test_tokens_of_the_text_count(name: str) -> None:
 def test_no_mean_of_broken_logits() -> None:
     scores = text_scores([b"a"], [math.nan], "a")
     assert scores.mean("a") is None
-    assert confident_part("a", scores, -100.0) == ""
-
-
-@pytest.mark.parametrize(
-    ("threshold", "expected"),
-    [
-        (-2.5, "a = 1\nb = 2\nc"),
-        (-1.5, "a = 1\nb = 2"),
-        (-0.5, "a = 1"),
-        (-0.05, ""),
-    ],
-)
-def test_cut_at_the_last_confident_line(threshold: float, expected: str) -> None:
-    pieces = [b"a =", b" 1", b"\n", b"b =", b" 2", b"\n", b"c"]
-    logprobs = [-0.1, -0.1, -0.1, -2.0, -2.0, -2.0, -8.0]
-    scores = text_scores(pieces, logprobs, "a = 1\nb = 2\nc")
-    assert confident_part("a = 1\nb = 2\nc", scores, threshold) == expected
-
-
-def test_a_later_line_may_lift_an_earlier_one() -> None:
-    scores = text_scores([b"a", b"\n", b"bcd"], [-3.0, -0.1, -0.1], "a\nbcd")
-    assert confident_part("a\nbcd", scores, -1.2) == "a\nbcd"
 
 
 PIECES = [b"a =", b" 1", b"\n", b"b", b")"]
@@ -71,25 +48,23 @@ LOGPROBS = [-0.1, -0.1, -0.1, -4.0, -4.0]
     [
         (0, -9.0, Verdict("a = 1\nb)", 0, pytest.approx(-1.66))),
         (1, -9.0, Verdict("a = 1\nb)", 1, pytest.approx(-1.66))),
-        (0, -1.0, Verdict("a = 1", 0, pytest.approx(-0.1))),
-        # What replaces a bracket is taken as it is or not at all.
         (1, -1.0, Verdict("", 0, pytest.approx(-1.66), withheld=True)),
-        (0, -0.01, Verdict("", 0, pytest.approx(-1.66), withheld=True)),
     ],
 )
 def test_verdict(n_replaced: int, threshold: float, expected: Verdict) -> None:
     text = "a = 1\nb)"
     scores = text_scores(PIECES, LOGPROBS, text)
-    assert verdict(text, n_replaced, scores, threshold, Trimmed) == expected
-
-
-def test_a_part_is_fitted_to_what_surrounds_it() -> None:
-    text = "a = 1\nb)"
-    scores = text_scores(PIECES, LOGPROBS, text)
-    fitted = verdict(text, 0, scores, -1.0, lambda part: Trimmed(part[:3], 1))
-    assert fitted == Verdict("a =", 1, pytest.approx(-0.1))
-    assert verdict(text, 0, scores, -1.0, lambda _: Trimmed("")).withheld
+    assert verdict(text, n_replaced, scores, threshold) == expected
 
 
 def test_nothing_said_is_not_withheld() -> None:
-    assert verdict("", 0, text_scores([], [], ""), -1.0, Trimmed) == Verdict("", 0, None)
+    assert verdict("", 0, text_scores([], [], ""), -1.0) == Verdict("", 0, None)
+
+
+@pytest.mark.parametrize(("logprob", "withheld"), [(-0.6, False), (-0.8, True)])
+def test_a_word_that_stands_nowhere_is_more_likely_than_not(logprob: float, withheld: bool) -> None:
+    scores = text_scores([b"func", b"tor", b" = 1"], [-0.1, logprob + 0.1, -0.1], "functor = 1")
+    shown = verdict("functor = 1", 0, scores, -9.0, new_word="functor")
+    assert shown.withheld == withheld
+    assert not verdict("functor = 1", 0, scores, -9.0).withheld
+    assert not verdict("functor = 1", 0, scores, -math.inf, new_word="functor").withheld

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from speclsp.text.code_reader import CodeState
-from speclsp.text.rules import IndentStyle, StopRules
+from speclsp.text.rules import StopRules
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,6 @@ def test_what_stands_around_the_cursor(rules_at):
         code_before="a\n\tif x:\n\t\ty = ",
         code_after="\n\n\t\tz  \n\tw\n",
         newline="\r\n",
-        indent=IndentStyle("tabs", 4),
         state_before=CodeState(),
     )
 
@@ -91,3 +90,21 @@ def test_the_code_before_begins_outside_of_strings_where_it_is_cut(rules_at):
     assert 4000 < len(rules.code_before) <= 8000
     # Nothing begins anywhere: the first whole line has to do.
     assert rules_at("  x = 1\n" * 2000 + "▮").code_before.startswith("  x = 1\n")
+
+
+@pytest.mark.parametrize(
+    ("document", "text", "new_word"),
+    [
+        ("x = func▮\n", "tor = 1", "tor"),
+        ("x = func▮\n", "(1)", ""),
+        ("functor = 1\nx = func▮\n", "tor + 1", ""),
+        ("x = func▮\nfunctor = 1\n", "tor", ""),
+        ("functors = 1\nx = func▮\n", "tor", "tor"),
+        ("x = 12▮\n", "34", ""),
+        ("x = ▮\n", "functor", ""),
+    ],
+)
+def test_the_word_that_a_text_completes_is_new_if_it_stands_nowhere_near(
+    rules_at, document, text, new_word
+):
+    assert rules_at(document).new_word(text) == new_word

@@ -292,27 +292,12 @@ CASES = {
         "suffix",
     ),
     "only what closes what is closed": ("python", "f(a▮)\n", ")\n", "f(a)\n", "lines"),
-    "a string that its line left open": (
-        "python",
-        "def f():\n    ▮\n",
-        "x = 1  # it's\n    raise E('what\ny = 1\n",
-        "def f():\n    x = 1  # it's\n",
-        "string",
-    ),
-    "nothing but such a string": ("python", "x = f(▮\n", "'abc\n", "x = f(\n", "string"),
     "CRLF is restored": (
         "python",
         "if x:▮\r\nelse:\r\n",
         "\r\n    a()\r\n    b()\nelse:\n",
         "if x:\r\n    a()\r\n    b()\r\nelse:\r\n",
         "suffix",
-    ),
-    "tabs are restored": (
-        "go",
-        "func f() {\n\tg()\n\t▮\n}\n",
-        "if x {\n        h()\n    }\n}\n",
-        "func f() {\n\tg()\n\tif x {\n\t\th()\n\t}\n}\n",
-        "dedent",
     ),
     "characters beyond the basic plane": (
         "python",
@@ -463,6 +448,21 @@ def test_only_the_text_at_the_cursor_changes(byte_vocabulary, prefix, suffix, ge
         assert done.text.count("\n") == done.text.count("\r\n")
     else:
         assert "\r" not in done.text
+
+
+@pytest.mark.parametrize(
+    ("document", "generated", "expected"),
+    [
+        (
+            "def f():\n    ▮\n",
+            "x = 1  # it's\n    raise E('what\ny = 1\n",
+            "def f():\n    x = 1  # it's\n",
+        ),
+        ("x = f(▮\n", "'abc\n", "x = f(\n"),
+    ],
+)
+def test_a_string_that_its_line_leaves_open_is_cut(complete, document, generated, expected):
+    assert complete(document, generated, "python").document == expected
 
 
 @pytest.mark.parametrize("name", CASES)

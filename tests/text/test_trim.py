@@ -32,6 +32,9 @@ from speclsp.text.trim import fitted_to_line
         ('x = "▮"', 'a\\"b"', 'x = "a\\"b"', 1),
         ('f("▮")', 'abc")', 'f("abc")', 2),
         ('f("▮")', 'abc", g(1))', 'f("abc", g(1))', 2),
+        # A string that the user opened and only its bracket was closed.
+        ("f('ab▮)", "c')", "f('abc')", 1),
+        ("f('ab▮)", "c', g(1))", "f('abc', g(1))", 1),
         ("f('▮')", "it(s", "f('it(s')", 0),
         ("int x = ▮;", "1;", "int x = 1;", 1),
         ("int x = ▮;", "1", "int x = 1;", 0),
@@ -88,6 +91,7 @@ COMPLETED = [
     ("foo(bar(x)▮", ")\n", "foo(bar(x))"),
     # A bracket that closes nothing, and one that the line's rest closes.
     ("x = y▮", "[0]] + 1\n", "x = y[0]"),
+    ('f(["ab▮]) if x else y', 'c"]\n', 'f(["abc"]) if x else y'),
     ("x = y[0▮", ") + 1\n", "x = y[0"),
     ("f(c▮ ss)", "haracter)\n", "f(character ss)"),
     # Two words that run into one that is nowhere else, and into one that is.
