@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeAlias
 
 FinishReason = Literal["stop", "length", "deadline", "cancelled"]
 """Why a completion ended: a stop rule or end token, ``n_predict``, the deadline or the latency
@@ -244,6 +244,15 @@ class RequestStats:
     ms_total: float = 0.0
 
 
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
+"""Starts and ends in characters of a text, rising."""
+
+
+def ranges_from(ranges: Ranges, start: int) -> Ranges:
+    """Return the ranges of the text that is left from character ``start`` on."""
+    return tuple((max(0, a - start), b - start) for a, b in ranges if b > start)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedText:
     """A text beside the one that a result is about, with an id by which it can be accepted."""
@@ -253,6 +262,7 @@ class GeneratedText:
     n_replaced: int = 0
     mean_logprob: float | None = None
     finish_reason: FinishReason = "stop"
+    drafted: Ranges = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +284,8 @@ class CompletionResult:
     theirs is: it is what a request for one text gives."""
     withheld: bool = False
     """Whether there was a text, too uncertain to be shown; ``mean_logprob`` is that text's."""
+    drafted: Ranges = ()
+    """The parts of ``text`` that accepted draft tokens gave."""
     generated: GeneratedText | None = None
     """What was generated for the older request with this id, which this request joined.
     ``text`` is the rest of it, or was generated later because the typing contradicted it."""

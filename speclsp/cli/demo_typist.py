@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from speclsp.lsp.client import InlineItem, ServerProcess
+from speclsp.request import Ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,8 @@ class Frame:
     start: int
     """Where the scene's own text begins in ``before``."""
     ghost: str = ""
+    drafted: Ranges = ()
+    """Ranges of the ghost text that accepted draft tokens gave."""
     accepted: tuple[tuple[int, int], ...] = ()
     """Ranges of ``before`` that were ghost text."""
     n_taking: int = 0
@@ -103,7 +106,10 @@ class Tally:
 
 
 class Typist:
-    """Types scenes key by key, and requests ghost text after each key."""
+    """Types scenes key by key, and requests ghost text after each key.
+
+    ``drafted`` returns, by a completion's id, the ranges of its text that drafts gave.
+    """
 
     def __init__(
         self,
@@ -111,12 +117,14 @@ class Typist:
         folder: Path,
         tally: Tally,
         show: Callable[[Frame], Awaitable[None]],
+        drafted: Callable[[str], Ranges],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._server = server
         self._folder = folder
         self._tally = tally
         self._show = show
+        self._drafted = drafted
         self._clock = clock
 
     async def play(self, scene: Scene) -> Frame:
@@ -139,6 +147,7 @@ class Typist:
                     after=tail,
                     start=len(head),
                     ghost=ghost,
+                    drafted=self._drafted(item.arguments[0]) if item and ghost else (),
                     accepted=tuple(accepted),
                     n_taking=n_taken,
                 )

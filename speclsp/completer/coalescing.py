@@ -15,7 +15,13 @@ from typing import Final
 
 from speclsp.cancellation import CancellationToken
 from speclsp.errors import SpecLspError
-from speclsp.request import CompletionResult, FinishReason, GeneratedText, PlacedRequest
+from speclsp.request import (
+    CompletionResult,
+    FinishReason,
+    GeneratedText,
+    PlacedRequest,
+    ranges_from,
+)
 from speclsp.text.stopping import CompletionText
 from speclsp.text.typed_text import contradicts, cursor_context, rest_of, rules_of
 
@@ -132,6 +138,7 @@ class RunningGeneration:
             n_replaced=result.n_replaced,
             mean_logprob=result.mean_logprob,
             finish_reason=result.finish_reason,
+            drafted=result.drafted,
         )
         rest = rest_of(self._place, whole.text, whole.n_replaced, job.request)
         if rest is None:
@@ -142,6 +149,7 @@ class RunningGeneration:
             completion_id=job.request.completion_id,
             text=rest.text,
             n_replaced=rest.n_replaced,
+            drafted=ranges_from(result.drafted, rest.n_said),
             alternatives=(),
             generated=whole,
         )

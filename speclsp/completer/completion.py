@@ -6,13 +6,14 @@ import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate, takewhile
 from typing import Final, TypeVar
 
 from speclsp.completer.alternatives import Alternatives, TextMaker, n_rivals
 from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.prompts import NO_CHUNK_SOURCE, ChunkSource, PromptQuestion, Prompts
 from speclsp.decoding.sampling import SamplingParams
-from speclsp.decoding.speculate import generate
+from speclsp.decoding.speculate import Generation, generate
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import (
     NO_STATISTICS,
@@ -31,6 +32,7 @@ from speclsp.request import (
     FinishReason,
     GeneratedText,
     PlacedRequest,
+    Ranges,
 )
 from speclsp.secrets.masked_text import before_secret
 from speclsp.settings import Settings, settings_of
@@ -218,6 +220,9 @@ def run_completion(
         mean_logprob=shown.mean_logprob,
         alternatives=tuple(alternatives.texts),
         withheld=shown.withheld,
+        drafted=_drafted_ranges(
+            generation, bench.tokenizer.vocabulary.piece, len(typed.encode()), shown.text
+        ),
     )
     return _cut_before_secrets(request, result, text.fitted) if settings.mask_secrets else result
 
@@ -247,6 +252,26 @@ def _question(
         n_first=(may_be_short and settings.n_jump) or budget.n_prompt,
         chunks=chunks,
     )
+
+
+def _drafted_ranges(
+    generation: Generation, piece: Callable[[int], bytes], n_typed: int, text: str
+) -> Ranges:
+    """Return the parts of ``text`` that accepted draft tokens gave.
+
+    ``text`` begins as the tokens say behind their first ``n_typed`` bytes; how it ends was fitted.
+    """
+    pieces = [piece(token) for token in generation.tokens]
+    ends = [*accumulate(map(len, pieces), initial=-n_typed)]
+    said = b"".join(pieces)[n_typed:]
+    both = zip(said.decode("utf-8", "replace"), text, strict=False)
+    n_same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))
+
+    def n_chars(n_bytes: int) -> int:
+        return min(len(said[: max(0, n_bytes)].decode("utf-8", "ignore")), n_same)
+
+    found = ((n_chars(ends[idx]), n_chars(ends[idx + 1])) for idx in generation.from_drafts)
+    return tuple((start, end) for start, end in found if start < end)
 
 
 def _least_logprob(request: PlacedRequest, settings: Settings) -> float:

@@ -114,10 +114,12 @@ def report_lines(stats: SessionStats) -> list[str]:
 def request_line(result: CompletionResult) -> str:
     """Return one completion's line for the log."""
     stats = result.stats
+    drafted = " ".join(f"{start}-{end}" for start, end in result.drafted)
+    ending = f" ms{f', characters from drafts: {drafted}' if drafted else ''}"
     if result.source != "model" and not stats.n_target_passes:
         return (
             f"completion {result.completion_id}: by {result.source}, "
-            f"{len(result.text)} characters in {stats.ms_total:.2f} ms"
+            f"{len(result.text)} characters in {stats.ms_total:.2f}{ending}"
         )
     drafters = ", ".join(
         f"{name} {drafter.n_accepted}/{drafter.n_drafted}"
@@ -132,7 +134,7 @@ def request_line(result: CompletionResult) -> str:
         f"accepted {stats.n_accepted}/{stats.n_drafted} draft tokens"
         f"{f' ({drafters})' if drafters else ''}, "
         + ", ".join(f"{stage} {getattr(stats, f'ms_{stage}'):.1f}" for stage in STAGES)
-        + " ms"
+        + ending
     )
 
 

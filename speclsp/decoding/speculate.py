@@ -95,6 +95,8 @@ class Passes:
     scores: EmissionObserver | None = None
     n_cached: int = 0
     emitted: list[int] = field(default_factory=list)
+    from_drafts: list[int] = field(default_factory=list)
+    """Indexes of the emitted tokens that were draft tokens."""
     counts: PassCounts = field(default_factory=PassCounts)
     timed: list[tuple[int, float]] = field(default_factory=list)
     """What the observer is to be told of each pass."""
@@ -170,6 +172,7 @@ class Passes:
             self.emitted.append(token)
             if node != NO_NODE:
                 path.append(node)
+                self.from_drafts.append(len(self.emitted) - 1)
             if self.stop(token):
                 finish = "stop"
                 break
@@ -244,6 +247,8 @@ class Generation:
     tokens: tuple[int, ...]
     finish_reason: FinishReason
     stats: RequestStats
+    from_drafts: tuple[int, ...] = ()
+    """Indexes of the tokens that were accepted from drafts."""
     drafter_failures: tuple[DrafterError, ...] = ()
     """Drafters that raised and were left out; the tokens are not affected."""
 
@@ -312,6 +317,7 @@ def generate(
         tokens=tuple(run.emitted),
         finish_reason=finish,
         stats=_stats(run, len(prompt), clock() - started),
+        from_drafts=tuple(run.from_drafts),
         drafter_failures=proposer.failures if proposer is not None else (),
     )
 

@@ -20,6 +20,7 @@ from speclsp.request import (
     FinishReason,
     GeneratedText,
     PlacedRequest,
+    Ranges,
 )
 from speclsp.text.typed_text import CursorContext, Rest, cursor_context, n_said, rest_of, rules_of
 
@@ -66,6 +67,7 @@ class Suggestion:
     n_replaced: int = 0
     finish_reason: FinishReason = "stop"
     mean_logprob: float | None = None
+    drafted: Ranges = ()
     made_at: float | None = None
     """Seconds of the caller's clock; None where it was not generated (yet)."""
     is_pending: bool = False
@@ -339,6 +341,7 @@ class Ledger:
         suggestion.text, suggestion.n_replaced = made.text, made.n_replaced
         suggestion.finish_reason = made.finish_reason
         suggestion.mean_logprob = made.mean_logprob
+        suggestion.drafted = made.drafted
         suggestion.made_at = now
         suggestion.is_pending = False
         if suggestion.completion_id in self._by_id:

@@ -30,6 +30,7 @@ from speclsp.request import (
     PlacedRequest,
     RequestStats,
     SessionStats,
+    ranges_from,
 )
 from speclsp.seam import Completer, answered
 from speclsp.settings import Settings, settings_of
@@ -234,6 +235,7 @@ class Window:
             n_replaced=known.rest.n_replaced,
             source="memory",
             mean_logprob=known.suggestion.mean_logprob,
+            drafted=ranges_from(known.suggestion.drafted, known.rest.n_said),
         )
 
     def _holds_back(self, settings: Settings, request: PlacedRequest, text: str) -> bool:

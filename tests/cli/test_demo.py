@@ -5,24 +5,26 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from speclsp.cli.demo_screen import (
+    DRAFTED_STYLE,
     DemoResult,
     Screen,
+    comparison,
     picture,
     render_frame,
-    statistics_tables,
 )
 from speclsp.cli.demo_typist import SCENES, Frame, Scene, Tally, Typist
 from speclsp.embedded import sample_project
 from speclsp.lsp.client import InlineItem
-from speclsp.request import DrafterStats, Percentiles, RequestStats, SessionStats
+from speclsp.request import DrafterStats, RequestStats, SessionStats
 
 STATS = SessionStats(
     n_requests=5,
     n_completions=4,
+    n_shown=3,
     n_accepted_items=2,
-    n_chars_accepted=31,
     totals=RequestStats(
         n_prompt=1000,
         n_prompt_evaluated=250,
@@ -32,9 +34,15 @@ STATS = SessionStats(
         n_accepted=40,
         drafters={"prompt-lookup": DrafterStats(n_drafts=16, n_drafted=50, n_accepted=40)},
     ),
-    latency={"prompt": Percentiles(n=5, p50=1.25, p95=2.5)},
     model="some model",
 )
+PLAIN = SessionStats(
+    totals=RequestStats(n_prompt=1000, n_prompt_evaluated=260, n_predicted=60, n_target_passes=60),
+    n_shown=3,
+    n_accepted_items=2,
+    model="some model",
+)
+BOTH = {False: PLAIN, True: STATS}
 
 
 class FakeServer:
@@ -76,7 +84,7 @@ async def play(scene: Scene, folder: Path, suggestions: dict[str, str]) -> tuple
 
     frames: list[Frame] = []
     server = FakeServer(suggestions)
-    typist = Typist(server, folder, Tally(), show)  # type: ignore[arg-type]
+    typist = Typist(server, folder, Tally(), show, lambda _: ())  # type: ignore[arg-type]
     return await typist.play(scene), server
 
 
@@ -117,6 +125,7 @@ def frame() -> Frame:
         after="\n\nlast_line = 1\n",
         start=0,
         ghost=" 1\n    # more",
+        drafted=((1, 2), (7, 9)),
         accepted=((9, 13),),
         n_taking=2,
     )
@@ -136,20 +145,28 @@ def test_a_frame_may_end_with_empty_lines() -> None:
     assert rows == ["1  a", "2", "3  ▏"]
 
 
-def test_every_figure_of_the_statistics_is_in_the_tables() -> None:
+def test_accepted_draft_tokens_are_coloured_in_the_ghost_text() -> None:
+    shown = render_frame(frame(), 10).renderable
+    assert isinstance(shown, Text)
+    coloured = [shown.plain[s.start : s.end] for s in shown.spans if s.style == DRAFTED_STYLE]
+    assert coloured == ["1", "# "]
+
+
+def test_the_table_compares_both_runs() -> None:
     console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
-    for table in statistics_tables(STATS):
-        console.print(table)
+    console.print(comparison(BOTH))
     text = " ".join(console.export_text().split())
-    assert "prompt-lookup 16 50 40 80% 3.50" in text
-    assert "3.00 (60 tokens, 20 passes)" in text
-    assert "250 evaluated, 750 reused (75%)" in text
-    assert "5, 4 with text, 2 accepted (31 characters)" in text
-    assert "prompt 1.2 2.5 5" in text
+    assert "without speculation with speculation" in text
+    assert "target passes 60 20" in text
+    assert "tokens per target pass 1.00 3.00" in text
+    assert "draft tokens accepted, prompt-lookup 0 of 0 40 of 50" in text
+    assert "prompt tokens evaluated 260 250" in text
+    assert "prompt tokens reused 740 750" in text
+    assert "suggestions accepted 2 of 3 2 of 3" in text
 
 
 def test_the_picture_needs_nothing_from_elsewhere() -> None:
-    svg = picture(DemoResult(stats=STATS, ends=(frame(),), moment=frame()))
+    svg = picture(DemoResult(stats=BOTH, ends=(frame(),), moment=frame()))
     assert svg.startswith("<svg xml:space")
     assert "@font-face" not in svg
     assert "prompt-lookup" in svg
@@ -170,8 +187,7 @@ async def test_the_screen_takes_every_call_in_a_terminal_and_elsewhere(terminal:
 @pytest.mark.real
 def test_the_demo_without_a_terminal(tmp_path: Path) -> None:
     svg = tmp_path / "demo.svg"
-    # By itself the embedded model drafts only where the machine's speed lets that pay.
-    options = ["--n-predict", "16", "--mode", "chain", "--deadline-ms", "60000", "--svg", str(svg)]
+    options = ["--fast", "--n-predict", "16", "--deadline-ms", "60000", "--svg", str(svg)]
     outcome = subprocess.run(
         [sys.executable, "-m", "speclsp", "demo", *options],
         capture_output=True,
@@ -183,9 +199,16 @@ def test_the_demo_without_a_terminal(tmp_path: Path) -> None:
     assert outcome.returncode == 0, outcome.stderr
     for scene in SCENES:
         assert f"--- {scene.path}" in outcome.stdout
-    n_accepted = int(re.search(r"(\d+) accepted \(\d+ characters", outcome.stdout)[1])  # type: ignore[index]
-    assert n_accepted >= 5
-    assert re.search(r"suffix +[1-9]", outcome.stdout)
+    table = {
+        cells[0]: cells[1:]
+        for line in outcome.stdout.splitlines()
+        if len(cells := re.split(r" {2,}", line.strip())) == 3
+    }
+    assert int(table["suggestions accepted"][1].split(" of ")[0]) >= 5
+    assert int(table["draft tokens accepted, suffix"][1].split(" of ")[0]) > 0
+    per_pass = [float(cell) for cell in table["tokens per target pass"]]
+    assert per_pass[0] == 1.0
+    assert per_pass[1] >= 1.3
     assert "\x1b" not in outcome.stdout
     assert svg.read_text().startswith("<svg")
     assert [path.name for path in tmp_path.iterdir()] == ["demo.svg"]

@@ -267,3 +267,5 @@ def test_a_completion_without_the_model_has_a_short_line() -> None:
         source="memory",
     )
     assert request_line(result) == "completion 7: by memory, 3 characters in 0.25 ms"
+    drafted = dataclasses.replace(result, drafted=((0, 1), (2, 3)))
+    assert request_line(drafted).endswith(" in 0.25 ms, characters from drafts: 0-1 2-3")
