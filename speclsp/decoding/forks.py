@@ -130,7 +130,6 @@ def _step(target: ForkTarget, forks: Sequence[Fork], live: list[int], n_predict:
         fork = forks[idx]
         token = fork.sampler.sample(row)
         fork.scores.observe(token, row)
-        fork.scores.end_pass()
         fork.tokens.append(token)
         _finish(fork, n_predict)
 

@@ -53,9 +53,6 @@ class EmissionObserver(Protocol):
     def observe(self, token: int, row: LogitRow) -> None:
         """``token`` was emitted by the logits ``row``, shape [n_vocab]."""
 
-    def end_pass(self) -> None:
-        """The pass's tokens were all told; from now on their rows are not valid any more."""
-
 
 @dataclass(slots=True)
 class PassCounts:
@@ -176,8 +173,6 @@ class Passes:
             if self.stop(token):
                 finish = "stop"
                 break
-        if self.scores is not None:
-            self.scores.end_pass()
         self._roll_back(tree, path)
         self.counts.n_target_passes += 1
         if self.proposer is not None and tree.tokens:

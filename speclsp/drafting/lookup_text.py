@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from speclsp.drafting.protocol import EMPTY_TOKENS, Candidate, DraftContext, TokenArray
+from speclsp.drafting.protocol import Candidate, DraftContext, TokenArray
 
 _SEPARATOR = -1
 _ROOM = 512
@@ -30,20 +30,6 @@ _N_ONE_BY_ONE = 32
 _N_SURE = 8
 """Long matches that are followed: more of them that agree say no more."""
 _NO_PLACES = np.zeros(0, dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A place whose context ends like the text at the cursor."""
-
-    tokens: TokenArray
-    """What follows there; a view that the next :meth:`LookupText.extend` may invalidate."""
-    length: int
-    """Tokens of context that match."""
-    source: str
-
-
-NO_MATCH = Match(EMPTY_TOKENS, 0, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,28 +98,6 @@ class LookupText:
     def tail(self) -> TokenArray:
         """Return the last tokens at the cursor, as many as a match may count."""
         return self._tokens[max(self._start, self._n_tokens - self._n_max) : self._n_tokens]
-
-    def longest_match(self, n_min: int, n_wanted: int) -> Match:
-        """Find the longest match of at least ``n_min`` tokens and up to ``n_wanted`` behind it.
-
-        Of equally long ones the latest place wins.  Where its sequence ends before ``n_wanted``
-        tokens (a loop that was just entered does), another such place that agrees with what there
-        is may supply more.
-        """
-        tail = self.tail()
-        if tail.size < n_min:
-            return NO_MATCH
-        places = self._places_of(int(tail[-1]))
-        length = 1 if places.size else 0
-        while 0 < length < tail.size:
-            longer = places[self._tokens[places - length] == tail[-1 - length]]
-            if not longer.size:
-                break
-            places = longer
-            length += 1
-        if length < n_min:
-            return NO_MATCH
-        return self._at(places, length, n_wanted)
 
     def continuations(self, n: int, n_wanted: int, n_places: int) -> list[Continuation]:
         """Return up to ``n_wanted`` tokens from behind ``n_places`` places of the last n tokens.
@@ -289,31 +253,3 @@ class LookupText:
             places = longer_ones
             length += 1
         return (places, length) if length < n_tail else (places[-n_places:], length)
-
-    def _at(self, places: NDArray[np.int64], length: int, n_wanted: int) -> Match:
-        sequences = np.searchsorted(self._ends, places)
-        ends = np.array([*self._ends, self._n_tokens])[sequences]
-        room = ends - places - 1
-        chosen = places.size - 1
-        n_known = int(room[chosen])
-        if n_known < n_wanted and places.size > 1:
-            known = self._tokens[places[chosen] + 1 : places[chosen] + 1 + n_known]
-            chosen = self._longer(places, room, known, n_wanted)
-        start = int(places[chosen]) + 1
-        n_tokens = min(int(room[chosen]), n_wanted)
-        sequence = int(sequences[chosen])
-        return Match(
-            self._tokens[start : start + n_tokens],
-            length,
-            "open" if sequence < self._n_open else "buffer",
-        )
-
-    def _longer(
-        self, places: NDArray[np.int64], room: NDArray[np.int64], known: TokenArray, n_wanted: int
-    ) -> int:
-        """Return the index of the latest place that agrees with ``known`` and supplies most."""
-        agreeing = np.flatnonzero(room >= known.size)
-        for idx in range(known.size):
-            agreeing = agreeing[self._tokens[places[agreeing] + 1 + idx] == known[idx]]
-        supplies = np.minimum(room[agreeing], n_wanted)
-        return int(agreeing[np.flatnonzero(supplies == supplies.max())[-1]])

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from speclsp.drafting.lookup_text import NO_MATCH, LookupText, Match
-from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext, TokenCorpus
+from speclsp.drafting.lookup_text import LookupText
+from speclsp.drafting.protocol import NO_DRAFT, Candidate, Draft, DraftContext, TokenCorpus
 from speclsp.errors import DrafterError
 from speclsp.settings import Settings
 
 _NOTHING = DraftContext(prompt=())
+_N_PLACES = 64
+"""Latest places of the longest match that are compared, where the latest supplies few tokens."""
 
 
 class PromptLookupDrafter:
@@ -48,24 +50,34 @@ class PromptLookupDrafter:
         self._text.extend(generated[self._n_generated :])
         self._n_generated = len(generated)
         n_wanted = min(n_max, self._n_draft)
-        match = self._longest_match(n_wanted)
-        tokens = tuple(match.tokens[: max(n_wanted, 0)].tolist())
-        return Draft(tokens, match.source, match.length) if tokens else NO_DRAFT
+        best = self._longest_match(n_wanted)
+        return Draft(tuple(best.tokens), best.source, best.match_length) if best else NO_DRAFT
 
     def accept(self, n_accepted: int, n_verified: int) -> None:
-        """Nothing to do: the next draft sees what became output."""
+        """Do nothing: the next draft sees what became output."""
 
-    def _longest_match(self, n_wanted: int) -> Match:
-        best = self._text.longest_match(self._n_min, n_wanted)
+    def _longest_match(self, n_wanted: int) -> Candidate | None:
+        if n_wanted < 1:
+            return None
+        found = self._text.candidates(self._n_min, n_wanted, _N_PLACES)
+        best: Candidate | None = None
+        for other in found:
+            if best is None:
+                best = other
+            elif other.match_length < best.match_length:
+                break
+            # In a loop that was just entered the latest place supplies few tokens.
+            elif tuple(other.tokens[: len(best.tokens)]) == tuple(best.tokens):
+                best = max(best, other, key=lambda one: len(one.tokens))
         tail = self._text.tail()
         for corpus in self._corpora:
-            n_min = max(self._n_min, best.length + 1)
+            n_min = max(self._n_min, best.match_length + 1 if best else 0)
             if n_min > tail.size:
                 break
             tokens, length = corpus.continuation(tail, n_min, self._n_max, n_wanted)
-            if tokens.size and length > best.length:
-                best = Match(tokens, length, "project")
-        return best if best.tokens.size else NO_MATCH
+            if tokens.size:
+                best = Candidate(tokens.tolist(), "project", length)
+        return best
 
 
 def create(settings: Settings) -> PromptLookupDrafter:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from speclsp.decoding.protocol import Logits, Target
 from speclsp.decoding.sampling import LogitRow
-from speclsp.decoding.token_scores import log_sum_near
+from speclsp.decoding.token_scores import log_sum_exp
 from speclsp.drafting.protocol import NO_DRAFT, Distribution, Draft, DraftContext, DraftSampling
 from speclsp.engine.kv_states import KvStates
 from speclsp.errors import DecodeError
@@ -239,4 +239,4 @@ def _best(row: LogitRow) -> tuple[int, float]:
     logit = float(row[token])
     if not math.isfinite(logit):
         return token, 0.0
-    return token, math.exp(min(0.0, logit - log_sum_near(row, token)))
+    return token, math.exp(min(0.0, logit - log_sum_exp(row)))

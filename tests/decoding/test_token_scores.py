@@ -12,10 +12,9 @@ from scripted_drafters import AdversarialDrafter, EmptyDrafter, OracleDrafter
 from scripted_proposers import adversarial_trees, oracle_trees
 from scripted_target import ScriptedTarget, hashing
 
-from speclsp.decoding import token_scores
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
-from speclsp.decoding.token_scores import TokenScores, log_sum_exp, log_sum_near, log_sums
+from speclsp.decoding.token_scores import TokenScores, log_sum_exp
 from speclsp.drafting.protocol import DraftContext
 
 N_VOCAB = 40
@@ -46,17 +45,6 @@ def test_log_sum_exp() -> None:
     assert math.isnan(log_sum_exp(np.array([np.nan, 1.0], dtype=np.float32)))
 
 
-@pytest.mark.parametrize("n_vocab", [50, 20_000])
-@pytest.mark.parametrize("n_rows", [1, 3])
-def test_sums_of_a_pass_are_those_of_its_rows(n_rows: int, n_vocab: int) -> None:
-    rows = np.random.default_rng(3).normal(size=(n_rows, n_vocab)).astype(np.float32) * 4
-    before = rows.copy()
-    assert log_sums(list(rows)) == pytest.approx([log_sum_exp(row) for row in rows], abs=1e-4)
-    assert np.array_equal(rows, before)
-    rows[0, 0] = np.nan
-    assert math.isnan(log_sums(list(rows))[0])
-
-
 def peaked(best: float) -> NDArray[np.float32]:
     """Return a large vocabulary's logits with one token that stands out by ``best``."""
     row = np.random.default_rng(4).normal(size=150_000).astype(np.float32) * 3
@@ -68,39 +56,28 @@ def exact_log_sum(row: NDArray[np.float32]) -> float:
     return math.log(np.exp(row.astype(np.float64)).sum())
 
 
-@pytest.mark.parametrize("best", [24.0, 27.0, 40.0])
-def test_of_a_large_row_only_what_is_near_the_token_is_summed(
-    best: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr("speclsp.decoding.token_scores.log_sum_exp")
+@pytest.mark.parametrize("best", [-4.0, 9.0, 16.0, 24.0, 40.0])
+def test_a_large_row_is_summed_as_it_is(best: float) -> None:
     row = peaked(best)
     before = row.copy()
-    assert log_sum_near(row, 17) == pytest.approx(exact_log_sum(row), abs=1e-4)
-    assert np.array_equal(row, before)
-    # What was drawn need not be the best: less probable ones are near it, too.
-    row[3] = best + 2
-    assert log_sum_near(row, 17) == pytest.approx(exact_log_sum(row), abs=1e-4)
+    assert log_sum_exp(row) == pytest.approx(exact_log_sum(row), abs=1e-4)
     row[5] = -np.inf
-    assert log_sum_near(row, 17) == pytest.approx(exact_log_sum(row), abs=1e-4)
-
-
-@pytest.mark.parametrize("best", [9.0, 16.0, -4.0])
-def test_a_flat_row_is_summed_whole(best: float) -> None:
-    row = peaked(best)
-    assert log_sum_near(row, 17) == pytest.approx(log_sum_exp(row), abs=2e-6)
+    assert log_sum_exp(row) == pytest.approx(exact_log_sum(row), abs=1e-4)
+    row[5] = before[5]
+    assert np.array_equal(row, before)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_broken_row_has_no_log_sum(bad: float) -> None:
     row = peaked(30.0)
     row[17] = bad
-    assert math.isnan(log_sum_near(row, 17))
+    assert math.isnan(log_sum_exp(row))
     row[17], row[18] = 30.0, np.inf
-    assert math.isnan(log_sum_near(row, 17))
+    assert math.isnan(log_sum_exp(row))
 
 
 @pytest.mark.parametrize("n_rivals", [0, 1])
-def test_of_rows_of_a_large_vocabulary_enough_is_kept_before_they_are_gone(n_rivals: int) -> None:
+def test_rows_are_read_before_they_are_gone(n_rivals: int) -> None:
     rows = np.stack([peaked(26.0), peaked(18.0)])
     expected = [float(row[17]) - exact_log_sum(row) for row in rows]
     scores = TokenScores(n_rivals=n_rivals)
@@ -108,74 +85,9 @@ def test_of_rows_of_a_large_vocabulary_enough_is_kept_before_they_are_gone(n_riv
         memory = rows.copy()
         for row in memory:
             scores.observe(17, row)
-        scores.end_pass()
         memory[:] = 0.0
     assert scores.logprobs == pytest.approx(20 * expected, abs=1e-4)
     assert [rival.position for rival in scores.rivals] == list(range(40 * n_rivals))
-
-
-def test_large_rows_are_summed_later_but_not_endlessly(monkeypatch: pytest.MonkeyPatch) -> None:
-    n_summed = 0
-    log_sum = token_scores._Near.log_sum
-
-    def counted(near: token_scores._Near) -> float:
-        nonlocal n_summed
-        n_summed += 1
-        return log_sum(near)
-
-    monkeypatch.setattr(token_scores._Near, "log_sum", counted)
-    scores = TokenScores()
-    found: list[int] = []
-    for _ in range(40):
-        scores.observe(17, peaked(26.0))
-        scores.end_pass()
-        found.append(n_summed)
-    assert found == [0] * 31 + [32] * 9
-    assert len(scores.logprobs) == n_summed == 40
-
-
-def test_nothing_is_summed_while_tokens_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    n_rows_summed: list[int] = []
-
-    def counted(rows: Sequence[NDArray[np.float32]]) -> list[float]:
-        n_rows_summed.append(len(rows))
-        return log_sums(rows)
-
-    monkeypatch.setattr("speclsp.decoding.token_scores.log_sums", counted)
-    scores = TokenScores()
-    output = generated(EmptyDrafter(), 0.0, scores)
-    assert n_rows_summed == []
-    assert len(scores.logprobs) == len(scores.logprobs) == len(output) == 30
-    assert n_rows_summed == [30]
-
-
-def test_rows_are_kept_after_their_pass_but_not_endlessly(monkeypatch: pytest.MonkeyPatch) -> None:
-    n_rows_summed: list[int] = []
-
-    def counted(rows: Sequence[NDArray[np.float32]]) -> list[float]:
-        n_rows_summed.append(len(rows))
-        return log_sums(rows)
-
-    monkeypatch.setattr("speclsp.decoding.token_scores.log_sums", counted)
-    scores = TokenScores()
-    memory = np.zeros(4, dtype=np.float32)
-    for idx in range(100):
-        memory[:] = np.log(np.array([1, 2, 3, 4 + idx], dtype=np.float32))
-        scores.observe(3, memory)
-        scores.end_pass()
-        memory[:] = 0.0
-    assert n_rows_summed == [32, 32, 32]
-    expected = [(4 + idx) / (10 + idx) for idx in range(100)]
-    assert [math.exp(p) for p in scores.logprobs] == pytest.approx(expected, abs=1e-6)
-
-
-def test_long_rows_are_summed_at_once() -> None:
-    scores = TokenScores()
-    memory = np.zeros(50_000, dtype=np.float32)
-    scores.observe(3, memory)
-    scores.end_pass()
-    memory[:] = 7.0
-    assert scores.logprobs == pytest.approx([-math.log(50_000)], abs=1e-4)
 
 
 def test_rivals_are_the_best_others_at_each_place() -> None:
@@ -183,7 +95,6 @@ def test_rivals_are_the_best_others_at_each_place() -> None:
     row: NDArray[np.float32] = np.log(np.array([0.1, 0.4, 0.2, 0.3], dtype=np.float32))
     scores.observe(3, row)
     scores.observe(0, row)
-    scores.end_pass()
     assert [(r.position, r.token) for r in scores.rivals] == [
         (0, 1),
         (0, 2),
@@ -201,7 +112,6 @@ def test_among_the_tokens_that_are_to_be_had() -> None:
     left[1:3] = -np.inf
     scores = TokenScores(n_rivals=3, chosen_by=lambda: left)
     scores.observe(3, row)
-    scores.end_pass()
     assert [math.exp(p) for p in scores.logprobs] == pytest.approx([0.75], abs=1e-6)
     assert [(r.token, round(math.exp(r.logprob), 6)) for r in scores.rivals] == [(0, 0.25)]
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speclsp.drafting.lookup_text import LookupText
 from speclsp.drafting.prompt_lookup import PromptLookupDrafter, create
 from speclsp.drafting.protocol import EMPTY_TOKENS, DraftContext, TokenArray
 from speclsp.errors import DrafterError
@@ -205,18 +204,17 @@ small = st.lists(st.integers(1, 3), max_size=25).map(lambda t: np.array(t, dtype
 def test_the_search_equals_a_naive_one(prefix, suffix, buffers, generated, n_min, n_more, n_wanted):
     n_max = n_min + n_more
     where = DraftContext(prompt=(0,), prefix=prefix, suffix=suffix, buffers=tuple(buffers))
-    text = LookupText(where, n_max)
-    for token in generated:
-        text.extend([token])
-    match = text.longest_match(n_min, n_wanted)
+    drafter = PromptLookupDrafter(n_min=n_min, n_max=n_max, n_draft=n_wanted)
+    drafter.begin(where)
+    match = drafter.draft(generated, n_wanted)
     written = np.concatenate([prefix, np.array(generated, dtype=np.int32)])
     length, followers = naive_longest_match([*buffers, suffix], written, n_min, n_max)
-    assert match.length == length
+    assert match.match_length == length
     if length:
         assert int(match.tokens[0]) in followers
-        assert 1 <= match.tokens.size <= n_wanted
+        assert 1 <= len(match.tokens) <= n_wanted
         # What is copied stands in one of the sources in one piece, after what matched.
-        piece = [*written[written.size - length :].tolist(), *match.tokens.tolist()]
+        piece = [*written[written.size - length :].tolist(), *match.tokens]
         assert any(
             source[start : start + len(piece)].tolist() == piece
             for source in (*buffers, suffix, written)
