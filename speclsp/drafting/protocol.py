@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,19 +20,6 @@ TokenArray: TypeAlias = NDArray[np.int32]
 
 EMPTY_TOKENS: TokenArray = np.zeros(0, dtype=np.int32)
 EMPTY_TOKENS.setflags(write=False)
-
-
-class TokenCorpus(Protocol):
-    """Many token sequences that can be searched, for example the project's files."""
-
-    def continuation(
-        self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
-    ) -> tuple[TokenArray, int]:
-        """Find what followed the longest suffix of ``tail`` elsewhere.
-
-        The match is at least ``n_min`` and counts up to ``n_max`` tokens.  Returns at most
-        ``n_tokens`` tokens that followed it, and the match's length; (empty, 0) for no match.
-        """
 
 
 _NONE: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
@@ -295,16 +282,17 @@ class Candidate(NamedTuple):
     """For each token, the chance that it is right as the drafter sees it; empty if unknown."""
 
 
-@runtime_checkable
-class TreeDrafter(Drafter, Protocol):
-    """A drafter that gives alternatives.  ``draft`` is what it would choose alone."""
+class TokenCorpus(Protocol):
+    """Many token sequences that can be searched, for example the project's files."""
 
-    def candidates(self, generated: Sequence[int], n_max: int) -> Sequence[Candidate]:
-        """Return what may follow the prompt and ``generated``, each at most ``n_max`` tokens."""
+    def continuation(
+        self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
+    ) -> tuple[TokenArray, int]:
+        """Find what followed the longest suffix of ``tail`` elsewhere.
 
-
-class CandidateCorpus(TokenCorpus, Protocol):
-    """A corpus that gives alternatives."""
+        The match is at least ``n_min`` and counts up to ``n_max`` tokens.  Returns at most
+        ``n_tokens`` tokens that followed it, and the match's length; (empty, 0) for no match.
+        """
 
     def candidates(
         self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
@@ -312,6 +300,9 @@ class CandidateCorpus(TokenCorpus, Protocol):
         """Return what followed suffixes of ``tail``, the longest first, ``n_tokens`` at most."""
 
 
-def gives_candidates(corpus: TokenCorpus) -> TypeGuard[CandidateCorpus]:
-    """Whether a corpus gives alternatives.  Asking a protocol would take as long as a search."""
-    return hasattr(corpus, "candidates")
+@runtime_checkable
+class TreeDrafter(Drafter, Protocol):
+    """A drafter that gives alternatives.  ``draft`` is what it would choose alone."""
+
+    def candidates(self, generated: Sequence[int], n_max: int) -> Sequence[Candidate]:
+        """Return what may follow the prompt and ``generated``, each at most ``n_max`` tokens."""

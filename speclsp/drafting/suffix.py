@@ -18,7 +18,6 @@ from speclsp.drafting.protocol import (
     Draft,
     DraftContext,
     TokenCorpus,
-    gives_candidates,
 )
 from speclsp.drafting.token_index import DEPTH
 from speclsp.drafting.token_tree import CandidateTrie
@@ -73,12 +72,7 @@ class SuffixDrafter:
         tail = self._text.tail()
         if tail.size >= self._n_min:
             for corpus in self._corpora:
-                if gives_candidates(corpus):
-                    found += corpus.candidates(tail, self._n_min, DEPTH, n_tokens)
-                    continue
-                tokens, length = corpus.continuation(tail, self._n_min, DEPTH, n_tokens)
-                if tokens.size:
-                    found.append(Candidate(tokens.tolist(), "project", length))
+                found += corpus.candidates(tail, self._n_min, DEPTH, n_tokens)
         return found
 
     def draft(self, generated: Sequence[int], n_max: int) -> Draft:

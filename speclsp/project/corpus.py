@@ -41,7 +41,7 @@ _MANY_TOKENS: Final = 100_000
 class Corpus:
     """One thread adds, removes and flushes files; any thread may search and hide.
 
-    Implements :class:`~speclsp.drafting.protocol.CandidateCorpus`.
+    Implements :class:`~speclsp.drafting.protocol.TokenCorpus`.
     """
 
     def __init__(self) -> None:

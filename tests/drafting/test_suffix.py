@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from speclsp.drafting.cost import VerifyCurve
 from speclsp.drafting.lookup_text import LookupText
-from speclsp.drafting.protocol import EMPTY_TOKENS, Candidate, DraftContext, TokenArray, TreeDrafter
+from speclsp.drafting.protocol import Candidate, DraftContext, TokenArray, TreeDrafter
 from speclsp.drafting.suffix import SuffixDrafter, create
 from speclsp.drafting.token_index import DEPTH
 from speclsp.project.corpus import Corpus
@@ -161,15 +161,6 @@ def test_places_are_those_that_a_plain_search_finds(
         assert lengths[0] == max(length for length, _ in expected)
 
 
-class FixedCorpus:
-    """Gives one continuation and no alternatives, as a third party's may."""
-
-    def continuation(
-        self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
-    ) -> tuple[TokenArray, int]:
-        return (ids("zz")[:n_tokens], 5) if n_min <= 5 else (EMPTY_TOKENS, 0)
-
-
 class TestCorpora:
     def test_several_places_of_the_longest_match_and_shorter_ones(self) -> None:
         project = corpus("xabcde1", "yabcde2", "---de3", "-e4")
@@ -191,10 +182,6 @@ class TestCorpora:
         candidates = project.candidates(ids("ab"), 1, DEPTH, 1)
         assert len(candidates) < 64
         assert sum(c.n_places for c in candidates) == pytest.approx(64)
-
-    def test_a_corpus_without_alternatives(self) -> None:
-        made = drafter(context("q", corpora=[FixedCorpus()]), n_draft=1)
-        assert found(matches(made, 1)) == [("z", "project", 5)]
 
 
 class TestAlone:
