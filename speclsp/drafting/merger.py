@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import accumulate
 from typing import Final, NamedTuple
 
 from speclsp.drafting.acceptance import AcceptanceTable
-from speclsp.drafting.cost import NOMINAL_SLOPE, SHAPES, VerifyCurve, straight_curve
+from speclsp.drafting.cost import NOMINAL_SLOPE, SHAPES, straight_curve
 from speclsp.drafting.proposer import (
     Clock,
     DraftLimits,
@@ -34,13 +33,10 @@ from speclsp.drafting.protocol import (
     Drafter,
     DraftTree,
 )
-from speclsp.drafting.token_tree import CandidateTrie, GrownTree, chain_tree, node_depths
+from speclsp.drafting.token_tree import CandidateTrie, chain_tree, node_depths
 from speclsp.errors import DrafterError
 from speclsp.request import DrafterStats
 from speclsp.settings import DraftMode
-
-SIZES: Final = tuple(shape - 1 for shape in SHAPES[1:])
-"""Draft sizes to choose from beside the largest one: few, since backends reuse graphs."""
 
 _SAVED_PRIOR: Final = 1.0
 """Passes that asking a drafter is taken to save before it was asked."""
@@ -62,6 +58,7 @@ _EXPLORING_REQUEST: Final = 8
 """Of so many requests one searches for matches of any length, which teaches what they are worth."""
 
 _NOMINAL: Final = straight_curve(NOMINAL_SLOPE)
+_NOMINAL_RATIOS: Final = [_NOMINAL.ratio(size + 1) for size in range(_MOST_TRIED + 1)]
 
 
 class _Plan(NamedTuple):
@@ -177,7 +174,8 @@ class DraftMerger:
     def _start_request(self, context: DraftContext) -> None:
         self._context = context
         self._curve = context.verify_curve or _NOMINAL
-        self._least_path = self._curve.least_slope
+        self._ratios = [self._curve.ratio(size + 1) for size in range(self._n_max + 1)]
+        """T(k + 1) / T(1) by k."""
         self._generated: Sequence[int] = ()
         self._n_generated = 0
         self._start_pass()
@@ -321,21 +319,11 @@ class DraftMerger:
         """Take the best prefix of the tree, or nothing."""
         self._trie = CandidateTrie(candidates, self._table)
         n_branches = 1 if self._mode == "chain" else self._context.n_branches
-        grown = self._trie.grow(n_max, n_branches, self._p_split, self._least_path)
-        self._plan = self._sized(grown, self._curve)
-
-    def _sized(self, grown: GrownTree, curve: VerifyCurve) -> _Plan:
-        """Return the best prefix of a tree, or nothing."""
-        n_nodes = len(grown.tokens)
-        expected = [*accumulate(grown.path_probabilities, initial=1.0)]
-        best, best_rate, best_ratio = 0, 1.0, 1.0
-        for size in (*(size for size in SIZES if size < n_nodes), n_nodes):
-            ratio = curve.ratio(size + 1)
-            if expected[size] > best_rate * ratio:
-                best, best_rate, best_ratio = size, expected[size] / ratio, ratio
-        if not best:
-            return _NOTHING
-        return _Plan(grown.first(best, self._owners), best_ratio, expected[best])
+        grown = self._trie.grow(n_branches, self._p_split, self._ratios[: n_max + 1])
+        self._plan = _NOTHING
+        if grown.n_best:
+            ratio = self._ratios[grown.n_best]
+            self._plan = _Plan(grown.first(grown.n_best, self._owners), ratio, grown.n_expected)
 
     def _first(self, generated: Sequence[int], n_max: int) -> DraftTree:
         """Return the first draft."""
@@ -362,9 +350,8 @@ class DraftMerger:
         """Where drafts have not paid for long, verify one: what they cost may have changed."""
         if self._n_without >= self._next_try and self._trie is not None:
             self._next_try *= 2
-            grown = self._trie.grow(n_max, 1, self._p_split, 0.0)
-            plan = self._sized(grown, _NOMINAL)
-            self._plan = plan._replace(ratio=self._curve.ratio(len(plan.tree.tokens) + 1))
+            grown = self._trie.grow(1, self._p_split, _NOMINAL_RATIOS[: n_max + 1])
+            self._plan = _Plan(grown.first(grown.n_best, self._owners), self._ratios[grown.n_best])
 
 
 def _nodes_along(tokens: Sequence[int], edges: dict[tuple[int, int], int]) -> list[int]:

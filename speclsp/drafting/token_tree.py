@@ -28,8 +28,11 @@ from speclsp.drafting.acceptance import (
     observe,
     prior,
 )
+from speclsp.drafting.cost import SHAPES
 from speclsp.drafting.protocol import NO_TREE, Candidate, Draft, DraftTree
 
+SIZES: Final = tuple(shape - 1 for shape in SHAPES[1:])
+"""Draft sizes to choose from beside the largest one: few, since backends reuse graphs."""
 LEAST_PATH: Final = 0.005
 """A path less probable than this is not followed, even where verifying it costs nothing."""
 
@@ -123,10 +126,13 @@ class GrownTree:
     sources: list[str] = field(default_factory=list)
     probabilities: list[float] = field(default_factory=list)
     path_probabilities: list[float] = field(default_factory=list)
-    is_chain: bool = True
+    n_best: int = 0
+    """Nodes of the prefix that gives most tokens per time; 0 where nothing does better."""
+    n_expected: float = 1.0
+    """Tokens that a pass over that prefix is expected to emit."""
 
     def first(self, n_nodes: int, owners: Mapping[str, str]) -> DraftTree:
-        """Return the best tree of ``n_nodes`` nodes, credited to the owners of their sources."""
+        """Return the first ``n_nodes`` nodes, credited to the owners of their sources."""
         return DraftTree(
             tuple(self.tokens[:n_nodes]),
             tuple(self.parents[:n_nodes]),
@@ -143,48 +149,60 @@ class CandidateTrie:
         # The order of asking stays: one that is learned gained nothing.
         self._root = _Place(sorted(candidates, key=_prior_of, reverse=True), 0)
 
-    def grow(self, n_max: int, n_branches: int, p_split: float, least_path: float) -> GrownTree:
-        """Grow a tree of at most ``n_max`` nodes and ``n_branches`` leaves.
+    def grow(self, n_branches: int, p_split: float, ratios: Sequence[float]) -> GrownTree:
+        """Grow a tree of at most ``n_branches`` leaves, and choose its best prefix.
 
-        A second and further child needs a p̂ of at least ``p_split``, and every node a path
-        probability of at least ``least_path``.
+        ``ratios[k]`` is T(k + 1) / T(1); as many nodes as it goes to are the most.  A second and
+        further child needs a p̂ of at least ``p_split``.  Path probabilities fall from node to node,
+        so growth ends where no larger prefix can be better even if all of its nodes were as
+        probable as the last one.
         """
         tree = GrownTree()
+        n_max = len(ratios) - 1
+        sizes = [*(size for size in SIZES if size < n_max), n_max]
         order = count()
         heap: list[tuple[float, int, int, _Option, _Place]] = []
-        least_path = max(least_path, LEAST_PATH)
         has_child: set[int] = set()
         n_leaves = 1
+        best_rate = n_expected = 1.0
 
         def offer(node: int, place: _Place, path: float) -> None:
-            options = self._options(place)
-            for rank, option in enumerate(options if n_branches > 1 else options[:1]):
+            options = self._options(place)[: None if n_branches > 1 else 1]
+            for rank, option in enumerate(options):
                 longer = path * option[1]
-                if longer < least_path or (rank and option[1] < p_split):
+                if longer < LEAST_PATH or (rank and option[1] < p_split):
                     break
                 heapq.heappush(heap, (-longer, next(order), node, option, place))
 
         offer(-1, self._root, 1.0)
         while heap and len(tree.tokens) < n_max:
             path, _, parent, option, place = heapq.heappop(heap)
-            if parent in has_child:
-                if n_leaves >= n_branches:
-                    continue
-                n_leaves += 1
-                tree.is_chain = False
+            if parent in has_child and n_leaves >= n_branches:
+                continue
+            n_leaves += parent in has_child
             has_child.add(parent)
-            token, probability, source, following = option
             node = len(tree.tokens)
+            token, probability, source, following = option
             tree.tokens.append(token)
             tree.parents.append(parent)
             tree.sources.append(source)
             tree.probabilities.append(probability)
             tree.path_probabilities.append(-path)
-            if node + 1 < n_max:
-                below = place.places.get(token)
-                if below is None:
-                    below = place.places[token] = _Place(following, place.depth + 1)
-                offer(node, below, -path)
+            n_expected -= path
+            n_nodes = node + 1
+            if n_nodes in sizes and n_expected > best_rate * ratios[n_nodes]:
+                best_rate = n_expected / ratios[n_nodes]
+                tree.n_best, tree.n_expected = n_nodes, n_expected
+            left = ((size - n_nodes, ratios[size]) for size in sizes if size > n_nodes)
+            if not any(n_expected - path * more > best_rate * ratio for more, ratio in left):
+                return tree
+            below = place.places.get(token)
+            if below is None:
+                below = place.places[token] = _Place(following, place.depth + 1)
+            offer(node, below, -path)
+        n_nodes = len(tree.tokens)
+        if n_nodes and n_expected > best_rate * ratios[n_nodes]:
+            tree.n_best, tree.n_expected = n_nodes, n_expected
         return tree
 
     def learn(self, emitted: Sequence[int], *, is_end: bool = False) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from speclsp.drafting.acceptance import PRIORS, AcceptanceTable
 from speclsp.drafting.protocol import Candidate
-from speclsp.drafting.token_tree import LEAST_PATH, CandidateTrie, GrownTree
+from speclsp.drafting.token_tree import LEAST_PATH, SIZES, CandidateTrie, GrownTree
 
 
 def candidate(text: str, length: int, n_places: float = 1.0, source: str = "buffer") -> Candidate:
@@ -21,11 +22,20 @@ def grow(
     n_max: int = 15,
     n_branches: int = 15,
     p_split: float = 0.0,
-    least_path: float = 0.0,
+    slope: float = 0.0,
     table: AcceptanceTable | None = None,
 ) -> GrownTree:
     trie = CandidateTrie(candidates, table or AcceptanceTable())
-    return trie.grow(n_max, n_branches, p_split, least_path)
+    return trie.grow(n_branches, p_split, ratios(n_max, slope))
+
+
+def ratios(n_max: int, slope: float = 0.0) -> list[float]:
+    """T(k + 1) / T(1) where each further token adds ``slope``."""
+    return [1.0 + slope * size for size in range(n_max + 1)]
+
+
+def branches(tree: GrownTree) -> bool:
+    return tree.parents != list(range(-1, len(tree.parents) - 1))
 
 
 def paths(tree: GrownTree) -> list[str]:
@@ -52,10 +62,10 @@ def test_one_candidate_is_a_chain_that_gets_surer() -> None:
 
 def test_a_tree_tells_whether_it_branches() -> None:
     two = candidate("abc", 8), candidate("abd", 8)
-    assert grow(candidate("abc", 8)).is_chain
-    assert grow(*two, n_branches=1).is_chain
-    assert not grow(*two).is_chain
-    assert grow(*two, p_split=0.9).is_chain
+    assert not branches(grow(candidate("abc", 8)))
+    assert not branches(grow(*two, n_branches=1))
+    assert branches(grow(*two))
+    assert not branches(grow(*two, p_split=0.9))
 
 
 def test_candidates_share_their_beginning_and_branch_where_they_differ() -> None:
@@ -94,10 +104,10 @@ def test_places_that_agree_are_told_from_one_place_alone() -> None:
     table = AcceptanceTable()
     for _ in range(100):
         alone = CandidateTrie([candidate("x", 8)], table)
-        alone.grow(1, 1, 0.0, 0.0)
+        alone.grow(1, 0.0, ratios(1))
         alone.learn([ord("y")])
         many = CandidateTrie([candidate("x", 8, n_places=9.0)], table)
-        many.grow(1, 1, 0.0, 0.0)
+        many.grow(1, 0.0, ratios(1))
         many.learn([ord("x")])
     assert grow(candidate("x", 8), table=table).probabilities[0] < 0.2
     assert grow(candidate("x", 8, n_places=9.0), table=table).probabilities[0] > 0.9
@@ -129,11 +139,32 @@ def test_p_split_holds_for_second_branches_only() -> None:
     assert paths(grow(*weak, p_split=0.9)) == ["a", "ab"]
 
 
-def test_improbable_paths_are_not_followed() -> None:
-    chain = candidate("abcdefgh", 2)
-    tree = grow(chain, least_path=0.3)
-    assert 0 < len(tree.tokens) < 8
-    assert min(tree.path_probabilities) >= 0.3
+def best_size(tree: GrownTree, slope: float) -> int:
+    """The prefix with the highest rate, among all sizes to choose from."""
+    rates = {0: 1.0}
+    for size in (*(size for size in SIZES if size < len(tree.tokens)), len(tree.tokens)):
+        rates[size] = (1.0 + sum(tree.path_probabilities[:size])) / (1.0 + slope * size)
+    return max(rates, key=lambda size: (rates[size], -size))
+
+
+@given(
+    candidates=st.lists(
+        st.builds(candidate, st.sampled_from(["abcdef", "abcxyz", "axx", "z"]), st.integers(1, 48)),
+        max_size=6,
+    ),
+    slope=st.floats(0.01, 2.0),
+)
+def test_growth_ends_where_no_larger_tree_is_better(
+    candidates: list[Candidate], slope: float
+) -> None:
+    whole, cut = grow(*candidates), grow(*candidates, slope=slope)
+    assert cut.n_best == best_size(whole, slope)
+    assert cut.tokens == whole.tokens[: len(cut.tokens)]
+    assert cut.n_expected == pytest.approx(1.0 + sum(whole.path_probabilities[: cut.n_best]))
+
+
+def test_steep_costs_end_growth_early() -> None:
+    assert len(grow(candidate("abcdefgh", 1), slope=1.0).tokens) == 1
 
 
 def test_the_first_nodes_are_the_best_tree_of_that_size() -> None:
@@ -150,7 +181,7 @@ def test_what_was_asked_learns_from_what_was_emitted() -> None:
     pair = candidate("ab", 8), candidate("x", 3)
     for _ in range(100):
         trie = CandidateTrie(pair, table)
-        trie.grow(15, 15, 0.0, 0.0)
+        trie.grow(15, 0.0, ratios(15))
         trie.learn([ord("x"), ord("q")])
     tree = grow(*pair, table=table)
     assert paths(tree)[0] == "x"
@@ -160,7 +191,7 @@ def test_what_was_asked_learns_from_what_was_emitted() -> None:
 def test_only_places_that_were_asked_teach() -> None:
     table = AcceptanceTable()
     trie = CandidateTrie([candidate("abc", 3)], table)
-    trie.grow(1, 1, 0.0, 0.0)
+    trie.grow(1, 0.0, ratios(1))
     trie.learn([ord("a"), ord("x"), ord("x")])
     trie.learn([])
     # Of 3 tokens of context one was right; of 4, which the second has, nothing is known.
@@ -186,14 +217,11 @@ _CANDIDATES = st.lists(
     n_max=st.integers(0, 20),
     n_branches=st.integers(1, 8),
     p_split=st.floats(0.0, 0.5),
-    least_path=st.floats(0.0, 0.5),
 )
 def test_trees_are_well_formed(
-    candidates: list[Candidate], n_max: int, n_branches: int, p_split: float, least_path: float
+    candidates: list[Candidate], n_max: int, n_branches: int, p_split: float
 ) -> None:
-    tree = grow(
-        *candidates, n_max=n_max, n_branches=n_branches, p_split=p_split, least_path=least_path
-    )
+    tree = grow(*candidates, n_max=n_max, n_branches=n_branches, p_split=p_split)
     n_nodes = len(tree.tokens)
     assert n_nodes <= n_max
     assert all(-1 <= parent < node for node, parent in enumerate(tree.parents))
@@ -209,7 +237,6 @@ def test_trees_are_well_formed(
         above = 1.0 if parent < 0 else tree.path_probabilities[parent]
         assert math.isclose(tree.path_probabilities[node], above * tree.probabilities[node])
     assert all(LEAST_PATH <= path <= 1.0 for path in tree.path_probabilities)
-    assert all(path >= least_path for path in tree.path_probabilities)
     # The most probable paths come first.
     assert tree.path_probabilities == sorted(tree.path_probabilities, reverse=True)
     for parent in set(tree.parents):
