@@ -59,9 +59,7 @@ class Plan:
 
 def cache_folder() -> Path:
     """Return Hugging Face's cache of this user (``HF_HUB_CACHE``, ``HF_HOME``)."""
-    from huggingface_hub import constants  # noqa: PLC0415 (see _hub)
-
-    return Path(constants.HF_HUB_CACHE)
+    return Path(_constants().HF_HUB_CACHE)
 
 
 def cached_paths(reference: Reference) -> tuple[Path, ...] | None:
@@ -251,9 +249,17 @@ class _Transfer:
             )
 
 
-def _hub() -> Any:
-    """Return huggingface_hub, whose import takes 0.3 s and is needed only for named models."""
+def _constants() -> Any:
+    """Return huggingface_hub's constants, which it reads from the environment at its import."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    from huggingface_hub import constants  # noqa: PLC0415 (see _hub)
+
+    return constants
+
+
+def _hub() -> Any:
+    """Return huggingface_hub, whose import takes 0.3 s and is needed only for downloads."""
+    _constants()
     import huggingface_hub  # noqa: PLC0415
     import huggingface_hub.errors  # noqa: PLC0415
     import huggingface_hub.utils  # noqa: PLC0415

@@ -1,0 +1,266 @@
+"""Downloads from a hub on loopback: what goes wrong is told once, and nothing half is used."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_hub import FakeHub
+
+from speclsp.errors import DownloadCancelledError, DownloadError, ModelNotFoundError, SpecLspError
+from speclsp.hub import download
+from speclsp.hub.references import parse_reference
+
+REPOSITORY = "owner/Coder-7B-GGUF"
+MEBIBYTE = 1 << 20
+Q4 = bytes(range(256)) * 12 * 1024  # 3 MiB
+Q8 = b"q8" * 1000
+
+
+@pytest.fixture(autouse=True)
+def _repository(hub: FakeHub) -> None:
+    hub.repositories[REPOSITORY] = {
+        "README.md": b"a model",
+        "coder-7b-q8_0.gguf": Q8,
+        "coder-7b-q4_k_m.gguf": Q4,
+        "mmproj-coder-7b-q4_k_m.gguf": b"for pictures",
+    }
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "_RETRY_PAUSE_S", 0.0)
+
+
+def pull(text: str, **options: Any) -> tuple[Path, ...]:
+    reference = parse_reference(text)
+    download.pull(download.plan([reference], options.get("token", "")), **options)
+    found = download.cached_paths(reference)
+    assert found is not None
+    return found
+
+
+def refusal(text: str, **options: Any) -> SpecLspError:
+    with pytest.raises(SpecLspError) as caught:
+        pull(text, **options)
+    assert download.cached_paths(parse_reference(text)) is None, "nothing half-written is used"
+    assert caught.value.remedy
+    return caught.value
+
+
+def test_a_file_comes_once_and_lies_where_other_programs_look(hub: FakeHub, tmp_path: Path) -> None:
+    import huggingface_hub
+
+    (path,) = pull(REPOSITORY)
+    assert path.name == "coder-7b-q4_k_m.gguf"
+    assert path.read_bytes() == Q4
+    theirs = huggingface_hub.hf_hub_download(REPOSITORY, path.name)
+    assert Path(theirs) == path
+    assert len(hub.ranges()) == 1
+    pull(REPOSITORY)
+    assert len(hub.ranges()) == 1, "a cached file is not sent again"
+    left = {p.name for p in tmp_path.rglob("*") if p.is_file() and not p.is_symlink()}
+    assert not [name for name in left if "incomplete" in name or "speclsp" in name]
+    known = ("/api/models/", f"/{REPOSITORY}/resolve/")
+    assert all(asked[1].startswith(known) for asked in hub.asked), "no telemetry"
+
+
+def test_what_another_program_downloaded_is_used(hub: FakeHub) -> None:
+    import huggingface_hub
+
+    huggingface_hub.hf_hub_download(REPOSITORY, "coder-7b-q4_k_m.gguf")
+    n_before = len(hub.ranges())
+    assert download.plan([parse_reference(REPOSITORY)]).missing_bytes == 0
+    pull(REPOSITORY)
+    assert len(hub.ranges()) == n_before
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (REPOSITORY, "coder-7b-q4_k_m.gguf"),
+        (f"{REPOSITORY}:Q8_0", "coder-7b-q8_0.gguf"),
+        (f"{REPOSITORY}:q4_k_m", "coder-7b-q4_k_m.gguf"),
+        (f"{REPOSITORY}:coder-7b-q8_0.gguf", "coder-7b-q8_0.gguf"),
+    ],
+)
+def test_a_quantization_is_chosen_as_llama_cpp_does(text: str, name: str) -> None:
+    (path,) = pull(text)
+    assert path.name == name
+
+
+def test_all_parts_of_a_split_model_come(hub: FakeHub) -> None:
+    parts = {f"deep/coder-q8_0-0000{n}-of-00003.gguf": bytes([n]) * 100 for n in (1, 2, 3)}
+    hub.repositories["owner/split"] = dict(reversed(parts.items()))
+    paths = pull("owner/split:Q8_0")
+    assert [path.read_bytes() for path in paths] == list(parts.values())
+    assert len({path.parent for path in paths}) == 1, "llama.cpp finds the others beside the first"
+    paths[1].unlink()
+    assert download.cached_paths(parse_reference("owner/split")) is None
+    del hub.repositories["owner/split"]["deep/coder-q8_0-00002-of-00003.gguf"]
+    assert "2 of the 3 parts" in refusal("owner/split").message
+
+
+def test_a_broken_connection_is_continued_where_it_broke(hub: FakeHub) -> None:
+    hub.cuts = [MEBIBYTE, MEBIBYTE]
+    (path,) = pull(REPOSITORY)
+    assert path.read_bytes() == Q4
+    assert hub.ranges() == ["bytes=0-", f"bytes={MEBIBYTE}-", f"bytes={2 * MEBIBYTE}-"]
+
+
+def test_the_next_download_goes_on_where_one_was_given_up(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.cuts = [2 * MEBIBYTE, *[0] * 10]
+    error = refusal(REPOSITORY)
+    assert "cannot be reached" in error.message
+    assert "goes on" in error.remedy
+    hub.cuts.clear()
+    hub.asked.clear()
+    assert download.plan([parse_reference(REPOSITORY)]).missing_bytes == MEBIBYTE
+    pull(REPOSITORY)
+    assert hub.ranges() == [f"bytes={2 * MEBIBYTE}-"]
+
+
+def test_a_cancelled_download_goes_on_the_next_time(hub: FakeHub) -> None:
+    cancel = threading.Event()
+    seen: list[int] = []
+
+    def report(done: int, total: int) -> None:
+        assert total == len(Q4)
+        seen.append(done)
+        if done >= MEBIBYTE:
+            cancel.set()
+
+    error = refusal(REPOSITORY, report=report, is_cancelled=cancel.is_set)
+    assert isinstance(error, DownloadCancelledError)
+    hub.asked.clear()
+    pull(REPOSITORY)
+    assert hub.ranges() == [f"bytes={seen[-1]}-"]
+
+
+def test_bytes_with_another_checksum_are_thrown_away(hub: FakeHub) -> None:
+    hub.damaged = {"coder-7b-q4_k_m.gguf"}
+    assert "checksum" in refusal(REPOSITORY).message
+    hub.damaged.clear()
+    hub.asked.clear()
+    (path,) = pull(REPOSITORY)
+    assert path.read_bytes() == Q4
+    assert hub.ranges() == ["bytes=0-"], "nothing of the damaged file is kept"
+
+
+def test_a_private_repository_needs_a_token(hub: FakeHub) -> None:
+    hub.private, hub.token = {REPOSITORY}, "right"
+    error = refusal(REPOSITORY)
+    assert "may not read" in error.message
+    assert "hf auth login" in error.remedy
+    assert "refused the token" in refusal(REPOSITORY, token="wrong").message
+    assert "wrong" not in str(refusal(REPOSITORY, token="wrong"))
+    pull(REPOSITORY, token="right")
+
+
+def test_a_gated_repository_names_the_page_to_agree_on(hub: FakeHub) -> None:
+    hub.gated, hub.token = {REPOSITORY}, "right"
+    error = refusal(REPOSITORY)
+    assert "gated" in error.message
+    assert f"https://huggingface.co/{REPOSITORY}" in error.remedy
+    pull(REPOSITORY, token="right")
+
+
+def test_a_repository_that_is_not_there() -> None:
+    assert "no repository owner/nothing" in refusal("owner/nothing").message
+
+
+@pytest.mark.parametrize("detail", ["Q5_K_M", "coder-7b-q5_k_m.gguf"])
+def test_a_file_that_is_not_there_is_told_with_those_that_are(detail: str) -> None:
+    error = refusal(f"{REPOSITORY}:{detail}")
+    assert isinstance(error, ModelNotFoundError)
+    assert f"has no {detail}" in error.message
+    assert error.remedy == "It has coder-7b-q4_k_m.gguf, coder-7b-q8_0.gguf."
+
+
+@pytest.mark.parametrize("text", ["owner", "a/b/c", "owner/na me", "", "/x", "../../etc:Q4"])
+def test_names_that_are_no_repositories(text: str, hub: FakeHub) -> None:
+    with pytest.raises(SpecLspError, match="no repository of Hugging Face"):
+        parse_reference(text)
+    assert not hub.asked
+
+
+def test_space_is_checked_before_anything_is_written(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=len(Q4) - 1))
+    error = refusal(REPOSITORY)
+    assert "no space" in error.message
+    assert "HF_HOME" in error.remedy
+    assert not hub.ranges()
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_disk_that_fills_up_meanwhile(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+
+    def replace(*_: object) -> None:
+        raise full
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", replace)
+        error = refusal(REPOSITORY)
+    assert isinstance(error, DownloadError)
+    assert "no space" in error.message
+    hub.asked.clear()
+    pull(REPOSITORY)
+    assert not hub.ranges(), "what has arrived is not sent again"
+
+
+def test_offline_with_and_without_a_cached_file(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    huggingface_hub.close_session()  # the next one looks at the constant
+    try:
+        error = refusal(REPOSITORY)
+        assert "switched off" in error.message
+        assert "HF_HUB_OFFLINE" in error.remedy
+        assert not hub.asked
+        monkeypatch.undo()
+    finally:
+        huggingface_hub.close_session()
+
+
+def test_a_cached_model_needs_no_hub(hub: FakeHub) -> None:
+    (path,) = pull(REPOSITORY)
+    hub.asked.clear()
+    assert download.cached_paths(parse_reference(f"{REPOSITORY}:Q4_K_M")) == (path,)
+    assert download.cached_paths(parse_reference(f"{REPOSITORY}:Q8_0")) is None
+    assert not hub.asked
+
+
+def test_removing_frees_the_bytes_and_leaves_the_rest(hub: FakeHub, tmp_path: Path) -> None:
+    pull(f"{REPOSITORY}:Q8_0")
+    paths = pull(REPOSITORY)
+    assert download.remove(paths) == len(Q4)
+    assert download.cached_paths(parse_reference(f"{REPOSITORY}:Q4_K_M")) is None
+    assert download.cached_paths(parse_reference(f"{REPOSITORY}:Q8_0")) is not None
+    assert not [p for p in tmp_path.rglob("*") if p.is_file() and p.stat().st_size == len(Q4)]
+    assert [path.name for _, path in download.cached_models()] == ["coder-7b-q8_0.gguf"]
+
+
+def test_two_downloads_of_one_file_at_once(hub: FakeHub) -> None:
+    hub.hold = threading.Event()
+    outcome: list[tuple[Path, ...]] = []
+    first = threading.Thread(target=lambda: outcome.append(pull(REPOSITORY)))
+    first.start()
+    while not hub.ranges():
+        first.join(0.01)
+    assert "another process" in refusal(REPOSITORY).message
+    hub.hold.set()
+    first.join()
+    assert outcome[0][0].read_bytes() == Q4

@@ -1,0 +1,259 @@
+"""Models by name in an editor, with a hub on loopback: offered, downloaded, cancelled, loaded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_hub import FakeHub, serve_hub
+from lsp_wire import FOLDER, LspWire
+
+from speclsp.hub import download
+from speclsp.hub.presets import PRESETS, preset
+
+EXECUTE = "workspace/executeCommand"
+ASK = "window/showMessageRequest"
+PROGRESS = {"window": {"workDoneProgress": True}}
+NAME = "qwen2.5-coder-7b-q4_k_m"
+GGUF = b"GGUF" * 500_000
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    """Serve the presets' repositories."""
+    constants = download._constants()
+    with serve_hub() as served:
+        monkeypatch.setattr(constants, "ENDPOINT", served.url)
+        template = served.url + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        for row in PRESETS.values():
+            for file in row.files:
+                served.repositories.setdefault(file.repository, {})[file.file] = GGUF
+        yield served
+
+
+async def run(wire: LspWire, command: str, **argument: Any) -> Any:
+    return await wire.ask(EXECUTE, {"command": command, "arguments": [argument]})
+
+
+def choose(wire: LspWire, title: str | None) -> None:
+    wire.answers[ASK] = None if title is None else {"title": title}
+
+
+async def test_the_overview(hub: FakeHub, connect: Callable[..., LspWire]) -> None:
+    wire = connect()
+    await wire.initialize()
+    found = await run(wire, "speclsp.models")
+    assert found["memory"]["kind"] in {"NVIDIA GPU", "Metal", "GPU", "CPU"}
+    assert found["memory"]["free_bytes"] > 0
+    rows = {row["name"]: row for row in found["presets"]}
+    assert found["recommended"] in rows
+    assert rows[NAME]["title"] == "Qwen2.5-Coder 7B Q4_K_M"
+    assert rows[NAME]["size_bytes"] == 4_680_000_000
+    assert rows[NAME]["downloaded"] is False
+    assert found["current"] == {"name": "", "title": "trial model", "path": "", "is_trial": True}
+    assert not hub.asked, "looking asks nobody"
+
+
+async def test_pull_and_use(hub: FakeHub, connect: Callable[..., LspWire]) -> None:
+    wire = connect()
+    await wire.initialize(PROGRESS)
+    refused = await wire.answer(
+        wire.request(EXECUTE, {"command": "speclsp.useModel", "arguments": [{"name": NAME}]})
+    )
+    assert refused["error"]["code"] == -32803
+    assert f"speclsp models pull {NAME}" in refused["error"]["message"]
+    assert not hub.asked
+    (path,) = (await run(wire, "speclsp.pullModel", name=NAME))["paths"]
+    assert Path(path).read_bytes() == GGUF
+    steps = [params["value"] for params in wire.params_of("$/progress")]
+    assert steps[0]["title"] == "Downloading Qwen2.5-Coder 7B Q4_K_M"
+    assert steps[0]["cancellable"] is True
+    assert steps[-1]["kind"] == "end"
+    assert not wire.completer.applied, "a download changes no setting"
+    assert (await run(wire, "speclsp.useModel", name=NAME))["title"] == "Qwen2.5-Coder 7B Q4_K_M"
+    (applied,) = wire.completer.applied
+    assert applied.model == path
+    assert applied.preset == "", "the engine is given files"
+    current = (await run(wire, "speclsp.models"))["current"]
+    assert (current["name"], current["is_trial"]) == (NAME, False)
+
+
+async def test_a_pair_is_used_with_its_draft_model(
+    hub: FakeHub, connect: Callable[..., LspWire]
+) -> None:
+    wire = connect()
+    await wire.initialize()
+    name = "qwen2.5-coder-7b-q8_0-draft"
+    target, draft = (await run(wire, "speclsp.pullModel", name=name))["paths"]
+    await run(wire, "speclsp.useModel", name="fim-qwen-7b-spec")
+    assert wire.completer.applied[-1].model == target
+    assert wire.completer.applied[-1].spec_draft_model == draft
+
+
+async def test_the_clients_next_choice_replaces_a_used_model(
+    hub: FakeHub, connect: Callable[..., LspWire]
+) -> None:
+    wire = connect()
+    await wire.initialize()
+    await run(wire, "speclsp.pullModel", name=NAME)
+    await run(wire, "speclsp.useModel", name=NAME)
+    other = {"settings": {"speclsp": {"n_predict": 64}}}
+    wire.notify("workspace/didChangeConfiguration", other)
+    await wire.until(lambda: wire.completer.applied[-1].n_predict == 64)
+    assert wire.completer.applied[-1].model.endswith("Q4_K_M.gguf")
+    wire.notify("workspace/didChangeConfiguration", {"settings": {"speclsp": {"model": "x.gguf"}}})
+    await wire.until(lambda: wire.completer.applied[-1].model == "x.gguf")
+
+
+async def test_a_cancelled_download_goes_on_later(
+    hub: FakeHub, connect: Callable[..., LspWire]
+) -> None:
+    wire = connect()
+    await wire.initialize(PROGRESS)
+    hub.hold = threading.Event()
+    argument = {"command": "speclsp.pullModel", "arguments": [{"name": NAME}]}
+    asked = wire.request(EXECUTE, argument)
+    steps = await wire.until(
+        lambda: [p for p in wire.params_of("$/progress") if "percentage" in p["value"]]
+    )
+    wire.notify("window/workDoneProgress/cancel", {"token": steps[-1]["token"]})
+    hub.hold.set()
+    assert (await wire.answer(asked))["error"]["code"] == -32800
+    hub.hold = None
+    hub.asked.clear()
+    await run(wire, "speclsp.pullModel", name=NAME)
+    assert hub.ranges()[0] != "bytes=0-"
+
+
+async def test_a_cancelled_request_cancels_its_download(
+    hub: FakeHub, connect: Callable[..., LspWire]
+) -> None:
+    wire = connect()
+    await wire.initialize()
+    hub.hold = threading.Event()
+    argument = {"command": "speclsp.pullModel", "arguments": [{"name": NAME}]}
+    asked = wire.request(EXECUTE, argument)
+    await wire.until(hub.ranges)
+    wire.notify("$/cancelRequest", {"id": asked})
+    assert (await wire.answer(asked))["error"]["code"] == -32800
+    hub.hold.set()
+
+
+@pytest.mark.parametrize(
+    "argument", [[], ["x"], [{}], [{"name": ""}], [{"name": 5}], [{"name": NAME}, 1]]
+)
+@pytest.mark.parametrize("command", ["speclsp.pullModel", "speclsp.useModel"])
+async def test_wrong_arguments(command: str, argument: list[Any], wire: LspWire) -> None:
+    params = {"command": command, "arguments": argument}
+    assert await wire.refusal(EXECUTE, params) == -32602
+
+
+async def test_a_failed_download_is_one_message_with_its_remedy(
+    hub: FakeHub, connect: Callable[..., LspWire]
+) -> None:
+    hub.damaged = {preset(NAME).target.file}
+    wire = connect()
+    await wire.initialize()
+    params = {"command": "speclsp.pullModel", "arguments": [{"name": NAME}]}
+    error = (await wire.answer(wire.request(EXECUTE, params)))["error"]
+    assert error["code"] == -32803
+    assert "checksum" in error["message"]
+    assert "again" in error["message"]
+
+
+# --- offered by the server ------------------------------------------------------------------------
+
+
+async def test_a_missing_preset_is_offered_and_loaded_after_consent(
+    hub: FakeHub, connect: Callable[..., LspWire]
+) -> None:
+    wire = connect(base_options={"preset": NAME})
+    wire.unanswered.add(ASK)
+    await wire.initialize()
+    (asked,) = await wire.until(lambda: [m for m in wire.messages if m.get("method") == ASK])
+    text = asked["params"]["message"]
+    assert "Qwen2.5-Coder 7B Q4_K_M (4.7 GB)" in text
+    assert [action["title"] for action in asked["params"]["actions"]] == ["Download", "Not now"]
+    assert wire.completer.settings.model == "", "the trial model completes meanwhile"
+    assert not hub.asked, "nothing is fetched before the answer"
+    reply = {"jsonrpc": "2.0", "id": asked["id"], "result": {"title": "Download"}}
+    wire.raw(json.dumps(reply).encode())
+    await wire.until(lambda: wire.completer.applied)
+    assert wire.completer.applied[-1].model.endswith(preset(NAME).target.file)
+
+
+@pytest.mark.parametrize("answer", ["Not now", None])
+async def test_without_consent_nothing_is_fetched(
+    answer: str | None, hub: FakeHub, connect: Callable[..., LspWire]
+) -> None:
+    wire = connect(base_options={"preset": NAME})
+    choose(wire, answer)
+    await wire.initialize()
+    await wire.until(lambda: f"speclsp models pull {NAME}" in wire.logged)
+    wire.notify("workspace/didChangeConfiguration", {"settings": {"speclsp": {"n_predict": 9}}})
+    await wire.until(lambda: wire.completer.applied)
+    await asyncio.sleep(0.05)
+    assert len(wire.params_of(ASK)) == 1, "it is offered once"
+    assert not hub.asked
+
+
+async def test_a_client_that_cannot_ask_gets_no_download(
+    hub: FakeHub, connect: Callable[..., LspWire]
+) -> None:
+    wire = connect(base_options={"hf_repo": "owner/model:Q4_K_M"})
+    wire.answers[ASK] = RuntimeError("unknown method")
+    await wire.initialize()
+    await wire.until(lambda: "speclsp models pull owner/model:Q4_K_M" in wire.logged)
+    assert not hub.asked
+
+
+async def test_offline_offers_nothing_and_takes_what_is_there(
+    hub: FakeHub, connect: Callable[..., LspWire]
+) -> None:
+    wire = connect(base_options={"preset": NAME, "offline": True})
+    await wire.initialize()
+    assert wire.params_of(ASK) == []
+    assert any("is not downloaded" in message for message in wire.shown)
+    references = [file.reference for file in preset(NAME).files]
+    await asyncio.to_thread(lambda: download.pull(download.plan(references)))
+    other = connect(base_options={"preset": NAME, "offline": True})
+    await other.initialize()
+    assert other.completer.settings.model.endswith(preset(NAME).target.file)
+
+
+async def test_an_unknown_preset_is_told_and_the_trial_model_runs(
+    hub: FakeHub, connect: Callable[..., LspWire]
+) -> None:
+    wire = connect(base_options={"preset": "huge"})
+    await wire.initialize()
+    await wire.until(lambda: wire.shown)
+    assert "no preset 'huge'" in wire.shown[0]
+    assert wire.completer.settings.model == ""
+
+
+async def test_a_folders_settings_name_no_model_and_start_no_download(
+    hub: FakeHub, connect: Callable[..., LspWire]
+) -> None:
+    """Of several folders, each may hold settings that came with a cloned repository."""
+    folders = (FOLDER, "file:///home/user/cloned")
+    evil = {
+        "preset": NAME, "hf_repo": "evil/model", "hf_file": "x.gguf", "hf_token": "stolen",
+        "spec_draft_hf": "evil/draft", "model": "/evil.gguf", "spec_draft_model": "/evil2.gguf",
+    }  # fmt: skip
+    wire = connect()
+    wire.answers["workspace/configuration"] = [{}, {}, evil]
+    await wire.initialize({"workspace": {"configuration": True}}, folders=folders)
+    await wire.until(lambda: wire.shown)
+    for name in evil:
+        assert name in wire.shown[0]
+    used = wire.completer.settings
+    assert (used.model, used.spec_draft_model) == ("", "")
+    assert wire.params_of(ASK) == []
+    assert not hub.asked
