@@ -11,6 +11,9 @@ from speclsp.errors import ModelNotFoundError, SpecLspError
 TARGET_FILE_NAME = "embedded-target-f16.gguf"
 DRAFT_FILE_NAME = "embedded-draft-q8_0.gguf"
 
+TITLE = "trial model"
+"""The embedded target as users know it."""
+
 MAX_PROMPT = 1536
 """Most prompt tokens of the embedded target: it saved more characters than with 2,048."""
 

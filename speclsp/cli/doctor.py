@@ -23,7 +23,9 @@ from speclsp.cli.without_editor import complete_when_ready
 from speclsp.completer.local import LocalCompleter
 from speclsp.engine.models import LlamaLoader, model_files
 from speclsp.errors import SpecLspError
-from speclsp.hub.choice import resolve_models
+from speclsp.hub.choice import named, resolve_models, without_names
+from speclsp.hub.memory import find_memory, nvidia_memory
+from speclsp.hub.presets import recommend
 from speclsp.request import CompletionRequest, Document, LogLine, Problem
 from speclsp.settings import Settings
 from speclsp.storage.locations import cache_dir, state_dir
@@ -33,6 +35,7 @@ ENGINE_PACKAGE = "llama-cpp-python"
 MEBIBYTE = 1024 * 1024
 GPU_KINDS = frozenset({"gpu", "igpu"})
 GPU_PAGE = "docs/gpu.md"
+INSTALL_COMMAND = "python -m speclsp.install_llama_cpp"
 NO_GPU_REMEDY = (
     "Check the driver (`nvidia-smi`, `vulkaninfo --summary`, `rocminfo`) and that it is as new as "
     f"the toolkit; {GPU_PAGE} has the usual causes.  `--device none` takes the CPU on purpose."
@@ -242,17 +245,42 @@ def watch_limits() -> Iterator[Finding]:
         yield Finding("file watching", f"fs.inotify.{name} = {limit}", remedy)
 
 
+def named_models(settings: Settings) -> tuple[list[Finding], Settings]:
+    """Return the settings with files in place of names, and the problem where one is missing."""
+    try:
+        return [], resolve_models(settings)
+    except SpecLspError as error:
+        remedy = error.remedy or "Name another model."
+        return [Finding("model", error.message, remedy)], without_names(settings)
+
+
+def next_step(settings: Settings) -> str:
+    """Return what to do where nothing is wrong."""
+    memory = find_memory()
+    if memory.kind == "CPU" and wants_gpu(settings) and (gpu := nvidia_memory()) is not None:
+        return f"install llama.cpp for the {gpu.name}: `{INSTALL_COMMAND}`."
+    if settings.model:
+        return "open a file in your editor; all is well."
+    choice = named(recommend(memory))
+    if choice.is_downloaded:
+        return f"set `preset` to {choice.name}: the trial model is in use."
+    size = f"{(choice.size_bytes or 0) / 1e9:.1f} GB"
+    return f"choose a real model: `speclsp models pull {choice.name}` ({choice.title}, {size})."
+
+
 @click.command(cls=SettingsCommand)
 def doctor(**options: Any) -> None:
     """Check the installation; with settings given, check it with those.
 
     Every line begins with ok, note or problem; the exit code is 1 if there is a problem.
+    The last line is the one next step.
     """
-    resolved = resolve_models(settings.resolve([given_options(options)]).settings)
-    n_problems = 0
-    for finding in findings(resolved):
-        n_problems += bool(finding.remedy)
+    given = settings.resolve([given_options(options)]).settings
+    missing, resolved = named_models(given)
+    problems: list[Finding] = []
+    for finding in (*missing, *findings(resolved)):
         if finding.remedy:
+            problems.append(finding)
             mark = click.style("problem", fg="red")
         elif finding.noteworthy:
             mark = click.style("note   ", fg="yellow")
@@ -261,4 +289,5 @@ def doctor(**options: Any) -> None:
         click.echo(f"{mark}  {finding.subject}: {finding.text}")
         if finding.remedy:
             click.echo(f"         {finding.remedy}")
-    sys.exit(1 if n_problems else 0)
+    click.echo(f"Next: {problems[0].remedy if problems else next_step(resolved)}")
+    sys.exit(1 if problems else 0)

@@ -18,6 +18,7 @@ import msgspec
 
 from speclsp import settings
 from speclsp.errors import SettingsError
+from speclsp.hub.presets import LLAMA_CPP_NAMES
 
 
 class SettingOption(click.Option):
@@ -61,7 +62,11 @@ class SettingsCommand(click.Command):
         self.params += [SettingOption(name) for name in settings.FIELDS]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; an option of a former version is an error that names what to set instead."""
+        """Parse; llama.cpp's flags for models are presets.
+
+        An option of a former version is an error that names what to set instead.
+        """
+        args = [f"--preset={arg[2:]}" if arg[2:] in LLAMA_CPP_NAMES else arg for arg in args]
         # Asked first, since click takes `-cd` for `-c` with the value `d`.
         for option in (arg.partition("=")[0] for arg in args if arg.startswith("-")):
             if instead := settings.former_setting(option.strip("-").removeprefix("no-")):

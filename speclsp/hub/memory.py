@@ -43,7 +43,7 @@ def find_memory() -> Memory:
         library = importlib.import_module("speclsp.engine.llama.library")
         devices = library.devices()
     except (ImportError, OSError, RuntimeError):
-        return _nvidia() or Memory(
+        return nvidia_memory() or Memory(
             kind="CPU", name="CPU", total_bytes=0, free_bytes=0, n_cores=n_cores
         )
     for kind in ("gpu", "igpu", "cpu"):
@@ -60,7 +60,7 @@ def find_memory() -> Memory:
     return Memory(kind="CPU", name="CPU", total_bytes=0, free_bytes=0, n_cores=n_cores)
 
 
-def _nvidia() -> Memory | None:
+def nvidia_memory() -> Memory | None:
     """Return what ``nvidia-smi`` says, None where it is missing or lists no GPU."""
     program = shutil.which("nvidia-smi")
     if program is None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from speclsp import embedded
 from speclsp.errors import (
     DownloadCancelledError,
     ModelNotFoundError,
@@ -32,8 +33,6 @@ from speclsp.settings import Settings
 
 _DOWNLOAD: Final = "Download"
 _NOT_NOW: Final = "Not now"
-TRIAL_TITLE: Final = "trial model"
-"""The embedded model as users know it."""
 
 
 class NamedModels:
@@ -113,7 +112,7 @@ class NamedModels:
             "presets": presets,
             "current": {
                 "name": settings.preset or settings.hf_repo,
-                "title": model_title(target) if target else TRIAL_TITLE,
+                "title": model_title(target) if target else embedded.TITLE,
                 "path": target,
                 "is_trial": not target,
             },

@@ -1,3 +1,4 @@
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from speclsp.cli.doctor import doctor as doctor_command
 from speclsp.cli.main import cli
 from speclsp.engine.llama import library
 from speclsp.engine.llama.library import DeviceInfo, DeviceKind
+from speclsp.hub.memory import Memory
 from speclsp.settings import Settings
 
 pytestmark = pytest.mark.real
@@ -28,7 +30,8 @@ def _no_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_a_good_installation() -> None:
     outcome = doctor()
     assert outcome.exit_code == 0, outcome.output
-    rows = [line for line in outcome.output.splitlines() if line]
+    *rows, last = [line for line in outcome.output.splitlines() if line]
+    assert last.startswith("Next: choose a real model: `speclsp models pull qwen")
     assert all(line.startswith("ok ") for line in rows)
     for subject in ("python", "llama-cpp-python", "device", "model", "completion", "state folder"):
         assert any(line.split()[1].startswith(subject.split()[0]) for line in rows), subject
@@ -160,3 +163,18 @@ def test_a_library_that_lacks_another(
     (finding,) = checks.engine_library(Settings())
     assert reason in finding.text
     assert remedy in finding.remedy
+
+
+def test_the_next_step_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = doctor("--preset", "qwen2.5-coder-7b-q4_k_m", "--offline")
+    assert outcome.exit_code == 1
+    assert "problem  model: Qwen2.5-Coder 7B Q4_K_M is not downloaded." in outcome.output
+    assert outcome.output.splitlines()[-1] == (
+        "Next: Run `speclsp models pull qwen2.5-coder-7b-q4_k_m`."
+    )
+    nvidia = Memory(kind="NVIDIA GPU", name="GeForce", total_bytes=8 << 30, free_bytes=7 << 30)
+    monkeypatch.setattr(checks, "find_memory", lambda: dataclasses.replace(nvidia, kind="CPU"))
+    monkeypatch.setattr(checks, "nvidia_memory", lambda: nvidia)
+    assert checks.INSTALL_COMMAND in checks.next_step(Settings(model="some.gguf"))
+    monkeypatch.setattr(checks, "nvidia_memory", lambda: None)
+    assert "all is well" in checks.next_step(Settings(model="some.gguf"))

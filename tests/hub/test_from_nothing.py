@@ -1,0 +1,169 @@
+"""From an empty folder to a completion: ``speclsp serve --preset auto`` and a hub on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from fake_hub import FakeHub, serve_hub
+
+from speclsp import embedded
+from speclsp.hub.presets import PRESETS
+from speclsp.lsp.client import ServerProcess
+from speclsp.request import LogLine, StateChanged
+
+pytestmark = pytest.mark.real
+
+SPECLSP = [sys.executable, "-m", "speclsp"]
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Serve the embedded models as every preset's; the processes' caches are in ``tmp_path``."""
+    with serve_hub() as served:
+        target = embedded.embedded_target().read_bytes()
+        draft = embedded.embedded_draft().read_bytes()
+        for row in PRESETS.values():
+            if row.draft is not None:
+                served.repositories[row.draft.repository] = {row.draft.file: draft}
+        for row in PRESETS.values():
+            served.repositories.setdefault(row.target.repository, {})[row.target.file] = target
+        for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "HF_HOME"):
+            monkeypatch.setenv(name, str(tmp_path / name))
+        for name in ("HF_HUB_CACHE", "HF_TOKEN", "HF_HUB_OFFLINE", "HF_HUB_DISABLE_TELEMETRY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("HF_ENDPOINT", served.url)
+        yield served
+
+
+class Editor:
+    """A server in an empty folder, and what it said."""
+
+    def __init__(self, choice: str | None) -> None:
+        self.questions: list[str] = []
+        self.messages: list[LogLine] = []
+        self.states: list[StateChanged] = []
+        self.server = ServerProcess(on_message=self.messages.append, on_state=self.states.append)
+
+        def ask(params):
+            self.questions.append(params.message)
+            return next((a for a in params.actions if a.title == choice), None)
+
+        self.server._client.feature("window/showMessageRequest")(ask)
+
+    async def until(self, condition) -> None:
+        async with asyncio.timeout(60):
+            while not condition():
+                await asyncio.sleep(0.01)
+
+
+@pytest_asyncio.fixture
+async def opened(tmp_path: Path) -> AsyncIterator:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    started: list[Editor] = []
+
+    async def make(choice: str | None, *arguments: str) -> Editor:
+        editor = Editor(choice)
+        started.append(editor)
+        command = [*SPECLSP, "serve", "--threads", "1", *arguments]
+        await editor.server.start(
+            command, folder, options={"deadline_ms": 60_000, "min_confidence": 0.0}
+        )
+        return editor
+
+    yield make
+    for editor in started:
+        await editor.server.shutdown()
+
+
+async def test_auto_pulls_after_consent_and_completes(hub: FakeHub, opened, tmp_path: Path) -> None:
+    editor = await opened("Download", "--preset", "auto")
+    await editor.until(
+        lambda: any("Qwen" in s.message for s in editor.states if s.state == "ready")
+    )
+    (question,) = editor.questions
+    assert "GB) is not downloaded" in question
+    found = await editor.server.execute_command("speclsp.models")
+    assert found["current"]["is_trial"] is False
+    assert Path(found["current"]["path"]).is_relative_to(tmp_path / "HF_HOME")
+    path = tmp_path / "empty" / "shapes.py"
+    text = 'def area_of_box(width, height):\n    """Return the area."""\n    area = '
+    editor.server.open(path, text)
+    await editor.until(lambda: editor.states[-1].state == "ready")
+    items = await editor.server.inline_completion(2, 11)
+    assert items[0].insert_text
+    assert not editor.messages
+    known = ("/api/models/", "/ggml-org/", "/QuantFactory/", "/mradermacher/", "/unsloth/")
+    assert all(path.startswith(known) for _, path, _ in hub.asked), "no telemetry"
+    # The next server finds it.
+    again = await opened(None, "--preset", "auto")
+    await again.until(lambda: any("Qwen" in s.message for s in again.states))
+    assert again.questions == []
+
+
+async def test_without_consent_the_trial_model_completes(hub: FakeHub, opened) -> None:
+    editor = await opened("Not now", "--fim-qwen-1.5b-default")
+    await editor.until(lambda: any(s.state == "ready" for s in editor.states))
+    await editor.until(lambda: editor.questions)
+    assert "Qwen2.5-Coder 1.5B Q8_0 (1.6 GB)" in editor.questions[0]
+    assert any("trial model" in s.message for s in editor.states)
+    assert not hub.asked
+
+
+def speclsp(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*SPECLSP, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env=dict(os.environ),
+        **options,
+    )
+
+
+def test_the_terminal_downloads_by_command_only(hub: FakeHub, tmp_path: Path) -> None:
+    name = "qwen2.5-coder-7b-q8_0-draft"
+    refused = speclsp("complete", "--fim-qwen-7b-spec")
+    assert refused.returncode == 1
+    assert f"speclsp models pull {name}" in refused.stderr
+    assert not hub.asked
+    pulled = speclsp("models", "pull", name, "--json")
+    assert pulled.returncode == 0, pulled.stderr
+    target, draft = json.loads(pulled.stdout)["paths"]
+    assert json.loads(speclsp("models", "path", name, "--json").stdout)["paths"] == [target, draft]
+    listed = json.loads(speclsp("models", "list", "--json").stdout)
+    assert {row["name"] for row in listed["presets"] if row["downloaded"]} >= {name}
+    request = {
+        "jsonrpc": "2.0", "id": 1, "method": "complete",
+        "params": {"prefix": "import os\nimport ", "nPredict": 4},
+    }  # fmt: skip
+    run = subprocess.run(
+        [*SPECLSP, "complete", "--threads", "1", "-hf", "ggml-org/Qwen2.5-Coder-7B-Q8_0-GGUF",
+         "-hfd", "ggml-org/Qwen2.5-Coder-0.5B-Q8_0-GGUF", "--offline"],
+        input=json.dumps(request), capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert json.loads(run.stdout)["result"]["stats"]["nPredicted"] > 0
+    assert "Qwen2.5-Coder 7B Q8_0" in run.stderr
+    removed = speclsp("models", "remove", name)
+    assert removed.returncode == 0
+    assert not Path(target).exists()
+    assert speclsp("models", "path", name).returncode == 1
+
+
+def test_a_missing_file_is_one_message(hub: FakeHub) -> None:
+    run = speclsp("models", "pull", "ggml-org/Qwen2.5-Coder-7B-Q8_0-GGUF:Q5_K_M")
+    assert run.returncode == 1
+    assert run.stderr == (
+        "Error: ggml-org/Qwen2.5-Coder-7B-Q8_0-GGUF has no Q5_K_M. "
+        "It has qwen2.5-coder-7b-q8_0.gguf.\n"
+    )
