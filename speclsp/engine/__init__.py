@@ -1,1 +1,1 @@
-"""Engines: the real llama.cpp behind ``engine/llama``, and a scripted one for fast tests."""
+"""Loads and runs the models; ``engine/llama`` is the only importer of llama_cpp."""

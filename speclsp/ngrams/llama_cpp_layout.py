@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from speclsp.errors import StoreError
 from speclsp.ngrams.counting import Observations, table_of
-from speclsp.ngrams.reading import BUILD_ANEW, OTHER_MODEL, damaged
+from speclsp.ngrams.reading import OTHER_MODEL, REBUILD, damaged
 from speclsp.ngrams.table import NgramTables
 
 STATIC_ORDER: Final = 2
@@ -77,7 +77,7 @@ def parse(
     bad = (ids < _UNUSED) | (ids >= n_vocab)
     check(places.ravel(), bad, lambda row: foreign(ids[row]), OTHER_MODEL)
     gap = "an n-gram's unused tokens do not stand at its end"
-    check(starts, has_gap, lambda _: gap, BUILD_ANEW)
+    check(starts, has_gap, lambda _: gap, REBUILD)
     check(
         starts,
         ~np.isin(n_tokens, list(orders)),
@@ -86,9 +86,9 @@ def parse(
     )
     bad = (tokens < 0) | (tokens >= n_vocab)
     check(pairs, bad, lambda row: foreign(tokens[row]), OTHER_MODEL)
-    check(pairs + 1, counts < 1, lambda row: f"a count is {counts[row]}", BUILD_ANEW)
+    check(pairs + 1, counts < 1, lambda row: f"a count is {counts[row]}", REBUILD)
     if _WORD_BYTES * end < len(data):
-        problems.append((end, _broken_record(words[end:], len(data), end, n_vocab), BUILD_ANEW))
+        problems.append((end, _broken_record(words[end:], len(data), end, n_vocab), REBUILD))
     if problems:
         place, reason, remedy = min(problems)
         raise damaged(path, _WORD_BYTES * place, reason, remedy)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from speclsp.errors import StoreError
 
-BUILD_ANEW = "Build it anew with `speclsp ngram build`, or take it out of the settings."
-OTHER_MODEL = "Take a file that was built for this model, or build one with `speclsp ngram build`."
+REBUILD = "Rebuild it with `speclsp ngram build`, or remove it from the settings."
+OTHER_MODEL = "Name a file that was built for this model, or build one with `speclsp ngram build`."
 
 
 def read_bytes(path: Path) -> bytes:
@@ -26,7 +26,7 @@ def read_bytes(path: Path) -> bytes:
     except OSError as error:
         raise StoreError(
             f"{path} cannot be read: {error.strerror or error}.",
-            remedy="Correct the path or its permissions, or take it out of the settings.",
+            remedy="Correct the path or its permissions, or remove it from the settings.",
         ) from error
     if not is_file:
         raise damaged(path, 0, "it is no regular file", "Correct the path.")
@@ -35,6 +35,6 @@ def read_bytes(path: Path) -> bytes:
     return data
 
 
-def damaged(path: Path, offset: int, reason: str, remedy: str = BUILD_ANEW) -> StoreError:
+def damaged(path: Path, offset: int, reason: str, remedy: str = REBUILD) -> StoreError:
     """Return an error with the file, the byte offset and the reason."""
     return StoreError(f"{path}, byte {offset:,}: {reason}.", remedy=remedy)

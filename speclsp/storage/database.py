@@ -175,7 +175,7 @@ class Database:
         self._report(
             StoreError(
                 f"{self.path} is damaged ({cause}).",
-                remedy=f"It was set aside as {self.path.name}{_ASIDE} and begun anew.",
+                remedy=f"It was set aside as {self.path.name}{_ASIDE}, and a new one was created.",
             )
         )
 

@@ -87,7 +87,7 @@ def load_target(
             if following is None or not fit:
                 raise ModelLoadError(
                     f"The model {path} does not fit the memory: {error.message}",
-                    remedy="Take a smaller model or quantisation, or lower ctx_size.",
+                    remedy="Choose a smaller model or quantisation, or lower ctx_size.",
                 ) from error
             log("warning", _step_down(path, attempt, following, error))
             attempt = following
@@ -112,7 +112,7 @@ def _load(
         model.close()
         raise ModelLoadError(
             f"{path} is no text generation model ({description}).",
-            remedy="Take a decoder-only code model with fill-in-the-middle tokens.",
+            remedy="Choose a decoder-only code model with fill-in-the-middle tokens.",
         )
     try:
         target = LlamaTarget(model, replace(context_params, n_ctx=attempt.n_ctx))

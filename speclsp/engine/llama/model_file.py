@@ -141,7 +141,7 @@ def load_error(path: Path, reasons: Sequence[str]) -> ModelLoadError:
     if "unknown model architecture" in text or "unknown pre-tokenizer" in text:
         return ModelLoadError(
             f"llama.cpp does not know the model {path}: {reason}.",
-            remedy="Upgrade llama-cpp-python, or take another model.",
+            remedy="Upgrade llama-cpp-python, or choose another model.",
         )
     if "does not support split buffers" in text:
         return ModelLoadError(

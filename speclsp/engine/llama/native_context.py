@@ -133,6 +133,6 @@ def open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> tuple[
         llama.llama_free(context)
         raise ModelLoadError(
             f"The model ({model.description}) keeps no context: it does not generate text.",
-            remedy="Take a decoder-only code model with fill-in-the-middle tokens.",
+            remedy="Choose a decoder-only code model with fill-in-the-middle tokens.",
         )
     return context, [line for _, line in lines]

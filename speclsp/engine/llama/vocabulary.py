@@ -16,7 +16,7 @@ from llama_cpp import llama_cpp as llama
 
 from speclsp.drafting.protocol import TokenArray
 from speclsp.engine.llama.library import collected_lines, start_backends
-from speclsp.engine.llama.model_file import check_model_file, load_error
+from speclsp.engine.llama.model_file import Value, check_model_file, load_error, read_gguf_header
 from speclsp.errors import EngineUnavailableError, ModelLoadError, VocabularyMismatchError
 from speclsp.prompt.protocol import FimTokenIds, Vocabulary
 
@@ -40,7 +40,6 @@ class _NativeVocabulary:
     """
 
     def __init__(self, model: int) -> None:
-        self.model = model
         self.pointer: int = llama.llama_model_get_vocab(model)
         weakref.finalize(self, llama.llama_model_free, model)
 
@@ -51,15 +50,21 @@ class LlamaVocabulary:
     It owns a separate model without weights, so it outlives the weights.
     """
 
-    def __init__(self, native: _NativeVocabulary) -> None:
+    def __init__(self, native: _NativeVocabulary, metadata: Mapping[str, Value]) -> None:
         self._native: _NativeVocabulary | None = native
         pointer = native.pointer
         self.n_tokens = int(llama.llama_vocab_n_tokens(pointer))
         """How many token ids there are."""
         self.type_name = _TYPE_NAMES.get(int(llama.llama_vocab_type(pointer)), "unknown")
         """llama.cpp's kind of tokenizer: ``BPE``, ``SPM``, ``WPM``, ``UGM``, ``RWKV`` …."""
-        self.metadata: Mapping[str, str] = MappingProxyType(_read_metadata(native.model))
-        """The GGUF's scalar metadata, as text."""
+        self.metadata: Mapping[str, str] = MappingProxyType(
+            {
+                key: str(value).lower() if isinstance(value, bool) else str(value)
+                for key, value in metadata.items()
+                if value is not None
+            }
+        )
+        """The GGUF's scalar metadata as text, booleans as ``true`` or ``false``."""
         ids = range(self.n_tokens)
         self._texts: tuple[bytes, ...] = tuple(
             llama.llama_vocab_get_text(pointer, token) for token in ids
@@ -156,7 +161,7 @@ class LlamaVocabulary:
             if f"<0x{byte:02X}>".encode() not in texts and bytes((byte,)) not in texts:
                 raise ModelLoadError(
                     f"The model's vocabulary has no token for the byte 0x{byte:02X}.",
-                    remedy="Convert the model again, or take another file of it.",
+                    remedy="Convert the model again, or download another file of it.",
                 )
 
     def _find_lead_in(self) -> tuple[int, ...]:
@@ -175,6 +180,7 @@ def load_vocabulary(path: Path) -> LlamaVocabulary:
     :class:`~speclsp.errors.ModelLoadError`.
     """
     check_model_file(path)
+    metadata = read_gguf_header(path).metadata
     start_backends()
     params = llama.llama_model_default_params()
     params.vocab_only = True
@@ -186,9 +192,9 @@ def load_vocabulary(path: Path) -> LlamaVocabulary:
     if llama.llama_vocab_n_tokens(native.pointer) == 0:
         raise ModelLoadError(
             f"The model {path} has no vocabulary.",
-            remedy="Take a text generation model whose tokenizer is in the GGUF.",
+            remedy="Choose a text generation model whose tokenizer is in the GGUF.",
         )
-    return LlamaVocabulary(native)
+    return LlamaVocabulary(native, metadata)
 
 
 def check_vocabularies(target: Vocabulary, draft: Vocabulary) -> None:
@@ -278,21 +284,3 @@ def _read_piece(pointer: int, token: int) -> bytes:
         if n_bytes >= 0:
             return buffer.raw[:n_bytes]
         n_room = -n_bytes
-
-
-def _read_metadata(model: int) -> dict[str, str]:
-    metadata = {}
-    for item_idx in range(llama.llama_model_meta_count(model)):
-        key = _read_string(llama.llama_model_meta_key_by_index, model, item_idx)
-        metadata[key] = _read_string(llama.llama_model_meta_val_str_by_index, model, item_idx)
-    return metadata
-
-
-def _read_string(function: Any, model: int, item_idx: int) -> str:
-    n_room = 256
-    while True:
-        buffer = ctypes.create_string_buffer(n_room)
-        n_bytes = function(model, item_idx, buffer, n_room)
-        if n_bytes < n_room:
-            return buffer.value.decode("utf-8", "replace")
-        n_room = n_bytes + 1

@@ -25,7 +25,8 @@ from pathlib import Path
 from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.engine.llama.library import route_log
-from speclsp.engine.params import target_params
+from speclsp.engine.llama.model import open_model
+from speclsp.engine.params import ModelParams, target_params
 from speclsp.settings import Settings
 
 lines = []
@@ -42,7 +43,7 @@ except Exception:
     pass
 broken = Path(sys.argv[2])
 try:
-    load_vocabulary(broken)
+    open_model(broken, ModelParams(), 0, lambda share: True)
 except Exception:
     pass
 if len(sys.argv) > 3:
