@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import shutil
 import sys
@@ -15,8 +16,8 @@ import click
 import msgspec
 from rich.console import Console
 
-from speclsp.cli.demo_screen import REMARK, DemoResult, Screen, comparison, picture
-from speclsp.cli.demo_typist import SCENES, Frame, Tally, Typist
+from speclsp.cli.demo_screen import REMARK, Screen, comparison, picture
+from speclsp.cli.demo_typist import SCENES, type_scene
 from speclsp.cli.options import OutputFile, SettingsCommand, given_options
 from speclsp.embedded import sample_project
 from speclsp.errors import EngineUnavailableError
@@ -26,7 +27,6 @@ from speclsp.request import LogLine, Progress, Ranges, SessionStats, StateChange
 _SERVER_COMMAND = (sys.executable, "-m", "speclsp", "serve", "--stdio")
 _STATISTICS_COMMAND = "speclsp.showStatistics"
 _DRAFTED = re.compile(r"completion (?P<id>\S+): .*characters from drafts: (?P<ranges>.*)")
-_LOAD_TIMEOUT_S = 600.0
 _POLL_S = 1.0
 
 
@@ -45,65 +45,60 @@ def demo(fast: bool, svg: Path | None, **options: Any) -> None:
     Nothing is kept on disk afterwards.
     """
     console = Console()
-    screen = Screen(console, Tally(), pace=0.0 if fast else 1.0)
-    given = {"persist": False, "mode": "tree", "log_level": "debug", **given_options(options)}
-    stats: dict[bool, SessionStats] = {}
+    screen = Screen(console, pace=0.0 if fast else 1.0)
+    # Prefetches depend on the typist's pauses: the two runs would differ by chance.
+    given = {"persist": False, "prefetch": False, "log_level": "debug", **given_options(options)}
+    is_embedded = "model" not in given
+    if is_embedded:
+        given = {"mode": "tree", **given}
     try:
-        ends, stats[True] = asyncio.run(_type_scenes(screen, given))
-        without = Screen(Console(quiet=True), Tally(), pace=0.0)
-        screen.status("Typing the same without speculation")
-        _, stats[False] = asyncio.run(_type_scenes(without, {**given, "speculation": False}))
+        with_speculation = asyncio.run(_typed(screen, given, keeps_ends=True))
+        without = asyncio.run(_typed(screen, {**given, "speculation": False}, keeps_ends=False))
     finally:
         screen.close()
-    result = DemoResult(stats=dict(sorted(stats.items())), ends=tuple(ends), moment=screen.moment)
-    console.print(comparison(result.stats))
-    console.print(REMARK, markup=False, highlight=False)
+    stats = {False: without, True: with_speculation}
+    console.print(comparison(stats))
+    if is_embedded:
+        console.print(REMARK, markup=False, highlight=False)
     if svg is not None:
         try:
-            svg.write_text(picture(result), encoding="utf-8")
+            svg.write_text(picture(screen.moment, screen.ends[0], stats), encoding="utf-8")
         except OSError as error:
             raise click.FileError(str(svg), error.strerror) from error
         console.print(f"The picture is in {svg}.", highlight=False)
 
 
-async def _type_scenes(
-    screen: Screen, options: Mapping[str, Any]
-) -> tuple[list[Frame], SessionStats]:
-    """Run a server and type all scenes into a fresh copy of the sample project.
+async def _typed(screen: Screen, options: Mapping[str, Any], *, keeps_ends: bool) -> SessionStats:
+    """Run a server, type all scenes into a fresh copy of the sample project, return the costs.
 
     Raises :class:`~speclsp.errors.SpecLspError` if the server fails or has no model.
     """
     engine = _Engine()
     server = ServerProcess(
         on_log=engine.take_log,
-        on_message=engine.take_message,
-        on_progress=lambda progress: screen.progress(_progress_text(progress)),
+        on_progress=lambda progress: screen.status(_progress_text(progress)),
         on_state=engine.take_state,
     )
     with tempfile.TemporaryDirectory(prefix="speclsp-demo-") as temporary:
         folder = Path(temporary) / "shop"
         shutil.copytree(sample_project(), folder)
         try:
-            screen.status("Starting the server")
+            screen.status("Starting the server" if keeps_ends else "The same without speculation")
             await server.start(_SERVER_COMMAND, folder, options=options)
-            screen.status("Loading the model")
             await engine.until_ready(server)
-            typist = Typist(server, folder, screen.tally, screen.show, engine.drafted)
-            ends: list[Frame] = []
             for scene in SCENES:
-                ends.append(await typist.play(scene))
-                screen.finish(ends[-1])
-            answer = await server.execute_command(_STATISTICS_COMMAND)
+                end = await type_scene(scene, folder, server, screen.show, engine.drafted)
+                if keeps_ends:
+                    screen.keep(end)
+            return msgspec.convert(await server.execute_command(_STATISTICS_COMMAND), SessionStats)
         finally:
             await server.shutdown()
-    return ends, msgspec.convert(answer, SessionStats)
 
 
 class _Engine:
-    """What the server says of its engine."""
+    """What the server says of its engine and its completions."""
 
     def __init__(self) -> None:
-        self._problems: list[str] = []
         self._drafted: dict[str, Ranges] = {}
         self._state: StateChanged | None = None
         self._settled = asyncio.Event()
@@ -112,32 +107,26 @@ class _Engine:
         """Note which parts of a completion were drafted."""
         if found := _DRAFTED.match(line.message):
             pairs = (part.split("-") for part in found["ranges"].split())
-            self._drafted[found["id"]] = tuple((int(a), int(b)) for a, b in pairs)
+            self._drafted[found["id"]] = tuple((int(start), int(end)) for start, end in pairs)
 
     def drafted(self, completion_id: str) -> Ranges:
         """Return the parts of a completion's text that accepted draft tokens gave."""
         return self._drafted.get(completion_id, ())
 
-    def take_message(self, line: LogLine) -> None:
-        if line.level == "error":
-            self._problems.append(line.message)
-
     def take_state(self, state: StateChanged) -> None:
+        """Note the engine's state."""
         self._state = state
         if state.state in {"ready", "failed", "off"}:
             self._settled.set()
 
     async def until_ready(self, server: ServerProcess) -> None:
         """Wait for the model.  Raises :class:`~speclsp.errors.SpecLspError` if there is none."""
-        async with asyncio.timeout(_LOAD_TIMEOUT_S):
-            while not self._settled.is_set():
-                try:
-                    await asyncio.wait_for(self._settled.wait(), _POLL_S)
-                except TimeoutError:
-                    # Raises if the server has ended.
-                    await server.execute_command(_STATISTICS_COMMAND)
+        while not self._settled.is_set():
+            await server.execute_command(_STATISTICS_COMMAND)  # raises if the server has ended
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._settled.wait(), _POLL_S)
         if self._state is None or self._state.state != "ready":
-            reason = " ".join(self._problems) or (self._state.message if self._state else "")
+            reason = self._state.message if self._state else ""
             raise EngineUnavailableError(
                 f"The server has no model: {reason}", remedy="`speclsp doctor` checks more."
             )

@@ -1,10 +1,9 @@
-"""The code that the demo types, and the typist, who accepts ghost text that matches it."""
+"""The code that the demo types, accepting ghost text that matches it."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from speclsp.lsp.client import InlineItem, ServerProcess
@@ -93,115 +92,54 @@ class Frame:
     """Characters of the ghost text that are about to be accepted: all, or its first lines."""
 
 
-@dataclass(slots=True)
-class Tally:
-    """Counts of the typing so far."""
-
-    n_keys: int = 0
-    n_accepted: int = 0
-    n_chars_accepted: int = 0
-    n_requests: int = 0
-    n_shown: int = 0
-    ms_last_answer: float = 0.0
-
-
-class Typist:
-    """Types scenes key by key, and requests ghost text after each key.
+async def type_scene(
+    scene: Scene,
+    folder: Path,
+    server: ServerProcess,
+    show: Callable[[Frame], Awaitable[None]],
+    drafted: Callable[[str], Ranges],
+) -> Frame:
+    """Type a scene key by key, ask for ghost text after each key, and return the last frame.
 
     ``drafted`` returns, by a completion's id, the ranges of its text that drafts gave.
     """
-
-    def __init__(
-        self,
-        server: ServerProcess,
-        folder: Path,
-        tally: Tally,
-        show: Callable[[Frame], Awaitable[None]],
-        drafted: Callable[[str], Ranges],
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
-        self._server = server
-        self._folder = folder
-        self._tally = tally
-        self._show = show
-        self._drafted = drafted
-        self._clock = clock
-
-    async def play(self, scene: Scene) -> Frame:
-        """Type a scene into its file, save the file, and return the last frame."""
-        path = self._folder / scene.path
-        text = path.read_text(encoding="utf-8")
-        self._server.open(path, text)
-        head, tail = scene.split(text)
-        accepted: list[tuple[int, int]] = []
-        n_written = 0
-        while n_written < len(scene.meant):
-            before = head + scene.meant[:n_written]
-            item = await self._ask(before)
-            ghost = _ghost_text(item, before)
-            n_taken = _n_meant(ghost, scene.meant[n_written:])
-            await self._show(
-                Frame(
-                    path=scene.path,
-                    before=before,
-                    after=tail,
-                    start=len(head),
-                    ghost=ghost,
-                    drafted=self._drafted(item.arguments[0]) if item and ghost else (),
-                    accepted=tuple(accepted),
-                    n_taking=n_taken,
-                )
-            )
-            if item is not None and n_taken:
-                accepted.append((len(before), len(before) + n_taken))
-                n_written += n_taken
-                self._server.change(head + scene.meant[:n_written] + tail)
-                await self._accept(item, len(ghost) - n_taken)
-                self._tally.n_accepted += 1
-                self._tally.n_chars_accepted += n_taken
-            else:
-                n_written += 1
-                self._server.change(head + scene.meant[:n_written] + tail)
-                self._tally.n_keys += 1
-        path.write_text(head + scene.meant + tail, encoding="utf-8")
-        self._server.save()
-        return Frame(
-            path=scene.path,
-            before=head + scene.meant,
-            after=tail,
-            start=len(head),
-            accepted=tuple(accepted),
+    path = folder / scene.path
+    text = path.read_text(encoding="utf-8")
+    server.open(path, text)
+    head, tail = scene.split(text)
+    frame = Frame(path=scene.path, before=head, after=tail, start=len(head))
+    while meant := scene.meant[len(frame.before) - len(head) :]:
+        before = frame.before
+        line_start = before.rfind("\n") + 1
+        items = await server.inline_completion(before.count("\n"), len(before) - line_start)
+        ghost = _ghost_text(items[0], before[line_start:]) if items else ""
+        n_taken = _n_meant(ghost, meant)
+        ranges = drafted(items[0].arguments[0]) if ghost else ()
+        await show(replace(frame, ghost=ghost, drafted=ranges, n_taking=n_taken))
+        accepted = ((len(before), len(before) + n_taken),) if n_taken else ()
+        frame = replace(
+            frame,
+            before=before + meant[: n_taken or 1],
+            accepted=(*frame.accepted, *accepted),
         )
-
-    async def _ask(self, before: str) -> InlineItem | None:
-        line = before.count("\n")
-        character = len(before) - (before.rfind("\n") + 1)
-        started = self._clock()
-        items = await self._server.inline_completion(line, character)
-        self._tally.ms_last_answer = 1000 * (self._clock() - started)
-        self._tally.n_requests += 1
-        self._tally.n_shown += bool(items)
-        return items[0] if items else None
-
-    async def _accept(self, item: InlineItem, n_left: int) -> None:
-        if n_left:
-            self._server.accept_partly(item, len(item.insert_text) - n_left)
-        else:
-            await self._server.accept(item)
+        server.change(frame.before + tail)
+        if n_taken and n_taken < len(ghost):
+            server.accept_partly(items[0], len(items[0].insert_text) - len(ghost) + n_taken)
+        elif n_taken:
+            await server.accept(items[0])
+    path.write_text(frame.before + tail, encoding="utf-8")
+    server.save()
+    return frame
 
 
-def _ghost_text(item: InlineItem | None, before: str) -> str:
-    """Return what an item adds after ``before``, empty if it replaces text after the cursor.
+def _ghost_text(item: InlineItem, line_before: str) -> str:
+    """Return what an item adds at the cursor, empty if it replaces text behind it.
 
-    An item may begin with the text before the cursor on its line.
+    An item may begin with the end of ``line_before``, the text before the cursor on its line.
     """
-    character = len(before) - (before.rfind("\n") + 1)
-    if item is None or item.end_character != character:
-        return ""
-    n_typed = character - item.start_character
-    if n_typed and not item.insert_text.startswith(before[-n_typed:]):
-        return ""
-    return item.insert_text[n_typed:]
+    typed = line_before[item.start_character :]
+    fits = item.end_character == len(line_before) and item.insert_text.startswith(typed)
+    return item.insert_text[len(typed) :] if fits else ""
 
 
 def _n_meant(ghost: str, rest: str) -> int:

@@ -9,13 +9,12 @@ from rich.text import Text
 
 from speclsp.cli.demo_screen import (
     DRAFTED_STYLE,
-    DemoResult,
     Screen,
     comparison,
     picture,
     render_frame,
 )
-from speclsp.cli.demo_typist import SCENES, Frame, Scene, Tally, Typist
+from speclsp.cli.demo_typist import SCENES, Frame, Scene, type_scene
 from speclsp.embedded import sample_project
 from speclsp.lsp.client import InlineItem
 from speclsp.request import DrafterStats, RequestStats, SessionStats
@@ -84,8 +83,7 @@ async def play(scene: Scene, folder: Path, suggestions: dict[str, str]) -> tuple
 
     frames: list[Frame] = []
     server = FakeServer(suggestions)
-    typist = Typist(server, folder, Tally(), show, lambda _: ())  # type: ignore[arg-type]
-    return await typist.play(scene), server
+    return await type_scene(scene, folder, server, show, lambda _: ()), server  # type: ignore[arg-type]
 
 
 async def test_ghost_text_that_is_meant_is_taken(tmp_path: Path) -> None:
@@ -166,7 +164,7 @@ def test_the_table_compares_both_runs() -> None:
 
 
 def test_the_picture_needs_nothing_from_elsewhere() -> None:
-    svg = picture(DemoResult(stats=BOTH, ends=(frame(),), moment=frame()))
+    svg = picture(frame(), frame(), BOTH)
     assert svg.startswith("<svg xml:space")
     assert "@font-face" not in svg
     assert "prompt-lookup" in svg
@@ -175,13 +173,13 @@ def test_the_picture_needs_nothing_from_elsewhere() -> None:
 @pytest.mark.parametrize("terminal", [True, False])
 async def test_the_screen_takes_every_call_in_a_terminal_and_elsewhere(terminal: bool) -> None:
     with open("/dev/null", "w") as file:  # noqa: PTH123
-        screen = Screen(Console(width=80, force_terminal=terminal, file=file), Tally(), pace=0.0)
-        screen.status("Loading")
-        screen.progress("Loading 40 %")
+        screen = Screen(Console(width=80, force_terminal=terminal, file=file), pace=0.0)
+        screen.status("Loading the model 40 %")
         await screen.show(frame())
-        screen.finish(frame())
+        screen.keep(frame())
         screen.close()
         screen.close()
+    assert (screen.moment, screen.ends) == (frame(), [frame()])
 
 
 @pytest.mark.real
