@@ -5,6 +5,7 @@
 # make fuzz   random editor traffic into a real server: SECONDS=600, SEED=N for one seed again
 # make bench  run the benchmarks that need no other program; ARGS="-m MODEL.gguf" and other settings
 # make peers  build llama-server, which `python -m benchmarks peers` compares with
+# make dist   build the wheel, the sdist, the VSIX and the Neovim plugin, and check them
 # make lock   resolve the dependencies anew
 # make docs   write the settings pages and the VS Code extension's settings anew
 # make clean  remove .venv and everything built
@@ -17,7 +18,6 @@ PYTHON ?= python3
 LLAMA_CPP_INDEX ?=
 VENV := .venv
 BIN := $(VENV)/bin
-LLAMA_CPP := $(shell sed -n 's/^\(llama-cpp-python==[^ ]*\).*/\1/p' requirements.lock)
 STAMPS := $(VENV)/stamps
 # The stamp of llama.cpp holds what it was installed with: no flags are content with any build.
 LLAMA_FLAGS := $(strip $(CMAKE_ARGS) $(LLAMA_CPP_INDEX))
@@ -27,7 +27,7 @@ WITH_PROGRESS := $(PYTHON) tools/run_with_progress.py
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--python-version 3.11 --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: demo test lint types tests fuzz test-neovim test-vscode bench peers docs lock clean
+.PHONY: demo test lint types tests fuzz test-neovim test-vscode bench peers docs dist lock clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/run
@@ -74,6 +74,9 @@ docs: $(STAMPS)/run
 	$(BIN)/python tools/settings_table.py docs
 	$(BIN)/python tools/vscode_settings.py
 
+dist: $(STAMPS)/run
+	@tools/make_dist.sh $(BIN)/python
+
 lock: $(STAMPS)/venv
 	$(PIP) install --quiet "uv>=0.9"
 	$(LOCK) $(ARGS) --extra build -o requirements.lock
@@ -87,7 +90,7 @@ clean:
 $(STAMPS)/venv:
 	@command -v $(PYTHON) >/dev/null || { \
 		echo "Problem: no $(PYTHON) was found. Install Python 3.11 or newer." >&2; exit 1; }
-	@$(PYTHON) tools/check_machine.py $(if $(LLAMA_CPP_INDEX),--no-compiler)
+	@$(PYTHON) speclsp/install_llama_cpp.py --check --no-compiler
 	@$(WITH_PROGRESS) "Making $(VENV)" /dev/null $(PYTHON) -m venv $(VENV)
 	@mkdir -p $(STAMPS)
 	@touch $@
@@ -95,24 +98,14 @@ $(STAMPS)/venv:
 ifneq ($(LLAMA_FLAGS),)
 ifneq ($(LLAMA_FLAGS),$(LLAMA_FLAGS_BEFORE))
 .PHONY: $(STAMPS)/llama
-# pip keeps what it compiled, whatever the flags were, and leaves installed what has the version.
-LLAMA_ANEW := $(PIP) uninstall --quiet --yes llama-cpp-python &&
-LLAMA_FRESH := --no-cache-dir
+LLAMA_ANEW := --anew
 endif
 endif
 
 $(STAMPS)/llama: $(STAMPS)/venv
 	@rm -f $@
-ifneq ($(LLAMA_CPP_INDEX),)
-	@$(WITH_PROGRESS) "Installing $(LLAMA_CPP) from $(LLAMA_CPP_INDEX)" $(VENV)/llama.log sh -c '\
-		$(LLAMA_ANEW) $(PIP) install $(LLAMA_FRESH) --only-binary llama-cpp-python \
-			--extra-index-url $(LLAMA_CPP_INDEX) $(LLAMA_CPP)'
-else
-	@$(PYTHON) tools/check_machine.py
-	@$(WITH_PROGRESS) "Installing $(LLAMA_CPP): llama.cpp is compiled, $(if $(CMAKE_ARGS),with\
-		$(CMAKE_ARGS); for a GPU that takes long,about four minutes on two cores)" \
-		$(VENV)/llama.log sh -c '$(LLAMA_ANEW) $(PIP) install $(LLAMA_FRESH) -r requirements.lock'
-endif
+	@$(PYTHON) speclsp/install_llama_cpp.py --python $(BIN)/python --lock requirements.lock \
+		$(LLAMA_ANEW) $(if $(LLAMA_CPP_INDEX),--index $(LLAMA_CPP_INDEX))
 	@printf '%s %s\n' "$$CMAKE_ARGS" "$$LLAMA_CPP_INDEX" > $@
 
 # A prebuilt wheel satisfies the lock's version although its hash is another.

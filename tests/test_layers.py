@@ -24,6 +24,7 @@ LAYERS = {
     "documents": 0,
     "seam": 0,
     "embedded": 0,
+    "install_llama_cpp": 0,
     "atomic_write": 0,
     "prompt": 1,
     "drafting": 1,

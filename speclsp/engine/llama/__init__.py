@@ -10,4 +10,7 @@ sets OMP_WAIT_POLICY.  OpenMP reads it when the first import of llama_cpp loads 
 
 import os
 
+from speclsp.install_llama_cpp import load_cuda_libraries
+
+load_cuda_libraries()
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")

@@ -1,0 +1,157 @@
+"""Which build of llama-cpp-python is tried on which machine, as a dry run prints it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from speclsp import install_llama_cpp as script
+
+SCRIPT = Path(script.__file__)
+
+
+def program(folder: Path, name: str, output: str = "") -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\ncat <<'END'\n{output}\nEND\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Linux machine with compilers and nothing else."""
+    for name in ("cc", "c++"):
+        program(tmp_path, name)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    for name in ("CC", "CXX", "CMAKE_ARGS", "CUDACXX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(script.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(script, "has_vulkan", lambda: False)
+    monkeypatch.setattr(script.ctypes.util, "find_library", lambda _: None)
+    monkeypatch.setattr(script, "is_reachable", lambda _: pytest.fail("a dry run asks nobody"))
+    return tmp_path
+
+
+def dry_run(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    assert script.main(["--dry-run", "--python", "py", *arguments]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def indexes(lines: list[str]) -> list[str]:
+    return [line.rpartition("/whl/")[2].split()[0] if "/whl/" in line else "" for line in lines]
+
+
+def test_without_a_gpu(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = dry_run(capsys)
+    assert indexes(lines) == ["cpu", ""]
+    assert "--only-binary llama-cpp-python" in lines[0]
+    assert "--only-binary" not in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("driver", "kind", "runtime"),
+    [
+        ("12.4", "cu124", "nvidia-cublas-cu12"),
+        ("12.8", "cu125", "nvidia-cublas-cu12"),
+        ("12.0", "cu118", "nvidia-cublas-cu11"),
+        ("13.1", "cu130", "nvidia-cublas>=13,<14"),
+    ],
+)
+def test_the_driver_says_which_cuda_wheel(
+    driver: str, kind: str, runtime: str, machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program(machine, "nvidia-smi", f"| NVIDIA-SMI 550.54   CUDA Version: {driver}     |")
+    lines = dry_run(capsys)
+    assert indexes(lines) == [kind, "cpu", ""]
+    assert runtime in lines[0], "the toolkit is missing"
+
+
+def test_a_toolkit_needs_no_runtime_packages_and_is_compiled_with(
+    machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(machine, "nvidia-smi", "CUDA Version: 12.4")
+    program(machine, "nvcc")
+    monkeypatch.setattr(script.ctypes.util, "find_library", lambda name: f"lib{name}.so")
+    lines = dry_run(capsys)
+    assert "nvidia-cublas" not in lines[0]
+    assert lines[-1].startswith("CMAKE_ARGS=-DGGML_CUDA=on ")
+    assert "--no-cache-dir" in lines[-1], "pip may have kept a build for the CPU"
+
+
+def test_too_old_a_driver_and_vulkan(
+    machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(machine, "nvidia-smi", "CUDA Version: 11.2")
+    monkeypatch.setattr(script, "has_vulkan", lambda: True)
+    assert indexes(dry_run(capsys)) == ["vulkan", "cpu", ""]
+
+
+def test_apples_gpu(
+    machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script.platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(script.platform, "machine", lambda: "arm64")
+    assert indexes(dry_run(capsys)) == ["metal", "cpu", ""]
+
+
+def test_flags_and_an_index_leave_no_choice(
+    machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(machine, "nvidia-smi", "CUDA Version: 12.4")
+    assert indexes(dry_run(capsys, "--index", "https://mine/whl/cu999")) == ["cu999"]
+    monkeypatch.setenv("CMAKE_ARGS", "-DGGML_NATIVE=off")
+    (line,) = dry_run(capsys, "--lock", "requirements.lock")
+    assert line.startswith("CMAKE_ARGS=-DGGML_NATIVE=off py -m pip")
+    assert line.endswith("-r requirements.lock")
+
+
+def test_what_fails_is_followed_by_the_next_way(
+    machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wheel that installs and cannot be imported (no CUDA runtime) counts as failed."""
+    program(machine, "nvidia-smi", "CUDA Version: 12.4")
+    ran: list[str] = []
+    works: list[str] = []
+
+    def perform(command: tuple[str, ...], _: str, *, dry_run: bool) -> int:
+        assert not dry_run
+        ran.append(indexes([" ".join(command)])[0])
+        if ran[-1] == "cpu":
+            works.append("0.3.36 False")
+        return 1 if ran[-1] == "" else 0
+
+    monkeypatch.setattr(script, "perform", perform)
+    monkeypatch.setattr(script, "is_reachable", lambda _: True)
+    monkeypatch.setattr(script, "installed", lambda _: works[0] if works else "")
+    assert script.main([]) == 0
+    assert ran == ["cu124", "cpu"]
+    ran.clear()
+    works.clear()
+    monkeypatch.setattr(script, "is_reachable", lambda _: False)
+    assert script.main([]) == 1
+    assert ran == [""], "wheels that cannot be reached are not tried"
+    assert "cannot be reached" in capsys.readouterr().err
+
+
+def test_it_runs_by_path_and_from_an_archive_before_anything_is_installed(tmp_path: Path) -> None:
+    import zipfile
+
+    wheel = tmp_path / "speclsp-0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path in (SCRIPT, SCRIPT.parent / "__init__.py"):
+            archive.write(path, f"speclsp/{path.name}")
+    for command, environment in (
+        ([str(SCRIPT)], {}),
+        (["-m", "speclsp.install_llama_cpp"], {"PYTHONPATH": str(wheel)}),
+    ):
+        outcome = subprocess.run(
+            [sys.executable, "-S", "-P", *command, "--dry-run"],
+            env={"PATH": "/usr/bin:/bin", **environment},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "llama-cpp-python>=" in outcome.stdout

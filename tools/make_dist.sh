@@ -1,0 +1,50 @@
+#!/bin/sh
+# Builds everything that a release needs into dist/, and checks it in a fresh environment.
+#
+#     tools/make_dist.sh PYTHON      an interpreter that has the extra `build`
+#
+# The VSIX and the Neovim plugin carry the server's wheel in server/, so that each installs its own
+# version of the server.
+set -eu
+cd "$(dirname "$0")/.."
+python=$1
+version=$("$python" -c 'import speclsp; print(speclsp.__version__)')
+rm -rf dist && mkdir dist
+
+"$python" -m hatchling build -d dist -t wheel -t sdist >/dev/null
+wheel=$(ls dist/*.whl)
+
+neovim="dist/speclsp-neovim-$version"
+mkdir -p "$neovim/server"
+cp -R editors/neovim/README.md editors/neovim/doc editors/neovim/lua editors/neovim/plugin LICENSE "$neovim"
+cp "$wheel" "$neovim/server"
+tar -czf "$neovim.tar.gz" -C dist "$(basename "$neovim")"
+rm -r "$neovim"
+
+missing=""
+if command -v npm >/dev/null; then
+	rm -rf editors/vscode/server && mkdir editors/vscode/server
+	cp "$wheel" editors/vscode/server
+	(cd editors/vscode && { [ -d node_modules ] || npm ci --ignore-scripts --no-audit --no-fund >/dev/null; } && npm run --silent package)
+	cp editors/vscode/dist/speclsp.vsix "dist/speclsp-vscode-$version.vsix"
+	rm -r editors/vscode/server
+else
+	missing="npm is missing: the VSIX was not built."
+fi
+
+# A fresh environment: llama.cpp's build first, then the wheel, then the command.
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+"$python" -m venv "$scratch/venv"
+fresh="$scratch/venv/bin"
+PYTHONPATH="$PWD/$wheel" "$fresh/python" -m speclsp.install_llama_cpp
+"$fresh/python" -m pip --disable-pip-version-check --no-input install --quiet "$wheel"
+found=$(cd "$scratch" && "$fresh/speclsp" --version)
+[ "$found" = "speclsp, version $version" ] || { echo "the wheel says '$found'" >&2; exit 1; }
+(cd "$scratch" && "$fresh/speclsp" models recommend >/dev/null)
+
+for file in dist/*; do
+	printf '%10d  %s\n' "$(wc -c <"$file")" "$file"
+done
+echo "Checked in a fresh environment: $found"
+[ -z "$missing" ] || { echo "$missing" >&2; exit 1; }
