@@ -23,7 +23,7 @@ const bytes = statSync(PACKAGE).size;
 const files = execFileSync("python3", ["-m", "zipfile", "-l", PACKAGE], { encoding: "utf8" })
   .split("\n")
   .slice(1)
-  .map((line) => line.split(/\s{2,}/)[0])
+  .map((line) => line.split(/\s+\d{4}-\d\d-\d\d /)[0])
   .filter((name) => name !== "");
 const problems = [
   ...(bytes < MAX_BYTES ? [] : [`${bytes} bytes are more than ${MAX_BYTES}`]),

@@ -128,8 +128,8 @@ def _engine_remedy(reason: str) -> str:
         if part in reason:
             return remedy
     return (
-        "Install it: `pip install --force-reinstall llama-cpp-python`, or a prebuilt wheel as "
-        "the README's section Installation says."
+        f"Install it: `{INSTALL_COMMAND}` chooses the build for this machine; `pip install "
+        "llama-cpp-python` compiles it."
     )
 
 

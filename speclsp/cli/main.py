@@ -15,8 +15,7 @@ from speclsp.errors import SpecLspError
 
 MISSING_ENGINE = (
     "llama-cpp-python, which speclsp's engine is built on, cannot be imported: {reason}\n"
-    "Install it: `pip install llama-cpp-python` compiles it (a C and C++ compiler is needed), or "
-    "take one of its prebuilt wheels as the README's section Installation says.\n"
+    "Install it: `python -m speclsp.install_llama_cpp` chooses the build for this machine.\n"
     "`speclsp doctor` checks the whole installation."
 )
 
