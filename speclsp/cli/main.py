@@ -15,7 +15,8 @@ from speclsp.errors import SpecLspError
 
 MISSING_ENGINE = (
     "llama-cpp-python, which speclsp's engine is built on, cannot be imported: {reason}\n"
-    "Install it: `python -m speclsp.install_llama_cpp` chooses the build for this machine.\n"
+    "Install it: `python -m speclsp.install_llama_cpp` chooses the build for this machine, "
+    "`pip install llama-cpp-python` compiles it.\n"
     "`speclsp doctor` checks the whole installation."
 )
 
