@@ -11,18 +11,17 @@ from pathlib import Path
 from typing import Final
 
 PRIVATE: Final = 0o600
-"""The mode of files that only the user may read."""
+"""Mode of files that only the user may read."""
 UMASKED: Final = 0o666
-"""The mode of ordinary files, which the process's umask restricts."""
+"""Mode of ordinary files, which the process's umask restricts."""
 
 
 @contextmanager
 def write_atomically(path: Path, partial_prefix: str, mode: int) -> Iterator[Path]:
     """Yield an empty file beside ``path`` that replaces it unless the block raises.
 
-    The yielded file's name begins with ``partial_prefix``.  Processes that have the previous file
-    open or mapped keep it, and a symbolic link stays one.  Raises OSError, also where ``path`` is
-    no regular file, such as a device or a pipe.
+    Its name begins with ``partial_prefix``.  Processes that have the previous file open or mapped
+    keep it, and symbolic links stay.  Raises OSError, also where ``path`` is a device or a pipe.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():

@@ -4,22 +4,19 @@ import threading
 
 
 class CancellationToken:
-    """A flag that any thread may raise and the engine thread reads.
-
-    It is the one callable thing that crosses the completer seam.
-    """
+    """A flag that any thread may set and the engine thread reads."""
 
     __slots__ = ("_event", "is_for_good")
 
     def __init__(self) -> None:
         self._event = threading.Event()
         self.is_for_good = False
-        """Whether no newer request may get what is generated, either."""
+        """Whether no newer request may join the generation either."""
 
     def cancel(self, *, for_good: bool = False) -> None:
         """Ask the work to stop at its next check.
 
-        Unless it is ``for_good``, a generation may wait a moment for a newer request to join it.
+        Without ``for_good`` a generation may wait briefly for a newer request to join it.
         """
         self.is_for_good = self.is_for_good or for_good
         self._event.set()

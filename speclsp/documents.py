@@ -1,4 +1,4 @@
-"""The open documents on one side of the completer seam: their latest versions, as they were."""
+"""The open documents on one side of the completer seam, with their latest versions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Final
 from speclsp.request import CompletionRequest, Document, PlacedRequest, TextEdit
 
 N_VERSIONS: Final = 8
-"""Latest versions of a document that a request may have been made in."""
+"""Latest versions of a document that are kept, since a request names one."""
 _MAX_CHARS: Final = 4_000_000
-"""Characters of a document's versions together, beyond which but two of them are kept."""
+"""Characters of a document's versions together, beyond which only two are kept."""
 
 _STEP: Final = 65_536
 
@@ -20,7 +20,7 @@ _STEP: Final = 65_536
 class Documents:
     """The open documents by URI, the most recently used last.  Any thread may call it.
 
-    A version is never changed: whoever holds one, or a request placed in one, reads on in it.
+    Versions are immutable.
     """
 
     def __init__(self) -> None:
@@ -28,13 +28,13 @@ class Documents:
         self._versions: OrderedDict[str, deque[Document]] = OrderedDict()
 
     def open(self, document: Document) -> None:
-        """Take a document that was opened; one that is open already is replaced."""
+        """Add an opened document; one that is open already is replaced."""
         with self._lock:
             self._versions.pop(document.uri, None)
             self._versions[document.uri] = deque([document])
 
     def change(self, uri: str, version: int, edit: TextEdit) -> Document | None:
-        """Return the next version of a document; None where it is not open."""
+        """Make and return the next version of a document; None where it is not open."""
         with self._lock:
             versions = self._versions.get(uri)
             if versions is None:
@@ -71,9 +71,9 @@ class Documents:
             return [versions[-1] for versions in reversed(self._versions.values())]
 
     def place(self, request: CompletionRequest) -> PlacedRequest | None:
-        """Return a request with the text that it was made in.
+        """Return a request with the text of its version.
 
-        None where the document is not open, or has changed too often since.
+        None where the document is not open or the version is no longer kept.
         """
         found = self.at_version(request.uri, request.version)
         if found is None:
@@ -103,9 +103,9 @@ def n_versions(text: str) -> int:
 
 
 def edit_between(old: str, new: str, *, cursor: int | None = None) -> TextEdit:
-    """Return one edit that makes ``old`` into ``new``, of as few characters as it can be.
+    """Return the shortest edit that makes ``old`` into ``new``.
 
-    With a ``cursor`` in ``new`` the edit reaches up to it at least.
+    With a ``cursor`` in ``new`` the edit reaches at least to it.
     """
     n_head = common_head(old, new, len(new) if cursor is None else cursor)
     n_most = min(len(old), len(new)) - n_head
@@ -116,7 +116,7 @@ def edit_between(old: str, new: str, *, cursor: int | None = None) -> TextEdit:
 
 
 def common_head(old: str, new: str, n_max: int) -> int:
-    """Return how many characters two texts begin with alike, ``n_max`` at most."""
+    """Return the length of the texts' common beginning, at most ``n_max``."""
     n_max = min(n_max, len(old), len(new))
     n_alike, step = 0, _STEP
     while step and n_alike < n_max:
@@ -129,7 +129,7 @@ def common_head(old: str, new: str, n_max: int) -> int:
 
 
 def common_tail(old: str, new: str, n_max: int) -> int:
-    """Return how many characters two texts end with alike, ``n_max`` at most."""
+    """Return the length of the texts' common end, at most ``n_max``."""
     n_alike, step = 0, _STEP
     while step and n_alike < n_max:
         n_more = min(step, n_max - n_alike)

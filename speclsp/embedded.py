@@ -1,7 +1,7 @@
-"""Where the models and the sample project that come with speclsp lie.
+"""The paths of the embedded models and of the sample project.
 
-A wheel carries them beside this package; a checkout or an editable install has them in
-``fixtures/`` at the root of the repository.
+A wheel has them beside this package, a checkout or an editable install in ``fixtures/`` at the root
+of the repository.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ TITLE = "trial model"
 """The embedded target as users know it."""
 
 MAX_PROMPT = 1536
-"""Most prompt tokens of the embedded target: it saved more characters than with 2,048."""
+"""Maximum prompt tokens of the embedded target: it saves more characters than with 2,048."""
 
 _PACKAGE = Path(__file__).resolve().parent
 _ROOTS = (_PACKAGE / "_fixtures", _PACKAGE.parent / "fixtures")
@@ -30,7 +30,7 @@ def embedded_target() -> Path:
 
 
 def embedded_draft() -> Path:
-    """Return the path of the draft model that belongs to the embedded target model.
+    """Return the path of the embedded draft model, which belongs to the embedded target.
 
     Raises :class:`~speclsp.errors.ModelNotFoundError` where the installation lacks it.
     """
@@ -38,7 +38,7 @@ def embedded_draft() -> Path:
 
 
 def sample_project() -> Path:
-    """Return the folder of the demo's sample project, which is to be copied, not changed.
+    """Return the folder of the demo's sample project.  Copy it before you change it.
 
     Raises :class:`~speclsp.errors.SpecLspError` where the installation lacks it.
     """

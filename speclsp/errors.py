@@ -1,4 +1,4 @@
-"""Every error that speclsp raises on purpose.
+"""The exceptions of speclsp.
 
 ::
 
@@ -10,17 +10,17 @@
     │   ├── ModelNotFoundError    no file there
     │   ├── ModelLoadError        llama.cpp refuses the file, or it does not fit
     │   ├── NotFimModelError      the vocabulary lacks fill-in-the-middle tokens
-    │   └── VocabularyMismatchError   the draft model speaks other token ids
+    │   └── VocabularyMismatchError   the draft model has other token ids
     ├── EngineError               the engine cannot answer
     │   ├── EngineUnavailableError    loading, switched off, or failed to load
     │   └── DecodeError           llama_decode failed
-    │       └── DecodeInterruptedError    it was stopped from outside, and nothing is lost
+    │       └── DecodeInterruptedError    it was interrupted, and nothing is lost
     ├── TemplateError             a ``fim_template`` cannot be read
     ├── DrafterError              a drafter is unknown or broken
     └── StoreError                a file or database of ours is damaged or cannot be written
 
 Foreign exceptions are mapped to these at the border where they arise.
-Each carries the remedy apart from the message, so that an editor can show both.
+Each has a remedy beside its message, and editors show both.
 """
 
 
@@ -84,9 +84,9 @@ class DecodeError(EngineError):
 
 
 class DecodeInterruptedError(DecodeError):
-    """llama_decode was stopped from outside; the KV cache holds what it held before the call.
+    """llama_decode was interrupted; the KV cache holds what it held before the call.
 
-    Where the model cannot take back a part of what it has seen, the cache is empty.
+    Where the model's memory cannot be rolled back, the cache is empty.
     """
 
 

@@ -1,8 +1,8 @@
 """The plain data that crosses the completer seam.
 
 Everything here but :class:`PlacedRequest` is a frozen dataclass of strings, numbers, and tuples or
-dicts of them, and survives a round trip through JSON (``msgspec.json``; a test holds it).  So the
-same completer can run in-process, in a process shared by several editors, or behind a socket.
+dicts of them, and survives a round trip through ``msgspec.json``.  The completer may thus run in
+this process or in another one.
 
 Counting, as in the project's statistics everywhere:
 
@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
+
+from speclsp.settings import Settings, resolve
 
 FinishReason = Literal["stop", "length", "deadline", "cancelled"]
 """Why a completion ended: a stop rule or end token, ``n_predict``, the deadline or the latency
@@ -28,10 +30,10 @@ Trigger = Literal["automatic", "invoked"]
 """Whether an editor asked while the user typed, or the user asked."""
 
 AnswerSource = Literal["model", "memory", "filter"]
-"""Who answered: the model, what is known from earlier answers, or a rule that spared the model."""
+"""Where an answer comes from: the model, earlier answers, or a rule that skips the request."""
 
 EngineState = Literal["loading", "ready", "unloaded", "off", "failed"]
-"""``unloaded``: the weights were freed after idle time and come back with the next request."""
+"""``unloaded``: the weights were freed after idle time; the next request loads them."""
 
 SettingValue = bool | int | float | str | list[str] | dict[str, dict[str, bool | int | float | str]]
 
@@ -70,7 +72,7 @@ class TextEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedText:
-    """What the user took of a suggestion: ``text``, and ``before``, the last lines before it."""
+    """The accepted part ``text`` of a suggestion, and ``before``, the last lines before it."""
 
     path: str
     file: str
@@ -88,15 +90,15 @@ class WorkspaceFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionRequest:
-    """What is wanted at one cursor of an open document.
+    """A request for a completion at one cursor of an open document.
 
-    A newer request with the same ``uri`` supersedes an older one.
-    Fields that are None take the settings' value.
+    A newer request with the same ``uri`` supersedes an older one.  A field that is None takes the
+    settings' value.
     """
 
     uri: str
     version: int
-    """The document's version that the cursor is in; changes that came later do not move it."""
+    """The document's version that the cursor is in; later changes do not move it."""
     offset: int
     """The cursor: characters (code points) before it in the document, ``edit`` applied."""
     edit: TextEdit | None = None
@@ -105,7 +107,7 @@ class CompletionRequest:
     """(URI, version) of the open documents before this one: a notebook's other cells."""
     below: tuple[tuple[str, int], ...] = ()
     completion_id: str = ""
-    """The id of the text that answers the request; the completer makes one where it is empty."""
+    """The id of the answer's text; the completer makes one where it is empty."""
     single_line: bool | None = None
     max_lines: int | None = None
     n_predict: int | None = None
@@ -116,24 +118,30 @@ class CompletionRequest:
     seed: int | None = None
     deadline_ms: int | None = None
     overrides: dict[str, SettingValue] = field(default_factory=dict)
-    """Values of ``live`` settings that hold for this request, by canonical name: those of the
-    workspace folder that the document lies in.  The fields above come before them."""
+    """``live`` settings of the document's workspace folder, by canonical name; the fields above
+    come before them."""
     supersede: bool = True
-    """False where requests of one document stand side by side (headless use)."""
+    """Whether it supersedes older requests of its document; false in headless use."""
     trigger: Trigger = "automatic"
     n_candidates: int = 1
-    """How many distinct texts are wanted, the best first."""
+    """Number of distinct texts, the best first."""
     is_prefetch: bool = False
-    """Whether nobody waits for the answer: the request runs while no other does."""
+    """Whether nobody waits for the answer, so that it runs in idle time only."""
     wait_for_model: bool = False
-    """True queues the request until the models are loaded; False fails it at once instead."""
+    """Whether the request waits until the models are loaded, or else fails at once."""
+
+
+_OWN_VALUES: Final = (
+    "max_lines", "n_predict", "temperature", "top_k", "top_p", "min_p", "seed", "deadline_ms"
+)  # fmt: skip
+"""Settings of which a request may carry its own value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlacedRequest(CompletionRequest):
-    """A request and the text that it was made in, as either side of the seam works on it.
+    """A request with the text that it was made in.  It does not cross the seam.
 
-    It does not cross the seam.  ``text`` is the document with the request's edit and the other
+    ``text`` is the document with the request's edit and the other
     cells of its notebook; ``cursor`` is the cursor in it.
     """
 
@@ -148,6 +156,19 @@ class PlacedRequest(CompletionRequest):
         """Return the request as it crosses the seam, without texts."""
         named = {field.name: getattr(self, field.name) for field in fields(CompletionRequest)}
         return CompletionRequest(**named)
+
+    def settings_over(self, settings: Settings) -> Settings:
+        """Return the settings that hold for the request.
+
+        Its own values come before its language's settings, those before its folder's, and those
+        before ``settings``.
+        """
+        if self.overrides:
+            settings = resolve([self.overrides], base=settings).settings
+        settings = settings.for_language(self.language_id)
+        own = {name: getattr(self, name) for name in _OWN_VALUES}
+        given = {name: value for name, value in own.items() if value is not None}
+        return replace(settings, **given) if given else settings
 
     @cached_property
     def prefix(self) -> str:
@@ -186,7 +207,7 @@ class DrafterStats:
     ms_draft: float = 0.0
     ms_accept: float = 0.0
     ms_decode: float = 0.0
-    """Of these, what a model of the drafter's own was inside llama_decode."""
+    """Of these, the time of the drafter's own model inside llama_decode."""
 
     @property
     def acceptance_rate(self) -> float:
@@ -201,7 +222,7 @@ class DrafterStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestStats:
-    """What one request cost.
+    """The cost of one request.
 
     ``n_single_passes`` and ``ms_single_passes`` are the target passes after the prefill that
     carried no draft: their mean time is T(1), against which the speed-up is measured.
@@ -214,11 +235,11 @@ class RequestStats:
     n_decode_passes: int = 0
     """Target passes after the prefill; the prefills that emitted are the difference."""
     n_prefill_predicted: int = 0
-    """Tokens that the prefill's last batch emitted: one, and what was right of its draft."""
+    """Tokens that the prefill's last batch emitted: one, and the accepted tokens of its draft."""
     n_drafted: int = 0
     n_accepted: int = 0
     n_draft_passes: int = 0
-    """Target passes that verified a draft, with or without success."""
+    """Target passes that verified a draft."""
     n_tried: int = 0
     """Draft positions at which the target's choice was compared with the draft: the accepted ones,
     and the first wrong one of each draft that was not right to its end."""
@@ -238,7 +259,7 @@ class RequestStats:
     ms_verify: float = 0.0
     """Target passes after the prefill, with filling their batches and reading their logits."""
     ms_decode: float = 0.0
-    """Of these, what was inside llama_decode; a draft model's is in its drafter's counts."""
+    """Of these, the time inside llama_decode; a draft model's is in its drafter's counts."""
     ms_single_passes: float = 0.0
     ms_alternatives: float = 0.0
     ms_total: float = 0.0
@@ -267,7 +288,7 @@ class GeneratedText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionResult:
-    """The text to insert at the cursor, after it ``n_replaced`` characters are taken out."""
+    """The text to insert at the cursor in place of the ``n_replaced`` characters after it."""
 
     completion_id: str
     text: str
@@ -280,10 +301,10 @@ class CompletionResult:
     """Mean over the text's tokens of the natural logarithm of their probability by the model, at
     temperature 1; None where it was not computed."""
     alternatives: tuple[GeneratedText, ...] = ()
-    """Further texts, all different, by falling ``mean_logprob``.  ``text`` comes first whatever
-    theirs is: it is what a request for one text gives."""
+    """Further texts, all different, by falling ``mean_logprob``.  ``text`` comes before them all: a
+    request for one text gets it."""
     withheld: bool = False
-    """Whether there was a text, too uncertain to be shown; ``mean_logprob`` is that text's."""
+    """Whether there was a text too uncertain to be shown; ``mean_logprob`` is that text's."""
     drafted: Ranges = ()
     """The parts of ``text`` that accepted draft tokens gave."""
     generated: GeneratedText | None = None
@@ -304,7 +325,7 @@ class CompletionResult:
         )
 
     def timed(self, *, ms_queue: float, ms_total: float) -> CompletionResult:
-        """Return the result with the times that only the queue knows."""
+        """Return the result with the times in the queue and in all."""
         return replace(self, stats=replace(self.stats, ms_queue=ms_queue, ms_total=ms_total))
 
 
@@ -320,7 +341,7 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexStats:
-    """What the project index holds."""
+    """The contents of the project index."""
 
     n_files: int = 0
     n_tokens: int = 0
@@ -343,15 +364,15 @@ class SessionStats:
     n_memory: int = 0
     """Requests that were answered with what is left of an earlier answer."""
     n_filtered: int = 0
-    """Automatic requests that were answered empty by a rule that spares the model."""
+    """Automatic requests that a rule answered empty, without the model."""
     n_coalesced: int = 0
-    """How often a running generation continued for a newer request whose text agreed with it."""
+    """Requests that joined a running generation."""
     n_prefetches: int = 0
-    """Generations for what follows a suggestion on screen, to their end or not."""
+    """Generations for what follows a suggestion on screen, finished or not."""
     n_prefetches_used: int = 0
-    """Those that a request was answered from."""
+    """Those that answered a request."""
     prefetch: RequestStats = field(default_factory=RequestStats)
-    """What they cost: not among ``totals``."""
+    """Their cost, which is not in ``totals``."""
     n_shown: int = 0
     n_accepted_items: int = 0
     n_partially_accepted: int = 0
@@ -368,14 +389,14 @@ class SessionStats:
     """Layers of the target model per device name."""
     n_ctx: int = 0
     n_idle_evaluated: int = 0
-    """Prompt tokens evaluated in idle time, so that later requests find them; in no other sum."""
+    """Prompt tokens evaluated in idle time for later requests; in no other sum."""
     is_idle: bool = True
     """Whether nothing is left to do, idle work included."""
     verify_ms: tuple[tuple[int, float], ...] = ()
     """(k, T(k) in milliseconds): target passes over k tokens, as measured."""
 
 
-# Events that the completer emits: drained by whoever stands above the seam.
+# Events of the completer.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -394,7 +415,7 @@ class LoadedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChanged:
-    """The engine changed its state; ``message`` says why where that helps."""
+    """The engine changed its state; ``message`` may say why."""
 
     state: EngineState
     message: str = ""
@@ -404,7 +425,7 @@ class StateChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Work that takes a while.  ``stage`` begins, goes on and ends under one ``token``."""
+    """Progress of long work; its begin, reports and end have one ``token``."""
 
     token: str
     stage: Literal["begin", "report", "end"]
@@ -425,7 +446,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something the user must see once: the message and its remedy."""
+    """A problem that the user must see once, and its remedy."""
 
     message: str
     remedy: str = ""

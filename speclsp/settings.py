@@ -680,13 +680,6 @@ class Settings:
         return resolve([overrides], base=self).settings
 
 
-def settings_of(settings: Settings, overrides: Mapping[str, Any], language_id: str) -> Settings:
-    """Return the settings that hold for a request: its folder's over ours, and its language's."""
-    if overrides:
-        settings = resolve([overrides], base=settings).settings
-    return settings.for_language(language_id)
-
-
 @dataclass(frozen=True, slots=True)
 class SettingProblem:
     """A wrong value; the default or the previous value is used instead."""

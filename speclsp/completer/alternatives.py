@@ -1,8 +1,7 @@
 """Alternatives to a completion: other texts for the same place, behind the same prefill.
 
-They part from the first text where the model was least sure of it (see
-:mod:`speclsp.decoding.forks`), and are chosen, grown and ranked by rules alone: the same request
-has the same alternatives.
+They fork from the first text where the model was least sure of it (see
+:mod:`speclsp.decoding.forks`).  The same request has the same alternatives.
 """
 
 from __future__ import annotations
@@ -30,22 +29,22 @@ from speclsp.text.confidence import TextScores, text_scores
 from speclsp.text.stopping import CompletedText, CompletionText
 
 N_ROUNDS = 2
-"""How often forks are grown where the first ones said the same as another text, or nothing."""
+"""Rounds of forks: a second one replaces forks that are empty or the same as another text."""
 
 
 def n_rivals(request: PlacedRequest) -> int:
-    """Return how many other tokens to keep at each place, for the texts that a request wants."""
+    """Return how many other tokens to keep at each position for a request's texts."""
     return N_ROUNDS * max(0, request.n_candidates - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextMaker:
-    """Makes what each text of one request is grown with: a sampler, and stop rules."""
+    """Makes the sampler and the stop rules of each text of one request."""
 
     tokenizer: Tokenizer
     params: SamplingParams
     typed: str
-    """What the user typed and the prompt leaves out; each text says it again first."""
+    """The typed text that the prompt leaves out; each text begins with it (token healing)."""
     new_text: Callable[[], CompletionText]
 
     def sampler(self) -> Sampler:
@@ -53,9 +52,9 @@ class TextMaker:
         return self._healing(make_sampler(self.params))
 
     def fork_sampler(self, fork_idx: int, said: Sequence[int]) -> Sampler | None:
-        """Return a sampler for a text of which ``said`` was said; its draws are its own.
+        """Return a sampler, with draws of its own, for a text that begins with ``said``.
 
-        None where the last of ``said`` may not follow the others.
+        None where the last token of ``said`` may not follow the others.
         """
         sampler = make_sampler(self.params)
         if isinstance(sampler, SeededSampler):
@@ -70,7 +69,7 @@ class TextMaker:
         return healing
 
     def scores(self, sampler: Sampler, *, n_rivals: int = 0) -> TokenScores:
-        """Return what scores the tokens of a text that ``sampler`` chooses."""
+        """Return the recorder of scores for a text that ``sampler`` chooses."""
         if isinstance(sampler, HealingSampler):
             return TokenScores(n_rivals=n_rivals, chosen_by=lambda: sampler.chosen_by)
         return TokenScores(n_rivals=n_rivals)
@@ -80,7 +79,7 @@ class TextMaker:
         return self.text_scores(tokens, scores, text).mean(text)
 
     def text_scores(self, tokens: Sequence[int], scores: TokenScores, text: str) -> TextScores:
-        """Return the scores of those of ``tokens`` that a finished text is made of."""
+        """Return the scores of the tokens of a finished text."""
         pieces = [self.tokenizer.vocabulary.piece(token) for token in tokens]
         return text_scores(pieces, scores.logprobs, text, typed=self.typed)
 
@@ -98,12 +97,12 @@ class TextMaker:
 
 
 class Alternatives:
-    """The alternatives of one request, and what growing them took."""
+    """The alternatives of one request and their cost."""
 
     def __init__(
         self, maker: TextMaker, emitted: Sequence[int], scores: TokenScores, first: CompletedText
     ) -> None:
-        """``emitted`` are the tokens that the ``first`` text was made of, with their scores."""
+        """``emitted`` are the tokens of the ``first`` text, ``scores`` their scores."""
         self._maker = maker
         self._emitted = emitted
         self._scores = scores
@@ -124,9 +123,9 @@ class Alternatives:
         interrupted: Callable[[], FinishReason | None],
         clock: Callable[[], float],
     ) -> None:
-        """Grow ``n_wanted`` texts, less where there are not as many or time ends.
+        """Generate ``n_wanted`` texts, or fewer where there are not as many or time ends.
 
-        Where decoding fails, what was finished stays, and :attr:`failures` tells.
+        A decoding failure ends this and is added to :attr:`failures`.
         """
         forkable = fork_target(target)
         if forkable is None:
@@ -184,7 +183,7 @@ class Alternatives:
         done = text.finish()
         content, n_replaced = done.text, done.n_replaced
         if fork.finish in ("deadline", "cancelled"):
-            # Its last line is not finished, and there is no room to say so.
+            # Its last line is not finished.
             whole_lines = text.fitted("" if n_replaced else content.rpartition("\n")[0].rstrip())
             content, n_replaced = whole_lines.text, whole_lines.n_replaced
         if _sense(content) in self._known:
@@ -201,7 +200,7 @@ class Alternatives:
 
 
 def _sense(text: str) -> str:
-    """What tells two texts apart: not their white space."""
+    """Return a text without white space, to compare."""
     return "".join(text.split())
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
-from typing import Final, TypeVar
+from typing import Final
 
 from speclsp.completer.alternatives import Alternatives, TextMaker, n_rivals
 from speclsp.completer.document_tokens import DocumentTokens
@@ -35,93 +35,62 @@ from speclsp.request import (
     Ranges,
 )
 from speclsp.secrets.masked_text import before_secret
-from speclsp.settings import Settings, settings_of
+from speclsp.settings import Settings
 from speclsp.text.confidence import verdict
 from speclsp.text.rules import StopRules, stop_rules
 from speclsp.text.stopping import CompletionText
 from speclsp.text.trim import Fit
 
-_T = TypeVar("_T")
-
 _CHUNK_SHARE: Final = 0.25
 """Most of a prompt that context from other files takes."""
+_N_LINE_CHARS: Final = 4000
+"""Most characters of the cursor's line that token healing looks at."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Workbench:
-    """What a completion works with.  It belongs to the engine thread."""
+    """The models and caches of a completion, for the engine thread."""
 
     tokenizer: Tokenizer
     weights: Weights
     proposer: Proposer | None
     tokens: DocumentTokens
     prompts: Prompts
-    """The documents' prompts, so that they change rarely and the KV cache is reused."""
+    """The documents' prompts, which change little, so that the KV cache is reused."""
     report: Callable[[SpecLspError], None]
-    """Takes what went wrong without stopping the completion."""
+    """Takes problems that do not stop the completion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftSources:
-    """What a request's drafts and its prompt may come from beside the open buffers."""
+    """Sources of a request's drafts and prompt beside the open buffers."""
 
     corpora: tuple[TokenCorpus, ...] = ()
     """The project's files."""
     accepted: tuple[TokenArray, ...] = ()
-    """What was accepted before."""
+    """Texts that were accepted before."""
     statistics: Statistics = NO_STATISTICS
     chunks: ChunkSource = NO_CHUNK_SOURCE
     """Context from other files for the prompt."""
 
 
-def prompt_budget(settings: Settings, weights: Weights, n_predict: int) -> PromptBudget:
-    """Return how many prompt tokens fit beside ``n_predict`` new ones.
-
-    Where both do not fit, the prompt keeps half of the context and the new tokens are cut.
-    """
-    n_ctx = weights.target.n_ctx
-    room = max(n_ctx - n_predict, n_ctx // 2)
-    n_prompt = min(settings.n_prompt or weights.max_prompt, room)
-    return PromptBudget(
-        n_prompt=n_prompt,
-        n_chunks=int(n_prompt * _CHUNK_SHARE) if settings.n_context < 0 else settings.n_context,
-    )
-
-
 def is_typing(request: PlacedRequest) -> bool:
-    """Whether the request came with a keystroke in an editor: such a one must not take long."""
+    """Whether a keystroke in an editor made the request, which then must not take long."""
     return request.supersede and request.trigger == "automatic"
 
 
 def _latency_budget_s(request: PlacedRequest, settings: Settings) -> float:
-    """Return the seconds of generating after which the request's text ends with its line."""
+    """Return the seconds of generation after which the text ends with its line."""
     if not is_typing(request) or not settings.t_max_predict_ms:
         return math.inf
     return settings.t_max_predict_ms / 1000
 
 
-def sampling_params(settings: Settings, request: PlacedRequest) -> SamplingParams:
-    """Return the request's sampling, the settings' where it leaves a value open."""
-    return SamplingParams(
-        temperature=_or(request.temperature, settings.temperature),
-        top_k=_or(request.top_k, settings.top_k),
-        top_p=_or(request.top_p, settings.top_p),
-        min_p=_or(request.min_p, settings.min_p),
-        seed=_or(request.seed, settings.seed),
-    )
-
-
-def may_complete_here(settings: Settings, rules: StopRules) -> bool:
-    """Whether the settings want a completion at this place: in a comment, in a string."""
+def _is_wanted(settings: Settings, rules: StopRules) -> bool:
+    """Whether the settings want a completion here: they may not in comments or strings."""
     scope = rules.state_before.scope
-    if scope == "comment":
-        return settings.complete_comments
-    return settings.complete_strings or scope != "string"
-
-
-def request_healing_prefix(settings: Settings, tokenizer: Tokenizer, line_before: str) -> str:
-    """Return the end of the text before the cursor that the model says again; see healing."""
-    return healing_prefix(tokenizer.prefixes, line_before) if settings.healing else ""
+    is_wanted_in = {"comment": settings.complete_comments, "string": settings.complete_strings}
+    return settings.enabled and is_wanted_in.get(scope, True)
 
 
 def run_completion(
@@ -135,24 +104,26 @@ def run_completion(
 ) -> CompletionResult:
     """Complete one request on the engine thread.
 
-    ``clock`` is in seconds.  ``watch`` is given the text before it begins to grow.
+    ``clock`` is in seconds.  ``watch`` is called with the text before it grows.
     Raises :class:`~speclsp.errors.DecodeError`.
     """
     started = clock()
-    settings = settings_of(settings, request.overrides, request.language_id)
+    settings = request.settings_over(settings)
     rules = stop_rules(settings, request)
-    if not settings.enabled or not may_complete_here(settings, rules):
+    if not _is_wanted(settings, rules):
         return CompletionResult.empty(request.completion_id, "stop")
-    n_predict = _or(request.n_predict, settings.n_predict)
-    typed = request_healing_prefix(settings, bench.tokenizer, rules.line_before)
-    prefix = request.prefix.removesuffix(typed)
-    prompt = bench.prompts.prompt(
-        _question(request, prefix, settings, bench, n_predict, sources.chunks)
-    )
+    question, typed = prompt_question(request, settings, bench, sources.chunks)
+    prompt = bench.prompts.prompt(question)
     context = _draft_context(request, typed, prompt, settings, bench, sources)
     maker = TextMaker(
         tokenizer=bench.tokenizer,
-        params=sampling_params(settings, request),
+        params=SamplingParams(
+            temperature=settings.temperature,
+            top_k=settings.top_k,
+            top_p=settings.top_p,
+            min_p=settings.min_p,
+            seed=settings.seed,
+        ),
         typed=typed,
         new_text=lambda: CompletionText(
             bench.tokenizer.vocabulary,
@@ -174,7 +145,7 @@ def run_completion(
             context,
             drafter=bench.proposer,
             sampler=sampler,
-            n_predict=n_predict,
+            n_predict=settings.n_predict,
             stop=text.feed,
             interrupted=interrupted,
             clock=clock,
@@ -188,7 +159,7 @@ def run_completion(
                 bench.weights.target,
                 len(prompt.tokens),
                 n_wanted=request.n_candidates - 1,
-                n_predict=n_predict,
+                n_predict=settings.n_predict,
                 interrupted=interrupted,
                 clock=clock,
             )
@@ -227,31 +198,37 @@ def run_completion(
     return _cut_before_secrets(request, result, text.fitted) if settings.mask_secrets else result
 
 
-def _question(
-    request: PlacedRequest,
-    prefix: str,
-    settings: Settings,
-    bench: Workbench,
-    n_predict: int,
-    chunks: ChunkSource,
-) -> PromptQuestion:
-    budget = prompt_budget(settings, bench.weights, n_predict)
-    # A model that cannot go back to a beginning would evaluate a short prompt for nothing.
-    may_be_short = is_typing(request) and bench.weights.supports_rollback
-    return PromptQuestion(
+def prompt_question(
+    request: PlacedRequest, settings: Settings, bench: Workbench, chunks: ChunkSource
+) -> tuple[PromptQuestion, str]:
+    """Return the question for a request's prompt, and what healing holds back of the prefix.
+
+    The prompt leaves room for ``n_predict`` tokens in the context, but keeps half of it at least.
+    """
+    tokenizer, weights, n_ctx = bench.tokenizer, bench.weights, bench.weights.target.n_ctx
+    room = max(n_ctx - settings.n_predict, n_ctx // 2)
+    n_prompt = min(settings.n_prompt or weights.max_prompt, room)
+    n_chunks = int(n_prompt * _CHUNK_SHARE) if settings.n_context < 0 else settings.n_context
+    line_before = request.prefix[-_N_LINE_CHARS:].replace("\r", "\n").rpartition("\n")[2]
+    typed = healing_prefix(tokenizer.prefixes, line_before) if settings.healing else ""
+    # A model that cannot roll back would evaluate a short prompt for nothing.
+    may_be_short = is_typing(request) and weights.supports_rollback
+    question = PromptQuestion(
         uri=request.uri,
         layout=PromptLayout(
-            family=bench.tokenizer.family,
-            vocabulary=bench.tokenizer.vocabulary,
-            layout=settings.fim_layout,
+            family=tokenizer.family, vocabulary=tokenizer.vocabulary, layout=settings.fim_layout
         ),
         text=FimText(
-            repo_name=request.repo_name, path=request.path, prefix=prefix, suffix=request.suffix
+            repo_name=request.repo_name,
+            path=request.path,
+            prefix=request.prefix.removesuffix(typed),
+            suffix=request.suffix,
         ),
-        budget=budget,
-        n_first=(may_be_short and settings.n_jump) or budget.n_prompt,
+        budget=PromptBudget(n_prompt=n_prompt, n_chunks=n_chunks),
+        n_first=(may_be_short and settings.n_jump) or n_prompt,
         chunks=chunks,
     )
+    return question, typed
 
 
 def _drafted_ranges(
@@ -293,7 +270,7 @@ def _draft_context(
         return DraftContext(prompt=prompt.tokens)
     tokenize = bench.tokenizer.vocabulary.tokenize
     before, after = bench.tokens.around(request, len(typed), tokenize)
-    # Who asks for drafts by another mode gets the same ones at every speed of the machine.
+    # With another mode the drafts are the same at every speed of the machine.
     cost = bench.weights.pass_cost if settings.mode == "auto" else None
     return DraftContext(
         prompt=prompt.tokens,
@@ -313,13 +290,13 @@ def _cut_before_secrets(
 ) -> CompletionResult:
     """Return a result whose texts end before the first secret or placeholder in them.
 
-    What is left is fitted to the text around the cursor by ``fit``.
+    ``fit`` fits the rest to the text around the cursor.
     """
     line_before = request.prefix[request.prefix.rfind("\n") + 1 :]
     text, n_replaced = result.text, result.n_replaced
     kept = before_secret(text, line_before, request.path)
     if kept != text:
-        # What closed brackets or replaced closed ones stood at the end that was cut off.
+        # Closing brackets stood in the part that was cut off.
         fitted = fit(kept)
         text, n_replaced = fitted.text, fitted.n_replaced
     alternatives: list[GeneratedText] = []
@@ -334,7 +311,3 @@ def _cut_before_secrets(
     return dataclasses.replace(
         result, text=text, n_replaced=n_replaced, alternatives=tuple(alternatives)
     )
-
-
-def _or(value: _T | None, default: _T) -> _T:
-    return default if value is None else value

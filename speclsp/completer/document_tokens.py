@@ -1,7 +1,7 @@
 """The tokens of the open documents, for the drafters.
 
-Tokens are made in pieces: neither a request nor those behind it wait until a large document is
-tokenised, and until it is, the drafters see what there is.
+Large documents are tokenised in pieces, so that no request waits for that; the drafters see the
+tokens that are there.
 """
 
 from __future__ import annotations
@@ -17,30 +17,31 @@ from speclsp.request import Document, PlacedRequest
 from speclsp.secrets.paths import is_secret_path
 
 MAX_OTHER_DOCUMENTS = 16
-"""Other open documents that one request's drafters look at, the most recently used first."""
+"""Maximum other open documents of one request, the most recently used first."""
 MAX_OTHER_TOKENS = 200_000
-"""Tokens of other open documents that one request's drafters look at."""
+"""Maximum tokens of other open documents of one request."""
 MAX_KEPT = 32
-"""Documents whose tokens are kept; the least recently used beyond that are tokenised again."""
+"""Maximum documents whose tokens are kept; others are tokenised again."""
 MAX_CHARS = 400_000
-"""Of a larger document the drafters see this much around the cursor, and of others nothing."""
+"""Of a larger document the drafters see this many characters around the cursor; of larger other
+documents nothing."""
 PIECE_CHARS = 32_768
-"""Text that is tokenised at a time, in about 20 ms."""
+"""Characters that are tokenised at a time, in about 20 ms."""
 _GRID_CHARS = 65_536
-"""The part of a large document that is seen moves in such steps, so that its tokens last."""
+"""Step in which the visible part of a large document moves, so that its tokens can be reused."""
 _NEAR_CHARS = 4_096
-"""Text before the cursor that is tokenised at once while the document's tokens are being made."""
+"""Characters before the cursor that are tokenised at once while the document's are not ready."""
 
 
 @dataclass(slots=True)
 class _Entry:
     buffer: BufferTokens
     document: Document | None = None
-    """What ``buffer`` holds the tokens of, where that is all of an open document."""
+    """The document whose tokens ``buffer`` holds; None where they are not complete."""
 
 
 class DocumentTokens:
-    """Tokens by document.  Belongs to the engine thread."""
+    """Tokens by document, for the engine thread."""
 
     def __init__(self, documents: Documents, is_ignored: Callable[[str], bool]) -> None:
         """``is_ignored`` takes a file's absolute path."""
@@ -75,7 +76,7 @@ class DocumentTokens:
         return before, after
 
     def warm(self, uri: str, tokenize: Tokenize) -> bool:
-        """Make a piece of the tokens of an open document ahead; returns whether all are there."""
+        """Tokenise a piece of an open document; return whether all of it is tokenised."""
         document = self._documents.get(uri)
         if document is None:
             self._entries.pop(uri, None)
@@ -83,9 +84,9 @@ class DocumentTokens:
         return len(document.text) > MAX_CHARS or self._is_made(document, tokenize)
 
     def others(self, uri: str, tokenize: Tokenize) -> tuple[TokenArray, ...]:
-        """Return the tokens of other open documents that are there, the latest used first.
+        """Return the tokens of other open documents that are ready, the latest used first.
 
-        Files that are ignored and those whose names say that they hold secrets are left out.
+        Ignored files and files with secret names are left out.
         """
         tokens: list[TokenArray] = []
         n_left = MAX_OTHER_TOKENS
@@ -107,7 +108,7 @@ class DocumentTokens:
         return tuple(tokens)
 
     def _is_made(self, document: Document, tokenize: Tokenize) -> bool:
-        """Make a piece of a document's tokens; whether all are there."""
+        """Tokenise a piece of a document; return whether all of it is tokenised."""
         entry = self._entry(document.uri, tokenize)
         if entry.document is document:
             return True
@@ -125,7 +126,7 @@ class DocumentTokens:
 
 
 def _seen_part(request: PlacedRequest) -> tuple[int, str]:
-    """Return the document's text, or the part around the cursor of a large one, and its start."""
+    """Return where the visible part of a document starts, and that part."""
     text, cursor = request.text, request.cursor
     if len(text) <= MAX_CHARS:
         return 0, text

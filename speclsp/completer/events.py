@@ -1,4 +1,4 @@
-"""The completer's events, from any of its threads to the one reader above the seam."""
+"""The completer's events, from any of its threads to the reader above the seam."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from speclsp.errors import SpecLspError
 from speclsp.request import Event, LogLevel, LogLine, Problem, Progress
 
 MAX_EVENTS = 10_000
-"""A reader that stopped reading loses the newest events instead of filling the memory."""
+"""Events that are kept for the reader; newer ones are dropped."""
 
 
 class EventQueue:
@@ -21,7 +21,7 @@ class EventQueue:
         self._closed = threading.Event()
 
     def emit(self, event: Event) -> None:
-        """Queue an event; dropped when nobody has read the last 10,000."""
+        """Queue an event; drop it where the queue is full."""
         try:
             self._queue.put_nowait(event)
         except queue.Full:
@@ -36,7 +36,7 @@ class EventQueue:
         self.log("warning", str(error))
 
     def problem(self, message: str, remedy: str = "") -> None:
-        """Queue something that the user must see once."""
+        """Queue a problem that the user must see once."""
         self.emit(Problem(message=message, remedy=remedy))
 
     def guard(self, what: str, job: Callable[..., None], *arguments: object) -> None:
@@ -56,7 +56,7 @@ class EventQueue:
             return None
 
     def close(self) -> None:
-        """Let the reader drain what is left and then get None at once."""
+        """Let the reader get the remaining events and then None at once."""
         self._closed.set()
         try:
             self._queue.put_nowait(None)
@@ -65,7 +65,7 @@ class EventQueue:
 
 
 class ProgressReport:
-    """One piece of work that takes a while, as begin, report and end events."""
+    """The begin, report and end events of one piece of work."""
 
     def __init__(self, events: EventQueue, token: str, title: str) -> None:
         self._events = events
@@ -74,7 +74,7 @@ class ProgressReport:
         events.emit(Progress(token=token, stage="begin", title=title, percentage=0))
 
     def report(self, fraction: float, message: str = "") -> None:
-        """Say how far it is, 0 to 1; the same percentage is said once."""
+        """Report the fraction done, 0 to 1; each percentage is reported once."""
         percentage = int(100 * fraction)
         if percentage != self._last:
             self._last = percentage
@@ -83,5 +83,5 @@ class ProgressReport:
             )
 
     def end(self, message: str = "") -> None:
-        """Say that it is over."""
+        """Report the end."""
         self._events.emit(Progress(token=self._token, stage="end", message=message))

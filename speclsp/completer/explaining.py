@@ -1,4 +1,4 @@
-"""Why a prompt is what it is: its parts and windows, the chunks, and what a KV cache reuses."""
+"""The prompt at a cursor explained: parts, windows, chunks, and what the KV cache reuses."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from speclsp.completer.completion import prompt_budget, request_healing_prefix
+from speclsp.completer.completion import Workbench, prompt_question
+from speclsp.completer.prompts import ChunkSource
 from speclsp.decoding.speculate import common_prefix_length
-from speclsp.engine.models import Tokenizer, Weights
-from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, renewed_chunks
+from speclsp.engine.models import Tokenizer
+from speclsp.prompt.chunks import NO_CHUNKS
 from speclsp.prompt.context.candidates import Candidate, as_chunk
-from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
+from speclsp.prompt.prompt import FimPrompt, FimText
 from speclsp.request import PlacedRequest
-from speclsp.settings import Settings, settings_of
-from speclsp.text.rules import stop_rules
+from speclsp.settings import Settings
 
 Layout = Literal["continued", "laid out anew"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedChunk:
-    """A piece of another file: why it was chosen, and its tokens in the prompt, 0 if not there."""
+    """A piece of another file, why it was chosen, and its tokens in the prompt (0: left out)."""
 
     path: str
     first_line: int
@@ -57,10 +57,10 @@ class ExplainedReuse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptExplanation:
-    """A prompt and its reasons: plain data, as everything that crosses the seam."""
+    """A prompt and its reasons, as plain data."""
 
     refused: str = ""
-    """Why nothing is asked here; the rest is empty then."""
+    """Why there is no prompt here; the other fields are empty then."""
     family: str = ""
     layout: str = ""
     n_tokens: int = 0
@@ -72,7 +72,7 @@ class PromptExplanation:
     anchor_column: int = 0
     """Where the middle begins, from 1."""
     held_back: str = ""
-    """What stands before the cursor and is left out, for the model to say again."""
+    """The end of the text before the cursor that the model generates again (token healing)."""
     windows: tuple[ExplainedWindow, ...] = ()
     chunks: tuple[ExplainedChunk, ...] = ()
     reuse: ExplainedReuse | None = None
@@ -82,31 +82,20 @@ class PromptExplanation:
 
 
 def explain_prompt(
-    request: PlacedRequest,
-    settings: Settings,
-    tokenizer: Tokenizer,
-    weights: Weights,
-    candidates: Sequence[Candidate],
+    request: PlacedRequest, settings: Settings, bench: Workbench, candidates: Sequence[Candidate]
 ) -> PromptExplanation:
     """Lay out the prompt for a request as after some typing at its cursor."""
-    settings = settings_of(settings, request.overrides, request.language_id)
-    layout = PromptLayout(
-        family=tokenizer.family, vocabulary=tokenizer.vocabulary, layout=settings.fim_layout
-    )
-    n_predict = settings.n_predict if request.n_predict is None else request.n_predict
-    budget = prompt_budget(settings, weights, n_predict)
-    chunks = NO_CHUNKS
-    if budget.n_chunks > 0:
-        ranked = [as_chunk(candidate) for candidate in candidates]
-        chunks = renewed_chunks(NO_CHUNKS, ranked, budget.n_chunks, layout.encode_chunk)
-    typed, text = _fim_text(request, settings, tokenizer)
-    prompt, reuse = _after_a_keystroke(request, settings, tokenizer, layout, budget, chunks)
+    settings = request.settings_over(settings)
+    chunks = ChunkSource(ranked=lambda: [as_chunk(c) for c in candidates], gone=tuple)
+    question, typed = prompt_question(request, settings, bench, chunks)
+    layout, text, budget = question.layout, question.text, question.budget
+    prompt, reuse = _after_a_keystroke(request, settings, bench, chunks)
     window = prompt.window
     in_prompt = {laid_out.chunk.key: len(laid_out.tokens) for laid_out in window.chunks.chunks}
     anchor_start = text.prefix.rfind("\n", 0, window.anchor) + 1
     n_parts = prompt.n_prefix + prompt.n_middle + prompt.n_suffix + window.chunks.n_tokens
     return PromptExplanation(
-        family=tokenizer.family.name,
+        family=layout.family.name,
         layout=settings.fim_layout,
         n_tokens=len(prompt.tokens),
         n_tokens_max=budget.n_prompt,
@@ -118,42 +107,26 @@ def explain_prompt(
         windows=_windows(text, prompt),
         chunks=tuple(_explained(candidate, in_prompt) for candidate in candidates),
         reuse=reuse,
-        text=_as_text(prompt.tokens, tokenizer),
-    )
-
-
-def _fim_text(
-    request: PlacedRequest, settings: Settings, tokenizer: Tokenizer
-) -> tuple[str, FimText]:
-    typed = request_healing_prefix(settings, tokenizer, stop_rules(settings, request).line_before)
-    return typed, FimText(
-        repo_name=request.repo_name,
-        path=request.path,
-        prefix=request.prefix.removesuffix(typed),
-        suffix=request.suffix,
+        text=_as_text(prompt.tokens, bench.tokenizer),
     )
 
 
 def _after_a_keystroke(
-    request: PlacedRequest,
-    settings: Settings,
-    tokenizer: Tokenizer,
-    layout: PromptLayout,
-    budget: PromptBudget,
-    chunks: ChunkWindow,
+    request: PlacedRequest, settings: Settings, bench: Workbench, chunks: ChunkSource
 ) -> tuple[FimPrompt, ExplainedReuse | None]:
     """Return the prompt that follows the one of a keystroke earlier, and what it shares."""
-    _, text = _fim_text(request, settings, tokenizer)
+    question, _ = prompt_question(request, settings, bench, chunks)
+    layout, budget, window = question.layout, question.budget, question.renewed(NO_CHUNKS)
     if not request.cursor:
-        return layout.fresh(text, budget, near=None, chunks=chunks), None
+        return layout.fresh(question.text, budget, near=None, chunks=window), None
     without_key = request.text[: request.cursor - 1] + request.suffix
     earlier = dataclasses.replace(request, text=without_key, cursor=request.cursor - 1)
-    _, earlier_text = _fim_text(earlier, settings, tokenizer)
-    former = layout.fresh(earlier_text, budget, near=None, chunks=chunks)
-    prompt = layout.continued(text, budget, former.window)
+    before, _ = prompt_question(earlier, settings, bench, chunks)
+    former = layout.fresh(before.text, budget, near=None, chunks=window)
+    prompt = layout.continued(question.text, budget, former.window)
     how: Layout = "continued"
     if prompt is None:
-        prompt = layout.fresh(text, budget, near=former.window, chunks=chunks)
+        prompt = layout.fresh(question.text, budget, near=former.window, chunks=window)
         how = "laid out anew"
     # The last token is evaluated always: its logits are those of the first new one.
     n_reused = min(common_prefix_length(former.tokens, prompt.tokens), len(prompt.tokens) - 1)

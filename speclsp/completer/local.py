@@ -37,7 +37,7 @@ from speclsp.request import (
     WorkspaceFolder,
 )
 from speclsp.seam import answered
-from speclsp.settings import Settings, settings_of
+from speclsp.settings import Settings
 from speclsp.text.typed_text import may_share_text
 
 CLOSE_TIMEOUT_S = 5.0
@@ -197,15 +197,14 @@ class LocalCompleter:
             return answered(CompletionResult.empty(request.completion_id, "cancelled"))
         if self._is_ignored(placed.file):
             return answered(CompletionResult.empty(request.completion_id, "stop", "filter"))
-        settings = settings_of(self._settings, placed.overrides, placed.language_id)
-        deadline_ms = settings.deadline_ms if placed.deadline_ms is None else placed.deadline_ms
+        settings = placed.settings_over(self._settings)
         if not placed.is_prefetch:
             self._context.asked(placed)
         job = CompletionJob(
             request=placed,
             cancel=cancel,
             submitted=submitted,
-            deadline=submitted + deadline_ms / 1000,
+            deadline=submitted + settings.deadline_ms / 1000,
             may_coalesce=may_share_text(settings, placed),
         )
         self._engine.submit(job)
@@ -216,7 +215,7 @@ class LocalCompleter:
         placed = self._documents.place(request)
         if placed is None:
             return False
-        settings = settings_of(self._settings, placed.overrides, placed.language_id)
+        settings = placed.settings_over(self._settings)
         return may_share_text(settings, placed) and self._engine.could_join(placed)
 
     def explain(self, request: CompletionRequest) -> Future[PromptExplanation]:
@@ -230,7 +229,7 @@ class LocalCompleter:
         self._context.asked(placed)
         return self._engine.with_models(
             lambda bench, settings: explain_prompt(
-                placed, settings, bench.tokenizer, bench.weights, self._context.candidates(placed)
+                placed, settings, bench, self._context.candidates(placed)
             )
         )
 

@@ -1,4 +1,4 @@
-"""The documents' prompts: what they reuse of each other, and what idle time prepares."""
+"""The documents' prompts on one target: KV cache reuse, and evaluation in idle time."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ MAX_DOCUMENTS = 256
 """Documents whose prompts are remembered."""
 
 _N_IDLE_CHUNK: Final = 128
-"""Most tokens of a decode in idle time: what an interrupted one has done is lost."""
+"""Most tokens of a decode in idle time, since an interrupted one is lost."""
 
 _N_LITTLE: Final = 32
-"""Tokens that a key's request evaluates at once; what goes on behind a prompt, as a suggestion that
-is completed ahead, may have replaced so many of its last ones."""
+"""Missing tokens of a prompt that idle time leaves to the next request, since a prefetch may have
+replaced as many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkSource:
-    """Where context from other files comes from."""
+    """The source of context from other files."""
 
     ranked: Callable[[], Sequence[ContextChunk]]
-    """Gives the chunks for the request at hand, the best first."""
+    """Returns the chunks for the request, the best first."""
     gone: Callable[[], Collection[str]]
-    """Gives the keys of chunks that must not be shown any more."""
+    """Returns the keys of chunks that must not be shown any more."""
 
 
 NO_CHUNK_SOURCE: Final = ChunkSource(ranked=tuple, gone=tuple)
@@ -42,18 +42,18 @@ NO_CHUNK_SOURCE: Final = ChunkSource(ranked=tuple, gone=tuple)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptQuestion:
-    """What a prompt is wanted for."""
+    """Everything that a request's prompt depends on."""
 
     uri: str
     layout: PromptLayout
     text: FimText
     budget: PromptBudget
     n_first: int
-    """Most tokens that are evaluated at a new place while somebody waits."""
+    """Most tokens that a request evaluates at a new place."""
     chunks: ChunkSource
 
     def renewed(self, previous: ChunkWindow) -> ChunkWindow:
-        """Return the chunks of a new layout, given those of the former one."""
+        """Return the chunks of a new layout behind those of the former one."""
         if self.budget.n_chunks <= 0:
             return ChunkWindow()
         return renewed_chunks(
@@ -72,25 +72,25 @@ class Prompts:
     """The prompts of all documents on one target.  Belongs to the target's thread."""
 
     def __init__(self, target: Target, n_state_bytes: int) -> None:
-        """``n_state_bytes`` bounds the KV states that are kept beside the current one."""
+        """``n_state_bytes`` limits the saved KV states."""
         self._target = target
         self._states = KvStates(target, n_state_bytes)
         self._documents: OrderedDict[str, DocumentPrompts] = OrderedDict()
         self._asked: PromptQuestion | None = None
         self._given: FimPrompt | None = None
-        """What was laid out for it, until idle time has seen to it."""
+        """Its prompt, until idle time has evaluated it."""
         self.n_idle_evaluated = 0
-        """Tokens that were evaluated while nobody waited."""
+        """Tokens that were evaluated in idle time."""
 
     def apart(self) -> Prompts:
-        """Return prompts on the same target whose use leaves the documents' own as they are."""
+        """Return a copy on the same target, whose use does not change the documents' prompts."""
         copied = copy.copy(self)
         documents = ((uri, prompts.apart()) for uri, prompts in self._documents.items())
         copied._documents = OrderedDict(documents)  # noqa: SLF001  of the same class
         return copied
 
     def prompt(self, question: PromptQuestion) -> FimPrompt:
-        """Lay out a prompt, and make the target hold what is known of it."""
+        """Lay out a prompt, and restore the saved KV state that shares most with it."""
         document = self._documents.setdefault(question.uri, DocumentPrompts())
         self._documents.move_to_end(question.uri)
         while len(self._documents) > MAX_DOCUMENTS:
@@ -114,14 +114,14 @@ class Prompts:
         return self._cut_short() is not None or self._plan() is not None
 
     def settle(self, interrupted: Callable[[], bool]) -> bool:
-        """Evaluate the prompt that the next requests should find; whether that is done.
+        """Evaluate the prompt that the next requests begin with; return whether that is done.
 
         ``interrupted`` is asked between decodes.
         Raises :class:`~speclsp.errors.DecodeError` from the target.
         """
         begun = self._cut_short()
         if begun is not None:
-            # Something else may have taken its room meanwhile, and its state was saved then.
+            # Another prompt may have replaced it meanwhile; its state was saved then.
             self._states.prepare(begun.tokens)
             if not self._evaluate(begun.tokens, interrupted):
                 return False
@@ -136,7 +136,7 @@ class Prompts:
         return True
 
     def _cut_short(self) -> FimPrompt | None:
-        """Return the prompt that a request's deadline cut short; None where it is evaluated."""
+        """Return the prompt that a request did not evaluate to its end, or None."""
         if self._asked is None or self._given is None:
             return None
         tokens = self._given.tokens
@@ -152,7 +152,7 @@ class Prompts:
         )
 
     def _evaluate(self, tokens: Sequence[int], interrupted: Callable[[], bool]) -> bool:
-        """Fill the target's cache with a prompt; whether it holds all of it."""
+        """Evaluate a prompt; return whether the target's cache holds all of it."""
         target = self._target
         n_cached = common_prefix_length(target.cached, tokens)
         target.truncate(n_cached)

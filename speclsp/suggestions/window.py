@@ -33,7 +33,7 @@ from speclsp.request import (
     ranges_from,
 )
 from speclsp.seam import Completer, answered
-from speclsp.settings import Settings, settings_of
+from speclsp.settings import Settings
 from speclsp.suggestions.ledger import Ledger, Suggestion
 from speclsp.suggestions.masked_documents import MaskedDocuments, Refusal
 from speclsp.text.typed_text import may_share_text
@@ -331,7 +331,7 @@ class Window:
             return self._debounce.ms(busy=is_busy)
 
     def _settings_of(self, request: PlacedRequest) -> Settings:
-        return settings_of(self._settings, request.overrides, request.language_id)
+        return request.settings_over(self._settings)
 
     # --- suggestions ----------------------------------------------------------------------------
 
@@ -377,9 +377,6 @@ class Window:
         document = self._documents.at_version(request.uri, request.version)
         if document is None or not request.supersede:
             return None
-        settings = settings_of(self._settings, request.overrides, document.language_id)
-        if not settings.prefetch or not settings.suggestion_memory:
-            return None
         text = document.text if request.edit is None else request.edit.applied_to(document.text)
         prefix = text[: request.offset] + shown.text
         suffix = text[request.offset + shown.n_replaced :]
@@ -395,9 +392,11 @@ class Window:
                 wait_for_model=False,
             )
         )
-        if after == "unknown" or not self._ledger.wants_prefetch(shown, after):
+        if after == "unknown":
             return None
-        return after
+        settings = self._settings_of(after)
+        wants = settings.prefetch and settings.suggestion_memory
+        return after if wants and self._ledger.wants_prefetch(shown, after) else None
 
 
 class Debounce:

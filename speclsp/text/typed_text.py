@@ -80,10 +80,10 @@ def cursor_context(request: PlacedRequest) -> CursorContext:
 def may_share_text(settings: Settings, request: PlacedRequest) -> bool:
     """Whether a request may get the rest of a text that was made for an earlier one.
 
+    ``settings`` are those that hold for the request.
     Requests that stand apart, that want several texts, or another draw by hand, may not.
     """
-    temperature = settings.temperature if request.temperature is None else request.temperature
-    wants_another_draw = request.trigger == "invoked" and temperature > 0
+    wants_another_draw = request.trigger == "invoked" and settings.temperature > 0
     return (
         request.supersede
         and settings.suggestion_memory

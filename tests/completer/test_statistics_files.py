@@ -109,11 +109,9 @@ def test_without_the_drafter_nothing_is_loaded(
     assert source.current() == Statistics()
 
 
-def test_where_drafts_are_merged_they_need_no_drafter_of_their_name(
-    make: Make, tmp_path: Path
-) -> None:
+def test_the_default_drafters_use_them(make: Make, tmp_path: Path) -> None:
     path = text_file(tmp_path / "d.ngrams", b"abc")
-    source = make(drafters="suffix", lookup_cache_dynamic=[str(path)])
+    source = make(drafters=Settings().drafters, lookup_cache_dynamic=[str(path)])
     until(lambda: seen(source.current(), b"ab") == ({99: 1}, {}))
 
 
