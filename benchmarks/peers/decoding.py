@@ -24,7 +24,7 @@ from benchmarks.peers.contract import TokenPeerSession, reason
 from benchmarks.peers.own import OURS, OURS_PLAIN
 from benchmarks.peers.typed_rounds import rotated
 from benchmarks.replay_project import ReplayCursor, ReplayError, ReplayProject, Tokenize
-from speclsp.completer.proposing import make_proposer
+from speclsp.completer.models import make_proposer
 from speclsp.decoding.sampling import LogitRow, Sampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.token_scores import TokenScores

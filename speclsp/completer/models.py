@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from speclsp.completer.completion import Workbench
 from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.events import EventQueue, ProgressReport
 from speclsp.completer.prompts import Prompts
-from speclsp.completer.proposing import make_proposer
 from speclsp.drafting.acceptance import AcceptanceTable
+from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
+from speclsp.drafting.registry import (
+    DRAFT_MODEL,
+    draft_limits,
+    drafter_names,
+    load_drafters,
+    most_verified,
+    unread_settings,
+)
 from speclsp.engine.models import Loader, Tokenizer, Weights
-from speclsp.errors import EngineError, EngineUnavailableError, SpecLspError
+from speclsp.errors import DrafterError, EngineError, EngineUnavailableError, SpecLspError
 from speclsp.request import EngineState, LoadedModel, SessionStats, StateChanged
 from speclsp.settings import Settings
 
@@ -244,3 +253,42 @@ class Models:
             if is_changed or message:
                 model = self._loaded if state in ("ready", "unloaded") else None
                 self._events.emit(StateChanged(state=state, message=message, model=model))
+
+
+def make_proposer(
+    settings: Settings,
+    weights: Weights,
+    table: AcceptanceTable,
+    report: Callable[[SpecLspError], None],
+) -> Proposer | None:
+    """Return the drafters of these settings, merged; None for none.  Problems go to ``report``.
+
+    ``table`` holds how often drafts were right with these weights.
+    """
+    if not settings.speculation:
+        return None
+    if not weights.supports_rollback:
+        report(DrafterError("speculation is off: this model's memory cannot be rolled back."))
+        return None
+    drafters, problems = load_drafters(settings, draft_model=weights.draft)
+    running = {drafter.name for drafter in drafters}
+    for problem in (*problems, *unread_settings(settings, running)):
+        report(problem)
+    if not drafters:
+        if drafter_names(settings.drafters) == (DRAFT_MODEL,):
+            report(
+                DrafterError(
+                    "nothing drafts: `drafters` names a draft model only, and none is loaded.",
+                    remedy="Set `spec_draft_model`, or add a drafter that needs no model, as "
+                    "`suffix`.",
+                )
+            )
+        return None
+    return DraftMerger(
+        drafters,
+        table,
+        limits=partial(draft_limits, settings),
+        mode=settings.mode,
+        p_split=settings.p_split,
+        n_max=most_verified(settings, running),
+    )

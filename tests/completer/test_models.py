@@ -10,7 +10,7 @@ import pytest
 from scripted_models import ScriptedLoader
 
 from speclsp.completer.events import EventQueue
-from speclsp.completer.proposing import make_proposer
+from speclsp.completer.models import make_proposer
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import VerifyCurve
 from speclsp.drafting.merger import DraftMerger
