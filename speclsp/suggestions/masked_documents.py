@@ -11,7 +11,6 @@ import dataclasses
 import logging
 import sys
 import threading
-import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Literal
@@ -117,16 +116,6 @@ class MaskedDocuments:
         """Whether the thread masks the version that a request was made in."""
         late = self._late.get(request.uri)
         return late is not None and late.version == request.version
-
-    def wait_masked(self, timeout_s: float) -> bool:
-        """Wait until no text is left to be masked; return whether that came about."""
-        end = time.monotonic() + timeout_s
-        while True:
-            with self._lock:  # which is held until a masked text is delivered
-                is_done = not self._late
-            if is_done or time.monotonic() >= end:
-                return is_done
-            time.sleep(0.002)
 
     def stop_masking(self) -> None:
         """Leave the texts that wait for the thread unmasked, and out."""

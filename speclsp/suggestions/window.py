@@ -126,10 +126,6 @@ class Window:
         with self._lock:
             self._ledger.forget(uri)
 
-    def wait_masked(self, timeout_s: float) -> bool:
-        """Wait until no text is left to be masked; return whether that came about."""
-        return self._documents.wait_masked(timeout_s)
-
     # --- completions ----------------------------------------------------------------------------
 
     async def complete(
@@ -169,11 +165,6 @@ class Window:
             return answered(self._refused(request, placed))
         known = self._known(placed)
         return answered(known) if known is not None else self._ask(placed, cancel)
-
-    def delay_ms(self, request: CompletionRequest) -> float:
-        """Return how long :meth:`complete` waits for the next keystroke."""
-        placed = self._place(request)
-        return self._delay_ms(placed) if isinstance(placed, PlacedRequest) else 0.0
 
     def masked_request(self, request: CompletionRequest) -> CompletionRequest | Refusal:
         """Return a request as the completer takes it, or why there is none."""

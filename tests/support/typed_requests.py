@@ -99,7 +99,9 @@ class TypedWindow:
         return self.window.ask(self.brought_to(request), cancel)
 
     def delay_ms(self, request: PlacedRequest) -> float:
-        return self.window.delay_ms(self.brought_to(request))
+        placed = self.window._place(self.brought_to(request))
+        assert isinstance(placed, PlacedRequest)
+        return self.window._delay_ms(placed)
 
     def explain(self, request: PlacedRequest) -> Future[PromptExplanation]:
         masked = self.window.masked_request(self.brought_to(request))
