@@ -1,14 +1,14 @@
-"""Which part of the buffer goes into the prompt, chosen so that it seldom changes.
+"""Text windows: the part of a document that the prompt shows, chosen so that it rarely changes.
 
-The anchor is where the fill-in-the-middle prefix ends and the middle begins: at a line's start, so
-that a keystroke changes the prompt's end only, and a KV cache keeps all before it.
+The fill-in-the-middle prefix ends at the *anchor*, the start of a line, where the middle begins:
+a keystroke changes the prompt's end only, and the KV cache keeps everything before it.
 
-A KV cache is reused up to the first token that differs.  If the prefix always were the last n
-tokens before the cursor, every keystroke would shift its first token and nothing could be reused.
-So a window keeps its start while it fits.  When it outgrows its budget it drops once to a part of
-it, and then has room to grow again.  The suffix keeps its end in the same way.
+The KV cache is reused up to the first token that differs.  If the prefix always were the last n
+tokens before the cursor, every keystroke would shift its first token.  So a window keeps its start
+while it fits its budget.  When it outgrows the budget it shrinks once to a part of it, and has
+room to grow again.  The suffix keeps its end in the same way.
 
-Only text near the cursor is ever tokenised, never the whole file.
+Only text near the cursor is tokenised, never a whole file.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from typing import Final
 Encode = Callable[[str], tuple[int, ...]]
 
 CHARS_PER_TOKEN = 6
-"""More characters than a token of code has on average: where the search for a cut begins."""
+"""More characters than a token of code has on average; the search for a cut begins there."""
 
 _DROP_TO = 0.9
-"""Share of its budget that a window takes when it is cut anew; the rest is room to grow."""
+"""Share of its budget that a newly cut window takes; the rest is room to grow."""
 
 _TOO_SMALL = 0.5
-"""Share of its budget below which a window is cut anew where there is more text."""
+"""A window below this share of its budget is cut anew if there is more text."""
 
 _N_HEAD_CHARS = 200
-"""Characters by which a window's start is found again after an edit above it."""
+"""First characters of a window by which it is found after an edit above it."""
 
 _N_SHIFT_CHARS = 20_000
-"""How far an edit above a window may have shifted its start."""
+"""Most characters that an edit above a window may have shifted it by."""
 
 _CLOSERS: Final = frozenset(")]}\"'`;:,> \t")
 _N_CLOSERS: Final = 64
-"""Characters looked at for closers: more of them were not written by an editor."""
+"""Editors do not insert more closers than this."""
 
 
 N_LINES_ABOVE = 3
-"""Lines above the cursor's that a new anchor lies at most: who takes back a line end, or goes on
-typing a line above, still finds the anchor before the cursor."""
+"""A new anchor lies at most so many lines above the cursor's line, so that it is still before the
+cursor when the user deletes a line end or moves up a line."""
 
 _SHARE_ABOVE: Final = 0.25
-"""Share of the middle that lines above the cursor's may take when the anchor is new."""
+"""Share of the middle that the lines above the cursor's may take at a new anchor."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextWindow:
-    """A part of the text before or after the cursor: where it is, as it stands, and its tokens."""
+    """A part of the text before or after the cursor, and its tokens."""
 
     start: int = 0
     text: str = ""
@@ -67,31 +67,28 @@ EMPTY_WINDOW = TextWindow()
 def prefix_window(
     text: str, anchor: int, previous: TextWindow, n_tokens_max: int, encode: Encode
 ) -> TextWindow:
-    """The window over ``text[:anchor]`` that ends at the anchor, ``n_tokens_max`` tokens at most.
+    """Return the window of ``n_tokens_max`` tokens at most that ends at the anchor.
 
-    It begins at a line's start, or inside a line that is longer than the window.
+    It begins at the start of a line, or inside a line that is longer than the window.
     """
     if anchor == 0 or n_tokens_max <= 0:
         return TextWindow(anchor, "", ())
     n_chars_max = n_tokens_max * CHARS_PER_TOKEN * 2
-    start = _found_again(text, anchor, previous)
-    if start is not None and anchor - start <= n_chars_max:
+    kept = _moved_start(text, previous) if previous.text else None
+    for start in (kept, 0):
+        if start is None or not 0 <= anchor - start <= n_chars_max:
+            continue
         window = _tokenised(text[start:anchor], start, previous, encode)
-        n_tokens = len(window.tokens)
-        is_large_enough = start == 0 or n_tokens >= n_tokens_max * _TOO_SMALL
-        if n_tokens <= n_tokens_max and is_large_enough:
-            return window
-    if anchor <= n_chars_max:
-        window = _tokenised(text[:anchor], 0, previous, encode)
-        if len(window.tokens) <= n_tokens_max:
+        is_large_enough = start == 0 or len(window.tokens) >= n_tokens_max * _TOO_SMALL
+        if len(window.tokens) <= n_tokens_max and is_large_enough:
             return window
     return _cut_prefix(text, anchor, int(n_tokens_max * _DROP_TO), encode)
 
 
 def suffix_window(text: str, previous: TextWindow, n_tokens_max: int, encode: Encode) -> TextWindow:
-    """The window at the start of ``text``, ``n_tokens_max`` tokens at most.
+    """Return the window of ``n_tokens_max`` tokens at most at the start of ``text``.
 
-    It ends behind a line end, or inside a line that is longer than the window.
+    It ends after a line end, or inside a line that is longer than the window.
     """
     if not text or n_tokens_max <= 0:
         return EMPTY_WINDOW
@@ -123,15 +120,15 @@ def _cut_prefix(text: str, anchor: int, n_tokens_max: int, encode: Encode) -> Te
 
 
 def _shrunk(n_chars: int, n_tokens: int, n_tokens_max: int) -> int:
-    """Fewer characters, in proportion to how far the tokens exceed their maximum."""
+    """Return fewer characters, in proportion to how far the tokens exceed their maximum."""
     return min(n_chars - 1, int(n_chars * n_tokens_max / n_tokens * 0.97))
 
 
 def n_hidden_closers(suffix: str) -> int:
-    """How many characters after the cursor the model need not see: closers and white space.
+    """Return how many characters after the cursor are left out of the prompt.
 
-    Where nothing else follows on the cursor's line, they were most often written by the editor,
-    come and go with every bracket that is typed, and are what the model will write itself.
+    These are closers and white space, if nothing else follows on the cursor's line.  Editors
+    insert them with every opening bracket, and the model writes them itself.
     """
     for idx, character in enumerate(suffix[:_N_CLOSERS]):
         if character in "\r\n":
@@ -142,7 +139,7 @@ def n_hidden_closers(suffix: str) -> int:
 
 
 def n_hidden_with_next_line(suffix: str) -> int:
-    """As :func:`n_hidden_closers`, and the next line where that is of closers only; else 0.
+    """Return the same with the next line if that has closers only; else 0.
 
     Enter between two brackets puts the closing one on a line of its own.
     """
@@ -155,38 +152,33 @@ def n_hidden_with_next_line(suffix: str) -> int:
 
 
 def same_window(text: str, previous: TextWindow) -> TextWindow | None:
-    """The former prefix window in ``text``, moved by an edit above it; None where it changed."""
-    if text.startswith(previous.text, previous.start):
-        return previous
-    if previous.start == 0 or not previous.text:
+    """Return a former prefix window in ``text``, moved by an edit above it; None if it changed."""
+    start = _moved_start(text, previous)
+    if start is None or not text.startswith(previous.text, start):
         return None
-    first = max(0, previous.start - _N_SHIFT_CHARS)
-    found = text.find(previous.text, first, previous.end + _N_SHIFT_CHARS)
-    return replace(previous, start=found) if found >= 0 else None
+    return replace(previous, start=start)
 
 
 def _tokenised(text: str, start: int, previous: TextWindow, encode: Encode) -> TextWindow:
-    """While the user types on one line the window's text stays, and so do its tokens."""
+    """Return a window, with the former tokens if its text is the same."""
     tokens = previous.tokens if text == previous.text else encode(text)
     return TextWindow(start, text, tokens)
 
 
-def _found_again(text: str, anchor: int, previous: TextWindow) -> int | None:
-    """Where the previous window starts now; None where its first text is gone."""
-    if not previous.text:
-        return None
-    if previous.start == 0:
-        return 0
+def _moved_start(text: str, previous: TextWindow) -> int | None:
+    """Return where a former prefix window starts now; None if its first characters changed."""
     head = previous.text[:_N_HEAD_CHARS]
-    if previous.start <= anchor and text.startswith(head, previous.start):
+    if text.startswith(head, previous.start):
         return previous.start
+    if previous.start == 0:
+        return None
     first = max(0, previous.start - _N_SHIFT_CHARS)
-    found = text.find(head, first, min(anchor, previous.start + _N_SHIFT_CHARS))
+    found = text.find(head, first, previous.start + _N_SHIFT_CHARS)
     return found if found >= 0 else None
 
 
 def _line_start_after(text: str, index: int, end: int) -> int:
-    """The first line start from ``index`` on; ``index`` itself where that lies far off."""
+    """Return the first line start from ``index`` on; ``index`` itself if that is far away."""
     if index <= 0:
         return 0
     # One character earlier, so that an index that starts a line already is found.
@@ -197,7 +189,7 @@ def _line_start_after(text: str, index: int, end: int) -> int:
 
 
 def _line_end_before(text: str, index: int) -> int:
-    """Behind the last line end up to ``index``; ``index`` itself where that lies far back."""
+    """Return the index after the last line end up to ``index``; ``index`` itself if that is far."""
     if index >= len(text):
         return len(text)
     line_end = text.rfind("\n", index // 2, index)
@@ -209,10 +201,10 @@ def _line_end_before(text: str, index: int) -> int:
 def new_anchor(
     prefix: str, n_tokens_max: int, n_tokens: int, encode_from: Callable[[int], tuple[int, ...]]
 ) -> tuple[int, tuple[int, ...]]:
-    """Choose an anchor in the text before the cursor; returns it and the tokens that follow it.
+    """Choose an anchor in the text before the cursor; return it and the tokens behind it.
 
-    ``n_tokens_max`` is the most that the middle can grow to, ``n_tokens`` what it may have now.
-    ``encode_from`` gives the tokens of the text from a place on.
+    The middle can grow to ``n_tokens_max`` tokens, and may have ``n_tokens`` now.
+    ``encode_from`` returns the tokens of the text from an index on.
     """
     n_above = int(n_tokens_max * _SHARE_ABOVE)
     for anchor in anchors_above(prefix, n_above * CHARS_PER_TOKEN):
@@ -228,14 +220,15 @@ def new_anchor(
 
 
 def line_start(text: str) -> int:
-    """Index after the last line end in ``text`` (LF, CRLF or CR); 0 where there is none."""
+    """Return the index after the last line end in ``text`` (LF, CRLF or CR); 0 if there is none."""
     return max(text.rfind("\n"), text.rfind("\r")) + 1
 
 
 def anchors_above(prefix: str, n_chars_max: int) -> Iterator[int]:
-    """Starts of lines above the cursor's, the farthest first, ``n_chars_max`` away at most.
+    """Yield the starts of lines above the cursor's, the farthest first.
 
-    Blank lines are none: a line end is often one token with the blank line behind it.
+    They are ``n_chars_max`` characters away at most.  Blank lines are left out: a line end is
+    often one token with the blank line behind it.
     """
     near = prefix[-n_chars_max - 1 :]
     first = len(prefix) - len(near)
@@ -251,11 +244,11 @@ def anchors_above(prefix: str, n_chars_max: int) -> Iterator[int]:
 
 
 def anchor_candidates(prefix: str, n_chars_max: int) -> Iterator[int]:
-    """Places for the anchor on the cursor's line, the best first.
+    """Yield indexes for the anchor on the cursor's line, the best first.
 
-    The best is the line's start.  Where more than ``n_chars_max`` characters stand on it (a
-    minified file), the anchor lies inside the line: half of ``n_chars_max`` before the cursor,
-    then ever nearer to it, and at last at the cursor.
+    The best is the start of the line.  If the line is longer than ``n_chars_max`` characters (a
+    minified file), the anchor lies inside it: half of ``n_chars_max`` before the cursor, then
+    nearer and nearer to it, and last at the cursor.
     """
     end = len(prefix)
     # A line that starts farther back than this is not worth searching a whole file for.
