@@ -1,9 +1,9 @@
-"""Which prompt to take for a cursor: the one that leaves the least to evaluate.
+"""The prompts of a document: choose the one that leaves the fewest tokens to evaluate.
 
-A document keeps the windows of its latest prompts, which a KV cache may still hold.  A cursor that
-one of them covers is cheap.  A cursor elsewhere, after a jump, gets a prompt that shares a former
-one's beginning or, where that is not much, a short one: its text is laid out to the full in idle
-time, while the first suggestion is being looked at.
+A document keeps the windows of its last prompts, which the KV cache may still hold.  A cursor that
+one of them covers is cheap.  After a jump the cursor gets a prompt that begins like a former one
+or, if that does not help, a short prompt; a full one is evaluated in idle time, while the user
+looks at the first suggestion.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout, PromptWindow
 
 NReusable = Callable[[tuple[int, ...]], int]
-"""How many leading tokens of a prompt some kept KV state holds."""
+"""Returns how many leading tokens of a prompt a kept KV state holds."""
 
 RenewChunks = Callable[[ChunkWindow], ChunkWindow]
-"""Gives the chunks of a new layout, given those of the former one."""
+"""Returns the chunks of a new prompt, given those of the former one."""
 
 N_PROMPTS: Final = 8
-"""Prompts of a document whose windows are kept."""
+"""Most windows that are kept of a document."""
 
 _N_CHEAP: Final = 16
-"""A prompt that leaves no more to evaluate is taken without looking for a better one."""
+"""A prompt with no more tokens to evaluate is taken without a search for a better one."""
 
 _LITTLE_ROOM: Final = 0.3
-"""Share of the middle's most tokens: where less can be typed, idle time moves the anchor."""
+"""Idle time moves the anchor if less than this share of the middle is left for typing."""
 
 
 class DocumentPrompts:
-    """The prompts of one document, the one used last in front."""
+    """The prompts of one document."""
 
     def __init__(self) -> None:
         self._windows: list[PromptWindow] = []
@@ -40,11 +40,11 @@ class DocumentPrompts:
 
     @property
     def windows(self) -> tuple[PromptWindow, ...]:
-        """The remembered prompts' windows, the one used last in front."""
+        """The windows of the last prompts, the last first."""
         return tuple(self._windows)
 
     def apart(self) -> DocumentPrompts:
-        """Return a copy that can be used without a change to this one."""
+        """Return a copy that can be changed independently."""
         copied = DocumentPrompts()
         copied._windows = list(self._windows)
         copied._planned = self._planned
@@ -59,23 +59,24 @@ class DocumentPrompts:
         n_reusable: NReusable,
         renew: RenewChunks,
     ) -> FimPrompt:
-        """Return the prompt for a cursor that somebody waits at, and keep its window.
+        """Return the prompt for a request, and keep its window.
 
-        Beyond what the KV cache holds it has about ``n_first`` tokens at the most, where a shorter
-        prompt can bring that about.  With ``n_first`` no less than the budget it is never cut, and
-        a new layout has new chunks; else those follow in idle time.
+        A new prompt leaves about ``n_first`` tokens to evaluate, if a shorter prompt can achieve
+        that.  If ``n_first`` is not below the budget, the prompt is full and has new chunks; else
+        these follow in idle time.
         """
+        near = self._windows[0] if self._windows else None
         if layout.layout == "plain":
-            near = self._windows[0] if self._windows else None
             chunks = near.chunks if near is not None else renew(NO_CHUNKS)
             prompt = layout.fresh(text, budget, near=near, chunks=chunks)
             self._windows = [prompt.window]
             return prompt
         found = self._covering(layout, text, budget, n_first, n_reusable)
         if found is None and n_first >= budget.n_prompt:
-            found = self._laid_out_whole(layout, text, budget, renew)
+            chunks = renew(near.chunks if near is not None else NO_CHUNKS)
+            found = layout.fresh(text, budget, near=near, chunks=chunks)
         elif found is None:
-            found = self._laid_out(layout, text, budget, n_first, n_reusable)
+            found = self._short(layout, text, budget, n_first, n_reusable)
         self._remember(found.window)
         return found
 
@@ -86,12 +87,12 @@ class DocumentPrompts:
         budget: PromptBudget,
         renew: RenewChunks,
     ) -> FimPrompt | None:
-        """Return the prompt that the next requests should find evaluated; None where it is there.
+        """Return the prompt to evaluate in idle time; None if the current one will do.
 
-        That is one laid out to the full where the current one was cut, one with a nearer anchor
-        where much was typed since, one with chunks where there were none, and one that shows a
-        line that was left out.  ``renew`` gives the chunks of a new layout.  The plan stays the
-        same while it covers the cursor, so that its evaluation can be interrupted.
+        That is a full prompt if the current one is short, one with a nearer anchor if much was
+        typed since, one with chunks if there are none, or one that shows a line that was left out.
+        The plan stays the same while it covers the cursor, so that its evaluation can be
+        interrupted.
         """
         if not self._windows or layout.layout == "plain":
             return None
@@ -117,14 +118,14 @@ class DocumentPrompts:
         return planned
 
     def adopt(self, window: PromptWindow) -> None:
-        """Note that a planned prompt was evaluated: it takes the current one's place."""
+        """Replace the current prompt by a planned one that was evaluated."""
         if self._planned is not None and self._windows:
             del self._windows[0]
         self._planned = None
         self._remember(window)
 
     def without(self, renew: RenewChunks) -> None:
-        """Forget the windows, and the plan, whose chunks ``renew`` changes."""
+        """Forget the windows and the plan whose chunks ``renew`` changes."""
         self._windows = [w for w in self._windows if renew(w.chunks) == w.chunks]
         if self._planned is not None and renew(self._planned.chunks) != self._planned.chunks:
             self._planned = None
@@ -137,7 +138,7 @@ class DocumentPrompts:
         n_first: int,
         n_reusable: NReusable,
     ) -> FimPrompt | None:
-        """The cheapest of the former prompts that go on to the cursor."""
+        """Return the cheapest continuation of a former prompt up to the cursor."""
         best: FimPrompt | None = None
         n_best = min(n_first, budget.n_prompt) + 1
         for window in self._windows:
@@ -153,14 +154,7 @@ class DocumentPrompts:
                 break
         return best if n_best <= n_first else None
 
-    def _laid_out_whole(
-        self, layout: PromptLayout, text: FimText, budget: PromptBudget, renew: RenewChunks
-    ) -> FimPrompt:
-        near = self._windows[0] if self._windows else None
-        chunks = renew(near.chunks if near is not None else NO_CHUNKS)
-        return layout.fresh(text, budget, near=near, chunks=chunks)
-
-    def _laid_out(
+    def _short(
         self,
         layout: PromptLayout,
         text: FimText,
@@ -168,22 +162,21 @@ class DocumentPrompts:
         n_first: int,
         n_reusable: NReusable,
     ) -> FimPrompt:
-        """A new prompt: to the full where that is cheap enough, else a short one."""
+        """Return a new prompt: a full one if it is cheap enough, else a short one."""
         near = self._windows[0] if self._windows else None
-        chunks = near.chunks if near is not None else NO_CHUNKS
-        whole = layout.fresh(text, budget, near=near, chunks=chunks)
-        n_reused = n_reusable(whole.tokens)
-        n_whole = len(whole.tokens) - n_reused
-        if n_whole <= n_first:
-            return whole
-        chunks = whole.window.chunks if n_reused >= whole.window.chunks.n_tokens else NO_CHUNKS
-        short = replace(budget, n_prompt=min(n_first + chunks.n_tokens, budget.n_prompt))
-        prompt = layout.fresh(text, short, near=None, chunks=chunks)
-        n_short = len(prompt.tokens) - n_reusable(prompt.tokens)
-        return prompt if n_short < n_whole else whole
+        full = layout.fresh(text, budget, near=near, chunks=near.chunks if near else NO_CHUNKS)
+        n_reused = n_reusable(full.tokens)
+        n_full = len(full.tokens) - n_reused
+        if n_full <= n_first:
+            return full
+        chunks = full.window.chunks if n_reused >= full.window.chunks.n_tokens else NO_CHUNKS
+        less = replace(budget, n_prompt=min(n_first + chunks.n_tokens, budget.n_prompt))
+        short = layout.fresh(text, less, near=None, chunks=chunks)
+        n_short = len(short.tokens) - n_reusable(short.tokens)
+        return short if n_short < n_full else full
 
     def _remember(self, window: PromptWindow) -> None:
-        """Put a window in front, instead of the one that it continues."""
+        """Put a window first, in place of the one that it continues."""
         same = (window.suffix.text, window.prefix.text, window.chunks)
         self._windows = [
             w for w in self._windows if (w.suffix.text, w.prefix.text, w.chunks) != same

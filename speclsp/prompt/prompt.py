@@ -1,17 +1,17 @@
-"""The prompt of one request: the family's layout filled in under a token budget.
+"""The prompt of one request: the family's template filled in within a token budget.
 
-A prompt is laid out anew, or continues a former one: then only what was typed behind the anchor
-differs, and a KV cache is reused up to there.  In the anchored layout that is possible as long as
-what stands before the anchor and behind the cursor is what the former prompt shows: the model
-never sees a text that is not in the buffer.  Closing brackets and quotes which alone follow on
-the cursor's line are left out, since editors write them with every bracket; the model writes them
-itself, and what is inserted replaces those that are there.  So are they where Enter has just moved
-them to a line of their own, until idle time lays out the prompt anew.
+A prompt is laid out anew, or continues a former one, from which it differs behind the anchor only,
+so that the KV cache is reused up to there.  The anchored layout can continue a prompt as long as
+the text before the anchor and behind the cursor is what the former prompt shows: the model never
+sees text that is not in the buffer.  Closing brackets and quotes are left out if nothing else
+follows on the cursor's line: editors insert them with every opening bracket, and the model's own
+replace them.  If Enter has just moved them to a line of their own, they are left out until idle
+time lays out the prompt anew.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from speclsp.errors import SettingsError
@@ -32,25 +32,23 @@ from speclsp.prompt.windows import (
 )
 from speclsp.settings import FimLayout
 
-_NO_TOKENS: tuple[int, ...] = ()
-
 _N_NAME_CHARS: Final = 256
 """Most characters of a path or a repository name; a path keeps its end."""
 
 _N_MIDDLE_TOKENS: Final = 200
-"""Most tokens between anchor and cursor; a quarter of those before it where that is less."""
+"""Most tokens between anchor and cursor, and at most a quarter of those before the cursor."""
 
 _RESERVED: Final = 0.6
-"""Share of them that a new layout leaves free for what is typed."""
+"""Share of them that a new layout leaves free for typing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptBudget:
-    """Most tokens of a prompt, of its part before the cursor and of its part after it.
+    """Most tokens of a prompt, and of its parts before and after the cursor.
 
-    ``n_suffix`` 0 stands for a quarter of what the special tokens, names and chunks leave,
-    ``n_prefix`` 0 for what the suffix then leaves: three quarters, more near the buffer's end.
-    ``n_chunks`` are those of context from other files, 0 for none.
+    With ``n_suffix`` 0 the suffix has a quarter of what special tokens, names and chunks leave,
+    with ``n_prefix`` 0 the prefix has what the suffix leaves.  ``n_chunks`` is the budget of
+    context from other files, 0 for none.
     """
 
     n_prompt: int
@@ -61,7 +59,7 @@ class PromptBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FimText:
-    """What a prompt is of: the whole texts before and after the cursor, and where they are."""
+    """The document of a prompt: the whole texts before and after the cursor, and its names."""
 
     repo_name: str
     path: str
@@ -71,10 +69,10 @@ class FimText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptWindow:
-    """What one prompt hands to the next of the same document: all but the middle."""
+    """All of a prompt but the middle, for the next prompts of the same document."""
 
     key: tuple[str, str]
-    """Vocabulary and family that the tokens belong to."""
+    """Identifies vocabulary, family and layout of the tokens."""
     n_limit: int
     """Most tokens that the prompt could have when it was laid out."""
     prefix: TextWindow
@@ -90,7 +88,7 @@ class PromptWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FimPrompt:
-    """A prompt and what the next one of the same document needs to resemble it."""
+    """A prompt, and its window for the next prompts of the same document."""
 
     tokens: tuple[int, ...]
     window: PromptWindow
@@ -101,14 +99,14 @@ class FimPrompt:
     n_middle_max: int
     """Most tokens of the middle."""
     n_room: int
-    """Tokens that can be typed before the anchor has to move."""
+    """Tokens that can still be typed before the anchor has to move."""
     n_suffix: int
     n_prefix_chars: int
-    """Characters before the cursor that the prompt shows, the middle's among them."""
+    """Characters before the cursor in the prompt, with those of the middle."""
     n_suffix_chars: int
-    """Characters after the cursor that the prompt shows, and closers that it leaves out."""
+    """Characters after the cursor in the prompt, with the closers that are left out."""
     hides_line: bool
-    """Whether it leaves out a line of closers below the cursor's, until it is laid out anew."""
+    """Whether it leaves out a line of closers below the cursor's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +119,7 @@ class PromptLayout:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tokens of prompts belong to."""
+        """Identifies vocabulary, family and layout."""
         return (self.vocabulary.fingerprint, f"{self.family.name} {self.layout}")
 
     def encode_chunk(self, chunk: ContextChunk) -> tuple[int, ...]:
@@ -134,8 +132,8 @@ class PromptLayout:
     ) -> FimPrompt | None:
         """Return the prompt that differs from ``window``'s behind the anchor only.
 
-        None where the text before the anchor or behind the cursor has changed, where too much
-        stands between them, and in the plain layout.
+        None if the text before the anchor or behind the cursor has changed, if too much text
+        stands between anchor and cursor, and in the plain layout.
         """
         if self.layout == "plain" or window.key != self.key:
             return None
@@ -156,14 +154,7 @@ class PromptLayout:
         middle = self._encoded_middle(text.prefix, prefix.end)
         if len(middle) > min(n_middle_max, n_before - len(prefix.tokens)):
             return None
-        window = PromptWindow(
-            key=window.key,
-            n_limit=window.n_limit,
-            prefix=prefix,
-            suffix=window.suffix,
-            chunks=window.chunks,
-        )
-        return self._prompt(text, frame, window, middle, n_hidden, n_before)
+        return self._prompt(text, frame, replace(window, prefix=prefix), middle, n_hidden, n_before)
 
     def fresh(
         self,
@@ -173,21 +164,22 @@ class PromptLayout:
         near: PromptWindow | None,
         chunks: ChunkWindow,
     ) -> FimPrompt:
-        """Lay out a prompt with an anchor near the cursor.
+        """Lay out a prompt of ``budget.n_prompt`` tokens at most with an anchor near the cursor.
 
-        Text windows keep the bounds of ``near``, a former prompt's, where that is possible; of
-        ``chunks`` the first ones are taken that fit.  Never longer than ``budget.n_prompt``;
-        raises :class:`~speclsp.errors.SettingsError` where not even the special tokens fit.
+        Text windows keep the bounds of ``near``, the window of a former prompt, if possible.
+        Of ``chunks`` the prompt takes the first ones that fit.
+        Raises :class:`~speclsp.errors.SettingsError` if not even the special tokens fit.
         """
-        if near is not None and near.key != self.key:
-            near = None
+        near_prefix = near_suffix = EMPTY_WINDOW
+        if near is not None and near.key == self.key:
+            near_prefix, near_suffix = near.prefix, near.suffix
         is_plain = self.layout == "plain"
         n_hidden = 0 if is_plain else n_hidden_closers(text.suffix)
         chunks = self._fitting_chunks(text, budget, chunks)
         frame, room = self._frame(text, budget, chunks)
         suffix = suffix_window(
             text.suffix[n_hidden:],
-            near.suffix if near is not None else EMPTY_WINDOW,
+            near_suffix,
             min(budget.n_suffix or room // 4, room),
             lambda part: encode_text(self.vocabulary, part, spaced=self._is_spaced("suffix")),
         )
@@ -195,7 +187,7 @@ class PromptLayout:
         n_before = min(budget.n_prefix or room, room)
         n_middle_max = _n_middle_max(n_before)
         if is_plain:
-            anchor, middle = len(text.prefix), _NO_TOKENS
+            anchor, middle = len(text.prefix), ()
         else:
             anchor, middle = new_anchor(
                 text.prefix,
@@ -206,7 +198,7 @@ class PromptLayout:
         prefix = prefix_window(
             text.prefix,
             anchor,
-            near.prefix if near is not None else EMPTY_WINDOW,
+            near_prefix,
             n_before - len(middle) - (0 if is_plain else int(n_middle_max * _RESERVED)),
             lambda part: encode_text(self.vocabulary, part, spaced=self._is_spaced("prefix")),
         )
@@ -247,15 +239,15 @@ class PromptLayout:
         )
 
     def _encoded_middle(self, prefix: str, anchor: int) -> tuple[int, ...]:
-        # Where no token stands between prefix and middle, the first of them to have text takes
-        # the implicit space.
+        # If no token stands between prefix and middle, the first of them with text takes the
+        # implicit space.
         spaced = anchor == 0 and self.family.body[-2:-1] == (FieldPart("prefix", spaced=True),)
         return encode_text(self.vocabulary, prefix[anchor:], spaced=spaced)
 
     def _frame(
         self, text: FimText, budget: PromptBudget, chunks: ChunkWindow
     ) -> tuple[Values, int]:
-        """Names and chunks, and how many tokens the text may have beside them."""
+        """Return names and chunks, and how many tokens remain for the text."""
         frame, n_fixed = self._fitting_names(text, budget.n_prompt)
         if chunks.chunks:
             after = filled(self.vocabulary, self.family.after_chunks, frame)
@@ -264,10 +256,10 @@ class PromptLayout:
         return frame, max(0, budget.n_prompt - n_fixed)
 
     def _fitting_names(self, text: FimText, n_prompt: int) -> tuple[Values, int]:
-        """Return the names as they stand in a prompt, and the tokens of a prompt without texts.
+        """Return the names, and how many tokens a prompt without texts has.
 
-        They are cut so that these are half of the prompt's at most.
-        Raises :class:`~speclsp.errors.SettingsError` where not even the special tokens fit.
+        The names are cut so that these are half of the prompt's tokens at most.
+        Raises :class:`~speclsp.errors.SettingsError` if not even the special tokens fit.
         """
         n_chars = _N_NAME_CHARS
         while True:
@@ -289,7 +281,7 @@ class PromptLayout:
     def _fitting_chunks(
         self, text: FimText, budget: PromptBudget, chunks: ChunkWindow
     ) -> ChunkWindow:
-        """The first chunks that leave half of the prompt to the file itself."""
+        """Return the first chunks that leave half of the prompt to the file itself."""
         if not chunks.chunks or FieldPart("chunks") not in self.family.body:
             return NO_CHUNKS
         _, room = self._frame(text, budget, NO_CHUNKS)
@@ -309,7 +301,7 @@ class PromptLayout:
 
 
 def _n_hidden_before(window: str, suffix: str) -> int | None:
-    """How many closers stand between the cursor and a suffix window; None where other text does."""
+    """Return the characters between the cursor and a suffix window; None if they are no closers."""
     for n_hidden in (n_hidden_closers(suffix), n_hidden_with_next_line(suffix)):
         if suffix.startswith(window, n_hidden) and (window or len(suffix) == n_hidden):
             return n_hidden
