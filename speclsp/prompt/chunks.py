@@ -1,10 +1,10 @@
-"""Context from other files: which pieces stand before the prompt, and in which order.
+"""Context chunks: the pieces of other files at the beginning of a prompt, and their order.
 
-They come first in the prompt, so that a KV cache loses everything when one of them changes.  So
-their order is kept, new ones are appended behind the others, and none is taken out to make room
-until the budget is exceeded: then the lowest ranked go, once, down to a lower mark.
+A change of one of them invalidates the KV cache behind it.  So they keep their order, new ones are
+appended, and none is removed until the budget is exceeded: then the lowest ranked are removed,
+once, down to a lower mark.
 
-A window is renewed only where the prompt is laid out anew anyway, in idle time mostly.
+Chunks are renewed only when the prompt is laid out anew, mostly in idle time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 _DROP_TO = 0.75
-"""Share of its budget that is kept when chunks have to go; the rest is room for new ones."""
+"""Share of the budget that is kept when it is exceeded; the rest is room for new chunks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,22 +21,22 @@ class ContextChunk:
     """A piece of another file, or of this file far from the cursor."""
 
     path: str
-    """As it is written into the prompt: relative to the workspace folder, with slashes."""
+    """Relative to the workspace folder, with slashes."""
     text: str
     key: str
-    """Names the place that the text is of.  One key stands in a prompt once; a chunk of a key that
-    is there with another text is a newer version of it."""
+    """Identifies the place of the text.  A prompt contains each key once; a chunk with the same key
+    and another text is a newer version."""
     stability: int = 0
-    """Where chunks are laid out together, those of higher stability go first."""
+    """Of chunks that are added together, those of higher stability come first."""
 
 
 EncodeChunk = Callable[[ContextChunk], tuple[int, ...]]
-"""The tokens of a chunk as it stands in the prompt, its path among them."""
+"""Returns the tokens of a chunk in the prompt, with its path."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaidOutChunk:
-    """A chunk in the prompt, and its tokens there."""
+    """A chunk and its tokens in the prompt."""
 
     chunk: ContextChunk
     tokens: tuple[int, ...]
@@ -44,18 +44,18 @@ class LaidOutChunk:
 
 @dataclass(frozen=True, slots=True)
 class ChunkWindow:
-    """The chunks of one prompt, in its order."""
+    """The chunks of a prompt, in order."""
 
     chunks: tuple[LaidOutChunk, ...] = ()
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """Tokens of all chunks."""
+        """The tokens of all chunks."""
         return tuple(token for laid_out in self.chunks for token in laid_out.tokens)
 
     @property
     def n_tokens(self) -> int:
-        """How many tokens all chunks take."""
+        """The number of tokens of all chunks."""
         return sum(len(laid_out.tokens) for laid_out in self.chunks)
 
 
@@ -63,7 +63,7 @@ NO_CHUNKS = ChunkWindow()
 
 
 def without_chunks(window: ChunkWindow, gone: Collection[str]) -> ChunkWindow:
-    """Take out the chunks whose keys must not be shown any more."""
+    """Remove the chunks whose keys are ``gone``."""
     if not any(laid_out.chunk.key in gone for laid_out in window.chunks):
         return window
     return ChunkWindow(tuple(c for c in window.chunks if c.chunk.key not in gone))
@@ -75,12 +75,12 @@ def renewed_chunks(
     n_tokens_max: int,
     encode: EncodeChunk,
 ) -> ChunkWindow:
-    """Lay out ``ranked``, the best first, behind the chunks that stand in the prompt already.
+    """Append the new chunks of ``ranked``, the best first, to those of a former prompt.
 
-    What stands there keeps its place and its order, ranked now or not, but for older versions of
-    what is ranked.  New chunks follow, the best of them last, nearest to the file itself.  Where
-    not all fit ``n_tokens_max``, chunks that are ranked no more go first and then the lowest
-    ranked, until no more than three quarters of it are taken.
+    Former chunks keep their order, ranked or not; older versions of ranked chunks are removed.
+    Of the new chunks the best comes last, nearest to the file.  If all together exceed
+    ``n_tokens_max``, first the chunks that are not ranked and then the lowest ranked are removed,
+    down to three quarters of ``n_tokens_max``.
     """
     texts = {chunk.key: chunk.text for chunk in reversed(ranked)}
     kept = [c for c in previous.chunks if texts.get(c.chunk.key, c.chunk.text) == c.chunk.text]
@@ -89,7 +89,7 @@ def renewed_chunks(
     n_room = n_tokens_max
     for chunk in ranked:
         if n_room <= 0:
-            break  # what is ranked lower could not stand beside what is ranked higher
+            break  # lower ranked chunks would not fit beside the higher ranked
         if chunk.key in known:
             continue
         known.add(chunk.key)
@@ -108,7 +108,7 @@ def renewed_chunks(
 
 
 def _dropped(window: ChunkWindow, ranks: dict[str, int], n_tokens_max: int) -> ChunkWindow:
-    """Keep the best chunks that fit together, in the order that they stand in."""
+    """Keep the best chunks that fit together, in their order."""
     best_first = sorted(window.chunks, key=lambda c: ranks.get(c.chunk.key, len(ranks)))
     kept: set[str] = set()
     n_left = n_tokens_max

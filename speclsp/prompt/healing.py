@@ -1,18 +1,18 @@
-"""Token healing: what was typed last is left out of the prompt and held the model to.
+"""Token healing: the prompt leaves out the last typed characters, and the model repeats them.
 
-A tokenizer cuts a text where it ends, and not where the finished text would be cut: behind
+The end of a text is a token boundary, even where the finished text would have none: after
 ``"    "`` or ``"Fran"`` a model that learned ``"    return"`` and ``"Francon"`` as other tokens
-goes on as if those had been passed by (with one space too many, say).  So the prompt ends at the
-last *stable* boundary of the cursor's line, and until the text held back has been said again, the
-model chooses among the tokens that go along with it (described by Lundberg, "The Art of Prompt
-Design: Prompt Boundaries and Token Healing", 2023).
+continues as if these were excluded, with one space too many for example.  So the prompt ends at
+the last *stable* boundary of the cursor's line, and until the text behind it has been repeated,
+only tokens that agree with it are allowed (Lundberg, "The Art of Prompt Design: Prompt Boundaries
+and Token Healing", 2023).
 
-A boundary is stable if no token of the vocabulary can stand across it, however the text goes on.
-Then every tokenisation of every continuation has a boundary there, and the prompt's tokens are
-those that the finished text begins with.  Holding back the last token only, as is usual, does not
-reach that: ``" retur"`` is ``" re"``, ``"tur"``, and behind ``" re"`` no model ever saw ``"turn"``.
+A boundary is stable if no token of the vocabulary can span it, however the text continues.  Then
+every tokenisation of every continuation has a boundary there, and the prompt's tokens are the
+first tokens of the finished text.  To leave out the last token only, as is usual, is not enough:
+``" retur"`` is ``" re"``, ``"tur"``, and no model ever saw ``"turn"`` after ``" re"``.
 
-The choice is restricted in the sampler, so that drafts are verified against the same restriction.
+The sampler restricts the choice, so that drafts are verified under the same restriction.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from speclsp.decoding.sampling import LogitRow, RedrawingSampler
 from speclsp.prompt.protocol import Vocabulary
 
 _N_BYTES_MAX = 96
-"""Most bytes that are held back; in base64 or a ruler no boundary may be stable for long."""
+"""Most bytes that are left out; base64 and rulers may have no stable boundary."""
 
 _N_REFUSED_MAX = 64
-"""Most tokens that are refused at one boundary; a row of broken logits has no better ones."""
+"""Most tokens that are refused at one boundary, in case of broken logits."""
 
 TokenIds = NDArray[np.int64]
 
 
 def healing_prefix(prefixes: TokenPrefixes, line_before: str) -> str:
-    """Return the end of the cursor's line up to the cursor that the prompt should leave out.
+    """Return the text before the cursor that the prompt leaves out.
 
-    ``prefixes`` are the vocabulary's tokens.  It is what stands behind the line's last stable
-    boundary, whole characters of it, and all of a line that is only white space.
+    That is the text behind the last stable boundary of the cursor's line, in whole characters, or
+    all of a line of white space.  ``prefixes`` are the vocabulary's tokens.
     """
     if not line_before.strip(" \t"):
         return line_before
@@ -54,16 +54,16 @@ def healing_prefix(prefixes: TokenPrefixes, line_before: str) -> str:
 
 
 def _character_start(data: bytes, boundary: int) -> int:
-    """Return ``boundary``, or where the character begins that it lies in."""
+    """Return ``boundary``, or the start of the character that contains it."""
     while 0 < boundary < len(data) and data[boundary] & 0xC0 == 0x80:
         boundary -= 1
     return boundary
 
 
 class TokenPrefixes:
-    """The vocabulary's tokens by the bytes that they begin with.
+    """The vocabulary's tokens by their first bytes.
 
-    Takes some hundred milliseconds to make for 150,000 tokens.
+    Construction takes some hundred milliseconds for 150,000 tokens.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -78,13 +78,13 @@ class TokenPrefixes:
         self._ids: TokenIds = np.array([token for _, token in entries], dtype=np.int64)
 
     def going_along_with(self, data: bytes) -> TokenIds:
-        """Return the tokens that begin with ``data`` or that ``data`` begins with."""
+        """Return the tokens that begin with ``data``, and those that ``data`` begins with."""
         ranges = [self._range(data, _after(data))]
         ranges += [self._range(data[:n], data[:n] + b"\0") for n in range(1, len(data))]
         return np.concatenate([self._ids[start:end] for start, end in ranges])
 
     def start_of_unfinished(self, data: bytes) -> int:
-        """Return where the first token begins that may go on beyond the end of ``data``."""
+        """Return the start of the first token that may continue beyond the end of ``data``."""
         for start in range(max(0, len(data) - self._n_bytes_max), len(data)):
             tail = data[start:]
             # Nothing that begins with ``tail`` lies between it and ``tail`` and a zero byte.
@@ -94,9 +94,9 @@ class TokenPrefixes:
         return len(data)
 
     def start_of_token_across(self, data: bytes, boundary: int) -> int:
-        """Return where the first token begins that ends in ``data`` behind ``boundary``, not at it.
+        """Return the start of the first token in ``data`` that spans ``boundary``.
 
-        It is ``boundary`` where there is no token across it.
+        That is ``boundary`` if there is none.
         """
         for start in range(max(0, boundary - self._n_bytes_max), boundary):
             last_end = min(len(data), start + self._n_bytes_max)
@@ -105,7 +105,7 @@ class TokenPrefixes:
         return boundary
 
     def is_stable(self, data: bytes, boundary: int) -> bool:
-        """Whether no token stands across ``boundary``, however ``data`` goes on."""
+        """Whether no token spans ``boundary``, however ``data`` continues."""
         is_crossed = self.start_of_token_across(data, boundary) < boundary
         return not is_crossed and self.start_of_unfinished(data) >= boundary
 
@@ -115,17 +115,17 @@ class TokenPrefixes:
 
 
 def _after(data: bytes) -> bytes | None:
-    """Return the first bytes that are behind everything which begins with ``data``."""
+    """Return the first bytes in sort order behind everything that begins with ``data``."""
     stripped = data.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None
 
 
 class HealingSampler:
-    """A sampler that holds another one to text until that has been said.
+    """A sampler that holds another sampler to a text until the text is complete.
 
-    Where a token then ends at the cursor, those after it may not complete a word that the
-    tokenizer would have cut elsewhere: that word's own token was among the choices before and was
-    passed by, and what the model says behind such a cut is no longer what it was trained on.
+    If a token then ends at the cursor, the next tokens may not complete a word that the tokenizer
+    would cut elsewhere: the word's own token was among the choices before and was not chosen, and
+    the model was not trained on such a cut.
     """
 
     def __init__(
@@ -141,18 +141,18 @@ class HealingSampler:
         self._typed = text.encode("utf-8", "replace")
         self._said = b""
         self._is_over = not text
-        """Whether nothing is held to the text any more."""
+        """Whether the restriction has ended."""
         self.chosen_by: LogitRow | None = None
-        """What the last token was chosen by, -inf for each token that was not to be had; None
-        where that was the row as it was given."""
+        """The row that the last token was chosen by, -inf for excluded tokens; None if nothing was
+        excluded."""
 
     def said(self, token: int) -> None:
-        """Take a token that was chosen otherwise, to go on behind it."""
+        """Take a token that was chosen elsewhere."""
         if not self._is_over:
             self._say(self._vocabulary.piece(token))
 
     def refuses(self, token: int) -> bool:
-        """Whether a token that goes along with the text may all the same not come next."""
+        """Whether a token that agrees with the text is excluded all the same."""
         return (
             not self._is_over and len(self._said) >= len(self._typed) and self._moves_the_cut(token)
         )
@@ -167,7 +167,7 @@ class HealingSampler:
             token = self._behind_the_cursor(row)
         else:
             allowed = self._prefixes.going_along_with(remaining)
-            # No token can say it: a vocabulary without all bytes.
+            # A vocabulary without all bytes may have no such token.
             self._is_over = not allowed.size
             self.chosen_by = _masked(row, allowed) if allowed.size else None
             token = self._sampler.sample(row if self.chosen_by is None else self.chosen_by)
@@ -190,14 +190,14 @@ class HealingSampler:
         row = self.chosen_by = row.copy()
         for _ in range(_N_REFUSED_MAX):
             row[token] = -np.inf
-            # By the same random number: one is drawn for each token that is emitted.
+            # With the same random number: one is drawn for each emitted token.
             token = self._sampler.sample_again(row)
             if not self._moves_the_cut(token):
                 break
         return token
 
     def _moves_the_cut(self, token: int) -> bool:
-        """Whether the tokenizer would end no token at the cursor if ``token`` followed."""
+        """Whether the tokenizer would have no boundary at the cursor if ``token`` followed."""
         try:
             text = (self._said + self._vocabulary.piece(token)).decode("utf-8")
         except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""What prompt building needs of a model's vocabulary."""
+"""The interface of a model's vocabulary."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from speclsp.drafting.protocol import TokenArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FimTokenIds:
-    """Ids of the fill-in-the-middle tokens as the GGUF names them; None where it has none."""
+    """Ids of the fill-in-the-middle tokens that the GGUF names; None if it names none."""
 
     prefix: int | None = None
     suffix: int | None = None
@@ -26,7 +26,7 @@ class Vocabulary(Protocol):
 
     @property
     def n_tokens(self) -> int:
-        """How many token ids there are."""
+        """The number of token ids."""
 
     @property
     def metadata(self) -> Mapping[str, str]:
@@ -38,7 +38,7 @@ class Vocabulary(Protocol):
 
     @property
     def bos(self) -> int | None:
-        """The beginning-of-sequence token, where the model wants one before a prompt."""
+        """The beginning-of-sequence token if the model wants one before a prompt."""
 
     @property
     def end_tokens(self) -> frozenset[int]:
@@ -49,10 +49,10 @@ class Vocabulary(Protocol):
         """The fill-in-the-middle tokens."""
 
     def tokenize(self, text: str) -> TokenArray:
-        """Tokens of plain text: special tokens' names in it stay text, and no BOS is added."""
+        """Return the tokens of plain text: names of special tokens stay text, and no BOS is added."""
 
     def special(self, text: str) -> int | None:
-        """The id of the control or user-defined token whose text is exactly ``text``."""
+        """Return the id of the control or user-defined token whose text is exactly ``text``."""
 
     def piece(self, token: int) -> bytes:
-        """The bytes that a token adds to the text; empty for control tokens."""
+        """Return the bytes that a token adds to the text; empty for control tokens."""
