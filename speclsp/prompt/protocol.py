@@ -49,7 +49,7 @@ class Vocabulary(Protocol):
         """The fill-in-the-middle tokens."""
 
     def tokenize(self, text: str) -> TokenArray:
-        """Return the tokens of plain text: names of special tokens stay text, and no BOS is added."""
+        """Return the tokens of plain text, without BOS: names of special tokens stay text."""
 
     def special(self, text: str) -> int | None:
         """Return the id of the control or user-defined token whose text is exactly ``text``."""
