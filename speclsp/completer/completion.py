@@ -37,9 +37,9 @@ from speclsp.request import (
 from speclsp.secrets.masked_text import before_secret
 from speclsp.settings import Settings
 from speclsp.text.confidence import verdict
+from speclsp.text.fitting import Fit
 from speclsp.text.rules import StopRules, stop_rules
 from speclsp.text.stopping import CompletionText
-from speclsp.text.trim import Fit
 
 _CHUNK_SHARE: Final = 0.25
 """Most of a prompt that context from other files takes."""

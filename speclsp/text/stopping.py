@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from speclsp.prompt.protocol import Vocabulary
-from speclsp.text.balance import balanced
 from speclsp.text.block import CursorBlock
+from speclsp.text.fitting import Trimmed, balanced, is_same_line
 from speclsp.text.languages import leads_to_definition
 from speclsp.text.repetition import first_loop, repeated_lines
 from speclsp.text.rules import StopRules
-from speclsp.text.trim import Trimmed, is_same_line
 
 StopReason = Literal[
     "end",

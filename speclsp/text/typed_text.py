@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from speclsp.request import PlacedRequest
 from speclsp.settings import Settings
-from speclsp.text.trim import n_closers_replaced
+from speclsp.text.fitting import n_closers_replaced
 
 N_CHARS: Final = 4096
 """Characters before and after the cursor that are kept and compared."""

@@ -10,9 +10,8 @@ from speclsp.completer.completion import _cut_before_secrets
 from speclsp.request import CompletionResult, GeneratedText, RequestStats
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
-from speclsp.text.balance import balanced
+from speclsp.text.fitting import Fit, balanced
 from speclsp.text.rules import stop_rules
-from speclsp.text.trim import Fit
 
 
 def fit_at(prefix: str, suffix: str) -> Fit:

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speclsp.text.balance import balanced
-from speclsp.text.trim import trimmed
+from speclsp.text.fitting import balanced, trimmed
 
 CUT = {
     "a call": ("python", "x = super().jo▮\n", "in(self, iterable", "in"),

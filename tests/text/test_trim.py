@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from speclsp.text.trim import fitted_to_line
+from speclsp.text.fitting import fitted_to_line
 
 
 @pytest.mark.parametrize(
