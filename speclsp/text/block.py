@@ -1,4 +1,4 @@
-"""The block that a completion belongs to: where it ends, and which lines do not fit into it."""
+"""The block of code that a completion belongs to, and where it ends."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _FIRST_WORD: Final = re.compile(r"\s*(\w*)(?!\w)")
 
 
 class CursorBlock:
-    """The block that the cursor stands in, or that its line opens, as a text grows line by line."""
+    """The block around the cursor, or opened by its line, while the text grows line by line."""
 
     def __init__(self, rules: StopRules) -> None:
         self._rules = rules
         self._state = CodeState(rules.state_before.open_marks)
-        """Behind the last completed line."""
+        """The state after the last completed line."""
         self._is_reopened = False
         """Whether the line that closed the cursor's block opened another: ``} else {``."""
         self._base: int | None = None
-        """The depth of the first line that is not blank, the cursor's if it is that."""
+        """The depth of the first line that is not blank."""
         self._header = ""
-        """The last line as deep as the first, with nothing open before it."""
+        """The last line at the depth of the first one outside of all brackets."""
         self._n_lines = 0
         self._has_only_leads = True
-        """Whether the lines do but lead to a definition."""
+        """Whether all lines are decorators, comments or blank."""
 
     def take_line(self, line: str) -> None:
-        """Take the next completed line; the first with the cursor's line before it."""
+        """Take the next completed line; the first one begins with the cursor's line."""
         self._n_lines += 1
         self._has_only_leads = self._has_only_leads and leads_to_definition(line)
         if not line.strip():
@@ -51,7 +51,7 @@ class CursorBlock:
             self._header = line
 
     def may_be_special(self, line: str) -> bool:
-        """Whether ``line`` so far is a word that may yet close or go on with the block."""
+        """Whether ``line`` is the beginning of a word that may close or continue the block."""
         code = line.lstrip()
         if not code.isidentifier():
             return False
@@ -59,20 +59,20 @@ class CursorBlock:
         return may_close(code) or (is_beside and may_continue(code))
 
     def is_left_by(self, line: str) -> bool:
-        """Whether ``line`` stands outside of the block, and closes nothing that is open."""
+        """Whether ``line`` lies outside of the block and closes nothing open."""
         indent = indent_width(line)
         if self._base is None or indent > self._base or self._is_open():
             return False
         is_closer = line.lstrip()[0] in ")]}" or closes_block(line)
         if indent < self._base:
-            # A closing bracket that nothing after the cursor provides is worth having.
+            # A closing bracket belongs to the text if the document lacks it.
             return not is_closer or self._is_provided(line)
         word = _FIRST_WORD.match(line)
         continues = word is not None and continues_block(word.group(1))
         return self._rules.extent == "block" and not (is_closer or continues)
 
     def has_sibling_begin_at(self, line: str) -> bool:
-        """Whether ``line`` begins a definition beside what the text already has."""
+        """Whether ``line`` begins another definition at the depth of the text."""
         if self._rules.extent != "lines" or self._is_open():
             return False
         is_beside = indent_width(line) == self._base
@@ -80,7 +80,7 @@ class CursorBlock:
         return is_beside and is_definition and not self._has_only_leads
 
     def is_ended_by(self, line: str, text: str) -> bool:
-        """Whether the block ends with ``line``, the last that was taken of ``text``."""
+        """Whether the block ends with ``line``, the last line of ``text``."""
         before, was_open = self._state, self._is_open()
         self._state = after = self._rules.state_after(text + "\n")
         is_open = self._is_open()
@@ -96,18 +96,18 @@ class CursorBlock:
             return False
         if indent_width(line) < self._base:
             return True
-        # Beside others of its kind one definition is enough.
+        # Beside other definitions one is enough.
         is_end = line.strip() == ("}" if was_open else "end")
         is_beside = indent_width(line) == self._base
         return is_end and is_beside and heads_definition(self._rules.language_id, self._header)
 
     def _is_open(self) -> bool:
-        """Whether a bracket or a long string is open that the text itself opened."""
+        """Whether a bracket or a long string of the text is open."""
         n_before = len(self._rules.code_before)
         return any(mark.index >= n_before for mark in self._state.open_marks)
 
     def _is_provided(self, line: str) -> bool:
-        """Whether the block that ``line`` closes is closed after the cursor."""
+        """Whether the document closes the block that ``line`` closes."""
         indent = indent_width(line)
         next_lines = self._rules.next_lines
         for next_line in next_lines:
@@ -119,7 +119,7 @@ class CursorBlock:
     def _is_closed_by(self, line: str, text: str) -> bool:
         """Whether the block that the cursor's line opened ends with ``line``, by indentation."""
         if self._n_lines == 1:
-            # Text on the cursor's line itself: the block may have become a part of that line.
+            # The text on the cursor's line may complete the block on that line.
             line_start = len(self._rules.code_before) - len(self._rules.line_before)
             is_open = any(mark.index >= line_start for mark in self._state.open_marks)
             opens = is_open or opens_block(self._rules.language_id, line)

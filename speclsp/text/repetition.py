@@ -1,4 +1,4 @@
-"""Loops: small models fall into them, and no loop is worth showing."""
+"""Loops of lines and of characters, which small models fall into."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from collections.abc import Sequence
 from typing import Final
 
 _N_REPEATS: Final = 3
-"""As often must lines stand one after another to be a loop."""
+"""So many repetitions of lines are a loop."""
 
 _N_CYCLE_LINES: Final = 8
-"""Longest cycle of lines that is looked for."""
+"""Lines of the longest cycle."""
 
 _N_LONG_CYCLE: Final = 4
-"""Lines of a cycle that is a loop when it stands there twice: so much is hardly meant twice."""
+"""A cycle of so many lines is a loop after two repetitions."""
 
 _N_CYCLE_CHARS: Final = 32
-"""Longest cycle of characters within a line that is looked for."""
+"""Characters of the longest cycle within a line."""
 
 _N_LOOP_CHARS: Final = 48
-"""Characters that a cycle inside a line must fill; rulers and the like may be longer."""
+"""Least characters of a loop within a line; rulers may be longer."""
 
 _N_RULER_CHARS: Final = 120
 _N_BLANKS: Final = 64
-"""Blanks behind something on its line: more than what aligns a comment."""
+"""So many blanks behind text on a line are a loop; fewer may align a comment."""
 
 
 def repeated_lines(lines: Sequence[str]) -> int | None:
-    """How many of ``lines`` to keep where their end is a loop, else None.
+    """Return how many of ``lines`` to keep if they end in a loop, else None.
 
-    A loop is a cycle of up to eight lines, not all blank, that stands there three times, or twice
-    where it has four lines that are not blank; its first round is kept.
+    A loop is a cycle of up to eight lines, not all blank, with three repetitions, or with two if
+    four of its lines are not blank; the first repetition is kept.
     """
     for period in range(1, _N_CYCLE_LINES + 1):
         n_filled = sum(bool(line.strip()) for line in lines[-period:])
@@ -44,9 +44,10 @@ def repeated_lines(lines: Sequence[str]) -> int | None:
 
 
 def first_loop(line: str, n_known: int) -> int | None:
-    """How many characters to keep of ``line``, which began to loop behind the first ``n_known``.
+    """Return how many characters of ``line`` to keep; None if there is no loop.
 
-    None where it has no loop.  The answer is the one that comes of reading it letter by letter.
+    The first ``n_known`` characters have no loop.  The result is that of one call of
+    :func:`repeated_characters` for each further character.
     """
     for end in range(max(n_known + 1, _N_LOOP_CHARS), len(line) + 1):
         n_kept = repeated_characters(line[:end])
@@ -56,7 +57,7 @@ def first_loop(line: str, n_known: int) -> int | None:
 
 
 def repeated_characters(line: str) -> int | None:
-    """How many characters of ``line`` to keep where its end is a loop, else None."""
+    """Return how many characters of ``line`` to keep if it ends in a loop, else None."""
     if len(line) < _N_LOOP_CHARS:
         return None
     n_filled = len(line.rstrip())
@@ -67,7 +68,7 @@ def repeated_characters(line: str) -> int | None:
         if len(line) < n_needed + period:
             continue
         tail = line[-n_needed:]
-        # A ruler has every period, but only the first one's length counts.
+        # A ruler repeats with every period; only period 1 counts.
         is_ruler = period > 1 and len(set(tail)) == 1
         if tail == line[-n_needed - period : -period] and tail.strip() and not is_ruler:
             return len(line) - n_needed

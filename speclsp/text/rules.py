@@ -1,4 +1,4 @@
-"""What ends a completion and what it has to fit: from the settings and the text at the cursor."""
+"""Stop rules of one request, from the settings and the text around the cursor."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from speclsp.text.code_reader import CodeState, read_code
 from speclsp.text.languages import INDENTED, language_of, opens_block
 
 Extent = Literal["line", "lines", "block"]
-"""How far a completion goes: to the line's end, to a dedent, or to the end of the block that the
-cursor's line opens."""
+"""The end of a completion: of the line, before a dedent, or of the block that the cursor's line
+opens."""
 
 _CLOSERS: Final = ")]}\"'`;:,>"
-"""Characters that editors write behind the cursor on their own."""
+"""Characters that editors insert behind the cursor."""
 
 N_NEXT_LINES: Final = 8
-"""Most lines after the cursor that the rules look at."""
+"""Most lines after the cursor that the rules compare."""
 
 _N_CODE_CHARS: Final = 8000
-"""Most characters before the cursor that are parsed: about a millisecond's worth."""
+"""Most characters before the cursor that are read, in about a millisecond."""
 
 _CODE_START: Final = re.compile(
     r"\n(?=[@A-Za-z_]|[ \t]+(?:\w+ )*(?:class|def|fn|func|function) \w+ ?[(<:{])"
 )
-"""Lines at the margin and those that begin a definition: hardly inside a string or a comment."""
+"""Lines in column 0 and definitions, which are rarely inside a string or a comment."""
 
 _N_SCANNED_CHARS: Final = 4000
-"""Most characters of a line, and of the text after the cursor, that the rules look at."""
+"""Most characters of a line, and of the text after the cursor, that are read."""
 
 
 _WORD: Final = re.compile(r"\w+")
@@ -39,7 +39,7 @@ _BEGUN_WORD: Final = re.compile(r"[^\W\d]\w*\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRules:
-    """What :class:`~speclsp.text.stopping.CompletionText` stops at, and trims to."""
+    """What :class:`~speclsp.text.stopping.CompletionText` stops at, and fits its text to."""
 
     extent: Extent
     max_lines: int
@@ -49,22 +49,22 @@ class StopRules:
     line_after: str
     """The rest of the cursor's line."""
     next_lines: tuple[str, ...]
-    """The next lines that are not blank, without white space at their ends."""
+    """The next lines that are not blank, without trailing white space."""
     code_before: str
-    """The text before the cursor, from a line's start on, with LF line ends."""
+    """The text before the cursor from the start of a line on, with LF line ends."""
     code_after: str
-    """The lines after the cursor's, near enough to be parsed, with LF line ends."""
+    """The next lines after the cursor's, with LF line ends."""
     newline: str
     state_before: CodeState
-    """What is open at the cursor."""
+    """The state at the cursor."""
 
     def state_after(self, text: str) -> CodeState:
-        """Return what is open behind ``text`` (LF line ends), inserted at the cursor."""
+        """Return the state after ``text`` (LF line ends), inserted at the cursor."""
         code = self.code_before + text
         return read_code(self.language_id, code, len(self.code_before), self.state_before)
 
     def may_be_indented(self, lead: str) -> bool:
-        """Whether the cursor's blank line may begin with ``lead`` beside what it has."""
+        """Whether the cursor's blank line may have the further indentation ``lead``."""
         before = self.code_before[: len(self.code_before) - len(self.line_before)].rstrip()
         last_line = before.rpartition("\n")[2]
         if self.state_before.scope != "code":
@@ -92,13 +92,13 @@ class StopRules:
 
 
 def stop_rules(settings: Settings, request: PlacedRequest) -> StopRules:
-    """The rules for one request; ``settings`` are those of the request's language."""
+    """Return the rules of a request; ``settings`` are those of its language."""
     before, after = request.prefix, request.suffix
     line_before = before[-_N_SCANNED_CHARS:].replace("\r", "\n").rsplit("\n", 1)[-1]
     head = after[:_N_SCANNED_CHARS].replace("\r\n", "\n").replace("\r", "\n")
     line_after, *following = head.split("\n")
     if len(after) > _N_SCANNED_CHARS and following:
-        # The last line may be cut in the middle.
+        # The last line may be incomplete.
         following.pop()
     language_id = language_of(request.language_id, request.path)
     code_before = _code_before(before)
@@ -122,7 +122,7 @@ def _code_before(before: str) -> str:
     window = before[-_N_CODE_CHARS:].replace("\r\n", "\n").replace("\r", "\n")
     if len(before) <= _N_CODE_CHARS:
         return window
-    # Begun inside a string, everything would be read inside out.
+    # Reading must not begin inside a string.
     code_start = _CODE_START.search(window, 0, len(window) // 2)
     return window[(code_start.start() if code_start else window.find("\n")) + 1 :]
 
@@ -147,7 +147,7 @@ def _extent(
 
 
 def newline_of(prefix: str, suffix: str) -> str:
-    """The line end that the file has near the cursor, LF where it has none."""
+    """Return the line end next to the cursor, LF if there is none."""
     for text, index in ((prefix, prefix.rfind("\n")), (suffix, suffix.find("\n"))):
         if index >= 0:
             return "\r\n" if index > 0 and text[index - 1] == "\r" else "\n"
@@ -155,5 +155,5 @@ def newline_of(prefix: str, suffix: str) -> str:
 
 
 def indent_width(line: str) -> int:
-    """Columns of the white space before a line's text; a tab counts up to a multiple of four."""
+    """Return the width of a line's indentation in columns, with tab stops of four columns."""
     return len(line[: len(line) - len(line.lstrip(" \t"))].expandtabs(4))

@@ -1,4 +1,4 @@
-"""The text of a completion while it is decoded: grow it token by token, and know when to stop."""
+"""The text of a completion while it is decoded: grow it token by token until a rule stops it."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ StopReason = Literal[
     "suffix",
     "loop",
 ]
-"""What ended a text: an end token, bytes that are no text, ``max_lines``, a line's end after the
+"""What ended a text: an end token, invalid UTF-8, ``max_lines``, the first line end after the
 latency budget, blank lines, a line less deep than the cursor's, the end of the block, the next
 definition, a first line that is too deep, text that already follows, or a loop."""
 
 _N_BLANK_LINES: Final = 2
-"""As many blank lines one after another end a completion."""
+"""So many consecutive blank lines end a completion."""
 
 _N_SUBSTANTIAL: Final = 8
-"""Letters and digits of a line that hardly stands twice by chance."""
+"""Least letters and digits of a line that repeats a later one after the cursor."""
 
 _N_SUBSTANTIAL_FIRST: Final = 12
-"""The same of the cursor's line, of which the human has written a part."""
+"""The same for the cursor's line, of which the user typed a part."""
 
 _CONNECTORS: Final = " \t,;.([{\"'`+-*/=&|"
 
@@ -49,10 +49,9 @@ def _stopped_clock() -> float:
 
 
 class Utf8Detokenizer:
-    """Decodes UTF-8 whose characters may be split over tokens.
+    """Decodes UTF-8 with characters that are split over tokens.
 
-    A character appears when its last byte is there.  What never becomes a character is never
-    text: no replacement characters.
+    A character appears with its last byte.  There are no replacement characters.
     """
 
     __slots__ = ("_decoder", "_is_broken")
@@ -63,30 +62,30 @@ class Utf8Detokenizer:
 
     @property
     def is_broken(self) -> bool:
-        """Whether bytes came that no valid UTF-8 contains; nothing is decoded after them."""
+        """Whether invalid UTF-8 was fed; nothing is decoded after it."""
         return self._is_broken
 
     def feed(self, piece: bytes) -> str:
-        """The characters that ``piece`` completes."""
+        """Return the characters that ``piece`` completes."""
         if self._is_broken:
             return ""
         try:
             return self._decoder.decode(piece)
         except UnicodeDecodeError as error:
             self._is_broken = True
-            # The decoder's own buffer is part of ``object``: the bytes before ``start`` are whole.
+            # ``object`` includes the decoder's buffer: the bytes before ``start`` are valid.
             return bytes(error.object[: error.start]).decode("utf-8")
 
 
 @dataclass(frozen=True, slots=True)
 class CompletedText:
-    """What to insert at the cursor, and how much behind it to take out first."""
+    """The text to insert at the cursor, and how many characters it replaces."""
 
     text: str
     n_replaced: int
     """Characters (code points) after the cursor, on its line, that ``text`` replaces."""
     stopped_by: StopReason | None
-    """The rule that ended the text; None where decoding ended for another reason."""
+    """The rule that ended the text; None if decoding ended for another reason."""
 
 
 class CompletionText:
@@ -102,9 +101,9 @@ class CompletionText:
         budget_s: float = math.inf,
         clock: Callable[[], float] = _stopped_clock,
     ) -> None:
-        """``end_tokens`` end the text beside the vocabulary's own: those of the FIM family.
+        """``end_tokens`` are those of the FIM family, in addition to the vocabulary's own.
 
-        ``typed`` is what stands before the cursor already and comes again first, byte by byte.
+        ``typed`` is the text before the cursor that the model repeats first (token healing).
         A line that ends ``budget_s`` seconds of ``clock`` or more after the first token ends the
         text: llama.cpp's ``t_max_predict_ms``.
         """
@@ -119,12 +118,12 @@ class CompletionText:
         self._text = ""
         self._line_start = 0
         self._lines: list[str] = []
-        """Completed lines; the first with the cursor's line before it."""
+        """Completed lines; the first one begins with the cursor's line."""
         self._block = CursorBlock(rules)
         self._stopped_by: StopReason | None = None
 
     def feed(self, token: int) -> bool:
-        """Take the next token; True to stop."""
+        """Take the next token; return whether to stop."""
         if self._is_stopped():
             return True
         if token in self._end_tokens:
@@ -142,35 +141,35 @@ class CompletionText:
         return self._is_stopped()
 
     def finish(self) -> CompletedText:
-        """The text to insert, from what was fed so far; more may be fed afterwards."""
+        """Return the text to insert; more tokens may be fed afterwards."""
         raw = self._text
         if self._stopped_by is None or self._stopped_by == "end":
             raw = self._without_unwanted_last_line()
         elif "\n" in raw[len(raw.rstrip()) :]:
-            # The blank lines led over to what the rule has cut.
+            # Blank lines before the cut go too.
             raw = raw.rstrip()
         done = balanced(raw, self._rules)
         return CompletedText(done.text, done.n_replaced, self._stopped_by)
 
     def fitted(self, beginning: str) -> Trimmed:
-        """Fit a beginning of a finished text anew: what was cut off may have closed something."""
+        """Fit a beginning of a finished text: the rest may have closed a bracket."""
         return balanced(beginning.replace(self._rules.newline, "\n"), self._rules)
 
     @property
     def so_far(self) -> str:
-        """The text as it was fed, not yet fitted to what stands around the cursor."""
+        """The text as it was fed, not fitted to the text around the cursor."""
         return self._text
 
     @property
     def text(self) -> str:
-        """The text to insert, from what was fed so far."""
+        """The text to insert."""
         return self.finish().text
 
     def _is_stopped(self) -> bool:
         return self._stopped_by is not None
 
     def _grow(self, characters: str) -> None:
-        """Take text up to where a rule stops it."""
+        """Append characters until a rule stops the text."""
         *whole, rest = characters.split("\n")
         for line in whole:
             self._append(line)
@@ -184,14 +183,14 @@ class CompletionText:
                 self._is_stopped_at(self._current_line(), is_whole=False)
 
     def _append(self, characters: str) -> None:
-        """Take a part of a line, up to where it becomes a loop."""
+        """Append a part of a line, up to a loop."""
         n_known = len(self._text) - self._line_start
         self._text += characters
         if not self._lines:
             self._check_indentation()
         n_kept = first_loop(self._text[self._line_start :], n_known)
         if n_kept is not None:
-            # One round, without what only led over to the next.
+            # One round, without the separators before the next.
             kept = self._text[self._line_start :][:n_kept].rstrip(_CONNECTORS)
             self._text = self._text[: self._line_start] + kept
             self._stopped_by = "loop"
@@ -202,7 +201,7 @@ class CompletionText:
             return
         self._lines.append(line)
         self._block.take_line(line)
-        # What stood on the cursor's line before is no round of a loop.
+        # The cursor's line before the cursor belongs to no loop.
         n_own = 1 if self._rules.line_before.strip() else 0
         n_kept = repeated_lines(self._lines[n_own:])
         if n_kept is not None:
@@ -222,7 +221,7 @@ class CompletionText:
             self._line_start = len(self._text)
 
     def _is_stopped_at(self, line: str, *, is_whole: bool) -> bool:
-        """Whether the text ends before ``line``; cuts it there."""
+        """Whether the text ends before ``line``; if so, cut it there."""
         if not line.strip():
             return False
         if is_whole and self._repeats_suffix(line):
@@ -230,7 +229,7 @@ class CompletionText:
         return self._has_depth() and self._is_beyond_the_block(line, is_whole=is_whole)
 
     def _is_beyond_the_block(self, line: str, *, is_whole: bool) -> bool:
-        """Whether ``line`` stands beside what the text is to be; cuts it there."""
+        """Whether ``line`` lies outside of the text's block; if so, cut the text before it."""
         if self._block.has_sibling_begin_at(line):
             return self._cut_sibling()
         is_decided = is_whole or not self._block.may_be_special(line)
@@ -239,7 +238,7 @@ class CompletionText:
         return False
 
     def _repeats_suffix(self, line: str) -> bool:
-        """Whether ``line`` stands after the cursor already, white space inside it aside."""
+        """Whether ``line`` already follows the cursor, white space inside it not compared."""
         n_substantial = sum(character.isalnum() for character in line)
         is_first = not self._lines and bool(self._rules.line_before.strip())
         if is_first and (n_substantial < _N_SUBSTANTIAL or not self._text.strip()):
@@ -251,7 +250,7 @@ class CompletionText:
         return n_substantial >= n_needed and is_same_line(line, next_lines[1:3])
 
     def _without_unwanted_last_line(self) -> str:
-        """The text; without its open last line where a rule would have cut the whole line."""
+        """Return the text, without its unfinished last line if a rule would cut that line."""
         line = self._current_line()
         if not line.strip():
             return self._text
@@ -261,7 +260,7 @@ class CompletionText:
         return self._text
 
     def _check_indentation(self) -> None:
-        """Drop white space that the text adds to a blank line's where no block is so deep."""
+        """Remove indentation that the text adds to a blank line if no block is so deep."""
         code = self._text.lstrip(" \t")
         lead = self._text[: len(self._text) - len(code)]
         line_before = self._rules.line_before
@@ -275,7 +274,7 @@ class CompletionText:
         return self._time_is_up_at is not None and self._clock() >= self._time_is_up_at
 
     def _has_depth(self) -> bool:
-        """Whether indentation counts: not on the cursor's line, nor where that is all."""
+        """Whether indentation counts: after the cursor's line, if the text may have more lines."""
         return bool(self._lines) and self._rules.extent != "line"
 
     def _current_line(self) -> str:
@@ -283,18 +282,18 @@ class CompletionText:
         return line if self._lines else self._rules.line_before + line
 
     def _n_lines(self) -> int:
-        """Lines of text; the empty rest of the cursor's line is none in a longer completion."""
+        """Return the number of lines; an empty rest of the cursor's line does not count."""
         is_first_empty = self._rules.extent != "line" and not self._text.partition("\n")[0].strip()
         return len(self._lines) - is_first_empty
 
     def _cut_line(self, reason: StopReason) -> bool:
-        # The line end before it goes too: it belongs to the line that is cut.
+        # The line end before the line goes too.
         self._text = self._text[: max(0, self._line_start - 1)]
         self._stopped_by = reason
         return True
 
     def _cut_sibling(self) -> bool:
-        # What leads to the definition, comments and decorators, goes with it.
+        # Comments and decorators of the definition go with it.
         self._cut_line("sibling")
         while "\n" in self._text and leads_to_definition(self._text.rpartition("\n")[2]):
             self._text = self._text.rpartition("\n")[0]
