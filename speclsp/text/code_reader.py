@@ -1,8 +1,7 @@
-"""The one reader of brackets, strings and comments: what is open at a place in code.
+"""A reader of brackets, strings and comments: which of them are open at a place in code.
 
-Every rule that asks what a text opens or closes asks here.  The reader knows how each family of
-languages writes strings and comments, and nothing else of their grammars, so that it reads code
-that is being written as well as code that is finished: :func:`read_code` goes on from any state.
+The reader knows how each family of languages writes strings and comments, and nothing else of
+their grammars, so that it also reads unfinished code.  :func:`read_code` continues from any state.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ _SCRIPTS: Final = frozenset(
     ("javascript", "javascriptreact", "svelte", "typescript", "typescriptreact", "vue")
 )
 _LONG_STRINGS: Final = frozenset(("elixir", "php", "ruby", "rust", "shellscript"))
-"""Languages whose ordinary strings may have several lines."""
+"""Languages whose ordinary strings may span lines."""
 _RAW_BACKTICKS: Final = "go"
 _PRIMES: Final = frozenset(
     ("ada", "clojure", "elm", "fsharp", "haskell", "lisp", "ocaml", "rust", "scala", "scheme")
 )
-"""Languages with names and symbols that have an apostrophe; a character is one of ``'x'``."""
+"""Languages with apostrophes in names and symbols; only ``'x'`` is a character there."""
 
 _CHARACTER: Final = r"'(?:\\[^'\n]+|[^'\\\n])'"
 _REGULAR_EXPRESSION: Final = (
@@ -41,11 +40,11 @@ _REGULAR_EXPRESSION: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A bracket, a quote or the beginning of a comment, and its place."""
+    """A bracket, a quote or the beginning of a comment."""
 
     kind: str
     index: int
-    """Of its first character (code point)."""
+    """Index of its first character (code point)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,28 +52,28 @@ class Closer(Mark):
     """A closing bracket or quote, and what it closes."""
 
     opener: Mark | None
-    """None where nothing was open that it closes."""
+    """None if it closes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeState:
-    """What is open at the end of what was read, and what had no partner in it."""
+    """What is open at the end of the code, and what has no partner in it."""
 
     open_marks: tuple[Mark, ...] = ()
-    """Innermost last.  What is inside a string or a comment is not read, but for ``${``."""
+    """Innermost last.  Strings and comments are not read, except ``${``."""
     closers: tuple[Closer, ...] = ()
-    """Those that close nothing, or what was open where reading began."""
+    """Those that close nothing, or something that was open before the code."""
     lone_quotes: tuple[Mark, ...] = ()
-    """Quotes of strings of one line that their line left open."""
+    """Quotes of strings of one line that have no end on their line."""
 
     @property
     def innermost(self) -> str:
-        """The kind of the innermost open mark, "" where nothing is open."""
+        """The kind of the innermost open mark, "" if nothing is open."""
         return self.open_marks[-1].kind if self.open_marks else ""
 
     @property
     def scope(self) -> CursorScope:
-        """Where a cursor at the end stands."""
+        """Whether the end lies in code, in a comment or in a string."""
         innermost = self.innermost
         if not innermost or innermost in PAIRS:
             return "code"
@@ -82,7 +81,7 @@ class CodeState:
 
     @property
     def brackets(self) -> tuple[Mark, ...]:
-        """The brackets that are open."""
+        """The open brackets."""
         return tuple(mark for mark in self.open_marks if mark.kind in PAIRS)
 
     @property
@@ -92,29 +91,29 @@ class CodeState:
 
 
 OUTSIDE: Final = CodeState()
-"""Where nothing is open."""
+"""The state in which nothing is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Syntax:
-    """How a language writes what is not code: each state's pattern, and what ends the state."""
+    """How a language writes strings and comments: the pattern and the end of each state."""
 
     code: re.Pattern[str]
     inside: dict[str, re.Pattern[str]]
-    """By the kind of the innermost mark."""
+    """Patterns by the kind of the innermost mark."""
     ends: dict[str, str]
 
 
 def read_code(language_id: str, code: str, start: int = 0, state: CodeState = OUTSIDE) -> CodeState:
-    """Read ``code`` (LF line ends) from ``start`` on, where ``state`` is that of what is before.
+    """Read ``code`` (LF line ends) from ``start`` on; ``state`` is the state before.
 
-    Indexes count from the beginning of ``code``; what is open is all that is open at its end, and
-    the closers and lone quotes are those from ``start`` on.
+    Indexes count from the beginning of ``code``.  The result has all marks that are open at the
+    end, and the closers and lone quotes from ``start`` on.
     """
     syntax = _syntax(language_id)
     open_marks = list(state.open_marks)
     n_outer = len(open_marks)
-    """How many of the open marks were so where reading began."""
+    """How many of the open marks were open before."""
     closers: list[Closer] = []
     lone_quotes: list[Mark] = []
     position = start

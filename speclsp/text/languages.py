@@ -1,4 +1,4 @@
-"""What the rules know of languages: comments, and the words that begin, part and end blocks."""
+"""Comments of languages, and the words that begin, divide and end blocks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PROSE: Final = frozenset(
 )
 
 INDENTED: Final = _PYTHON
-"""Languages whose blocks are told by their depth alone."""
+"""Languages whose blocks are marked by indentation only."""
 
 _HASHED: Final = frozenset(
     (
@@ -64,7 +64,7 @@ _COMMENTS: Final[tuple[tuple[frozenset[str], _CommentMarks], ...]] = (
     (frozenset(("clojure", "lisp", "scheme")), ((";",), ())),
     (frozenset(("php",)), (("//", "#"), (("/*", "*/"),))),
 )
-"""Marks of comments of one line, and pairs of marks of longer ones; the first match counts."""
+"""Languages, marks of line comments, pairs of marks of block comments; the first match counts."""
 
 _BRACKET: Final = r"[(\[{]$|=>$"
 _PYTHON_OPENER: Final = (
@@ -85,7 +85,7 @@ _OPENERS: Final = (
     (_KEYWORDED, re.compile(f"{_BRACKET}|{_KEYWORD_OPENER}")),
     (frozenset(("",)), re.compile(f"{_BRACKET}|{_LABEL}|{_PYTHON_OPENER}")),
 )
-"""Families of language ids and what ends a line that opens a block; the first match counts."""
+"""Languages and the pattern of lines that open a block; the first match counts."""
 
 _OTHER_OPENER: Final = re.compile(f"{_BRACKET}|{_LABEL}")
 
@@ -136,12 +136,12 @@ _METHOD: Final = re.compile(
 
 
 def language_of(language_id: str, path: str) -> str:
-    """Return the language id, by the path's suffix where the client gives none."""
+    """Return the language id; if the client gives none, that of the path's suffix."""
     return language_id or _SUFFIXES.get(path.rpartition(".")[2], "")
 
 
 def comment_marks(language_id: str) -> _CommentMarks:
-    """Return the marks of comments of one line, and the pairs of marks of longer ones."""
+    """Return the marks of line comments, and the pairs of marks of block comments."""
     for language_ids, marks in _COMMENTS:
         if language_id in language_ids:
             return marks
@@ -149,24 +149,24 @@ def comment_marks(language_id: str) -> _CommentMarks:
 
 
 def heads_definition(language_id: str, line: str) -> bool:
-    """Whether a block of brackets that ends as deep as ``line`` begins is a definition's."""
+    """Whether ``line`` is the head of a definition."""
     if language_id in PROSE:
         return False
     return bool(_DEFINITION.match(line)) or bool(_METHOD.match(line))
 
 
 def begins_definition(language_id: str, line: str) -> bool:
-    """Whether ``line``, perhaps not whole yet, begins a function, a class or the like."""
+    """Whether ``line``, complete or not, begins a function, a class or the like."""
     return language_id not in _NO_DEFINITION_WORDS and bool(_DEFINITION.match(line))
 
 
 def leads_to_definition(line: str) -> bool:
-    """Whether ``line`` may belong to a definition below it: blank, a comment, a decorator."""
+    """Whether ``line`` is blank, a comment or a decorator."""
     return bool(_PREAMBLE.match(line))
 
 
 def opens_block(language_id: str, line: str) -> bool:
-    """Whether what follows ``line``, the text before the cursor, stands on lines of its own."""
+    """Whether ``line``, the line up to the cursor, opens a block on the next lines."""
     code = line.rstrip()
     for language_ids, opener in _OPENERS:
         if language_id in language_ids:
@@ -175,21 +175,21 @@ def opens_block(language_id: str, line: str) -> bool:
 
 
 def continues_block(word: str) -> bool:
-    """Whether a line that begins with ``word``, as deep as the block's opener, goes on with it."""
+    """Whether a line at the depth of the block's head continues it by beginning with ``word``."""
     return word in _CONTINUATION_WORDS
 
 
 def may_close(word: str) -> bool:
-    """Whether ``word``, which may go on, is the beginning of one that closes a block."""
+    """Whether ``word`` is the beginning of a word that closes a block."""
     return any(closing.startswith(word) for closing in _CLOSING_WORDS)
 
 
 def may_continue(word: str) -> bool:
-    """Whether ``word``, which may go on, is the beginning of one that goes on with a block."""
+    """Whether ``word`` is the beginning of a word that continues a block."""
     return any(continuing.startswith(word) for continuing in _CONTINUATION_WORDS)
 
 
 def closes_block(line: str) -> bool:
-    """Whether ``line`` does nothing but close blocks: ``}``, ``});``, ``end``."""
+    """Whether ``line`` only closes blocks: ``}``, ``});``, ``end``."""
     code = line.strip()
     return bool(code) and (code.rstrip(";,") in _CLOSING_WORDS or not code.strip(")]};,"))

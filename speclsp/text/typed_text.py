@@ -1,8 +1,7 @@
-"""How text that was typed agrees with suggested text.
+"""Compare typed text with suggested text.
 
-A :class:`CursorContext` is a cursor with the text near it.  Texts are compared within
-``N_CHARS`` of the cursor, and by their lengths beyond that: an edit far away that keeps the length
-is not noticed.
+A :class:`CursorContext` is a cursor with the text near it.  Texts are compared within ``N_CHARS``
+of the cursor, and by their lengths beyond: a distant edit of the same length is not noticed.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from speclsp.text.fitting import n_closers_replaced
 N_CHARS: Final = 4096
 """Characters before and after the cursor that are kept and compared."""
 MAX_CLOSERS: Final = 64
-"""Most characters that an editor inserts to close brackets and quotes on its own, with a line end
-and indentation where it puts a brace on a line below."""
+"""Most characters that an editor inserts to close brackets and quotes, with the line end and
+indentation before a brace on a line of its own."""
 
 _CLOSERS: Final = frozenset(")]}\"'`>; \t\r\n")
 _TRIPLE_QUOTES: Final = ('"""', "'''", "```")
@@ -27,29 +26,28 @@ _LINE_BREAK: Final = re.compile(r"\r?\n\s*")
 
 
 class Moved(NamedTuple):
-    """What happened between a place and a later cursor."""
+    """The difference between a cursor and a later one."""
 
     typed: str
-    """What stands between the two."""
+    """The text between the two."""
     closers: str
-    """Closing brackets and quotes that stand after the cursor now and did not before, with the
-    white space between them."""
+    """New closing brackets and quotes after the cursor, with the white space between them."""
     n_passed: int
-    """Characters that stood after the place and do not stand after the cursor."""
+    """Characters after the earlier cursor that are no longer after the later one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorContext:
-    """A cursor in one document."""
+    """A cursor in a document, and the text near it."""
 
     before: str
     n_before: int
-    """Characters before the cursor in all."""
+    """All characters before the cursor."""
     after: str
     n_after: int
 
     def moved_to(self, request: PlacedRequest) -> Moved | None:
-        """Return how the request's cursor came from here by typing; None where it did not."""
+        """Return how typing moved the cursor from here to the request's; None if it did not."""
         text, cursor = request.text, request.cursor
         n_typed = cursor - self.n_before
         if n_typed < 0 or not text.startswith(self.before, self.n_before - len(self.before)):
@@ -67,7 +65,7 @@ class CursorContext:
 
 
 def cursor_context(request: PlacedRequest) -> CursorContext:
-    """Return where a request's cursor is."""
+    """Return the context of a request's cursor."""
     text, cursor = request.text, request.cursor
     return CursorContext(
         before=text[max(0, cursor - N_CHARS) : cursor],
@@ -78,10 +76,10 @@ def cursor_context(request: PlacedRequest) -> CursorContext:
 
 
 def may_share_text(settings: Settings, request: PlacedRequest) -> bool:
-    """Whether a request may get the rest of a text that was made for an earlier one.
+    """Whether a request may get the rest of an earlier request's text.
 
-    ``settings`` are those that hold for the request.
-    Requests that stand apart, that want several texts, or another draw by hand, may not.
+    Requests that supersede none, that want several texts, or that ask by hand for another draw
+    may not.  ``settings`` are those of the request.
     """
     wants_another_draw = request.trigger == "invoked" and settings.temperature > 0
     return (
@@ -93,7 +91,7 @@ def may_share_text(settings: Settings, request: PlacedRequest) -> bool:
 
 
 def rules_of(request: PlacedRequest) -> tuple[object, ...]:
-    """Return all of a request beside its texts that an answer depends on, to compare."""
+    """Return everything but the text that a request's answer depends on, to compare requests."""
     return (
         request.path,
         request.repo_name,
@@ -112,10 +110,10 @@ def rules_of(request: PlacedRequest) -> tuple[object, ...]:
 
 
 def n_said(text: str, typed: str) -> int | None:
-    """Return how many characters of ``text`` were said by typing ``typed``.
+    """Return how many characters of ``text`` the user typed with ``typed``; None if it differs.
 
-    None where ``typed`` says something else.  Lines of white space count as equal: an editor
-    indents a blank line on its own, and a suggestion does not.
+    Lines of white space count as equal: an editor indents a blank line, and a suggestion does
+    not.
     """
     if text.startswith(typed):
         return len(typed)
@@ -133,22 +131,22 @@ def n_said(text: str, typed: str) -> int | None:
 
 
 class Rest(NamedTuple):
-    """What is left of a text for a later cursor."""
+    """The rest of a text for a later cursor."""
 
     n_said: int
-    """Characters of the text that stand before the cursor by now."""
+    """Characters of the text that are before the cursor now."""
     text: str
-    """What to insert at the cursor."""
+    """The text to insert at the cursor."""
     n_replaced: int
 
 
 def rest_of(
     place: CursorContext, text: str, n_replaced: int, request: PlacedRequest
 ) -> Rest | None:
-    """Return what a text for a place leaves for a later request of the same document.
+    """Return the rest of a text for a later request of the same document.
 
-    None where the request is somewhere else, was typed otherwise or has typed all of it.
-    An empty text leaves an empty rest at the very place alone.
+    None if the request's cursor is elsewhere, if other text was typed, or if all of it was typed.
+    An empty text has an empty rest at the same cursor only.
     """
     moved = place.moved_to(request)
     if moved is None or moved.n_passed > n_replaced:
@@ -171,7 +169,7 @@ def rest_of(
 def contradicts(so_far: str, typed: str) -> bool:
     """Whether a text that grows from ``so_far`` can no longer begin with ``typed``.
 
-    Indentation does not count: what is generated gets the file's only when it is finished.
+    Indentation is not compared: editors indent new lines themselves.
     """
     if so_far.startswith(typed) or typed.startswith(so_far):
         return False
@@ -184,7 +182,7 @@ def _without_indentation(text: str) -> str:
 
 
 def _brings(text: str, closers: str, typed: str) -> bool:
-    """Whether ``text`` brings the closers along that ``typed`` made the editor write."""
+    """Whether ``text`` contains the closers that the editor inserted for ``typed``."""
     if closers.strip() in _TRIPLE_QUOTES:
         return closers.strip() in text
     line_typed = typed.rpartition("\n")[2]
@@ -192,6 +190,6 @@ def _brings(text: str, closers: str, typed: str) -> bool:
 
 
 def _without_last_line(text: str, closers: str) -> str:
-    """Return ``text`` without the closers on its last line, which stand below already; or ""."""
+    """Return ``text`` without its last line if that equals ``closers``, else ""."""
     head, _, last = text.rstrip().rpartition("\n")
     return head.rstrip() if last.strip() == closers.strip() else ""
