@@ -186,9 +186,8 @@ class PromptLayout:
         room -= len(suffix.tokens)
         n_before = min(budget.n_prefix or room, room)
         n_middle_max = _n_middle_max(n_before)
-        if is_plain:
-            anchor, middle = len(text.prefix), ()
-        else:
+        anchor, middle = len(text.prefix), self._encoded_middle("", 0)
+        if not is_plain:
             anchor, middle = new_anchor(
                 text.prefix,
                 n_middle_max,

@@ -18,7 +18,7 @@ from typing import Final
 
 _WHITE_SPACE: Final = b" \t\r\n\f\v"
 
-_LEAST_WORD_LOGPROB: Final = math.log(0.5)
+_LEAST_WORD_LOGPROB: Final = math.log(1 / 3)
 """Least log-probability of a word that stands nowhere near the cursor."""
 
 
@@ -97,8 +97,8 @@ def verdict(
     """Withhold a text whose mean log-probability is below ``threshold``.
 
     ``new_word`` is the beginning of the text that completes a word which stands nowhere near the
-    cursor.  The text is withheld unless the word is more likely than not: of 543 less likely ones
-    10 % were right, and 29 of 39 broken words were among them.
+    cursor.  The text is withheld if the word has a probability below one third: of 389 words with
+    less than 0.37, 18 were right, and 15 of 39 broken words were among them.
     """
     mean = scores.mean(text)
     if mean is None or threshold == -math.inf:

@@ -61,8 +61,8 @@ def test_nothing_said_is_not_withheld() -> None:
     assert verdict("", 0, text_scores([], [], ""), -1.0) == Verdict("", 0, None)
 
 
-@pytest.mark.parametrize(("logprob", "withheld"), [(-0.6, False), (-0.8, True)])
-def test_a_word_that_stands_nowhere_is_more_likely_than_not(logprob: float, withheld: bool) -> None:
+@pytest.mark.parametrize(("logprob", "withheld"), [(-1.0, False), (-1.2, True)])
+def test_a_word_that_stands_nowhere_is_likely_enough(logprob: float, withheld: bool) -> None:
     scores = text_scores([b"func", b"tor", b" = 1"], [-0.1, logprob + 0.1, -0.1], "functor = 1")
     shown = verdict("functor = 1", 0, scores, -9.0, new_word="functor")
     assert shown.withheld == withheld
