@@ -25,7 +25,6 @@ from benchmarks.peers.comparison import (
     without_kinds,
 )
 from benchmarks.peers.contract import PeerOptions
-from benchmarks.peers.decoding import N_PROMPT
 from benchmarks.peers.figures import without_slower_kinds
 from benchmarks.peers.own import own_settings
 from benchmarks.peers.typed_rounds import PeerRun, TypingPlan, all_of, case_lines, typed_rounds
@@ -43,6 +42,9 @@ _GOING_ON: Final[dict[TypedKinds, Callable[[Sequence[PeerRun]], Collection[str]]
     "all": all_of,
 }
 """Whom the rounds behind the first are typed to."""
+
+_LEAST_PROMPT = 512
+"""Tokens of a prompt beside which the decoded ones have to fit."""
 
 
 @click.command("peers", cls=SettingsCommand)
@@ -132,9 +134,9 @@ def peers_command(
     resolved = settings.resolve([given_options(options)]).settings
     if not n_cases and not n_places:
         raise click.UsageError("--n-cases 0 and --places 0 leave nothing to compare.")
-    if n_places and resolved.ctx_size and n_decoded + N_PROMPT > resolved.ctx_size:
+    if n_places and resolved.ctx_size and n_decoded + _LEAST_PROMPT > resolved.ctx_size:
         raise click.BadParameter(
-            f"{n_decoded} tokens behind prompts of up to {N_PROMPT} do not fit a context of "
+            f"{n_decoded} tokens behind prompts of {_LEAST_PROMPT} do not fit a context of "
             f"{resolved.ctx_size} (--ctx-size).",
             param_hint="--decode-tokens",
         )

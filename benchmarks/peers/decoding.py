@@ -40,9 +40,6 @@ _T = TypeVar("_T")
 
 Task = Literal["cases", "edits"]
 
-N_PROMPT: Final = 512
-"""Most tokens of a prompt.  The embedded model, whose text a made model says, was trained with
-few more; a prompt's length costs all sides the same."""
 _BEGUN: Final = 3
 """Of a block that is typed again one part in so many stands there already: a model that is asked
 before anything was typed cannot know that it shall repeat the block."""
@@ -204,7 +201,10 @@ class OwnDecoders:
             self._settings,
             self._tokenizer,
             self._weights,
-            n_prompt=min(N_PROMPT, self._weights.target.n_ctx - n_predict),
+            n_prompt=min(
+                self._settings.n_prompt or self._weights.max_prompt,
+                self._weights.target.n_ctx - n_predict,
+            ),
         )
 
     def _speculating(self, _place: DecodePlace, context: DraftContext, n_predict: int) -> Answer:
