@@ -17,14 +17,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
-from lsprotocol import types
 
 from benchmarks.cases import EditCase
+from benchmarks.server_process import CaseServer, InlineItem, line_and_character
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
 from speclsp.engine.models import Loader
 from speclsp.errors import EngineError, EngineUnavailableError
-from speclsp.lsp.client import InlineItem, ServerProcess, ServerProcessError, line_and_character
 from speclsp.request import (
     AnswerSource,
     CompletionRequest,
@@ -249,45 +248,6 @@ _COUNTED: Final = tuple(
 """What one request adds to the session's sums."""
 
 
-class CaseServer(ServerProcess):
-    """A server process with several open documents and with folders that change."""
-
-    def __init__(self, **callbacks: Any) -> None:
-        super().__init__(**callbacks)
-        self._others: dict[str, tuple[int, str]] = {}
-
-    @property
-    def pid(self) -> int:
-        """The id of the server's process.  Raises :class:`ServerProcessError` before the start."""
-        if self._process is None:
-            raise ServerProcessError("the server was not started.")
-        return self._process.pid
-
-    def open_beside(self, uri: str, text: str, language_id: str) -> None:
-        """Open one more document and make it the current one."""
-        self._others[self._uri] = (self._version, self._text)
-        self._uri, self._version, self._text = uri, 1, text
-        item = types.TextDocumentItem(uri, language_id, 1, text)
-        self._client.text_document_did_open(types.DidOpenTextDocumentParams(item))
-
-    def go_to(self, uri: str) -> None:
-        """Make another open document the current one."""
-        self._others[self._uri] = (self._version, self._text)
-        self._version, self._text = self._others.pop(uri)
-        self._uri = uri
-
-    def change_folders(self, added: Path | None, removed: Path | None) -> None:
-        """Open one workspace folder and close another."""
-        event = types.WorkspaceFoldersChangeEvent(_folders(added), _folders(removed))
-        self._client.workspace_did_change_workspace_folders(
-            types.DidChangeWorkspaceFoldersParams(event)
-        )
-
-
-def _folders(path: Path | None) -> list[types.WorkspaceFolder]:
-    return [] if path is None else [types.WorkspaceFolder(path.as_uri(), path.name)]
-
-
 class ServerAsker:
     """Asks a server process over stdio; the caller ends it.
 
@@ -431,7 +391,7 @@ def server_asker(settings: Settings, *, rests: bool = True) -> Iterator[ServerAs
 def _within(
     runner: asyncio.Runner,
     question: Coroutine[Any, Any, _T],
-    server: ServerProcess,
+    server: CaseServer,
     longest_s: float,
 ) -> _T:
     """Return the answer; kill a server that takes longer."""

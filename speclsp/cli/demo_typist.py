@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
-from speclsp.lsp.client import InlineItem, ServerProcess
-from speclsp.request import Ranges
+from speclsp.request import CompletionResult, Ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,29 +92,41 @@ class Frame:
     """Characters of the ghost text that are about to be accepted: all, or its first lines."""
 
 
-async def type_scene(
-    scene: Scene,
-    folder: Path,
-    server: ServerProcess,
-    show: Callable[[Frame], Awaitable[None]],
-    drafted: Callable[[str], Ranges],
-) -> Frame:
-    """Type a scene key by key, ask for ghost text after each key, and return the last frame.
+class Editor(Protocol):
+    """An editor with one open file."""
 
-    ``drafted`` returns, by a completion's id, the ranges of its text that drafts gave.
-    """
+    def open(self, path: Path, text: str) -> None:
+        """Open a file in place of the one that is open."""
+
+    def change(self, text: str) -> None:
+        """Replace the file's text."""
+
+    def save(self) -> None:
+        """Note that the text was written to the file."""
+
+    async def complete(self, offset: int) -> CompletionResult:
+        """Complete at a cursor: so many characters from the beginning of the text."""
+
+    def accept(self, result: CompletionResult, n_chars: int) -> None:
+        """Note that the first characters of a result's text were inserted."""
+
+
+async def type_scene(
+    scene: Scene, folder: Path, editor: Editor, show: Callable[[Frame], Awaitable[None]]
+) -> Frame:
+    """Type a scene key by key, ask for ghost text after each key, and return the last frame."""
     path = folder / scene.path
     text = path.read_text(encoding="utf-8")
-    server.open(path, text)
+    editor.open(path, text)
     head, tail = scene.split(text)
     frame = Frame(path=scene.path, before=head, after=tail, start=len(head))
     while meant := scene.meant[len(frame.before) - len(head) :]:
         before = frame.before
-        line_start = before.rfind("\n") + 1
-        items = await server.inline_completion(before.count("\n"), len(before) - line_start)
-        ghost = _ghost_text(items[0], before[line_start:]) if items else ""
+        result = await editor.complete(len(before))
+        # Ghost text does not show that text behind the cursor is replaced.
+        ghost = "" if result.n_replaced else result.text
         n_taken = _n_meant(ghost, meant)
-        ranges = drafted(items[0].arguments[0]) if ghost else ()
+        ranges = result.drafted if ghost else ()
         await show(replace(frame, ghost=ghost, drafted=ranges, n_taking=n_taken))
         accepted = ((len(before), len(before) + n_taken),) if n_taken else ()
         frame = replace(
@@ -122,24 +134,12 @@ async def type_scene(
             before=before + meant[: n_taken or 1],
             accepted=(*frame.accepted, *accepted),
         )
-        server.change(frame.before + tail)
-        if n_taken and n_taken < len(ghost):
-            server.accept_partly(items[0], len(items[0].insert_text) - len(ghost) + n_taken)
-        elif n_taken:
-            await server.accept(items[0])
+        editor.change(frame.before + tail)
+        if n_taken:
+            editor.accept(result, n_taken)
     path.write_text(frame.before + tail, encoding="utf-8")
-    server.save()
+    editor.save()
     return frame
-
-
-def _ghost_text(item: InlineItem, line_before: str) -> str:
-    """Return what an item adds at the cursor, empty if it replaces text behind it.
-
-    An item may begin with the end of ``line_before``, the text before the cursor on its line.
-    """
-    typed = line_before[item.start_character :]
-    fits = item.end_character == len(line_before) and item.insert_text.startswith(typed)
-    return item.insert_text[len(typed) :] if fits else ""
 
 
 def _n_meant(ghost: str, rest: str) -> int:

@@ -14,9 +14,9 @@ import msgspec
 import pytest
 from case_folders import case
 
-from benchmarks.askers import CaseServer, ServerAsker
+from benchmarks.askers import ServerAsker
+from benchmarks.server_process import CaseServer, InlineItem, ServerProcessError
 from speclsp.errors import EngineError, EngineUnavailableError
-from speclsp.lsp.client import InlineItem, ServerProcessError
 from speclsp.request import LogLine, SessionStats
 
 SCRIPTED_SERVER = Path(__file__).parent.parent / "support" / "scripted_server.py"

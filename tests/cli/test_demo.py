@@ -16,8 +16,7 @@ from speclsp.cli.demo_screen import (
 )
 from speclsp.cli.demo_typist import SCENES, Frame, Scene, type_scene
 from speclsp.embedded import sample_project
-from speclsp.lsp.client import InlineItem
-from speclsp.request import DrafterStats, RequestStats, SessionStats
+from speclsp.request import CompletionResult, DrafterStats, RequestStats, SessionStats
 
 STATS = SessionStats(
     n_requests=5,
@@ -44,7 +43,7 @@ PLAIN = SessionStats(
 BOTH = {False: PLAIN, True: STATS}
 
 
-class FakeServer:
+class FakeEditor:
     """Suggests what a table says for the text before the cursor's end."""
 
     def __init__(self, suggestions: dict[str, str]) -> None:
@@ -63,47 +62,47 @@ class FakeServer:
     def save(self) -> None:
         self.n_saved += 1
 
-    async def inline_completion(self, line: int, character: int) -> list[InlineItem]:
-        before = "\n".join([*self.text.split("\n")[:line], self.text.split("\n")[line][:character]])
-        for end, text in self.suggestions.items():
-            if before.endswith(end):
-                return [InlineItem(text, line, character, character, "c", (text,))]
-        return []
+    async def complete(self, offset: int) -> CompletionResult:
+        before = self.text[:offset]
+        found = (text for end, text in self.suggestions.items() if before.endswith(end))
+        text = next(found, "")
+        stats = RequestStats()
+        return CompletionResult(completion_id="", text=text, finish_reason="stop", stats=stats)
 
-    async def accept(self, item: InlineItem) -> None:
-        self.accepted.append(item.insert_text)
+    def accept(self, result: CompletionResult, n_chars: int) -> None:
+        if n_chars == len(result.text):
+            self.accepted.append(result.text)
+        else:
+            self.partly.append(n_chars)
 
-    def accept_partly(self, item: InlineItem, n_chars: int) -> None:
-        self.partly.append(n_chars)
 
-
-async def play(scene: Scene, folder: Path, suggestions: dict[str, str]) -> tuple[Frame, FakeServer]:
+async def play(scene: Scene, folder: Path, suggestions: dict[str, str]) -> tuple[Frame, FakeEditor]:
     async def show(frame: Frame) -> None:
         frames.append(frame)
 
     frames: list[Frame] = []
-    server = FakeServer(suggestions)
-    return await type_scene(scene, folder, server, show, lambda _: ()), server  # type: ignore[arg-type]
+    editor = FakeEditor(suggestions)
+    return await type_scene(scene, folder, editor, show), editor
 
 
 async def test_ghost_text_that_is_meant_is_taken(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1\n# end\n")
     scene = Scene("a.py", "x = 1\n", "value = compute()\n")
     suggestions = {"val": "ue = compute()", "va": "r = 3", "v": ""}
-    last, server = await play(scene, tmp_path, suggestions)
+    last, editor = await play(scene, tmp_path, suggestions)
     assert (tmp_path / "a.py").read_text() == "x = 1\nvalue = compute()\n# end\n"
-    assert server.text == "x = 1\nvalue = compute()\n# end\n"
-    assert server.accepted == ["ue = compute()"]
+    assert editor.text == "x = 1\nvalue = compute()\n# end\n"
+    assert editor.accepted == ["ue = compute()"]
     assert [last.before[a:b] for a, b in last.accepted] == ["ue = compute()"]
-    assert server.n_saved == 1
+    assert editor.n_saved == 1
 
 
 async def test_the_first_lines_of_ghost_text_may_be_meant(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("")
     scene = Scene("a.py", "", "if a:\n    b()\n    c()\n")
-    last, server = await play(scene, tmp_path, {"if a:": "\n    b()\n    wrong()\n"})
-    assert server.partly == [len("\n    b()")]
-    assert server.accepted == []
+    last, editor = await play(scene, tmp_path, {"if a:": "\n    b()\n    wrong()\n"})
+    assert editor.partly == [len("\n    b()")]
+    assert editor.accepted == []
     assert last.before == scene.meant
 
 

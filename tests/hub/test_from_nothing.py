@@ -14,9 +14,9 @@ import pytest
 import pytest_asyncio
 from fake_hub import FakeHub, serve_hub
 
+from benchmarks.server_process import ServerProcess
 from speclsp import embedded
 from speclsp.hub.presets import PRESETS
-from speclsp.lsp.client import ServerProcess
 from speclsp.request import LogLine, StateChanged
 
 pytestmark = pytest.mark.real

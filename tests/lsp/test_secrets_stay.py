@@ -10,9 +10,9 @@ import pytest
 from kept_texts import kept_texts
 from planted_secrets import Planted, planted_secrets
 
+from benchmarks.server_process import InlineItem, ServerProcess
 from speclsp.embedded import embedded_target
 from speclsp.engine.llama.vocabulary import load_vocabulary
-from speclsp.lsp.client import InlineItem, ServerProcess
 from speclsp.request import LogLine, Progress, StateChanged
 
 pytestmark = pytest.mark.real

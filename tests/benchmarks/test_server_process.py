@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from speclsp.lsp.client import InlineItem, ServerProcess, ServerProcessError
+from benchmarks.server_process import InlineItem, ServerProcess, ServerProcessError
 from speclsp.request import LogLine
 
 SERVER = Path(__file__).parent.parent / "support" / "scripted_server.py"

@@ -1,7 +1,7 @@
 """A small language client that drives a server process over stdio, as an editor does.
 
-``speclsp demo``, the benchmarks and the end-to-end tests type through it.  Positions are code
-points: the client offers the position encoding utf-32 only.
+The benchmarks and the end-to-end tests type through it.  Positions are code points: the client
+offers the position encoding utf-32 only.
 """
 
 from __future__ import annotations
@@ -241,6 +241,45 @@ class ServerProcess:
         stream = self._process.stderr if self._process else None
         while stream is not None and (line := await stream.readline()):
             self._stderr.append(line.decode("utf-8", "replace").rstrip())
+
+
+class CaseServer(ServerProcess):
+    """A server process with several open documents and with folders that change."""
+
+    def __init__(self, **callbacks: Any) -> None:
+        super().__init__(**callbacks)
+        self._others: dict[str, tuple[int, str]] = {}
+
+    @property
+    def pid(self) -> int:
+        """The id of the server's process.  Raises :class:`ServerProcessError` before the start."""
+        if self._process is None:
+            raise ServerProcessError("the server was not started.")
+        return self._process.pid
+
+    def open_beside(self, uri: str, text: str, language_id: str) -> None:
+        """Open one more document and make it the current one."""
+        self._others[self._uri] = (self._version, self._text)
+        self._uri, self._version, self._text = uri, 1, text
+        item = types.TextDocumentItem(uri, language_id, 1, text)
+        self._client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+
+    def go_to(self, uri: str) -> None:
+        """Make another open document the current one."""
+        self._others[self._uri] = (self._version, self._text)
+        self._version, self._text = self._others.pop(uri)
+        self._uri = uri
+
+    def change_folders(self, added: Path | None, removed: Path | None) -> None:
+        """Open one workspace folder and close another."""
+        event = types.WorkspaceFoldersChangeEvent(_folders(added), _folders(removed))
+        self._client.workspace_did_change_workspace_folders(
+            types.DidChangeWorkspaceFoldersParams(event)
+        )
+
+
+def _folders(path: Path | None) -> list[types.WorkspaceFolder]:
+    return [] if path is None else [types.WorkspaceFolder(path.as_uri(), path.name)]
 
 
 def _log_line(params: types.LogMessageParams | types.ShowMessageParams) -> LogLine:
