@@ -23,7 +23,13 @@ from speclsp.drafting.registry import (
     unread_settings,
 )
 from speclsp.engine.models import Loader, Tokenizer, Weights
-from speclsp.errors import DrafterError, EngineError, EngineUnavailableError, SpecLspError
+from speclsp.errors import (
+    DrafterError,
+    EngineError,
+    EngineUnavailableError,
+    SettingsError,
+    SpecLspError,
+)
 from speclsp.request import EngineState, LoadedModel, SessionStats, StateChanged
 from speclsp.settings import Settings
 
@@ -241,7 +247,10 @@ class Models:
     def _report_once(self, problem: SpecLspError) -> None:
         if problem.message not in self._reported:
             self._reported.add(problem.message)
-            self._events.problem(problem.message, problem.remedy)
+            if isinstance(problem, SettingsError):
+                self._events.log("warning", str(problem))
+            else:
+                self._events.problem(problem.message, problem.remedy)
 
     def _set_state(
         self, state: EngineState, reason: SpecLspError | None = None, message: str = ""

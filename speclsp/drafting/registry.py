@@ -19,7 +19,7 @@ from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
 from speclsp.drafting.ngram_mod import NAME as NGRAM_MOD
 from speclsp.drafting.proposer import DraftLimits
 from speclsp.drafting.protocol import Drafter
-from speclsp.errors import DrafterError, SpecLspError
+from speclsp.errors import DrafterError, SettingsError, SpecLspError
 from speclsp.settings import FIELDS, SHARED, Settings, default, info, resolve
 
 GROUP = "speclsp.drafters"
@@ -94,7 +94,7 @@ def most_verified(settings: Settings, running: Collection[str]) -> int:
     return max(settings.max_draft, n_least)
 
 
-def unread_settings(settings: Settings, running: Collection[str]) -> list[DrafterError]:
+def unread_settings(settings: Settings, running: Collection[str]) -> list[SettingsError]:
     """Return a problem for each setting of drafters that was changed and changes nothing.
 
     ``running`` are the names of the drafters that draft.
@@ -102,7 +102,7 @@ def unread_settings(settings: Settings, running: Collection[str]) -> list[Drafte
     readers = {*running, *_MODE_READERS[settings.mode]}
     n_most = most_verified(settings, running)
     by_shared = resolve([{word: getattr(settings, word) for word in SHARED}]).settings
-    problems: list[DrafterError] = []
+    problems: list[SettingsError] = []
     for name in FIELDS:
         value = getattr(settings, name)
         unset = default(name) if name in SHARED else getattr(by_shared, name)
@@ -119,7 +119,7 @@ def unread_settings(settings: Settings, running: Collection[str]) -> list[Drafte
             and min(value, n_most) == min(unset, n_most)
         ):
             problems.append(
-                DrafterError(
+                SettingsError(
                     f"{name} = {value} changes nothing: a pass verifies {n_most} draft tokens at "
                     "most.",
                     remedy="Raise `max_draft`, or set `mode` to `first`.",
@@ -128,20 +128,20 @@ def unread_settings(settings: Settings, running: Collection[str]) -> list[Drafte
     return problems
 
 
-def _unread(name: str, drafters: str, wanted: Sequence[str]) -> DrafterError:
+def _unread(name: str, drafters: str, wanted: Sequence[str]) -> SettingsError:
     """Return the problem of a setting of which no reader drafts."""
     if wanted == [DRAFT_MODEL]:
-        return DrafterError(
+        return SettingsError(
             f"{name} changes nothing: no draft model is loaded.",
             remedy="Name one with `spec_draft_model` (`-md`).",
         )
     if set(wanted) <= {reader for readers in _MODE_READERS.values() for reader in readers}:
-        return DrafterError(
+        return SettingsError(
             f"{name} changes nothing in this `mode`.",
             remedy=f"Set `mode` to {'`auto` or `tree`' if wanted == ['tree'] else '`auto`'}.",
         )
     names = ", ".join(f"`{reader}`" for reader in dict.fromkeys(wanted))
-    return DrafterError(
+    return SettingsError(
         f"{name} changes nothing: `drafters` (`--spec-type`) is {drafters or 'none'!r}.",
         remedy=f"Add {'one of ' if ',' in names else ''}{names} to `drafters`.",
     )
