@@ -50,10 +50,11 @@ CLIENT_SETTINGS: dict[str, dict[str, Any]] = {
     },
     "speclsp.server.package": {
         "type": "string",
-        "default": "speclsp",
+        "default": "",
         "scope": "machine",
         "markdownDescription": "What `pip install` puts into a private environment: a "
-        "requirement, a wheel's path or a folder.",
+        "requirement, a wheel's path or a folder. Empty: the server that comes with the "
+        "extension, else `speclsp` from the package index.",
     },
     "speclsp.trace.server": {
         "type": "string",

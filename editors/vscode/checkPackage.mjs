@@ -1,4 +1,5 @@
-// Asserts what is in the packaged extension: small, and without source maps or node_modules.
+// Asserts what is in the packaged extension: small beside the server's wheel, which `make dist`
+// adds, and without source maps or node_modules.
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, statSync } from "node:fs";
 
@@ -19,7 +20,9 @@ const NEEDED = [
   ...(wheel ? [`server/${wheel}`] : []),
 ];
 
-const bytes = statSync(PACKAGE).size;
+const wheels = existsSync("server") ? readdirSync("server").map((name) => `server/${name}`) : [];
+const wheelBytes = wheels.reduce((sum, name) => sum + statSync(name).size, 0);
+const bytes = statSync(PACKAGE).size - wheelBytes;
 const files = execFileSync("python3", ["-m", "zipfile", "-l", PACKAGE], { encoding: "utf8" })
   .split("\n")
   .slice(1)
@@ -28,8 +31,10 @@ const files = execFileSync("python3", ["-m", "zipfile", "-l", PACKAGE], { encodi
 const problems = [
   ...(bytes < MAX_BYTES ? [] : [`${bytes} bytes are more than ${MAX_BYTES}`]),
   ...files.filter((name) => /\.map$|node_modules|\.ts$/.test(name)).map((name) => `holds ${name}`),
-  ...NEEDED.filter((name) => !files.includes(`extension/${name}`)).map((name) => `lacks ${name}`),
+  ...[...NEEDED, ...wheels]
+    .filter((name) => !files.includes(`extension/${name}`))
+    .map((name) => `lacks ${name}`),
 ];
 for (const problem of problems) console.error(`${PACKAGE}: ${problem}`);
-console.log(`${PACKAGE}: ${files.length} files, ${bytes} bytes`);
+console.log(`${PACKAGE}: ${files.length} files, ${bytes} bytes, and ${wheelBytes} of the server`);
 process.exit(problems.length > 0 ? 1 : 0);

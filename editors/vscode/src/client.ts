@@ -14,26 +14,59 @@ import { BackOff } from "./backOff.js";
 import { makeEnvironment } from "./environment.js";
 import { PartialAcceptances, type Place } from "./partialAcceptance.js";
 import { EnvironmentError } from "./python.js";
-import { findServer, ServerCommandError } from "./serverCommand.js";
+import { executableIn, thisMachine } from "./machine.js";
+import { findServer, ServerCommandError, type Found } from "./serverCommand.js";
 import type { SessionStats } from "./statistics.js";
+import { findWheel, isOlder, type Wheel } from "./wheel.js";
 
 /** `stopped` and `missing` are the client's; the others are what the server says of its engine. */
 export type EngineState =
   "missing" | "stopped" | "starting" | "loading" | "ready" | "unloaded" | "off" | "failed";
 
+/** The model as `$/speclsp/status` describes it. */
+export interface LoadedModel {
+  title: string;
+  layers: Record<string, number>;
+  is_trial: boolean;
+  shortfall: string;
+}
+
 export interface Status {
   state: EngineState;
   message: string;
+  model: LoadedModel | undefined;
+  /** When the snooze ends, in milliseconds since 1970; undefined where there is none. */
+  snoozedUntil: number | undefined;
   /** Requests that have not been answered. */
   nWaiting: number;
   /** Milliseconds from asking to the latest answers with text, the newest last. */
   latencies: readonly number[];
 }
 
+export interface DownloadProgress {
+  message?: string;
+  percentage?: number;
+}
+
+/** How the progress tokens of downloads begin. */
+const DOWNLOAD = "speclsp/download/";
+
+interface WireStatus {
+  state: EngineState;
+  message: string;
+  model?: LoadedModel;
+  snoozed_until?: number;
+}
+
+/** What a status says of a server that does not run. */
+const NOTHING_RUNS = { model: undefined, snoozedUntil: undefined, nWaiting: 0 };
+
 const MAX_LATENCIES = 200;
 const STOP_WITHIN_MS = 5000;
 /** The context key of keybindings and commands that need a server. */
 const RUNNING = "speclsp.running";
+/** The context key of the walkthrough's step: a model other than the trial model was loaded. */
+const HAS_MODEL = "speclsp.hasModel";
 /** Remembers that the user does not want to be asked about installing the server. */
 const NOT_ASKED = "installingIsNotOffered";
 /** Settings that are the extension's and mean nothing to the server. */
@@ -44,10 +77,21 @@ export class Client implements vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<void>();
   /** Tells that the status, or an answer, has changed. */
   readonly onDidChange = this.changed.event;
-  private current: Status = { state: "stopped", message: "", nWaiting: 0, latencies: [] };
+  private readonly downloaded = new vscode.EventEmitter<DownloadProgress>();
+  /** Tells how far the download of a model is. */
+  readonly onDidDownload = this.downloaded.event;
+  private current: Status = {
+    state: "stopped",
+    message: "",
+    model: undefined,
+    snoozedUntil: undefined,
+    nWaiting: 0,
+    latencies: [],
+  };
   private client: LanguageClient | undefined;
   private readonly backOff = new BackOff();
   private readonly partial = new PartialAcceptances<vscode.InlineCompletionItem>();
+  private readonly wheel: Promise<Wheel | undefined>;
   private readonly listeners: vscode.Disposable[];
   private restarting: NodeJS.Timeout | undefined;
   /** Ends when the client has started, or has failed to; it never rejects. */
@@ -59,6 +103,7 @@ export class Client implements vscode.Disposable {
     private readonly context: vscode.ExtensionContext,
     readonly log: vscode.LogOutputChannel,
   ) {
+    this.wheel = findWheel(join(context.extensionPath, "server"));
     this.listeners = [
       vscode.workspace.onDidChangeTextDocument((event) => {
         this.documentChanged(event);
@@ -84,6 +129,8 @@ export class Client implements vscode.Disposable {
       const isRunning = !["missing", "stopped", "starting"].includes(this.current.state);
       void vscode.commands.executeCommand("setContext", RUNNING, isRunning);
     }
+    const hasModel = this.current.model !== undefined && !this.current.model.is_trial;
+    if (hasModel) void vscode.commands.executeCommand("setContext", HAS_MODEL, true);
     this.changed.fire();
   }
 
@@ -126,11 +173,19 @@ export class Client implements vscode.Disposable {
     client.onDidChangeState(({ newState }) => {
       if (client === this.client && newState === State.Stopped) this.died();
     });
-    client.onNotification("$/speclsp/status", (said: { state: EngineState; message: string }) => {
-      if (client === this.client) this.update(said);
+    client.onNotification("$/speclsp/status", (said: WireStatus) => {
+      if (client !== this.client) return;
+      const { state, message, model, snoozed_until: seconds } = said;
+      this.update({
+        state,
+        message,
+        model,
+        snoozedUntil: seconds === undefined ? undefined : 1000 * seconds,
+      });
     });
     this.started = client.start().then(
       () => {
+        if (client === this.client) void this.checkVersion(client, found);
         if (client === this.client && this.current.state === "starting") {
           this.update({ state: "loading" });
         }
@@ -140,6 +195,23 @@ export class Client implements vscode.Disposable {
         if (client === this.client) this.died();
       },
     );
+  }
+
+  /** Offer an update where the server is older than the one that this extension carries. */
+  private async checkVersion(client: LanguageClient, { command, origin }: Found): Promise<void> {
+    const wheel = await this.wheel;
+    const version = client.initializeResult?.serverInfo?.version;
+    if (wheel === undefined || version === undefined || !isOlder(version, wheel.version)) return;
+    const remembered = `updateIsOffered ${command} ${wheel.version}`;
+    if (this.context.globalState.get<boolean>(remembered)) return;
+    await this.context.globalState.update(remembered, true);
+    const words = `speclsp: the server ${version} is older than this extension's ${wheel.version}.`;
+    if (origin !== "environment") {
+      void vscode.window.showWarningMessage(`${words} Update ${command}.`);
+      return;
+    }
+    const choice = await vscode.window.showInformationMessage(words, "Update", "Not Now");
+    if (choice === "Update") await this.makeEnvironment();
   }
 
   private options(): LanguageClientOptions {
@@ -198,6 +270,11 @@ export class Client implements vscode.Disposable {
         } finally {
           this.update({ nWaiting: Math.max(0, this.current.nWaiting - 1) });
         }
+      },
+      handleWorkDoneProgress: (token, progress, next) => {
+        // A download has a notification of its own, which can be cancelled.
+        if (!String(token).startsWith(DOWNLOAD)) next(token, progress);
+        else if (progress.kind === "report") this.downloaded.fire(progress);
       },
       workspace: {
         // Only that something has changed: the server asks for what it needs to know.
@@ -269,24 +346,24 @@ export class Client implements vscode.Disposable {
     const wait = this.backOff.died(Date.now());
     if (wait === undefined) {
       const message = "the server ended again and again";
-      this.update({ state: "stopped", message, nWaiting: 0 });
+      this.update({ state: "stopped", message, ...NOTHING_RUNS });
       void this.tellProblem(message, "Restart");
       return;
     }
     const message = "the server ended; it is started again";
     this.log.warn(message);
-    this.update({ state: "stopped", message, nWaiting: 0 });
+    this.update({ state: "stopped", message, ...NOTHING_RUNS });
     this.restarting = setTimeout(() => void this.inTurn(() => this.start()), wait);
   }
 
   private async tellProblem(
     message: string,
-    remedy: "Restart" | "Open the Setting",
+    remedy?: "Restart" | "Open the Setting",
   ): Promise<void> {
     this.log.error(message);
     const choice = await vscode.window.showErrorMessage(
       `speclsp: ${message}`,
-      remedy,
+      ...(remedy === undefined ? [] : [remedy]),
       "Show the Log",
     );
     if (choice === "Show the Log") this.log.show();
@@ -321,14 +398,14 @@ export class Client implements vscode.Disposable {
     } catch (error) {
       this.log.warn(`the server did not stop cleanly: ${String(error)}`);
     }
-    this.update({ state: "stopped", message: "", nWaiting: 0 });
+    this.update({ state: "stopped", message: "", ...NOTHING_RUNS });
   }
 
   private async offerEnvironment(): Promise<void> {
     if (this.context.globalState.get<boolean>(NOT_ASKED)) return;
     const choice = await vscode.window.showInformationMessage(
       "speclsp: the server is not installed. It can go into a private Python environment; " +
-        "llama.cpp is compiled for this machine, which takes some minutes.",
+        "llama.cpp is compiled only where no prebuilt one fits this machine.",
       "Install",
       "Choose an Executable",
       "Don't Ask Again",
@@ -347,29 +424,35 @@ export class Client implements vscode.Disposable {
     try {
       await this.inTurn(async () => {
         await this.stop();
-        await makeEnvironment(this.environment, this.log);
+        await makeEnvironment(this.environment, await this.wheel, this.log);
       });
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
       if (error instanceof EnvironmentError) this.log.error(error.output);
-      this.update({ state: "missing", message });
-      const choice = await vscode.window.showErrorMessage(`speclsp: ${message}`, "Show the Log");
-      if (choice !== undefined) this.log.show();
-      return;
+      const isThere = await thisMachine().isExecutable(executableIn(this.environment, "speclsp"));
+      if (!isThere) this.update({ state: "missing", message });
+      void this.tellProblem(message);
+      if (!isThere) return;
     }
     await this.restart();
   }
 
-  async rebuildIndex(): Promise<void> {
-    await this.execute("speclsp.reindex");
-  }
-
-  private async execute(command: string, args: unknown[] = []): Promise<unknown> {
+  /** Run a command of the server; undefined where there is none.  Throws what the server says. */
+  async execute<Answer>(
+    command: string,
+    args: unknown[] = [],
+    token?: vscode.CancellationToken,
+  ): Promise<Answer | undefined> {
     if (this.client?.state !== State.Running) {
       void vscode.window.showInformationMessage("speclsp: the server is not running.");
       return undefined;
     }
-    return this.client.sendRequest("workspace/executeCommand", { command, arguments: args });
+    const params = { command, arguments: args };
+    const method = "workspace/executeCommand";
+    // A token that is undefined would be sent as a second parameter.
+    return token === undefined
+      ? this.client.sendRequest<Answer>(method, params)
+      : this.client.sendRequest<Answer>(method, params, token);
   }
 
   /** The session's statistics, or undefined while there is no server. */
@@ -381,6 +464,7 @@ export class Client implements vscode.Disposable {
   dispose(): void {
     for (const listener of this.listeners) listener.dispose();
     this.changed.dispose();
+    this.downloaded.dispose();
     void this.stop();
   }
 }

@@ -2,24 +2,32 @@ import { mkdir, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import * as vscode from "vscode";
 import { explanation } from "./installProblems.js";
-import { executableIn } from "./machine.js";
+import { executableIn, thisMachine } from "./machine.js";
 import { EnvironmentError, findPython } from "./python.js";
 import { run } from "./serverCommand.js";
+import type { Wheel } from "./wheel.js";
 
 /**
- * Make a private Python environment with the server in it.
+ * Install the server into a private Python environment, or update it there.
  *
- * llama.cpp is compiled for this machine, which takes some minutes.  Throws EnvironmentError, and
- * leaves no half-made environment behind.
+ * The extension's own wheel chooses the build of llama.cpp for this machine; it is compiled only
+ * where no prebuilt one fits.  Throws EnvironmentError; an environment that was not there before
+ * is then removed, and one that was keeps what it had.
  */
-export async function makeEnvironment(folder: string, log: vscode.LogOutputChannel): Promise<void> {
+export async function makeEnvironment(
+  folder: string,
+  wheel: Wheel | undefined,
+  log: vscode.LogOutputChannel,
+): Promise<void> {
   const settings = vscode.workspace.getConfiguration("speclsp.server");
-  const python = await findPython(settings.get("python", ""));
-  const requirement = settings.get("package", "speclsp");
+  const named = settings.get<string>("package", "");
+  const python = executableIn(folder, "python");
+  const isUpdate = await thisMachine().isExecutable(python);
+  const base = isUpdate ? "" : await findPython(settings.get("python", ""));
   await vscode.window.withProgress(
     {
       location: vscode.ProgressLocation.Notification,
-      title: "speclsp: installing the server",
+      title: `speclsp: ${isUpdate ? "updating" : "installing"} the server`,
       cancellable: true,
     },
     async (progress, token) => {
@@ -27,13 +35,18 @@ export async function makeEnvironment(folder: string, log: vscode.LogOutputChann
       token.onCancellationRequested(() => {
         stop.abort();
       });
-      const step = async (title: string, args: [string, ...string[]]): Promise<void> => {
+      const step = async (
+        title: string,
+        command: string,
+        args: string[],
+        env?: Record<string, string>,
+      ): Promise<void> => {
         progress.report({ message: title });
-        const [command, ...rest] = args;
-        const ran = await run(command, rest, stop.signal, (line) => {
+        const heard = (line: string): void => {
           log.debug(line);
           progress.report({ message: `${title}: ${line.slice(0, 60)}` });
-        });
+        };
+        const ran = await run(command, args, stop.signal, heard, env);
         if (ran.code !== 0) {
           throw new EnvironmentError(
             token.isCancellationRequested ? "Installing was cancelled." : explanation(ran.output),
@@ -42,15 +55,21 @@ export async function makeEnvironment(folder: string, log: vscode.LogOutputChann
         }
       };
       try {
-        await rm(folder, { recursive: true, force: true });
-        await mkdir(dirname(folder), { recursive: true });
-        await step("making an environment", [python, "-m", "venv", folder]);
-        await step("compiling llama.cpp, some minutes", [
-          executableIn(folder, "python"),
-          ...["-m", "pip", "install", "--disable-pip-version-check", "--no-input", requirement],
-        ]);
+        if (!isUpdate) {
+          await rm(folder, { recursive: true, force: true });
+          await mkdir(dirname(folder), { recursive: true });
+          await step("making an environment", base, ["-m", "venv", folder]);
+        }
+        if (named === "" && wheel !== undefined) {
+          // Python imports from a wheel, so that the script runs before anything is installed.
+          const script = ["-m", "speclsp.install_llama_cpp"];
+          await step("llama.cpp", python, script, { PYTHONPATH: wheel.file });
+        }
+        const pip = ["-m", "pip", "install", "--disable-pip-version-check", "--no-input"];
+        const requirement = named !== "" ? named : (wheel?.file ?? "speclsp");
+        await step("the server", python, [...pip, "--upgrade", requirement]);
       } catch (error) {
-        await rm(folder, { recursive: true, force: true });
+        if (!isUpdate) await rm(folder, { recursive: true, force: true });
         throw error;
       }
     },

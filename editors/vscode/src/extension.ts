@@ -1,6 +1,8 @@
 import * as vscode from "vscode";
 import { Client } from "./client.js";
+import { Models } from "./models.js";
 import { Panel } from "./panel.js";
+import { snooze } from "./snooze.js";
 import { StatusBar } from "./statusBar.js";
 import { toggleEverywhere, toggleLanguage, toggleWorkspace } from "./toggle.js";
 
@@ -15,6 +17,7 @@ export function activate(context: vscode.ExtensionContext): Api {
   const client = new Client(context, log);
   const statusBar = new StatusBar(client);
   const panel = new Panel(client, context.extensionUri);
+  const models = new Models(client, context.globalState);
   const command = (name: string, run: () => unknown): vscode.Disposable =>
     vscode.commands.registerCommand(`speclsp.${name}`, run);
   context.subscriptions.push(
@@ -22,6 +25,7 @@ export function activate(context: vscode.ExtensionContext): Api {
     client,
     statusBar,
     panel,
+    models,
     command("restartServer", () => client.restart()),
     command("showLog", () => {
       log.show();
@@ -29,7 +33,10 @@ export function activate(context: vscode.ExtensionContext): Api {
     command("showPanel", () => {
       panel.show();
     }),
-    command("rebuildIndex", () => client.rebuildIndex()),
+    command("chooseModel", () => models.choose()),
+    command("offerModel", () => models.offer()),
+    command("snoozeSuggestions", () => snooze(client)),
+    command("rebuildIndex", () => client.execute("speclsp.reindex")),
     command("makeEnvironment", () => client.makeEnvironment()),
     command("toggleEverywhere", toggleEverywhere),
     command("toggleLanguage", toggleLanguage),

@@ -55,16 +55,25 @@ export interface Ran {
 
 const MAX_OUTPUT = 20_000;
 
-/** Run a command to its end; `abort` stops it.  It never throws for what the command does. */
+/**
+ * Run a command to its end; `abort` stops it, and `env` is added to the environment.
+ *
+ * It never throws for what the command does.
+ */
 export async function run(
   command: string,
   args: readonly string[],
   abort?: AbortSignal,
   heard: (line: string) => void = () => undefined,
+  env: Record<string, string> = {},
 ): Promise<Ran> {
   return new Promise((resolve) => {
     let output = "";
-    const child = spawn(command, [...args], { stdio: ["ignore", "pipe", "pipe"], signal: abort });
+    const child = spawn(command, [...args], {
+      stdio: ["ignore", "pipe", "pipe"],
+      signal: abort,
+      env: { ...process.env, ...env },
+    });
     const hear = (data: Buffer): void => {
       const text = data.toString();
       output = (output + text).slice(-MAX_OUTPUT);

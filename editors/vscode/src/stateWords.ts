@@ -24,6 +24,8 @@ const WORDS: Record<EngineState, string> = {
   failed: "failed",
 };
 
+const TRIAL = "trial model: choose a real one";
+
 /** A state as it is shown: off where the settings of the file in front say so. */
 export interface ShownState {
   icon: string;
@@ -31,13 +33,19 @@ export interface ShownState {
   isProblem: boolean;
 }
 
-export function shownState({ state, message }: Status, isBusy = false): ShownState {
+export function shownState(status: Status, isBusy = false): ShownState {
+  const { state, message, model, snoozedUntil } = status;
   const document = vscode.window.activeTextEditor?.document;
   if (state === "ready" && document !== undefined && !suggestsIn(document)) {
     return { icon: ICONS.off, words: "off for this file", isProblem: false };
   }
+  if (snoozedUntil !== undefined && snoozedUntil > Date.now()) {
+    const until = new Date(snoozedUntil).toLocaleTimeString([], { timeStyle: "short" });
+    return { icon: "$(bell-slash)", words: `snoozing until ${until}`, isProblem: false };
+  }
   if (state === "ready" && isBusy) return { icon: ICONS.loading, words: "busy", isProblem: false };
   const isProblem = state === "failed" || state === "stopped" || state === "missing";
   const why = message !== "" && isProblem ? `: ${message}` : "";
-  return { icon: ICONS[state], words: WORDS[state] + why, isProblem };
+  const trial = state === "ready" && model?.is_trial ? `, ${TRIAL}` : "";
+  return { icon: ICONS[state], words: WORDS[state] + trial + why, isProblem };
 }

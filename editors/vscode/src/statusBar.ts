@@ -1,5 +1,5 @@
 import * as vscode from "vscode";
-import type { Client } from "./client.js";
+import type { Client, Status } from "./client.js";
 import { shownState } from "./stateWords.js";
 import { figures, perCent, type SessionStats } from "./statistics.js";
 
@@ -68,7 +68,7 @@ export class StatusBar implements vscode.Disposable {
 
   private draw(): void {
     const { icon, words, isProblem } = shownState(this.client.status, this.isBusy);
-    const { state, latencies } = this.client.status;
+    const { state, latencies, model } = this.client.status;
     const latest = latencies[latencies.length - 1];
     const accepted =
       this.stats !== undefined && this.stats.n_shown >= SHOWN_FOR_A_RATE
@@ -77,6 +77,7 @@ export class StatusBar implements vscode.Disposable {
     const shown = [
       ...(latest === undefined ? [] : [`${latest.toFixed(0)} ms`]),
       ...(accepted === undefined ? [] : [perCent(accepted)]),
+      ...(model?.is_trial ? ["trial model"] : []),
     ];
     const withFigures = !isProblem && state !== "off" && shown.length > 0;
     this.item.text = `${icon} speclsp${withFigures ? ` ${shown.join(" · ")}` : ""}`;
@@ -89,7 +90,7 @@ export class StatusBar implements vscode.Disposable {
     this.item.backgroundColor = isProblem
       ? new vscode.ThemeColor("statusBarItem.warningBackground")
       : undefined;
-    this.item.tooltip = toolTip(words, this.stats);
+    this.item.tooltip = toolTip(words, this.client.status, this.stats);
   }
 
   /** What a click on the item offers. */
@@ -101,6 +102,9 @@ export class StatusBar implements vscode.Disposable {
       ...(state === "missing"
         ? [{ label: "$(cloud-download) Install the server", command: "speclsp.makeEnvironment" }]
         : []),
+      { label: "$(package) Choose a model", command: "speclsp.chooseModel" },
+      { label: "$(bell-slash) Snooze", command: "speclsp.snoozeSuggestions" },
+      separator,
       { label: "$(graph-line) Show statistics", command: "speclsp.showPanel" },
       { label: "$(output) Show the log", command: "speclsp.showLog" },
       separator,
@@ -137,10 +141,19 @@ export class StatusBar implements vscode.Disposable {
   }
 }
 
-function toolTip(words: string, stats: SessionStats | undefined): vscode.MarkdownString {
+function toolTip(
+  words: string,
+  { state, message, model }: Status,
+  stats: SessionStats | undefined,
+): vscode.MarkdownString {
   const text = new vscode.MarkdownString("", true);
-  text.isTrusted = { enabledCommands: ["speclsp.showPanel", "speclsp.showLog"] };
+  const enabledCommands = ["speclsp.showPanel", "speclsp.showLog", "speclsp.chooseModel"];
+  text.isTrusted = { enabledCommands };
   text.appendMarkdown("**speclsp** ").appendText(words);
+  if (state === "ready" && message !== "") text.appendMarkdown("\n\n").appendText(message);
+  if (model !== undefined && model.shortfall !== "") {
+    text.appendMarkdown("\n\n$(warning) ").appendText(model.shortfall);
+  }
   if (stats !== undefined) {
     const { acceptanceRate, tokensPerPass, promptReuse } = figures(stats);
     const total = stats.latency["total"];
@@ -160,7 +173,8 @@ function toolTip(words: string, stats: SessionStats | undefined): vscode.Markdow
   }
   text.appendMarkdown(
     "\n\n[$(graph-line) Statistics](command:speclsp.showPanel) &nbsp; " +
-      "[$(output) Log](command:speclsp.showLog)",
+      "[$(output) Log](command:speclsp.showLog) &nbsp; " +
+      "[$(package) Choose a Model](command:speclsp.chooseModel)",
   );
   return text;
 }

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { after, before, test as plainTest } from "node:test";
 import { Editor } from "./editor.js";
 import { serversBelow } from "./processes.js";
+import { choose } from "./quickInput.js";
 import { until } from "./until.js";
 import { ARTEFACTS, EXTENSION, Workbench } from "./workbench.js";
 
@@ -197,6 +198,26 @@ test("suggestions are switched off and on", async () => {
   await editor.untilStatus(/ready/);
   await editor.type("g");
   await editor.untilGhost();
+});
+
+test("a snooze stops what comes by itself, and nothing else", async () => {
+  await editor.openFile("toggle.py");
+  const snooze = async (choice: string): Promise<void> => {
+    await choose(editor.page, "F1", ">speclsp: Snooze", "speclsp: Snooze");
+    await editor.page
+      .locator(".quick-input-list .monaco-list-row", { hasText: choice })
+      .first()
+      .click();
+  };
+  await snooze("5 minutes");
+  await editor.untilStatus(/snoozing until/);
+  await typeHead("sleeper");
+  await editor.page.waitForTimeout(1000);
+  assert.equal(await editor.ghost(), "");
+  await editor.keys("Alt+\\");
+  await editor.untilGhost();
+  await snooze("End the snooze");
+  await editor.untilStatus(/ready/);
 });
 
 test("a server that is killed comes back, and nothing is lost", async () => {

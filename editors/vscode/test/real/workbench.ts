@@ -11,7 +11,7 @@ import { chromium, type Browser, type BrowserContext, type Page } from "playwrig
 
 export const EXTENSION = resolve(import.meta.dirname, "..", "..", "..");
 export const ARTEFACTS = join(EXTENSION, "artefacts");
-const REPOSITORY = resolve(EXTENSION, "..", "..");
+export const REPOSITORY = resolve(EXTENSION, "..", "..");
 export const SERVER = process.env["SPECLSP_SERVER"] ?? join(REPOSITORY, ".venv", "bin", "speclsp");
 const EDITOR = process.env["SPECLSP_VSCODE"] ?? join(REPOSITORY, ".editors", "vscode-4.139.1");
 const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
@@ -51,6 +51,8 @@ export interface Options {
   settings?: Record<string, unknown>;
   /** Whether to install the packaged extension. */
   vsix?: string;
+  /** Further environment variables, which the language server gets, too. */
+  env?: Record<string, string>;
   /** Further arguments of code-server. */
   args?: string[];
   trust?: boolean;
@@ -83,6 +85,7 @@ export class Workbench {
       XDG_CONFIG_HOME: join(root, "config"),
       XDG_CACHE_HOME: join(root, "cache"),
       XDG_STATE_HOME: join(root, "state"),
+      ...options.env,
     };
     const node = join(EDITOR, "node", "bin", "node");
     const folders = [

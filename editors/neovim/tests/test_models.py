@@ -1,0 +1,107 @@
+"""`:Speclsp model`: a list to choose from, the download, and what is kept of the choice."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_hub import FakeHub, serve_hub
+from real_neovim import REPOSITORY, START, Editor
+
+TITLE = "Qwen2.5-Coder 7B Q4_K_M"
+REPOSITORY_NAME = "QuantFactory/Qwen2.5-Coder-7B-GGUF"
+FILE = "Qwen2.5-Coder-7B.Q4_K_M.gguf"
+NAME = "qwen2.5-coder-7b-q4_k_m"
+
+CHOOSE = """
+local wanted = ...
+vim.ui.select = function(items, options, done)
+  local shown = { options.prompt }
+  local chosen
+  for _, item in ipairs(items) do
+    shown[#shown + 1] = options.format_item(item)
+    chosen = item.title == wanted and item or chosen
+  end
+  vim.g.shown = shown
+  done(chosen)
+end
+vim.g.shown = nil
+"""
+STATUSLINE = "return require('speclsp').statusline()"
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    """Serve the embedded model under the name of another."""
+    with serve_hub() as hub:
+        model = REPOSITORY / "fixtures" / "models" / "embedded-target-f16.gguf"
+        hub.repositories[REPOSITORY_NAME] = {FILE: model.read_bytes()}
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        monkeypatch.setenv("HF_HOME", str(tmp_path / "huggingface"))
+        yield hub
+
+
+def choose(editor: Editor) -> list[str]:
+    editor.lua(CHOOSE, TITLE)
+    editor.nvim.command("Speclsp model")
+    return list(editor.until(lambda: editor.nvim.vars.get("shown")))
+
+
+def test_a_model_is_chosen_downloaded_and_kept(
+    hub: FakeHub, bare: Editor, project: Path, tmp_path: Path
+) -> None:
+    bare.setup()
+    bare.open(project / "customers.py")
+    bare.until_ready()
+    hub.hold = threading.Event()
+    prompt, first, *others = choose(bare)
+    assert "GB. A model to download and use:" in prompt
+    assert "(recommended" in first
+    assert any(line.startswith(f"{TITLE}, 4.7 GB, Apache 2.0") for line in [first, *others])
+    bare.until(lambda: "downloading" in bare.lua(STATUSLINE))
+    bare.nvim.command("Speclsp model cancel")
+    bare.until(lambda: "downloading" not in bare.lua(STATUSLINE))
+    assert "trial model" in bare.lua(STATUSLINE)
+    # It goes on where it was cancelled.
+    hub.hold.set()
+    hub.hold = None
+    choose(bare)
+    bare.until(lambda: TITLE in bare.lua(STATUSLINE))
+    bare.until_ready()
+    bare.keys("Go")
+    bare.type(START)
+    assert bare.until_ghost()
+    assert (tmp_path / "home/data/nvim/speclsp/preset").read_text() == f"{NAME}\n"
+    # A new server takes the choice, too.
+    bare.keys("<Esc>")
+    bare.nvim.command("Speclsp restart")
+    bare.until(lambda: TITLE not in bare.lua(STATUSLINE))
+    bare.until(lambda: TITLE in bare.lua(STATUSLINE))
+    assert f"{TITLE}, 4.7 GB, Apache 2.0 (in use" in "\n".join(choose(bare))
+
+
+def test_a_model_of_setup_is_not_replaced_for_good(
+    hub: FakeHub, bare: Editor, project: Path, tmp_path: Path
+) -> None:
+    model = REPOSITORY / "fixtures" / "models" / "embedded-target-q8_0.gguf"
+    bare.setup(settings={"model": str(model)})
+    bare.open(project / "customers.py")
+    bare.until_ready()
+    choose(bare)
+    bare.until(lambda: TITLE in bare.lua(STATUSLINE))
+    assert "setup() names another by model" in bare.nvim.command_output("messages")
+    assert not (tmp_path / "home/data/nvim/speclsp/preset").exists()
+
+
+def test_a_failed_download_is_told_with_its_remedy(
+    hub: FakeHub, bare: Editor, project: Path
+) -> None:
+    hub.repositories.clear()
+    bare.setup()
+    bare.open(project / "customers.py")
+    bare.until_ready()
+    choose(bare)
+    bare.until(lambda: REPOSITORY_NAME in bare.nvim.command_output("messages"))
+    assert "trial model" in bare.lua(STATUSLINE)

@@ -1,0 +1,134 @@
+import * as vscode from "vscode";
+import type { Client } from "./client.js";
+import {
+  gigabytes,
+  memoryWords,
+  ordered,
+  remarks,
+  type Overview,
+  type Preset,
+} from "./modelList.js";
+
+/** Remembers that a model was offered without being asked for. */
+const OFFERED = "modelIsOffered";
+/** LSP's code for a cancelled request. */
+const CANCELLED = -32800;
+
+/** Choosing a model by name, and its download, which the server does and shows. */
+export class Models implements vscode.Disposable {
+  private readonly listener: vscode.Disposable;
+  /** The title of the model that is to be announced once it is loaded. */
+  private awaited: string | undefined;
+
+  constructor(
+    private readonly client: Client,
+    private readonly memory: vscode.Memento,
+  ) {
+    this.listener = client.onDidChange(() => {
+      this.statusChanged();
+    });
+  }
+
+  private statusChanged(): void {
+    const { state, model } = this.client.status;
+    if (state !== "ready" || model === undefined) return;
+    if (model.is_trial) {
+      if (this.memory.get<boolean>(OFFERED)) return;
+      void this.memory.update(OFFERED, true);
+      void this.offer();
+    } else if (this.awaited !== undefined) {
+      const title = this.awaited;
+      this.awaited = undefined;
+      void vscode.window.showInformationMessage(`speclsp: ${title} is ready.`);
+    }
+  }
+
+  /** Offer the model that suits this computer. */
+  async offer(): Promise<void> {
+    const overview = await this.overview();
+    const preset = overview?.presets.find(({ name }) => name === overview.recommended);
+    if (overview === undefined || preset === undefined) return;
+    const take = preset.downloaded ? "Use It" : "Download";
+    const choice = await vscode.window.showInformationMessage(
+      `${memoryWords(overview.memory)} found → ${preset.title}, ` +
+        `${gigabytes(preset.size_bytes)}. ${preset.downloaded ? "Use it" : "Download"}?`,
+      take,
+      "Other Models",
+    );
+    if (choice === take) await this.take(preset);
+    if (choice === "Other Models") await this.choose(overview);
+  }
+
+  /** Let the user choose from all models that the server knows by name. */
+  async choose(known?: Overview): Promise<void> {
+    const overview = known ?? (await this.overview());
+    if (overview === undefined) return;
+    const items = ordered(overview).map((preset) => ({
+      label: preset.title,
+      description: remarks(preset, overview),
+      detail: `${preset.why} Licence: ${preset.licence}.`,
+      preset,
+    }));
+    const choice = await vscode.window.showQuickPick(items, {
+      title: `speclsp: choose a model (${memoryWords(overview.memory)} found)`,
+      placeHolder: "What is missing is downloaded",
+      matchOnDetail: true,
+    });
+    if (choice !== undefined) await this.take(choice.preset);
+  }
+
+  private async overview(): Promise<Overview | undefined> {
+    try {
+      return await this.client.execute<Overview>("speclsp.models");
+    } catch (error) {
+      void vscode.window.showErrorMessage(`speclsp: ${messageOf(error)}`);
+      return undefined;
+    }
+  }
+
+  /** Download a model where it is missing, and make it the user's. */
+  private async take(preset: Preset): Promise<void> {
+    try {
+      if ((await this.pull(preset)) === undefined) return;
+    } catch (error) {
+      if ((error as { code?: number }).code === CANCELLED) return;
+      const again = "Try Again";
+      const choice = await vscode.window.showErrorMessage(`speclsp: ${messageOf(error)}`, again);
+      if (choice === again) await this.take(preset);
+      return;
+    }
+    this.awaited = preset.title;
+    const settings = vscode.workspace.getConfiguration("speclsp");
+    await settings.update("preset", preset.name, vscode.ConfigurationTarget.Global);
+  }
+
+  private async pull(preset: Preset): Promise<unknown> {
+    return vscode.window.withProgress(
+      {
+        location: vscode.ProgressLocation.Notification,
+        title: `speclsp: downloading ${preset.title}`,
+        cancellable: true,
+      },
+      async (progress, token) => {
+        let shown = 0;
+        const listener = this.client.onDidDownload(({ message = "", percentage = shown }) => {
+          progress.report({ message, increment: percentage - shown });
+          shown = percentage;
+        });
+        try {
+          return await this.client.execute("speclsp.pullModel", [{ name: preset.name }], token);
+        } finally {
+          listener.dispose();
+        }
+      },
+    );
+  }
+
+  dispose(): void {
+    this.listener.dispose();
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
