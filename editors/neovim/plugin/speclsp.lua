@@ -11,5 +11,5 @@ end, {
   complete = function(lead, line)
     return require('speclsp.commands').complete(lead, line)
   end,
-  desc = 'speclsp: model, snooze, toggle, status, stats, log, restart, reindex',
+  desc = 'speclsp: install, model, snooze, toggle, status, stats, log, restart, reindex',
 })

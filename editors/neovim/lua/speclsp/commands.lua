@@ -106,6 +106,10 @@ function subcommands.restart()
   server.restart()
 end
 
+function subcommands.install()
+  server.install()
+end
+
 function subcommands.toggle(scope)
   local enabled = require('speclsp').toggle(scope)
   vim.notify(('speclsp: %s %s'):format(scope or 'everywhere', enabled and 'on' or 'off'))

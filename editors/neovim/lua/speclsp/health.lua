@@ -43,7 +43,8 @@ local function check_server()
   local server = require('speclsp.server')
   local cmd, problem = server.command()
   if not cmd then
-    health.error(problem or '', { 'pip install speclsp', 'or set cmd = "/path/to/speclsp" in setup()' })
+    local remedies = { ':Speclsp install', 'or pip install speclsp', 'or set cmd = "/path/to/speclsp" in setup()' }
+    health.error(problem or '', remedies)
     return
   end
   local ran, result = pcall(function()

@@ -1,6 +1,7 @@
 --- The server process: found, started once for all folders, started again when it dies.
 local buffers = require('speclsp.buffers')
 local config = require('speclsp.config')
+local install = require('speclsp.install')
 local text = require('speclsp.text')
 
 local M = {}
@@ -55,9 +56,13 @@ end
 ---@return string|nil problem
 function M.command()
   local given = config.options.cmd
-  local cmd = type(given) == 'string' and { given, 'serve', '--stdio' } or given or { 'speclsp', 'serve', '--stdio' }
+  if given == nil then
+    given = vim.fn.executable('speclsp') == 1 and 'speclsp' or install.server() or 'speclsp'
+  end
+  local cmd = type(given) == 'string' and { given, 'serve', '--stdio' } or given
   if #cmd == 0 or vim.fn.executable(cmd[1]) == 0 then
-    return nil, ('%s is not an executable: install speclsp, or set cmd in setup()'):format(tostring(cmd[1]))
+    local problem = '%s is not an executable: :Speclsp install installs speclsp, or set cmd in setup()'
+    return nil, problem:format(tostring(cmd[1]))
   end
   return cmd
 end
@@ -265,6 +270,13 @@ local function client_config(cmd)
       M.status.state, M.status.message = 'loading', ''
       watch_requests(client)
       changed()
+      local version = (client.server_info or {}).version
+      if cmd[1] == install.server() and install.is_older(version) then
+        vim.notify_once(
+          ('speclsp: the server %s is older than the plugin; :Speclsp install updates it.'):format(version),
+          vim.log.levels.WARN
+        )
+      end
     end,
     on_attach = function(client, bufnr)
       add_folder(client, bufnr)
@@ -363,6 +375,11 @@ function M.stop()
       client.stop()
     end
   end
+end
+
+--- Install the server, or update it, and start it.
+function M.install()
+  install.start(note, M.restart)
 end
 
 --- Stop the server, wait until it is gone, and start it again.
