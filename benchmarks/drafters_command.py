@@ -27,7 +27,7 @@ from benchmarks.progress import RunProgress
 from benchmarks.replay_project import ReplayProject
 from benchmarks.tables import Table
 from speclsp import settings
-from speclsp.cli.options import OutputFile, SettingsCommand, given_options
+from speclsp.cli.options import OutputFile, SettingsCommand, given_settings
 from speclsp.drafting.teacher_forcing import ReplayCounts
 from speclsp.engine.models import LlamaLoader, Tokenizer, Weights
 
@@ -217,7 +217,7 @@ def drafters(
     **options: Any,
 ) -> None:
     """Replay lines of PROJECT with every drafter, and with all of them merged."""
-    resolved = settings.resolve([given_options(options)]).settings
+    resolved = given_settings(options)
     run: TimedRun | None = None
     with RunProgress() as progress:
         task = progress.add_task("Loading", total=None)

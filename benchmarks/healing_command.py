@@ -26,8 +26,7 @@ import click
 from benchmarks.progress import RunProgress
 from benchmarks.prompts import build_prompt
 from benchmarks.tables import Table
-from speclsp import settings
-from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.cli.options import SettingsCommand, given_settings
 from speclsp.decoding.protocol import Target
 from speclsp.decoding.sampling import GreedySampler, Sampler
 from speclsp.decoding.speculate import generate
@@ -224,7 +223,7 @@ _N_EXAMPLES = 8
 )
 def healing_command(files: tuple[Path, ...], **options: Any) -> None:
     """Complete at every place inside the identifiers of FILEs, with token healing and without."""
-    resolved = settings.resolve([given_options(options)]).settings
+    resolved = given_settings(options)
     splits = [
         split
         for file in files

@@ -22,8 +22,7 @@ import numpy as np
 
 from benchmarks.machine import print_remarks
 from benchmarks.tables import Table
-from speclsp import settings as settings_table
-from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.cli.options import SettingsCommand, given_settings
 from speclsp.decoding.protocol import Logits, TreeTarget, tree_target
 from speclsp.decoding.sampling import Sampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
@@ -316,7 +315,7 @@ def _profile(run: Callable[[], object]) -> tuple[str, ...]:
 @click.command("host", cls=SettingsCommand)
 def host_command(**options: Any) -> None:
     """Measure what the host adds to each llama_decode: drafts, verifying, sampling, stop rules."""
-    resolved = settings_table.resolve([given_options(options)]).settings
+    resolved = given_settings(options)
     overheads = host_benchmark(resolved)
     print_remarks(resolved)
     click.echo(host_table(overheads))

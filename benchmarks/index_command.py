@@ -20,8 +20,7 @@ from benchmarks.machine import print_remarks, resident_bytes
 from benchmarks.progress import RunProgress
 from benchmarks.source_corpus import IndexedFile, SourceCorpus, source_corpus, varied
 from benchmarks.tables import Table
-from speclsp import settings
-from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.cli.options import SettingsCommand, given_settings
 from speclsp.drafting.protocol import TokenArray
 from speclsp.drafting.token_index import DEPTH, FileKey, TokenIndex
 from speclsp.engine.llama.vocabulary import load_vocabulary
@@ -382,7 +381,7 @@ def size_marks(n_tokens: int) -> list[int]:
 )
 def index_command(n_tokens: int, **options: Any) -> None:
     """Measure the project index: build, memory, look-up, replacing files."""
-    resolved = settings.resolve([given_options(options)]).settings
+    resolved = given_settings(options)
     vocabulary = load_vocabulary(model_files(resolved).target)
     try:
         with RunProgress() as progress:

@@ -28,8 +28,7 @@ from benchmarks.peers.contract import host_ms_per_step
 from benchmarks.progress import RunProgress
 from benchmarks.tables import Table
 from benchmarks.typing_session import TypedSession, replay_typing
-from speclsp import settings
-from speclsp.cli.options import OutputFile, SettingsCommand, given_options
+from speclsp.cli.options import OutputFile, SettingsCommand, given_settings
 from speclsp.decoding.session import summed
 from speclsp.request import RequestStats
 from speclsp.settings import Settings
@@ -152,7 +151,7 @@ def speculation_command(
     **options: Any,
 ) -> None:
     """Type CASES with speculation and without, and compare what the keystrokes take."""
-    resolved = settings.resolve([given_options(options)]).settings
+    resolved = given_settings(options)
     drawn = drawn_cases(load_cases(cases_path), n_cases, replay_seed)
     cases = [dataclasses.replace(case, typed=case.typed[:n_keys]) for case in drawn]
     sides = [dataclasses.replace(resolved, speculation=is_on) for is_on in (False, True)]

@@ -19,8 +19,7 @@ from benchmarks.progress import RunProgress
 from benchmarks.quality_command import LAYOUTS
 from benchmarks.tables import Table
 from benchmarks.typing_session import STEPS, TypingCounts, count_typing, replay_typing
-from speclsp import settings
-from speclsp.cli.options import OutputFile, SettingsCommand, given_options
+from speclsp.cli.options import OutputFile, SettingsCommand, given_settings
 
 _STEP_NAMES: Final = {
     "line": "within a line",
@@ -158,7 +157,7 @@ def typing_command(
     **options: Any,
 ) -> None:
     """Type the edits of CASES, one request per key, and count what that costs."""
-    resolved = settings.resolve([given_options(options)]).settings
+    resolved = given_settings(options)
     cases = drawn_cases(load_cases(cases_path), n_cases, replay_seed)
     others = [layout for layout in LAYOUTS if layout != resolved.fim_layout] if compare else []
     counts: dict[str, TypingCounts] = {}

@@ -285,7 +285,7 @@ def install(python: str, found: Sequence[Step], *, anew: bool, dry_run: bool) ->
         say(f"Trying {step.title}{': ' if step.problem else ''}{step.problem}")
         if step.problem:
             continue
-        command = (*pip, "install", "--quiet", *fresh, *step.arguments)
+        command = (*pip, "install", "-qq", *fresh, *step.arguments)
         code = perform(command, step.cmake_args, dry_run=dry_run)
         if code == 0 and not dry_run and (what := installed(python)):
             version, gpu = what.split()

@@ -29,7 +29,7 @@ from benchmarks.peers.figures import without_slower_kinds
 from benchmarks.peers.own import own_settings
 from benchmarks.peers.typed_rounds import PeerRun, TypingPlan, all_of, case_lines, typed_rounds
 from speclsp import settings
-from speclsp.cli.options import OutputFile, SettingsCommand, given_options
+from speclsp.cli.options import OutputFile, SettingsCommand, given_settings
 from speclsp.engine.models import model_files
 from speclsp.engine.params import target_params
 
@@ -131,7 +131,7 @@ def peers_command(
     **options: Any,
 ) -> None:
     """Compare with llama-server behind llama.vim and with llama-cpp-python, on CASES."""
-    resolved = settings.resolve([given_options(options)]).settings
+    resolved = given_settings(options)
     if not n_cases and not n_places:
         raise click.UsageError("--n-cases 0 and --places 0 leave nothing to compare.")
     if n_places and resolved.ctx_size and n_decoded + _LEAST_PROMPT > resolved.ctx_size:

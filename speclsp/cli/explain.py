@@ -13,12 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from speclsp import settings
-from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.cli.options import SettingsCommand, given_settings
 from speclsp.cli.without_editor import running
 from speclsp.completer.explaining import PromptExplanation
 from speclsp.completer.local import LocalCompleter
-from speclsp.hub.choice import resolve_models
 from speclsp.project.repository import find_repository, repository_name
 from speclsp.request import CompletionRequest, Document, WorkspaceFolder
 from speclsp.secrets.paths import is_secret_path
@@ -42,7 +40,7 @@ def explain(place: str, project: Path | None, *, as_json: bool, **options: Any) 
     """
     file, prefix, suffix = _split_at(place)
     folder = (project or _folder_of(file)).absolute()
-    resolved = resolve_models(settings.resolve([given_options(options)]).settings)
+    resolved = given_settings(options)
     explanation = _explain(resolved, folder, file, prefix, suffix)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(explanation), indent=2))

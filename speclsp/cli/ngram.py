@@ -15,9 +15,9 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from speclsp import embedded, settings
+from speclsp import embedded
 from speclsp.cli.ngram_build import count_files, found_files, texts_tokens
-from speclsp.cli.options import OutputFile, SettingOption, given_options
+from speclsp.cli.options import OutputFile, SettingOption, given_settings
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.ngram_cache import NgramCacheDrafter
 from speclsp.drafting.protocol import NO_STATISTICS, DraftContext, Statistics, TokenArray
@@ -87,7 +87,7 @@ def build(
     **options: Any,
 ) -> None:
     """Count the n-grams of the source files below folders."""
-    resolved = settings.resolve([given_options(options)]).settings
+    resolved = given_settings(options)
     orders = _orders(order, layout)
     model = model_files(resolved).target
     vocabulary = load_vocabulary(model)
@@ -203,7 +203,7 @@ def evaluate(path: Path, folder: Path, n_tokens: int, **options: Any) -> None:
     Replays the source files below DIR token by token, as if a model wrote them, with drafts from
     the text so far, once without and once with the statistics.
     """
-    resolved = settings.resolve([given_options(options)]).settings
+    resolved = given_settings(options)
     vocabulary = load_vocabulary(model_files(resolved).target)
     file = open_statistics(path, vocabulary)
     found, _ = found_files([folder], resolved)

@@ -18,6 +18,7 @@ import msgspec
 
 from speclsp import settings
 from speclsp.errors import SettingsError
+from speclsp.hub.choice import resolve_models
 from speclsp.hub.presets import LLAMA_CPP_NAMES
 
 
@@ -106,6 +107,14 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
         if name in settings.FIELDS and value is not None and value != ():
             given[name] = list(value) if isinstance(value, tuple) else value
     return given
+
+
+def given_settings(options: Mapping[str, Any]) -> settings.Settings:
+    """Return the settings that the command line gives, with files in place of models' names.
+
+    Raises :class:`~speclsp.errors.SpecLspError` where a named model is not downloaded.
+    """
+    return resolve_models(settings.resolve([given_options(options)]).settings)
 
 
 def long_option(name: str) -> str:

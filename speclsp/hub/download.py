@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -93,8 +94,8 @@ def plan(references: Sequence[Reference], token: str = "") -> Plan:
     missing = 0
     for file in files:
         if not _blob(file).exists():
-            partial = _partial(file)
-            missing += file.size - (partial.stat().st_size if partial.exists() else 0)
+            arrived = _partial(file)
+            missing += file.size - (arrived.stat().st_size if arrived.exists() else 0)
     folder = cache_folder()
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     free = shutil.disk_usage(existing).free
@@ -117,10 +118,14 @@ def pull(
     """
     total = sum(file.size for file in wanted.files)
     done = 0
+
+    def report_from(n_before: int, n_bytes: int) -> None:
+        report(n_before + n_bytes, total)
+
     for file in wanted.files:
         with _mapped_errors(file.repository):
             if not _blob(file).exists():
-                _Transfer(file, token, is_cancelled, _Counter(report, done, total)).run()
+                _Transfer(file, token, is_cancelled, partial(report_from, done)).run()
             # The file is there already: this makes the cache's links to it.
             _hub().hf_hub_download(file.repository, file.name, token=token or None)
         done += file.size
@@ -139,18 +144,6 @@ def remove(paths: Sequence[Path]) -> int:
     return freed
 
 
-@dataclass(frozen=True, slots=True)
-class _Counter:
-    """Reports one file's bytes as a part of the bytes in all."""
-
-    report: Report
-    n_before: int
-    n_total: int
-
-    def add(self, n_bytes: int) -> None:
-        self.report(self.n_before + n_bytes, self.n_total)
-
-
 class _Transfer:
     """One file's download: retried while bytes arrive, continued by the next one if not."""
 
@@ -159,12 +152,12 @@ class _Transfer:
         file: RemoteFile,
         token: str,
         is_cancelled: Callable[[], bool],
-        counter: _Counter,
+        report: Callable[[int], None],
     ) -> None:
         self._file = file
         self._token = token
         self._is_cancelled = is_cancelled
-        self._counter = counter
+        self._report = report
         self._partial = _partial(file)
 
     def run(self) -> None:
@@ -218,7 +211,7 @@ class _Transfer:
                     self._raise_if_cancelled()
                     out.write(chunk)
                     have += len(chunk)
-                    self._counter.add(min(have, self._file.size))
+                    self._report(min(have, self._file.size))
 
     def _check(self) -> None:
         with self._partial.open("rb") as file:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import shutil
 import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -15,7 +14,6 @@ MemoryKind = Literal["NVIDIA GPU", "Metal", "GPU", "CPU"]
 
 _KINDS: Final[dict[str, MemoryKind]] = {"CUDA": "NVIDIA GPU", "MTL": "Metal", "Metal": "Metal"}
 """By how ggml's devices of a kind are called."""
-_NVIDIA_QUERY: Final = "--query-gpu=name,memory.total,memory.free"
 _NVIDIA_TIMEOUT_S: Final = 5.0
 _MIB: Final = 1 << 20
 
@@ -65,25 +63,21 @@ def nvidia_memory() -> Memory | None:
     program = shutil.which("nvidia-smi")
     if program is None:
         return None
-    command = [program, _NVIDIA_QUERY, "--format=csv,noheader,nounits"]
+    query = "--query-gpu=name,memory.total,memory.free"
     try:
         outcome = subprocess.run(  # noqa: S603  the driver's program
-            command, capture_output=True, text=True, timeout=_NVIDIA_TIMEOUT_S, check=True
+            [program, query, "--format=csv,noheader,nounits"],
+            capture_output=True,
+            text=True,
+            timeout=_NVIDIA_TIMEOUT_S,
+            check=True,
         )
         rows = [line.rsplit(",", 2) for line in outcome.stdout.splitlines() if line.strip()]
-        return _sum([(name.strip(), int(total), int(free)) for name, total, free in rows])
-    except (OSError, subprocess.SubprocessError, ValueError):
+        total, free = (sum(int(row[column]) for row in rows) * _MIB for column in (1, 2))
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return None
-
-
-def _sum(rows: Sequence[tuple[str, int, int]]) -> Memory | None:
-    """Return the memory of GPUs of (name, MiB in all, MiB that are free)."""
-    if not rows:
-        return None
-    return Memory(
-        kind="NVIDIA GPU",
-        name=", ".join(name for name, _, _ in rows),
-        total_bytes=sum(total for _, total, _ in rows) * _MIB,
-        free_bytes=sum(free for _, _, free in rows) * _MIB,
-        n_cores=physical_cpu_count(),
-    )
+    names = ", ".join(row[0].strip() for row in rows)
+    n_cores = physical_cpu_count()
+    kind: MemoryKind = "NVIDIA GPU"
+    found = Memory(kind=kind, name=names, total_bytes=total, free_bytes=free, n_cores=n_cores)
+    return found if rows else None

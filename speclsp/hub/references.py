@@ -15,7 +15,6 @@ _NO_MODELS: Final = ("mmproj", "imatrix", "mtp-", "eagle3-", "dflash-", "dspark-
 """Parts of the names of GGUFs that only go with a model."""
 _PREFERRED: Final = ("Q4_K_M", "Q8_0")
 """Quantizations that are taken where none is named, as llama.cpp does."""
-_SHOWN_FILES: Final = 20
 _SIZE: Final = r"\d+(?:\.\d+)?[BM](?:-A\d+(?:\.\d+)?B)?"
 _QUANTIZATION: Final = r"(?:UD-)?I?Q\d\w*|BF16|F16|F32|MXFP4"
 
@@ -95,9 +94,7 @@ def _goes_with_model(name: str) -> bool:
 def _choice_of(models: Sequence[str]) -> str:
     if not models:
         return "Name a repository with GGUF files; those with GGUF in their names have them."
-    shown = ", ".join(models[:_SHOWN_FILES])
-    more = f" and {len(models) - _SHOWN_FILES} more" if len(models) > _SHOWN_FILES else ""
-    return f"It has {shown}{more}."
+    return f"It has {', '.join(models)}."
 
 
 def model_title(file_name: str) -> str:
@@ -107,16 +104,9 @@ def model_title(file_name: str) -> str:
     if quantization is not None:
         stem = stem[: quantization.start()]
     size = re.search(rf"[-_.]({_SIZE})(?=[-_.]|$)", stem, re.IGNORECASE)
+    if stem == stem.lower() and size is not None:
+        stem = stem.title()
     if size is not None:
         rest = stem[size.end() :].strip("-_. ").replace("-", " ")
-        stem = " ".join(filter(None, (_cased(stem[: size.start()]), size[1].upper(), _cased(rest))))
+        stem = " ".join(filter(None, (stem[: size.start()], size[1].upper(), rest)))
     return f"{stem} {quantization[1].upper()}" if quantization else stem
-
-
-def _cased(name: str) -> str:
-    """Return a name with capitals where it has none."""
-    return name if name != name.lower() else re.sub(r"(^|[- ])([a-z])", _capital, name)
-
-
-def _capital(match: re.Match[str]) -> str:
-    return match[1] + match[2].upper()
