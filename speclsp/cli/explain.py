@@ -127,7 +127,7 @@ def _print(console: Console, place: str, explained: PromptExplanation) -> None:
     held_back = repr(explained.held_back) if explained.held_back else "nothing"
     console.print(
         f"The middle begins at line {explained.anchor_line}, column {explained.anchor_column}; "
-        f"held back for the model to say again: {held_back}.",
+        f"the healing prefix, which the model generates again, is {held_back}.",
         soft_wrap=True,
     )
     if explained.reuse is not None:

@@ -164,4 +164,4 @@ def test_names_with_brackets_are_printed_as_they_are(project: Path) -> None:
         result = explain(f"{project}/pages/[bold].py:3:{column}", "--project", str(project))
         assert result.exit_code == 0, result.output
         assert result.stdout.startswith(f"{project}/pages/[bold].py:3:{column}: ")
-        assert f"say again: {held_back}." in result.stdout
+        assert f"generates again, is {held_back}." in result.stdout
