@@ -35,7 +35,7 @@ def complete(project: Path | None, show_timings: bool, **options: Any) -> None:
     """Complete headless: JSON-RPC 2.0 requests on standard input, answers on standard output.
 
     One message per line, or each after a Content-Length header.
-    The methods are complete, cancel, statistics and shutdown.
+    The methods are complete, accepted, cancel, statistics and shutdown.
     Requests wait until the model is loaded and have no deadline unless --deadline-ms is given.
     """
     given = given_options(options)

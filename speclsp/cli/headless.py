@@ -10,7 +10,7 @@ import asyncio
 import dataclasses
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -28,18 +28,22 @@ from speclsp.decoding.report import timing_lines
 from speclsp.errors import SpecLspError
 from speclsp.lsp.json_rpc import JsonRpcConnection, MessageId
 from speclsp.request import (
+    AcceptedText,
     CompletionRequest,
     CompletionResult,
     Document,
     GeneratedText,
     Trigger,
 )
+from speclsp.suggestions.ledger import CONTEXT_LINES
 from speclsp.suggestions.window import Window
 
 NO_DEADLINE_MS = 7 * 24 * 3600 * 1000
 """The deadline of a request that names none."""
 
 MAX_OPEN_DOCUMENTS = 32
+MAX_COMPLETED = 256
+"""Latest completions that ``accepted`` knows by their requests' ids."""
 
 ENGINE_ERROR = -32000
 """The engine cannot answer, or a file of ours is broken; ``data.remedy`` says what to do."""
@@ -83,9 +87,18 @@ CompleteParams = msgspec.defstruct(
 A program that sends a request wants an answer, so ``trigger`` is ``invoked`` by default.
 """
 
+AcceptedParams = msgspec.defstruct(
+    "AcceptedParams",
+    [("id", MessageId | None, None), ("text", str, ""), ("prefix", str, ""), ("path", str, "")],
+    forbid_unknown_fields=True,
+    frozen=True,
+)
+"""The params of ``accepted``: the ``id`` of a completed request, or a text and where it went."""
+
 _NO_PARAMS = msgspec.defstruct("NoParams", [], forbid_unknown_fields=True)
 METHODS: dict[str, type[Any]] = {
     "complete": CompleteParams,
+    "accepted": AcceptedParams,
     "cancel": msgspec.defstruct("CancelParams", [("id", MessageId)], forbid_unknown_fields=True),
     "statistics": _NO_PARAMS,
     "shutdown": _NO_PARAMS,
@@ -176,6 +189,9 @@ class HeadlessServer(JsonRPCServer):
         self._turn = asyncio.Lock()
         """Acquired by the handlers in the order of the calls' arrival."""
         self._open_documents: dict[str, int] = {}
+        self._completed: dict[MessageId, AcceptedText] = {}
+        """What would be learned if a request's completion was accepted."""
+        self._n_learned = self._n_learned_chars = 0
         for method in METHODS:
             # pygls sets attributes on handlers, which bound methods do not allow.
             self.feature(method)(partial(getattr(self, f"_{method}")))
@@ -196,6 +212,10 @@ class HeadlessServer(JsonRPCServer):
             cancel.cancel()  # this task was cancelled where nobody reads the answers
             # From here on ``cancel`` answers false.
             del self.protocol.cancellations[msg_id]
+        if result is not None and result.text:
+            self._completed[msg_id] = self._accepted_text(params, result.text)
+            while len(self._completed) > MAX_COMPLETED:
+                del self._completed[next(iter(self._completed))]
         return completion_object(result, cancelled=cancelled, n_candidates=params.n_candidates)
 
     def _result(self, params: Any, cancel: CancellationToken) -> CompletionResult | None:
@@ -207,6 +227,32 @@ class HeadlessServer(JsonRPCServer):
             click.echo("\n".join(timing_lines(result.stats)), err=True)
         return result
 
+    async def _accepted(self, params: Any) -> dict[str, int]:
+        """Draft from a text from now on; return how many of its characters were taken in."""
+        async with self._turn:
+            if params.id is None:
+                accepted = self._accepted_text(params, params.text)
+            else:
+                known = self._completed.pop(params.id, None)
+                if known is None:
+                    raise JsonRpcInvalidParams(
+                        f"invalid params: $.params.id: request {params.id!r} has no completion "
+                        "that can be accepted; send its text instead",
+                        data={"field": "$.params.id"},
+                    )
+                accepted = replace(known, text=params.text) if params.text else known
+            if accepted.text:
+                self._window.completer.learn(accepted)
+                self._n_learned += 1
+                self._n_learned_chars += len(accepted.text)
+            return {"nChars": len(accepted.text)}
+
+    def _accepted_text(self, params: Any, text: str) -> AcceptedText:
+        before = "".join(params.prefix.splitlines(keepends=True)[-CONTEXT_LINES:])
+        return AcceptedText(
+            path=params.path, file=self._file(params.path), before=before, text=text
+        )
+
     def _cancel(self, params: Any) -> dict[str, bool]:
         """Cancel a ``complete`` that is not answered; it still gets its result."""
         token = self.protocol.cancellations.get(params.id)
@@ -217,7 +263,10 @@ class HeadlessServer(JsonRPCServer):
     async def _statistics(self, _: Any) -> Any:
         """Return the session's sums, with all calls before this one."""
         async with self._turn:
-            return json_value(self._window.statistics())
+            sums: dict[str, Any] = json_value(self._window.statistics())
+            if self._n_learned:
+                sums["learned"] = {"nTexts": self._n_learned, "nChars": self._n_learned_chars}
+            return sums
 
     async def _shutdown(self, _: Any) -> None:
         """End the process once all calls before this one are answered."""

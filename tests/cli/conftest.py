@@ -28,6 +28,7 @@ class FakeCompleter:
     def __init__(self) -> None:
         self.engine_state: EngineState = "ready"
         self.requests: list[PlacedRequest] = []
+        self.learned: list[AcceptedText] = []
         self.open_documents = Documents()
         self.documents: list[tuple[str, Document | str]] = []
         self.started = threading.Event()
@@ -96,7 +97,8 @@ class FakeCompleter:
         self.documents.append(("close", uri))
         self.open_documents.close(uri)
 
-    def learn(self, accepted: AcceptedText) -> None: ...
+    def learn(self, accepted: AcceptedText) -> None:
+        self.learned.append(accepted)
 
     def statistics(self) -> SessionStats:
         return SessionStats()

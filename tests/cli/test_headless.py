@@ -377,6 +377,36 @@ def test_statistics_count_what_was_asked_before(pipe: Pipe) -> None:
     assert len(answers[2]["result"]) == n_fields
 
 
+def test_what_was_accepted_is_learned(pipe: Pipe) -> None:
+    answers = pipe.run(
+        completing(1, "a\nb\nc = d", path="m.py"),
+        call(2, "accepted", {"id": 1}),
+        completing(3, "e"),
+        call(4, "accepted", {"id": 3, "text": "part"}),
+        call(5, "accepted", {"text": "own", "prefix": "f", "path": "n.py"}),
+        call(6, "accepted", {"text": ""}),
+        call(7, "statistics"),
+    )
+    assert [answer["result"] for answer in answers[1:6:2]] == [
+        {"nChars": 11}, {"nChars": 4}, {"nChars": 0},
+    ]  # fmt: skip
+    learned = [(text.path, text.before, text.text) for text in pipe.completer.learned]
+    said = "<a\nb\nc = d>"
+    assert learned == [("m.py", "b\nc = d", said), ("", "e", "part"), ("n.py", "f", "own")]
+    assert answers[6]["result"]["learned"] == {"nTexts": 3, "nChars": 11 + 4 + 3}
+
+
+def test_only_completions_can_be_accepted_and_only_once(pipe: Pipe) -> None:
+    answers = pipe.run(
+        completing(1), call(2, "accepted", {"id": 1}), call(3, "accepted", {"id": 1}),
+        call(4, "accepted", {"id": "other"}),
+    )  # fmt: skip
+    assert answers[1]["result"] == {"nChars": len("<x>")}
+    for answer in answers[2:]:
+        assert answer["error"]["code"] == -32602
+        assert answer["error"]["data"] == {"field": "$.params.id"}
+
+
 def test_shutdown_answers_what_came_before_it_and_reads_no_more(pipe: Pipe) -> None:
     assert pipe.send(completing(1))
     assert not pipe.send(call(2, "shutdown"))
