@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from typing import Final
+
+import numpy as np
 
 from speclsp.completer.alternatives import Alternatives, TextMaker, n_rivals
 from speclsp.completer.document_tokens import DocumentTokens
@@ -41,6 +44,11 @@ from speclsp.text.fitting import Fit
 from speclsp.text.rules import StopRules, stop_rules
 from speclsp.text.stopping import CompletionText
 
+N_GENERATED: Final = 8
+"""Generated texts that are drafted from: at the next key the model generates much of one again.  In
+typed sessions they raise tokens per pass from 1.49 to 1.83, and 128 of them to 1.84."""
+_N_BEFORE: Final = 16
+"""Tokens before the cursor that are kept with a generated text, so that its beginning is found."""
 _CHUNK_SHARE: Final = 0.25
 """Most of a prompt that context from other files takes."""
 _N_LINE_CHARS: Final = 4000
@@ -57,6 +65,8 @@ class Workbench:
     tokens: DocumentTokens
     prompts: Prompts
     """The documents' prompts, which change little, so that the KV cache is reused."""
+    generated: deque[TokenArray]
+    """What the target generated for the last requests, the latest first, and what stood before."""
     report: Callable[[SpecLspError], None]
     """Takes problems that do not stop the completion."""
 
@@ -152,6 +162,9 @@ def run_completion(
             observer=bench.weights.pass_cost,
             scores=scores,
         )
+        if generation.tokens:
+            tokens = np.array(generation.tokens, dtype=np.int32)
+            bench.generated.appendleft(np.concatenate((context.prefix[-_N_BEFORE:], tokens)))
         done = text.finish()
         alternatives = Alternatives(maker, generation.tokens, scores, done)
         if request.n_candidates > 1 and generation.finish_reason in ("stop", "length"):
@@ -278,6 +291,7 @@ def _draft_context(
         suffix=after,
         held=HeldText(typed.encode("utf-8", "replace"), bench.tokenizer.vocabulary.piece),
         buffers=(*bench.tokens.others(request.uri, tokenize), *sources.accepted),
+        generated=tuple(bench.generated),
         corpora=sources.corpora,
         statistics=sources.statistics,
         verify_curve=cost.curve if cost is not None else None,

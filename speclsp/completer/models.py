@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from speclsp.completer.completion import Workbench
+from speclsp.completer.completion import N_GENERATED, Workbench
 from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.events import EventQueue, ProgressReport
 from speclsp.completer.prompts import Prompts
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
+from speclsp.drafting.protocol import TokenArray
 from speclsp.drafting.registry import (
     DRAFT_MODEL,
     draft_limits,
@@ -66,6 +68,7 @@ class Models:
         self._tokenizer: Tokenizer | None = None
         self._proposer: Proposer | None = None
         self._acceptance = AcceptanceTable()
+        self._generated: deque[TokenArray] = deque(maxlen=N_GENERATED)
         self._n_idle_evaluated = 0
         """Of the targets that were freed."""
         self._reported: set[str] = set()
@@ -169,6 +172,7 @@ class Models:
             proposer=self._proposer,
             tokens=self._tokens,
             prompts=self.prompts,
+            generated=self._generated,
             report=self._report_once,
         )
 
@@ -185,6 +189,7 @@ class Models:
         # How often drafts are right depends on both models and on the text at hand: counts of
         # other texts made drafts worse.
         self._acceptance = AcceptanceTable()
+        self._generated: deque[TokenArray] = deque(maxlen=N_GENERATED)
         n_state_bytes = settings.cache_ram * _MIB if weights.supports_rollback else 0
         self.prompts = Prompts(weights.target, n_state_bytes)
         self._make_proposer()

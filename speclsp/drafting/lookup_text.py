@@ -2,7 +2,7 @@
 
 ::
 
-    −1 … −1 │ least recently used buffer │ −1 │ … │ −1 │ suffix │ −1 │ prefix, then generated →
+    −1 … −1 │ oldest buffer │ −1 │ … │ oldest generated text │ −1 │ … │ suffix │ −1 │ prefix →
 
 One vectorised pass over the array finds every place, and the separators, which equal no token,
 keep a match from crossing from one sequence into the next.  Where few places are left, they are
@@ -65,7 +65,8 @@ class LookupText:
         parts: list[TokenArray] = [np.full(n_max, _SEPARATOR, dtype=np.int32)]
         ends: list[int] = []
         n_tokens = n_max
-        for tokens in (*reversed(context.buffers), context.suffix):
+        others = (*reversed(context.buffers), *reversed(context.generated))
+        for tokens in (*others, context.suffix):
             parts += [tokens, separator]
             ends.append(n_tokens + tokens.size)
             n_tokens += tokens.size + 1
@@ -75,6 +76,7 @@ class LookupText:
         """The same memory, whose items are read several times faster than the array's."""
         self._ends = ends
         self._n_open = len(context.buffers)
+        self._n_others = len(others)
         self._start = n_tokens
         self._n_tokens = n_tokens + context.prefix.size
         self._places: dict[int, tuple[NDArray[np.int64], int]] = {}
@@ -191,15 +193,18 @@ class LookupText:
         """Return what follows places, each after how long its match is."""
         tokens, ends, n_after = self._items, self._ends, n_tokens + 1
         # Copied code stands at several places: those that go on alike are one candidate.
-        n_alike: dict[tuple[int, bool, tuple[int, ...]], int] = {}
+        n_alike: dict[tuple[int, str, tuple[int, ...]], int] = {}
         for length, place in places:
             sequence = bisect_left(ends, place)
             end = min(ends[sequence] if sequence < len(ends) else self._n_tokens, place + n_after)
-            key = (length, sequence < self._n_open, tuple(tokens[place + 1 : end]))
+            source = "buffer"
+            if sequence < self._n_others:
+                source = "open" if sequence < self._n_open else "generated"
+            key = (length, source, tuple(tokens[place + 1 : end]))
             n_alike[key] = n_alike.get(key, 0) + 1
         return [
-            Candidate(following, "open" if is_open else "buffer", length, float(n_equal))
-            for (length, is_open, following), n_equal in n_alike.items()
+            Candidate(following, source, length, float(n_equal))
+            for (length, source, following), n_equal in n_alike.items()
             if following
         ]
 

@@ -159,6 +159,8 @@ class DraftContext:
     """The buffer after the cursor."""
     buffers: tuple[TokenArray, ...] = ()
     """Other open buffers, the most recently used first."""
+    generated: tuple[TokenArray, ...] = ()
+    """What the model generated for the last requests, the latest first, and what stood before."""
     corpora: tuple[TokenCorpus, ...] = ()
     """The project's files, what was accepted before, and the like."""
     statistics: Statistics = NO_STATISTICS

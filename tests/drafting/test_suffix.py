@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -159,6 +160,16 @@ def test_places_are_those_that_a_plain_search_finds(
         assert set(got) == expected
     elif expected:
         assert lengths[0] == max(length for length, _ in expected)
+
+
+def test_what_was_generated_last_is_a_source_of_its_own() -> None:
+    where = dataclasses.replace(
+        context("__abc", buffers=["xabcO"]), generated=(ids("abcG"), ids("qabcH"))
+    )
+    rows = found(matches(drafter(where, n_draft=1), 1))
+    assert {("G", "generated", 3), ("H", "generated", 3), ("O", "open", 3)} == set(rows)
+    # The latest comes first, and before other buffers.
+    assert [token for token, _, _ in rows] == ["G", "H", "O"]
 
 
 class TestCorpora:
