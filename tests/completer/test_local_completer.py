@@ -392,8 +392,13 @@ def test_other_buffers_and_project_files_are_drafted_from(make, tmp_path):
     )
     completer.open_document(other)
     assert ask(completer).result(WAIT_S).stats.n_accepted > 10
+    # One that has generated nothing, which it would draft from as well.
+    completer = ready(make(ScriptedLoader(text)))
+    completer.open_document(other)
     completer.close_document("untitled:2")
     assert ask(completer).result(WAIT_S).stats.n_accepted <= 1
+    assert ask(completer).result(WAIT_S).stats.n_accepted > 10
+    completer = ready(make(ScriptedLoader(text)))
     (tmp_path / "c.py").write_text(other.text)
     completer.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
     until(lambda: completer.statistics().index.n_tokens > 0)
