@@ -162,8 +162,11 @@ def run_completion(
             observer=bench.weights.pass_cost,
             scores=scores,
         )
-        if generation.tokens:
-            tokens = np.array(generation.tokens, dtype=np.int32)
+        said = [
+            token for token in generation.tokens if token not in bench.tokenizer.family.end_tokens
+        ]
+        if said:
+            tokens = np.array(said, dtype=np.int32)
             bench.generated.appendleft(np.concatenate((context.prefix[-_N_BEFORE:], tokens)))
         done = text.finish()
         alternatives = Alternatives(maker, generation.tokens, scores, done)
