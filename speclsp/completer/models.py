@@ -189,7 +189,7 @@ class Models:
         # How often drafts are right depends on both models and on the text at hand: counts of
         # other texts made drafts worse.
         self._acceptance = AcceptanceTable()
-        self._generated: deque[TokenArray] = deque(maxlen=N_GENERATED)
+        self._generated.clear()
         n_state_bytes = settings.cache_ram * _MIB if weights.supports_rollback else 0
         self.prompts = Prompts(weights.target, n_state_bytes)
         self._make_proposer()
