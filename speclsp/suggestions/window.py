@@ -376,7 +376,6 @@ class Window:
                 request,
                 offset=len(prefix),
                 edit=edit_between(document.text, prefix + suffix, cursor=len(prefix)),
-                completion_id=new_id(),
                 trigger="automatic",
                 n_candidates=1,
                 is_prefetch=True,
@@ -387,7 +386,9 @@ class Window:
             return None
         settings = self._settings_of(after)
         wants = settings.prefetch and settings.suggestion_memory
-        return after if wants and self._ledger.wants_prefetch(shown, after) else None
+        if not wants or not self._ledger.wants_prefetch(shown, after):
+            return None
+        return dataclasses.replace(after, completion_id=new_id())
 
 
 class Debounce:
