@@ -1,8 +1,9 @@
 """Model files on Hugging Face and in its cache on this machine, which other programs share.
 
-huggingface_hub knows the hub's API, its cache, its tokens and its proxies, and makes the requests.
-What it leaves to us: a download that was broken off goes on where it ended, in a file of ours
-beside the cache's, and counts only when its SHA-256 is the hub's.
+huggingface_hub provides the API client, the cache, tokens and proxies.  Its own downloads cannot
+be resumed by a later call, and are not compared with the hub's SHA-256.  So the bytes are received
+here, into a partial file beside the cache's blobs: a later download resumes it by a range request,
+and it is moved into the cache after its checksum was verified.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def remove(paths: Sequence[Path]) -> int:
 
 
 class _Transfer:
-    """One file's download: retried while bytes arrive, continued by the next one if not."""
+    """Downloads one file; a broken connection is retried five times without progress."""
 
     def __init__(
         self,
@@ -220,9 +221,9 @@ class _Transfer:
             return
         self._partial.unlink()
         raise DownloadError(
-            f"What arrived as {self._file.name} is not what {self._file.repository} lists: the "
-            "checksum differs.",
-            remedy="Download it again; where that does not help, a proxy or mirror changes it.",
+            f"The checksum of {self._file.name} differs from the one that {self._file.repository} "
+            "lists.",
+            remedy="Download it again; if that does not help, check the proxy or mirror.",
         )
 
     def _size(self) -> int:
@@ -299,8 +300,8 @@ def _mapped_errors(repository: str) -> Iterator[None]:
         yield
     except errors.GatedRepoError as error:
         raise DownloadError(
-            f"{repository} is gated: its owners let in who agrees to their terms.",
-            remedy=f"Agree on https://huggingface.co/{repository} in a browser. {_LOGIN_REMEDY}",
+            f"{repository} is gated: you must accept its terms first.",
+            remedy=f"Accept them on https://huggingface.co/{repository}. {_LOGIN_REMEDY}",
         ) from error
     except errors.RepositoryNotFoundError as error:
         raise DownloadError(

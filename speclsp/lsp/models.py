@@ -1,7 +1,7 @@
 """Models by name in an editor: which ones fit, their download, and the change to another one.
 
-A model is downloaded where the editor says so by ``speclsp.pullModel``, or where the user agrees
-to the server's offer.  Nothing else downloads.
+A model is downloaded when the editor sends ``speclsp.pullModel``, or when the user accepts the
+server's offer.  Nothing else starts a download.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NOT_NOW: Final = "Not now"
 
 
 class NamedModels:
-    """Puts files in the place of the names in the settings, and downloads what is missing."""
+    """Replaces models' names in the settings by file paths, and downloads missing models."""
 
     def __init__(
         self,
