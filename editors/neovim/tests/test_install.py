@@ -52,3 +52,10 @@ def test_a_failed_step_is_named(log: Path, bare: Editor) -> None:
     bare.nvim.command("Speclsp install")
     bare.until(lambda: "failed (exit status 3)" in bare.nvim.command_output("messages"))
     assert "-m pip" not in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("version", "is_older"), [("0.0.1", True), ("99.0.0", False), ("unknown", False), ("", False)]
+)
+def test_an_older_server_is_known(version: str, is_older: bool, bare: Editor) -> None:
+    assert bare.lua("return require('speclsp.install').is_older(...)", version) is is_older
