@@ -1,4 +1,4 @@
-/** When to start a server again that has died. */
+/** Decides when to restart a server that has died. */
 export class BackOff {
   private deaths: number[] = [];
 

@@ -19,7 +19,7 @@ import { findServer, ServerCommandError, type Found } from "./serverCommand.js";
 import type { SessionStats } from "./statistics.js";
 import { findWheel, isOlder, type Wheel } from "./wheel.js";
 
-/** `stopped` and `missing` are the client's; the others are what the server says of its engine. */
+/** `missing`, `stopped` and `starting` are set by the client; the server reports the others. */
 export type EngineState =
   "missing" | "stopped" | "starting" | "loading" | "ready" | "unloaded" | "off" | "failed";
 
@@ -67,18 +67,18 @@ const STOP_WITHIN_MS = 5000;
 const RUNNING = "speclsp.running";
 /** The context key of the walkthrough's step: a model other than the trial model was loaded. */
 const HAS_MODEL = "speclsp.hasModel";
-/** Remembers that the user does not want to be asked about installing the server. */
+/** Key of the flag that the user declined the server's installation for good. */
 const NOT_ASKED = "installingIsNotOffered";
-/** Settings that are the extension's and mean nothing to the server. */
+/** Settings of the extension that the server does not know. */
 const OWN_SECTIONS = ["server", "trace"];
 
-/** The language server, found, run and started again when it dies. */
+/** Finds the language server, runs it, and restarts it when it dies. */
 export class Client implements vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<void>();
-  /** Tells that the status, or an answer, has changed. */
+  /** Fires when the status changes or an answer arrives. */
   readonly onDidChange = this.changed.event;
   private readonly downloaded = new vscode.EventEmitter<DownloadProgress>();
-  /** Tells how far the download of a model is. */
+  /** Fires as a model's download advances. */
   readonly onDidDownload = this.downloaded.event;
   private current: Status = {
     state: "stopped",
@@ -96,7 +96,7 @@ export class Client implements vscode.Disposable {
   private restarting: NodeJS.Timeout | undefined;
   /** Ends when the client has started, or has failed to; it never rejects. */
   private started: Promise<void> = Promise.resolve();
-  /** Stops and starts one after the other. */
+  /** Runs stops and starts one after the other. */
   private turn: Promise<void> = Promise.resolve();
 
   constructor(
@@ -237,7 +237,7 @@ export class Client implements vscode.Disposable {
     };
   }
 
-  /** Only what is set somewhere: a default of the extension must not hide one of the server's. */
+  /** Return the settings that are set: a default of the extension must not override the server's. */
   private settingsFor(scope: vscode.Uri | undefined): Record<string, unknown> {
     const configuration = vscode.workspace.getConfiguration("speclsp", scope);
     const given: Record<string, unknown> = {};
@@ -277,7 +277,7 @@ export class Client implements vscode.Disposable {
         else if (progress.kind === "report") this.downloaded.fire(progress);
       },
       workspace: {
-        // Only that something has changed: the server asks for what it needs to know.
+        // Without the settings: the server pulls those that it needs.
         didChangeConfiguration: async () => {
           await this.client?.sendNotification("workspace/didChangeConfiguration", {
             settings: null,

@@ -6,7 +6,7 @@ import { snooze } from "./snooze.js";
 import { StatusBar } from "./statusBar.js";
 import { toggleEverywhere, toggleLanguage, toggleWorkspace } from "./toggle.js";
 
-/** What tests may look at. */
+/** The extension's exports, for tests. */
 export interface Api {
   client: Client;
   statusBar: StatusBar;

@@ -1,4 +1,4 @@
-/** Say in a sentence what pip or venv stumbled over. */
+/** Return one sentence on why pip or venv failed, with the remedy. */
 export function explanation(output: string): string {
   const causes: [RegExp, string][] = [
     [

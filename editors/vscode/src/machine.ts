@@ -2,7 +2,7 @@ import { access, constants, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { posix, win32, type PlatformPath } from "node:path";
 
-/** What finding a program depends on; tests put other machines in its place. */
+/** The system that programs are searched on; tests replace it. */
 export interface Machine {
   isWindows: boolean;
   home: string;
@@ -28,12 +28,12 @@ export function thisMachine(): Machine {
   };
 }
 
-/** How paths are written there. */
+/** Return Node's path functions for the system. */
 export function pathsOf(machine: Machine): PlatformPath {
   return machine.isWindows ? win32 : posix;
 }
 
-/** Where a virtual environment of Python keeps a program. */
+/** Return the path of a program in a Python virtual environment. */
 export function executableIn(environment: string, name: string, machine = thisMachine()): string {
   const paths = pathsOf(machine);
   return machine.isWindows

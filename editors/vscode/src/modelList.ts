@@ -1,4 +1,4 @@
-/** What the server's `speclsp.models` answers: the part that is shown. */
+/** The members of `speclsp.models`' answer that are shown. */
 export interface Preset {
   name: string;
   title: string;
@@ -31,7 +31,7 @@ export function ordered({ presets, recommended }: Overview): Preset[] {
   return [...presets].sort((a, b) => rank(a) - rank(b));
 }
 
-/** What stands behind a preset's title. */
+/** Return the size of a preset, and what the user should know of it. */
 export function remarks(preset: Preset, { recommended, current }: Overview): string {
   return [
     gigabytes(preset.size_bytes),

@@ -9,15 +9,15 @@ import {
   type Preset,
 } from "./modelList.js";
 
-/** Remembers that a model was offered without being asked for. */
+/** Key of the flag that a model was offered unasked, which happens once. */
 const OFFERED = "modelIsOffered";
 /** LSP's code for a cancelled request. */
 const CANCELLED = -32800;
 
-/** Choosing a model by name, and its download, which the server does and shows. */
+/** Lets the user choose a model by name, and has the server download it. */
 export class Models implements vscode.Disposable {
   private readonly listener: vscode.Disposable;
-  /** The title of the model that is to be announced once it is loaded. */
+  /** Title of the model to announce when it is loaded. */
   private awaited: string | undefined;
 
   constructor(

@@ -1,9 +1,9 @@
 /**
- * Learning that a part of a suggestion was taken.
+ * Detects that the user accepted a word or a line of a suggestion.
  *
- * VS Code tells an extension of no partial acceptance, and runs an item's command only when all of
- * it was taken.  But accepting a word or a line is one change of the document, at the place of the
- * item, whose text is a beginning of what is left of it; typing is one too, one character long.
+ * VS Code does not report partial acceptances, and runs an item's command only when the whole item
+ * was accepted.  A partial acceptance is one document change at the item's place that inserts the
+ * beginning of the item's remaining text; a typed key is such a change, too, of one character.
  */
 
 /** Where a text stands: line and UTF-16 column. */

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { executableIn, onPath, pathsOf, thisMachine, type Machine } from "./machine.js";
 
-/** Where an executable is found, and how that was decided. */
+/** An executable, and where it was found. */
 export interface Found {
   command: string;
   origin: "setting" | "path" | "environment";

@@ -3,7 +3,7 @@ import type { Client } from "./client.js";
 
 const MINUTES = [5, 15, 60];
 
-/** Ask for how long nothing is to be suggested unasked. */
+/** Ask for how long to stop automatic suggestions, and stop them. */
 export async function snooze(client: Client): Promise<void> {
   const isSnoozing = (client.status.snoozedUntil ?? 0) > Date.now();
   const items = [

@@ -26,7 +26,7 @@ const WORDS: Record<EngineState, string> = {
 
 const TRIAL = "trial model: choose a real one";
 
-/** A state as it is shown: off where the settings of the file in front say so. */
+/** How the status bar shows a state; `off` where the settings disable the active file. */
 export interface ShownState {
   icon: string;
   words: string;

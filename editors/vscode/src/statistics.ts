@@ -1,4 +1,4 @@
-/** What the server's `speclsp/statistics` answers: the part that is shown. */
+/** The members of `speclsp/statistics`' answer that are shown. */
 export interface DrafterStats {
   n_drafts: number;
   n_drafted: number;
@@ -32,7 +32,7 @@ function share(part: number, whole: number): number | undefined {
   return whole > 0 ? part / whole : undefined;
 }
 
-/** The figures that are drawn; undefined where nothing has been measured yet. */
+/** The displayed figures; undefined where nothing was measured yet. */
 export interface Figures {
   acceptanceRate: number | undefined;
   tokensPerPass: number | undefined;

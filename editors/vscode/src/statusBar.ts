@@ -4,9 +4,9 @@ import { shownState } from "./stateWords.js";
 import { figures, perCent, type SessionStats } from "./statistics.js";
 
 const STATISTICS_EVERY_MS = 1000;
-/** A share of fewer suggestions says nothing. */
+/** With fewer suggestions shown, the acceptance rate is left out. */
 const SHOWN_FOR_A_RATE = 5;
-/** A request that takes less is not shown as work: the icon would flicker at each key. */
+/** Shorter requests do not change the icon, which would flicker at each key. */
 const BUSY_AFTER_MS = 250;
 
 /** The state in the status bar, with figures in its tooltip. */
@@ -42,7 +42,7 @@ export class StatusBar implements vscode.Disposable {
     this.item.show();
   }
 
-  /** What the item shows, for tests. */
+  /** The item's text, for tests. */
   get text(): string {
     return this.item.text;
   }
@@ -93,7 +93,7 @@ export class StatusBar implements vscode.Disposable {
     this.item.tooltip = toolTip(words, this.client.status, this.stats);
   }
 
-  /** What a click on the item offers. */
+  /** Show the menu that a click on the item opens. */
   async menu(): Promise<void> {
     const { state } = this.client.status;
     const language = vscode.window.activeTextEditor?.document.languageId;

@@ -1,4 +1,4 @@
---- Which buffers take part: by kind, by file type, and by the user's switches.
+--- Decides which buffers get suggestions: by kind, by file type and by the user's switches.
 local config = require('speclsp.config')
 
 local M = {}

@@ -1,4 +1,4 @@
---- Putting a suggestion, or its beginning, into the buffer.
+--- Inserts a suggestion, or its beginning, into the buffer.
 local server = require('speclsp.server')
 local text = require('speclsp.text')
 

@@ -1,4 +1,4 @@
---- Installing the server into an environment of the plugin's own, from the wheel or checkout beside the plugin.
+--- Installs the server into a private environment, from the wheel or checkout beside the plugin.
 local M = {}
 
 local is_windows = vim.fn.has('win32') == 1

@@ -1,4 +1,4 @@
---- The keys, each of which does what it did before where there is no suggestion.
+--- Maps the keys; without a suggestion each key does what it did before.
 local config = require('speclsp.config')
 local suggestions = require('speclsp.suggestions')
 

@@ -1,10 +1,10 @@
---- Choosing a model by name: the server's list, the download, and what is kept of the choice.
+--- Lets the user choose a model by name, has the server download it, and stores the choice.
 local config = require('speclsp.config')
 local server = require('speclsp.server')
 
 local M = {}
 
---- Settings of setup() that name a model, so that no earlier choice counts.
+--- Settings of setup() that name a model and override a stored choice.
 local NAMING = { 'preset', 'hf_repo', 'model' }
 
 ---@type string|nil the progress token of the download

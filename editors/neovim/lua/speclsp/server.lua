@@ -1,4 +1,4 @@
---- The server process: found, started once for all folders, started again when it dies.
+--- Finds the server, runs one process for all folders, and restarts it when it dies.
 local buffers = require('speclsp.buffers')
 local config = require('speclsp.config')
 local install = require('speclsp.install')
@@ -158,7 +158,7 @@ local function root_of(bufnr)
   return vim.fs.root(bufnr, config.options.root_markers)
 end
 
---- One server holds the model for all folders, so a further folder is told to it.
+--- Add a buffer's folder to the one server, which holds the model for all folders.
 local function add_folder(client, bufnr)
   local root = root_of(bufnr)
   if not root then
@@ -176,7 +176,7 @@ local function add_folder(client, bufnr)
   M.notify(client, 'workspace/didChangeWorkspaceFolders', { event = { added = { folder }, removed = {} } })
 end
 
---- Time each answer, and take CRs out of what Neovim's lines hold none of.
+--- Time each answer, and remove CRs, which Neovim's lines do not hold.
 local function watch_requests(client)
   local request = client.request
   local function watched(method, params, handler, bufnr, call)
@@ -359,7 +359,7 @@ function M.start()
   end
 end
 
---- Stop the server.  It says goodbye, and writes its statistics to the log.
+--- Stop the server, which first writes its statistics to the log.
 function M.stop()
   stopping = true
   n_deaths = 0

@@ -1,4 +1,4 @@
---- Ghost text, whoever draws it: when it comes, when it goes, and what the keys do to it.
+--- Asks for ghost text, hides and accepts it; the editor or the plugin draws it.
 local buffers = require('speclsp.buffers')
 local config = require('speclsp.config')
 local server = require('speclsp.server')
@@ -115,7 +115,7 @@ function M.is_snoozing()
   return ends_at ~= nil and os.time() < ends_at
 end
 
---- Suggest nothing unasked for so many minutes; 0 ends that.
+--- Stop automatic suggestions for so many minutes; 0 ends the snooze.
 ---@param minutes number
 ---@return boolean asked
 function M.snooze(minutes)
@@ -123,7 +123,7 @@ function M.snooze(minutes)
   return server.execute('speclsp.snooze', { minutes })
 end
 
---- Put the switches into effect in every buffer.
+--- Apply the switches to every buffer.
 function M.refresh()
   for _, bufnr in ipairs(vim.api.nvim_list_bufs()) do
     if server.client_of(bufnr) then

@@ -1,4 +1,4 @@
---- What is inserted, cut to a word or a line, and measured as the protocol does.
+--- Cuts text to a word or a line, and measures it in UTF-16 units as LSP does.
 local M = {}
 
 --- The next word with what stands before it: blanks and line ends, then letters or signs.
