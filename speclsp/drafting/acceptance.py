@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from speclsp.drafting.cost import VerifyCurve
-
 PRIORS: Final[dict[str, tuple[float, ...]]] = {
     "buffer": (0.31, 0.48, 0.67, 0.77, 0.90, 0.94),
     "project": (0.17, 0.32, 0.51, 0.72, 0.87, 0.85),
@@ -60,26 +58,6 @@ class AcceptanceTable:
             decile = int(probability * _N_DECILES)
         key = (source, -1, decile)
         return self._cells.get(key) or self._made(key, (decile + 0.5) / _N_DECILES)
-
-    def least_match(self, curve: VerifyCurve, n_max: int) -> int:
-        """Return the shortest match that can be worth verifying where passes cost ``curve``.
-
-        A match of a class counts as the longest and most trusted of it, followed by up to ``n_max``
-        tokens.  One token more than any match counts where none can.
-        """
-        trusted = [0.0, *PRIORS["buffer"]]
-        for (_, length, _), (n_right, n_tried) in self._cells.items():
-            if 0 < length <= N_LENGTHS:
-                trusted[length] = max(trusted[length], n_right / n_tried)
-        for length_class in range(1, N_LENGTHS + 1):
-            longest = (1 << length_class) - 1
-            path = n_expected = 1.0
-            for size in range(1, n_max + 1):
-                path *= trusted[min((longest + size - 1).bit_length(), N_LENGTHS)]
-                n_expected += path
-                if n_expected > curve.ratio(size + 1):
-                    return 1 << length_class - 1
-        return 1 << N_LENGTHS
 
     def _made(self, key: tuple[str, int, int], prior: float) -> Cell:
         cell = self._cells[key] = [PRIOR_WEIGHT * prior, PRIOR_WEIGHT]

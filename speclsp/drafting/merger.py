@@ -13,7 +13,6 @@ what asking takes, and 1 % of the time goes into asking the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from speclsp.drafting.acceptance import AcceptanceTable
@@ -54,8 +53,6 @@ _FIRST_TRY: Final = 16
 passes are believed to cost may be wrong.  The pause doubles with each try that changed nothing."""
 _MOST_TRIED: Final = 3
 """Most draft tokens of such a try."""
-_EXPLORING_REQUEST: Final = 8
-"""Of so many requests one searches for matches of any length, which teaches what they are worth."""
 
 _NOMINAL: Final = straight_curve(NOMINAL_SLOPE)
 _NOMINAL_RATIOS: Final = [_NOMINAL.ratio(size + 1) for size in range(_MOST_TRIED + 1)]
@@ -168,7 +165,6 @@ class DraftMerger:
         self._n_without = 0
         """Passes since the last one with a draft in which there were candidates."""
         self._next_try = _FIRST_TRY
-        self._n_requests = 0
         self._start_request(DraftContext(prompt=()))
 
     def _start_request(self, context: DraftContext) -> None:
@@ -199,10 +195,6 @@ class DraftMerger:
         """
         # What the last pass of the request before emitted is known only now.
         self._learn(self._generated, is_end=True)
-        self._n_requests += 1
-        if self._mode == "auto" and self._n_requests % _EXPLORING_REQUEST:
-            curve = context.verify_curve or _NOMINAL
-            context = replace(context, least_match=self._table.least_match(curve, self._n_max))
         self._start_request(context)
         for member in self._members:
             member.measured.start_anew()

@@ -169,9 +169,6 @@ class DraftContext:
     """What verifying a draft costs by its size; None where it was not measured."""
     single_s: float = 0.0
     """T(1) in seconds, what a pass without a draft takes; 0 where it was not measured."""
-    least_match: int = 1
-    """Tokens of context that a match must have: what shorter ones are followed by is not worth
-    verifying at the present costs.  The merger fills it in."""
     held: HeldText = NOTHING_HELD
     """What the output has to begin with: what was typed, and is left out of the prompt."""
     n_vocab: int = 0

@@ -44,7 +44,6 @@ class SuffixDrafter:
         self._n_draft = n_draft
         self._text = LookupText(_NOTHING, DEPTH)
         self._corpora: tuple[TokenCorpus, ...] = ()
-        self._n_min = 1
         self._n_generated = 0
         self._table = table or AcceptanceTable()
         self._trie: CandidateTrie | None = None
@@ -54,7 +53,6 @@ class SuffixDrafter:
         """Take the request's buffers and corpora."""
         self._text = LookupText(context, DEPTH)
         self._corpora = context.corpora
-        self._n_min = context.least_match
         self._n_generated = 0
         self._trie = None
 
@@ -68,11 +66,11 @@ class SuffixDrafter:
         found = self._text.sure_candidates(_SURE_MATCH, n_tokens)
         if found:
             return found
-        found = self._text.candidates(self._n_min, n_tokens, _N_BUFFER_PLACES)
+        found = self._text.candidates(1, n_tokens, _N_BUFFER_PLACES)
         tail = self._text.tail()
-        if tail.size >= self._n_min:
+        if tail.size:
             for corpus in self._corpora:
-                found += corpus.candidates(tail, self._n_min, DEPTH, n_tokens)
+                found += corpus.candidates(tail, 1, DEPTH, n_tokens)
         return found
 
     def draft(self, generated: Sequence[int], n_max: int) -> Draft:

@@ -33,8 +33,6 @@ from speclsp.drafting.protocol import NO_TREE, Candidate, Draft, DraftTree
 
 SIZES: Final = tuple(shape - 1 for shape in SHAPES[1:])
 """Draft sizes to choose from beside the largest one: few, since backends reuse graphs."""
-LEAST_PATH: Final = 0.005
-"""A path less probable than this is not followed, even where verifying it costs nothing."""
 
 _CHAIN: Final = tuple(range(-1, 255))
 """Parents of a tree without branches."""
@@ -170,7 +168,7 @@ class CandidateTrie:
             options = self._options(place)[: None if n_branches > 1 else 1]
             for rank, option in enumerate(options):
                 longer = path * option[1]
-                if longer < LEAST_PATH or (rank and option[1] < p_split):
+                if not longer > 0.0 or (rank and option[1] < p_split):
                     break
                 heapq.heappush(heap, (-longer, next(order), node, option, place))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from speclsp.drafting.acceptance import PRIORS, AcceptanceTable
 from speclsp.drafting.protocol import Candidate
-from speclsp.drafting.token_tree import LEAST_PATH, SIZES, CandidateTrie, GrownTree
+from speclsp.drafting.token_tree import SIZES, CandidateTrie, GrownTree
 
 
 def candidate(text: str, length: int, n_places: float = 1.0, source: str = "buffer") -> Candidate:
@@ -236,7 +236,7 @@ def test_trees_are_well_formed(
         assert reached[node] in rows
         above = 1.0 if parent < 0 else tree.path_probabilities[parent]
         assert math.isclose(tree.path_probabilities[node], above * tree.probabilities[node])
-    assert all(LEAST_PATH <= path <= 1.0 for path in tree.path_probabilities)
+    assert all(0.0 < path <= 1.0 for path in tree.path_probabilities)
     # The most probable paths come first.
     assert tree.path_probabilities == sorted(tree.path_probabilities, reverse=True)
     for parent in set(tree.parents):
