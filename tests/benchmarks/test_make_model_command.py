@@ -35,7 +35,7 @@ def test_a_model_is_made_and_compared_and_its_tables_say_so(tmp_path: Path) -> N
     remark = f"cost-true: the times of {name}'s shape with 7 layers in F16, the text of {name}"
     assert remark in made.output
     assert "2 of 2 greedy completions are the same to the last of 32 tokens" in made.output
-    assert "T(k) as measured for k = 1, 2," in made.output
+    assert "T(n) as measured for n = 1, 2," in made.output
     table = run("host", "--model", str(path), "--threads", "1", "--ctx-size", "256")
     assert table.exit_code == 0, table.output
     assert f"deep.gguf is {remark}" in table.output

@@ -69,6 +69,12 @@ class Process:
         document = {"uri": URI, "languageId": "python", "version": 1, "text": text}
         self.send(method="textDocument/didOpen", params={"textDocument": document})
 
+    def complete(self) -> None:
+        """Make the request without which a session has no statistics."""
+        self.open("a = 1\n")
+        self.send(id="complete", method=INLINE, params=at(0, 5))
+        self.answer("complete")
+
     def end(self) -> tuple[int, bytes]:
         """Return exit code and standard error once the process has ended."""
         while self.read():
@@ -131,6 +137,7 @@ def test_stray_output_does_not_break_the_wire(server: Process) -> None:
 
 def test_end_of_input_ends_the_server(server: Process) -> None:
     server.initialize()
+    server.complete()
     assert server.process.stdin is not None
     server.process.stdin.close()
     server.process.stdin = None
@@ -154,6 +161,7 @@ def test_exit_without_shutdown(server: Process) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_the_session_cleanly(number: int, server: Process) -> None:
     server.initialize()
+    server.complete()
     server.process.send_signal(number)
     assert server.end() == (1, b"")
     assert "draft acceptance" in str(server.messages)

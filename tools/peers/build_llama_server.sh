@@ -57,7 +57,7 @@ for tool in "$python" cmake tar; do
     }
 done
 # The compiler, and what CMAKE_ARGS needs.
-"$python" "$root/tools/check_machine.py" || exit "$missing"
+"$python" "$root/speclsp/install_llama_cpp.py" --check || exit "$missing"
 
 mkdir -p "$folder"
 if [ -z "$tarball" ]; then
