@@ -88,10 +88,13 @@ class LlamaModel:
 
     @property
     def description(self) -> str:
-        """llama.cpp's description of the model, for example ``qwen2 1.5B Q8_0``."""
+        """llama.cpp's description of the model, for example ``qwen2 1.5B Q8_0``.
+
+        Without the size where llama.cpp does not know it, which it writes as ``?B``.
+        """
         buffer = ctypes.create_string_buffer(256)
         llama.llama_model_desc(self.pointer, buffer, len(buffer))
-        return buffer.value.decode("utf-8", "replace")
+        return buffer.value.decode("utf-8", "replace").replace(" ?B", "")
 
     def close(self) -> None:
         """Free the weights; further calls do nothing."""
