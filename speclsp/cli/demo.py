@@ -2,47 +2,93 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import click
 from rich.console import Console
 
 from speclsp import settings
 from speclsp.cancellation import CancellationToken
-from speclsp.cli.demo_screen import REMARK, Screen, comparison, picture
-from speclsp.cli.demo_typist import SCENES, type_scene
+from speclsp.cli.demo_screen import REMARK, Frame, Screen, comparison, picture
 from speclsp.cli.options import OutputFile, SettingsCommand, given_options
+from speclsp.cli.without_editor import complete_when_ready, running
 from speclsp.completer.local import LocalCompleter
 from speclsp.embedded import sample_project
-from speclsp.errors import EngineUnavailableError
 from speclsp.hub.choice import resolve_models
-from speclsp.lsp.log import EventPump
-from speclsp.request import (
-    CompletionRequest,
-    CompletionResult,
-    Document,
-    Event,
-    Problem,
-    Progress,
-    SessionStats,
-    StateChanged,
-    WorkspaceFolder,
-)
+from speclsp.request import CompletionRequest, Document, SessionStats, WorkspaceFolder
 from speclsp.suggestions.window import Window
+
+_LEAST_CHARS_TAKEN: Final = 3
+"""Shorter ghost text is faster typed than read."""
+
+
+class Scene(NamedTuple):
+    """One piece of code to write in the file ``path``.
+
+    ``after`` is the text of the file after which the typing begins; empty for the end of the file.
+    The typist accepts ghost text where it matches ``meant``, and types on elsewhere.
+    """
+
+    path: str
+    after: str
+    meant: str
+
+    def split(self, text: str) -> tuple[str, str]:
+        """Return the file's text before and after the place to type at."""
+        n_before = text.index(self.after) + len(self.after) if self.after else len(text)
+        return text[:n_before], text[n_before:]
+
+
+SCENES: tuple[Scene, ...] = (
+    Scene(
+        "shop/models.py",
+        """            email=data["email"],
+            active=data["active"],
+        )
+""",
+        '''
+
+@dataclass
+class Supplier:
+    """Somebody who delivers."""
+
+    id: int
+    name: str
+    email: str
+    active: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "name": self.name,
+            "email": self.email,
+            "active": self.active,
+        }
+''',
+    ),
+    Scene("shop/storage.py", "import Customer, Product", ", Supplier"),
+    Scene(
+        "shop/storage.py",
+        "",
+        '''
+
+def save_suppliers(path: Path, suppliers: list[Supplier]) -> None:
+    """Write suppliers to a JSON file."""
+    data = [supplier.to_dict() for supplier in suppliers]
+    path.write_text(json.dumps(data, indent=2), encoding="utf-8")
+''',
+    ),
+)
 
 
 @click.command(cls=SettingsCommand)
 @click.option("--fast", is_flag=True, help="Type as fast as suggestions arrive.")
-@click.option(
-    "--svg",
-    type=OutputFile(),
-    help="Write a picture of this run to a file.",
-)
+@click.option("--svg", type=OutputFile(), help="Write a picture of this run to a file.")
 def demo(fast: bool, svg: Path | None, **options: Any) -> None:
     """Type into a copy of a small sample project.
 
@@ -58,8 +104,8 @@ def demo(fast: bool, svg: Path | None, **options: Any) -> None:
     if is_embedded:
         given = {"mode": "tree", **given}
     try:
-        with_speculation = asyncio.run(_typed(screen, given, keeps_ends=True))
-        without = asyncio.run(_typed(screen, {**given, "speculation": False}, keeps_ends=False))
+        with_speculation = _typed(screen, given, keeps_ends=True)
+        without = _typed(screen, {**given, "speculation": False}, keeps_ends=False)
     finally:
         screen.close()
     stats = {False: without, True: with_speculation}
@@ -74,101 +120,72 @@ def demo(fast: bool, svg: Path | None, **options: Any) -> None:
         console.print(f"The picture is in {svg}.", highlight=False)
 
 
-async def _typed(screen: Screen, options: Mapping[str, Any], *, keeps_ends: bool) -> SessionStats:
+def _typed(screen: Screen, options: Mapping[str, Any], *, keeps_ends: bool) -> SessionStats:
     """Type all scenes into a fresh copy of the sample project, and return the costs.
 
     Raises :class:`~speclsp.errors.SpecLspError` if there is no model.
     """
     resolved = resolve_models(settings.resolve([options]).settings)
-    loop = asyncio.get_running_loop()
     completer = LocalCompleter(resolved)
     window = Window(completer, resolved)
-    engine = _Engine(screen)
-    events = EventPump(completer, lambda event: loop.call_soon_threadsafe(engine.take, event))
     with tempfile.TemporaryDirectory(prefix="speclsp-demo-") as temporary:
         folder = Path(temporary) / "shop"
         shutil.copytree(sample_project(), folder)
-        try:
-            screen.status("Loading the model" if keeps_ends else "The same without speculation")
-            completer.open_folder(WorkspaceFolder(root=str(folder), name=folder.name))
-            completer.start()
-            await engine.until_ready()
+        screen.status("Loading the model" if keeps_ends else "The same without speculation")
+        completer.open_folder(WorkspaceFolder(root=str(folder), name=folder.name))
+        with running(window, "error"):
             for scene in SCENES:
-                end = await type_scene(scene, folder, _WindowEditor(window, folder), screen.show)
+                end = type_scene(scene, folder, window, screen.show)
                 if keeps_ends:
                     screen.keep(end)
             return window.statistics()
-        finally:
-            await asyncio.to_thread(window.close)
-            events.finish()
 
 
-class _Engine:
-    """The engine's state and problems, from its events."""
-
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-        self._problems: list[str] = []
-        self._settled: asyncio.Future[StateChanged] = asyncio.get_running_loop().create_future()
-
-    def take(self, event: Event) -> None:
-        """Take one event."""
-        match event:
-            case Progress():
-                share = f"{event.percentage} %" if event.percentage is not None else ""
-                self._screen.status(" ".join(filter(None, (event.title, share, event.message))))
-            case Problem():
-                self._problems.append(f"{event.message} {event.remedy}".strip())
-            case StateChanged(state="ready" | "failed" | "off") if not self._settled.done():
-                self._settled.set_result(event)
-
-    async def until_ready(self) -> None:
-        """Wait for the model.  Raises :class:`~speclsp.errors.SpecLspError` if there is none."""
-        settled = await self._settled
-        if settled.state != "ready":
-            reason = " ".join(self._problems) or settled.message
-            raise EngineUnavailableError(
-                f"There is no model: {reason}", remedy="`speclsp doctor` checks more."
-            )
-
-
-class _WindowEditor:
-    """An editor with one open file, without a language server in between."""
-
-    def __init__(self, window: Window, folder: Path) -> None:
-        self._window = window
-        self._folder = folder
-        self._uri = ""
-        self._version = 1
-
-    def open(self, path: Path, text: str) -> None:
-        self._uri = path.as_uri()
-        self._window.open_document(
-            Document(
-                uri=self._uri,
-                path=path.relative_to(self._folder).as_posix(),
-                file=str(path),
-                repo_name=self._folder.name,
-                language_id="python",
-                version=self._version,
-                text=text,
-            )
-        )
-
-    def change(self, text: str) -> None:
-        self._version += 1
-        self._window.change_document(self._uri, self._version, text)
-
-    def save(self) -> None:
-        self._window.save_document(self._uri)
-        self._window.close_document(self._uri)
-
-    async def complete(self, offset: int) -> CompletionResult:
-        request = CompletionRequest(uri=self._uri, version=self._version, offset=offset)
-        result = await self._window.complete(request, CancellationToken())
+def type_scene(scene: Scene, folder: Path, window: Window, show: Callable[[Frame], None]) -> Frame:
+    """Type a scene key by key, complete after each key, and return the last frame."""
+    path = folder / scene.path
+    head, tail = scene.split(path.read_text(encoding="utf-8"))
+    document = Document(
+        uri=path.as_uri(),
+        path=scene.path,
+        file=str(path),
+        repo_name=folder.name,
+        language_id="python",
+        version=0,
+        text=head + tail,
+    )
+    window.open_document(document)
+    version = 0
+    frame = Frame(path=scene.path, before=head, after=tail, start=len(head))
+    while meant := scene.meant[len(frame.before) - len(head) :]:
+        before = frame.before
+        request = CompletionRequest(uri=document.uri, version=version, offset=len(before))
+        result = complete_when_ready(window, request, CancellationToken())
+        assert result is not None, "nobody cancels this request"
         if result.text:
-            self._window.shown(result.completion_id)
-        return result
+            window.shown(result.completion_id)
+        # Ghost text does not show that text behind the cursor is replaced.
+        ghost = "" if result.n_replaced else result.text
+        n_taken = _n_meant(ghost, meant)
+        show(replace(frame, ghost=ghost, drafted=result.drafted, n_taking=n_taken))
+        taken = ((len(before), len(before) + n_taken),) if n_taken else ()
+        typed = before + meant[: n_taken or 1]
+        frame = replace(frame, before=typed, accepted=(*frame.accepted, *taken))
+        version += 1
+        window.change_document(document.uri, version, typed + tail)
+        if n_taken:
+            window.accepted(result.completion_id, n_taken)
+    path.write_text(frame.before + tail, encoding="utf-8")
+    window.save_document(document.uri)
+    window.close_document(document.uri)
+    return frame
 
-    def accept(self, result: CompletionResult, n_chars: int) -> None:
-        self._window.accepted(result.completion_id, n_chars)
+
+def _n_meant(ghost: str, rest: str) -> int:
+    """Return how many characters of the ghost text match: all, its first lines, or 0."""
+    line_ends = [idx for idx, char in enumerate(ghost) if char == "\n"]
+    for n_chars in (len(ghost), *reversed(line_ends)):
+        taken = ghost[:n_chars]
+        if rest.startswith(taken) and len(taken.strip()) >= _LEAST_CHARS_TAKEN:
+            return n_chars
+    return 0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import re
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -17,9 +18,8 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from speclsp.cli.demo_typist import Frame
 from speclsp.decoding.report import tokens_per_pass
-from speclsp.request import DrafterStats, RequestStats, SessionStats
+from speclsp.request import DrafterStats, Ranges, RequestStats, SessionStats
 
 THEME = "ansi_dark"
 GHOST_STYLE = "italic bright_black"
@@ -44,6 +44,24 @@ REMARK: Final = (
 _WEB_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """The content of the screen: a file's text before and after the cursor, and ghost text."""
+
+    path: str
+    before: str
+    after: str
+    start: int
+    """Where the scene's own text begins in ``before``."""
+    ghost: str = ""
+    drafted: Ranges = ()
+    """Ranges of the ghost text that accepted draft tokens gave."""
+    accepted: tuple[tuple[int, int], ...] = ()
+    """Ranges of ``before`` that were ghost text."""
+    n_taking: int = 0
+    """Characters of the ghost text that are about to be accepted: all, or its first lines."""
+
+
 class Screen:
     """Shows the demo: in a terminal the file while it is typed, elsewhere what was typed.
 
@@ -63,13 +81,13 @@ class Screen:
         """Show what the demo waits for, in a terminal."""
         self._update(Text(text, style="cyan"))
 
-    async def show(self, frame: Frame) -> None:
+    def show(self, frame: Frame) -> None:
         """Show a frame; one whose ghost text is about to be accepted stays longer."""
         if frame.n_taking and len(frame.ghost) > len(self.moment.ghost if self.moment else ""):
             self.moment = frame
         self._update(render_frame(frame, max(4, min(MOST_LINES_ABOVE, self._console.height - 8))))
         seconds = SECONDS_PER_ACCEPT if frame.n_taking else SECONDS_PER_KEY
-        await asyncio.sleep(self._pace * seconds)
+        time.sleep(self._pace * seconds)
 
     def keep(self, last: Frame) -> None:
         """Print a scene's end, which stays on the screen."""

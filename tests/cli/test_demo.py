@@ -1,22 +1,33 @@
 import re
 import subprocess
 import sys
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 from rich.text import Text
 
+from speclsp.cli.demo import SCENES, Scene, type_scene
 from speclsp.cli.demo_screen import (
     DRAFTED_STYLE,
+    Frame,
     Screen,
     comparison,
     picture,
     render_frame,
 )
-from speclsp.cli.demo_typist import SCENES, Frame, Scene, type_scene
 from speclsp.embedded import sample_project
-from speclsp.request import CompletionResult, DrafterStats, RequestStats, SessionStats
+from speclsp.request import (
+    CompletionRequest,
+    CompletionResult,
+    Document,
+    DrafterStats,
+    RequestStats,
+    SessionStats,
+)
+from speclsp.seam import answered
 
 STATS = SessionStats(
     n_requests=5,
@@ -43,66 +54,67 @@ PLAIN = SessionStats(
 BOTH = {False: PLAIN, True: STATS}
 
 
-class FakeEditor:
+class FakeWindow:
     """Suggests what a table says for the text before the cursor's end."""
+
+    completer = SimpleNamespace(state=lambda: "ready")
 
     def __init__(self, suggestions: dict[str, str]) -> None:
         self.suggestions = suggestions
         self.text = ""
-        self.accepted: list[str] = []
-        self.partly: list[int] = []
-        self.n_saved = 0
+        self.accepted_chars: list[int] = []
+        self.events: list[str] = []
 
-    def open(self, path: Path, text: str) -> None:
+    def open_document(self, document: Document) -> None:
+        self.text = document.text
+
+    def change_document(self, uri: str, version: int, text: str) -> None:
         self.text = text
 
-    def change(self, text: str) -> None:
-        self.text = text
+    def save_document(self, uri: str) -> None:
+        self.events.append("saved")
 
-    def save(self) -> None:
-        self.n_saved += 1
+    def close_document(self, uri: str) -> None:
+        self.events.append("closed")
 
-    async def complete(self, offset: int) -> CompletionResult:
-        before = self.text[:offset]
+    def ask(self, request: CompletionRequest, cancel: object) -> Future[CompletionResult]:
+        before = self.text[: request.offset]
         found = (text for end, text in self.suggestions.items() if before.endswith(end))
-        text = next(found, "")
-        stats = RequestStats()
-        return CompletionResult(completion_id="", text=text, finish_reason="stop", stats=stats)
+        return answered(
+            CompletionResult(
+                completion_id="1", text=next(found, ""), finish_reason="stop", stats=RequestStats()
+            )
+        )
 
-    def accept(self, result: CompletionResult, n_chars: int) -> None:
-        if n_chars == len(result.text):
-            self.accepted.append(result.text)
-        else:
-            self.partly.append(n_chars)
+    def shown(self, completion_id: str) -> None:
+        self.events.append("shown")
 
-
-async def play(scene: Scene, folder: Path, suggestions: dict[str, str]) -> tuple[Frame, FakeEditor]:
-    async def show(frame: Frame) -> None:
-        frames.append(frame)
-
-    frames: list[Frame] = []
-    editor = FakeEditor(suggestions)
-    return await type_scene(scene, folder, editor, show), editor
+    def accepted(self, completion_id: str, n_chars: int) -> None:
+        self.accepted_chars.append(n_chars)
 
 
-async def test_ghost_text_that_is_meant_is_taken(tmp_path: Path) -> None:
+def play(scene: Scene, folder: Path, suggestions: dict[str, str]) -> tuple[Frame, FakeWindow]:
+    window = FakeWindow(suggestions)
+    return type_scene(scene, folder, window, lambda _: None), window  # type: ignore[arg-type]
+
+
+def test_ghost_text_that_is_meant_is_taken(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1\n# end\n")
     scene = Scene("a.py", "x = 1\n", "value = compute()\n")
     suggestions = {"val": "ue = compute()", "va": "r = 3", "v": ""}
-    last, editor = await play(scene, tmp_path, suggestions)
+    last, window = play(scene, tmp_path, suggestions)
     assert (tmp_path / "a.py").read_text() == "x = 1\nvalue = compute()\n# end\n"
-    assert editor.text == "x = 1\nvalue = compute()\n# end\n"
-    assert editor.accepted == ["ue = compute()"]
+    assert window.text == "x = 1\nvalue = compute()\n# end\n"
+    assert window.accepted_chars == [len("ue = compute()")]
     assert [last.before[a:b] for a, b in last.accepted] == ["ue = compute()"]
-    assert editor.n_saved == 1
+    assert window.events == ["shown", "shown", "saved", "closed"]
 
 
-async def test_the_first_lines_of_ghost_text_may_be_meant(tmp_path: Path) -> None:
+def test_the_first_lines_of_ghost_text_may_be_meant(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("")
     scene = Scene("a.py", "", "if a:\n    b()\n    c()\n")
-    last, editor = await play(scene, tmp_path, {"if a:": "\n    b()\n    wrong()\n"})
-    assert editor.partly == [len("\n    b()")]
-    assert editor.accepted == []
+    last, window = play(scene, tmp_path, {"if a:": "\n    b()\n    wrong()\n"})
+    assert window.accepted_chars == [len("\n    b()")]
     assert last.before == scene.meant
 
 
@@ -170,11 +182,11 @@ def test_the_picture_needs_nothing_from_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-async def test_the_screen_takes_every_call_in_a_terminal_and_elsewhere(terminal: bool) -> None:
+def test_the_screen_takes_every_call_in_a_terminal_and_elsewhere(terminal: bool) -> None:
     with open("/dev/null", "w") as file:  # noqa: PTH123
         screen = Screen(Console(width=80, force_terminal=terminal, file=file), pace=0.0)
         screen.status("Loading the model 40 %")
-        await screen.show(frame())
+        screen.show(frame())
         screen.keep(frame())
         screen.close()
         screen.close()
