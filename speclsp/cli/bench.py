@@ -8,8 +8,7 @@ import random
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +25,6 @@ from speclsp.cancellation import CancellationToken
 from speclsp.cli.ngram_build import found_files
 from speclsp.cli.options import SettingsCommand, given_options, show_timings_option
 from speclsp.cli.without_editor import running
-from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.report import timing_lines, tokens_per_pass
 from speclsp.decoding.session import summed
 from speclsp.embedded import TARGET_FILE_NAME
@@ -124,7 +122,10 @@ def bench(project: Path, n_lines: int, seconds: int, show_timings: bool, **optio
     bar = Progress(console=console, transient=True, disable=not console.is_terminal)
     click.echo(f"Loading the model and indexing {root.name}", err=True)
     try:
-        with bar, _window(resolved, root) as window:
+        folder = WorkspaceFolder(root=str(root), name=repository_name(root))
+        with bar, running(resolved, "warning", folder) as window:
+            while window.completer.statistics().index.building:
+                time.sleep(_POLL_S)
             end = time.monotonic() + seconds
             for place in bar.track(places, description="Typing"):
                 lines.append(_typed(window, resolved, place, len(lines) % 2 == 1))
@@ -211,18 +212,6 @@ def _ask(window: Window, place: LinePlace, n_chars: int, version: int, side: Sid
     if result.source == "model":
         side.stats = summed(side.stats, result.stats)
         side.ms.append(1000 * (time.perf_counter() - started))
-
-
-@contextmanager
-def _window(resolved: Settings, root: Path) -> Iterator[Window]:
-    """Load the models and index the project; warnings go to standard error."""
-    completer = LocalCompleter(resolved)
-    window = Window(completer, resolved)
-    completer.open_folder(WorkspaceFolder(root=str(root), name=repository_name(root)))
-    with running(window, "warning"):
-        while completer.statistics().index.building:
-            time.sleep(_POLL_S)
-        yield window
 
 
 def _print(model: str, project: str, lines: Sequence[Sides]) -> None:

@@ -13,7 +13,6 @@ from speclsp import settings
 from speclsp.cli.headless import NO_DEADLINE_MS, HeadlessOptions, HeadlessServer
 from speclsp.cli.options import SettingsCommand, given_options, show_timings_option
 from speclsp.cli.without_editor import RecordLog, running
-from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.report import report_lines
 from speclsp.hub.choice import resolve_models
 from speclsp.lsp.log import logging_by
@@ -21,7 +20,6 @@ from speclsp.lsp.stdio import claimed_descriptors, serve_pipe
 from speclsp.project.repository import repository_name
 from speclsp.request import WorkspaceFolder
 from speclsp.settings import Settings
-from speclsp.suggestions.window import Window
 
 
 @click.command(cls=SettingsCommand)
@@ -55,12 +53,10 @@ def complete(project: Path | None, show_timings: bool, **options: Any) -> None:
 
 async def _serve(resolved: Settings, headless: HeadlessOptions, stdin: int, stdout: int) -> int:
     """Serve the pipe with a new completer; return the exit code."""
-    completer = LocalCompleter(resolved)
-    window = Window(completer, resolved)
-    with running(window, resolved.log_level):
-        if headless.project is not None:
-            folder = WorkspaceFolder(root=str(headless.project), name=headless.repo_name)
-            completer.open_folder(folder)
+    folder = None
+    if headless.project is not None:
+        folder = WorkspaceFolder(root=str(headless.project), name=headless.repo_name)
+    with running(resolved, resolved.log_level, folder) as window:
         code = await serve_pipe(HeadlessServer(window, headless).protocol, stdin, stdout)
         for line in report_lines(window.statistics()):
             if resolved.log_level in {"debug", "info"}:

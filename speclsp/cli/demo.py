@@ -17,7 +17,6 @@ from speclsp.cancellation import CancellationToken
 from speclsp.cli.demo_screen import REMARK, Frame, Screen, comparison, picture
 from speclsp.cli.options import OutputFile, SettingsCommand, given_options
 from speclsp.cli.without_editor import complete_when_ready, running
-from speclsp.completer.local import LocalCompleter
 from speclsp.embedded import sample_project
 from speclsp.hub.choice import resolve_models
 from speclsp.request import CompletionRequest, Document, SessionStats, WorkspaceFolder
@@ -126,14 +125,12 @@ def _typed(screen: Screen, options: Mapping[str, Any], *, keeps_ends: bool) -> S
     Raises :class:`~speclsp.errors.SpecLspError` if there is no model.
     """
     resolved = resolve_models(settings.resolve([options]).settings)
-    completer = LocalCompleter(resolved)
-    window = Window(completer, resolved)
     with tempfile.TemporaryDirectory(prefix="speclsp-demo-") as temporary:
         folder = Path(temporary) / "shop"
         shutil.copytree(sample_project(), folder)
         screen.status("Loading the model" if keeps_ends else "The same without speculation")
-        completer.open_folder(WorkspaceFolder(root=str(folder), name=folder.name))
-        with running(window, "error"):
+        shop = WorkspaceFolder(root=str(folder), name=folder.name)
+        with running(resolved, "error", shop) as window:
             for scene in SCENES:
                 end = type_scene(scene, folder, window, screen.show)
                 if keeps_ends:

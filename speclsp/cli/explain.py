@@ -21,7 +21,6 @@ from speclsp.project.repository import find_repository, repository_name
 from speclsp.request import CompletionRequest, Document, WorkspaceFolder
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
-from speclsp.suggestions.window import Window
 
 
 @click.command(cls=SettingsCommand)
@@ -91,26 +90,23 @@ def _explain(
         text=prefix + suffix,
         file=str(file),
     )
-    completer = LocalCompleter(resolved)
-    window = Window(completer, resolved)
-    completer.open_folder(WorkspaceFolder(root=str(folder), name=document.repo_name))
-    window.open_document(document)
-    request = window.masked_request(
-        CompletionRequest(
-            uri=document.uri,
-            version=document.version,
-            offset=len(prefix),
-            supersede=False,
-            wait_for_model=True,
-        )
+    cursor = CompletionRequest(
+        uri=document.uri,
+        version=document.version,
+        offset=len(prefix),
+        supersede=False,
+        wait_for_model=True,
     )
-    if not isinstance(request, CompletionRequest):
-        window.close()
-        is_secret = is_secret_path(document.path)
-        what = "file looks as if it held secrets" if is_secret else "line holds a secret"
-        return PromptExplanation(refused=f"the {what}")
-    with running(window, "warning"):
-        return completer.explain(request).result()
+    project = WorkspaceFolder(root=str(folder), name=document.repo_name)
+    with running(resolved, "warning", project) as window:
+        window.open_document(document)
+        request = window.masked_request(cursor)
+        if not isinstance(request, CompletionRequest):
+            is_secret = is_secret_path(document.path)
+            what = "file looks as if it held secrets" if is_secret else "line holds a secret"
+            return PromptExplanation(refused=f"the {what}")
+        assert isinstance(window.completer, LocalCompleter)
+        return window.completer.explain(request).result()
 
 
 def _print(console: Console, place: str, explained: PromptExplanation) -> None:

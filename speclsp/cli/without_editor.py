@@ -1,4 +1,4 @@
-"""Runs a completer without an editor: writes its events to standard error, waits for its model."""
+"""A window without an editor: its completer's events are written to standard error."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import click
 
 from speclsp.cancellation import CancellationToken
+from speclsp.completer.local import LocalCompleter
 from speclsp.errors import EngineUnavailableError
 from speclsp.lsp.log import LEVELS, EventPump, SourceFormatter, level_of
 from speclsp.request import (
@@ -21,20 +22,28 @@ from speclsp.request import (
     Problem,
     Progress,
     StateChanged,
+    WorkspaceFolder,
 )
 from speclsp.seam import Completer
+from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 
 _POLL_S = 0.01
 
 
 @contextmanager
-def running(window: Window, least_level: LogLevel) -> Iterator[None]:
-    """Start a window's completer, write its events to standard error, and close it at the end."""
-    log = EventLog(window.completer, least_level)
-    window.completer.start()
+def running(
+    settings: Settings, least_level: LogLevel, folder: WorkspaceFolder | None = None
+) -> Iterator[Window]:
+    """Start a completer, index a folder, and close the window at the end."""
+    completer = LocalCompleter(settings)
+    window = Window(completer, settings)
+    log = EventLog(completer, least_level)
+    if folder is not None:
+        completer.open_folder(folder)
+    completer.start()
     try:
-        yield
+        yield window
         log.is_ending = True
     finally:
         window.close()

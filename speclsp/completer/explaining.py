@@ -1,4 +1,4 @@
-"""The prompt at a cursor explained: parts, windows, chunks, and what the KV cache reuses."""
+"""What ``speclsp explain`` shows: a prompt's parts, its chunks, and what the KV cache reuses."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from speclsp.completer.completion import Workbench, prompt_question
-from speclsp.completer.prompts import ChunkSource
+from speclsp.completer.prompts import ChunkSource, PromptQuestion
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.engine.models import Tokenizer
 from speclsp.prompt.chunks import NO_CHUNKS
 from speclsp.prompt.context.candidates import Candidate, as_chunk
-from speclsp.prompt.prompt import FimPrompt, FimText
+from speclsp.prompt.prompt import FimPrompt
 from speclsp.request import PlacedRequest
 from speclsp.settings import Settings
-
-Layout = Literal["continued", "laid out anew"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +48,7 @@ class ExplainedWindow:
 class ExplainedReuse:
     """What the KV cache keeps of the prompt of one keystroke earlier."""
 
-    layout: Layout
+    layout: Literal["continued", "laid out anew"]
     n_reused: int
     n_evaluated: int
 
@@ -87,100 +85,84 @@ def explain_prompt(
     """Lay out the prompt for a request as after some typing at its cursor."""
     settings = request.settings_over(settings)
     chunks = ChunkSource(ranked=lambda: [as_chunk(c) for c in candidates], gone=tuple)
-    question, typed = prompt_question(request, settings, bench, chunks)
-    layout, text, budget = question.layout, question.text, question.budget
-    prompt, reuse = _after_a_keystroke(request, settings, bench, chunks)
-    window = prompt.window
+    question, healing_prefix = prompt_question(request, settings, bench, chunks)
+    prompt, reuse = _after_a_keystroke(request, question, settings, bench, chunks)
+    text, window = question.text, prompt.window
     in_prompt = {laid_out.chunk.key: len(laid_out.tokens) for laid_out in window.chunks.chunks}
-    anchor_start = text.prefix.rfind("\n", 0, window.anchor) + 1
     n_parts = prompt.n_prefix + prompt.n_middle + prompt.n_suffix + window.chunks.n_tokens
+    cursor = len(text.prefix)
+    end = cursor + prompt.n_suffix_chars
+    whole = text.prefix + text.suffix
     return PromptExplanation(
-        family=layout.family.name,
+        family=question.layout.family.name,
         layout=settings.fim_layout,
         n_tokens=len(prompt.tokens),
-        n_tokens_max=budget.n_prompt,
-        n_chunk_tokens_max=budget.n_chunks,
+        n_tokens_max=question.budget.n_prompt,
+        n_chunk_tokens_max=question.budget.n_chunks,
         n_frame=len(prompt.tokens) - n_parts,
-        anchor_line=_line(text.prefix, window.anchor),
-        anchor_column=window.anchor - anchor_start + 1,
-        held_back=typed,
-        windows=_windows(text, prompt),
-        chunks=tuple(_explained(candidate, in_prompt) for candidate in candidates),
+        anchor_line=whole.count("\n", 0, window.anchor) + 1,
+        anchor_column=window.anchor - whole.rfind("\n", 0, window.anchor),
+        held_back=healing_prefix,
+        windows=(
+            _window("prefix", whole, window.prefix.start, window.anchor, prompt.n_prefix),
+            _window("middle", whole, window.anchor, cursor, prompt.n_middle),
+            _window("suffix", whole, end - len(window.suffix.text), end, prompt.n_suffix),
+        ),
+        chunks=tuple(
+            ExplainedChunk(
+                path=candidate.path,
+                first_line=candidate.first_line + 1,
+                last_line=candidate.last_line + 1,
+                reason=candidate.reason,
+                detail=candidate.detail,
+                n_tokens=in_prompt.get(candidate.key, 0),
+                in_prompt=candidate.key in in_prompt,
+                text=candidate.text,
+            )
+            for candidate in candidates
+        ),
         reuse=reuse,
         text=_as_text(prompt.tokens, bench.tokenizer),
     )
 
 
 def _after_a_keystroke(
-    request: PlacedRequest, settings: Settings, bench: Workbench, chunks: ChunkSource
+    request: PlacedRequest,
+    question: PromptQuestion,
+    settings: Settings,
+    bench: Workbench,
+    chunks: ChunkSource,
 ) -> tuple[FimPrompt, ExplainedReuse | None]:
     """Return the prompt that follows the one of a keystroke earlier, and what it shares."""
-    question, _ = prompt_question(request, settings, bench, chunks)
-    layout, budget, window = question.layout, question.budget, question.renewed(NO_CHUNKS)
+    layout, budget, ranked = question.layout, question.budget, question.renewed(NO_CHUNKS)
     if not request.cursor:
-        return layout.fresh(question.text, budget, near=None, chunks=window), None
+        return layout.fresh(question.text, budget, near=None, chunks=ranked), None
     without_key = request.text[: request.cursor - 1] + request.suffix
     earlier = dataclasses.replace(request, text=without_key, cursor=request.cursor - 1)
     before, _ = prompt_question(earlier, settings, bench, chunks)
-    former = layout.fresh(before.text, budget, near=None, chunks=window)
-    prompt = layout.continued(question.text, budget, former.window)
-    how: Layout = "continued"
-    if prompt is None:
-        prompt = layout.fresh(question.text, budget, near=former.window, chunks=window)
-        how = "laid out anew"
+    former = layout.fresh(before.text, budget, near=None, chunks=ranked)
+    continued = layout.continued(question.text, budget, former.window)
+    prompt = continued or layout.fresh(question.text, budget, near=former.window, chunks=ranked)
     # The last token is evaluated always: its logits are those of the first new one.
     n_reused = min(common_prefix_length(former.tokens, prompt.tokens), len(prompt.tokens) - 1)
     return prompt, ExplainedReuse(
-        layout=how, n_reused=n_reused, n_evaluated=len(prompt.tokens) - n_reused
+        layout="laid out anew" if continued is None else "continued",
+        n_reused=n_reused,
+        n_evaluated=len(prompt.tokens) - n_reused,
     )
 
 
-def _windows(text: FimText, prompt: FimPrompt) -> tuple[ExplainedWindow, ...]:
-    window = prompt.window
-    cursor_line = _line(text.prefix, len(text.prefix))
-    n_middle_chars = len(text.prefix) - window.anchor
-    hidden = prompt.n_suffix_chars - len(window.suffix.text)
-    suffix_line = cursor_line + text.suffix.count("\n", 0, hidden)
-    return (
-        ExplainedWindow(
-            name="prefix",
-            first_line=_line(text.prefix, window.prefix.start),
-            last_line=_line(text.prefix, max(window.prefix.start, window.anchor - 1)),
-            n_tokens=prompt.n_prefix,
-            n_chars=window.anchor - window.prefix.start,
-        ),
-        ExplainedWindow(
-            name="middle",
-            first_line=_line(text.prefix, window.anchor),
-            last_line=cursor_line,
-            n_tokens=prompt.n_middle,
-            n_chars=n_middle_chars,
-        ),
-        ExplainedWindow(
-            name="suffix",
-            first_line=suffix_line,
-            last_line=suffix_line + window.suffix.text.rstrip("\n").count("\n"),
-            n_tokens=prompt.n_suffix,
-            n_chars=len(window.suffix.text),
-        ),
+def _window(
+    name: Literal["prefix", "middle", "suffix"], text: str, start: int, end: int, n_tokens: int
+) -> ExplainedWindow:
+    first_line = text.count("\n", 0, start) + 1
+    return ExplainedWindow(
+        name=name,
+        first_line=first_line,
+        last_line=first_line + text[start:end].removesuffix("\n").count("\n"),
+        n_tokens=n_tokens,
+        n_chars=end - start,
     )
-
-
-def _explained(candidate: Candidate, in_prompt: dict[str, int]) -> ExplainedChunk:
-    return ExplainedChunk(
-        path=candidate.path,
-        first_line=candidate.first_line + 1,
-        last_line=candidate.last_line + 1,
-        reason=candidate.reason,
-        detail=candidate.detail,
-        n_tokens=in_prompt.get(candidate.key, 0),
-        in_prompt=candidate.key in in_prompt,
-        text=candidate.text,
-    )
-
-
-def _line(text: str, offset: int) -> int:
-    return text.count("\n", 0, offset) + 1
 
 
 def _as_text(tokens: Sequence[int], tokenizer: Tokenizer) -> str:
