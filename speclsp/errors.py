@@ -13,6 +13,7 @@
     │   └── VocabularyMismatchError   the draft model has other token ids
     ├── EngineError               the engine cannot answer
     │   ├── EngineUnavailableError    loading, switched off, or failed to load
+    │   │   └── EngineProcessError        the shared engine cannot be found, started or reached
     │   └── DecodeError           llama_decode failed
     │       └── DecodeInterruptedError    it was interrupted, and nothing is lost
     ├── TemplateError             a ``fim_template`` cannot be read
@@ -77,6 +78,10 @@ class EngineError(SpecLspError):
 
 class EngineUnavailableError(EngineError):
     """The engine is loading, switched off, or failed to load."""
+
+
+class EngineProcessError(EngineUnavailableError):
+    """The shared engine's process cannot be found, started or reached."""
 
 
 class DecodeError(EngineError):

@@ -31,6 +31,7 @@ DraftMode = Literal["auto", "tree", "chain", "first"]
 DraftSamplingMode = Literal["argmax", "sampled"]
 SplitMode = Literal["none", "layer", "row", "tensor"]
 LoadMode = Literal["auto", "none", "mmap", "mlock", "mmap+mlock", "dio"]
+EngineKind = Literal["shared", "own"]
 GpuLayers = int | Literal["auto", "all"]
 
 _NonNegative = Annotated[int, msgspec.Meta(ge=0)]
@@ -81,7 +82,7 @@ class SettingInfo:
     by_folder: bool
     """Whether it may differ by workspace folder, since each request carries it."""
     of_machine: bool
-    """Whether it names files, models or secrets, which a workspace may not choose."""
+    """Whether it names files, models, secrets or processes, which a workspace may not choose."""
 
     @property
     def reader(self) -> str:
@@ -277,6 +278,21 @@ class Settings:
         _MODEL,
         "Where the model does not fit the GPU, offload fewer layers, then make the KV cache "
         "smaller.",
+    )
+    engine: EngineKind = _setting(
+        "own",
+        _MODEL,
+        "`own` loads the models in each window's server; `shared` loads them once, in an engine "
+        "process for all windows with the same models. Only `serve` reads it.",
+        scope="restart",
+        of_machine=True,
+    )
+    engine_exit_seconds: _NonNegative = _setting(
+        60,
+        _MODEL,
+        "Seconds after which the shared engine ends when its last window has closed.",
+        scope="live",
+        of_machine=True,
     )
     sleep_idle_seconds: _MinusOneOrMore = _setting(
         900,

@@ -37,6 +37,7 @@ LAYERS = {
     "hub": 2,
     "project": 2,
     "completer": 3,
+    "engine_process": 3,
     "suggestions": 3,
     "lsp": 4,
     "cli": 5,
@@ -49,7 +50,7 @@ ONLY_IN = {
     # The headless protocol runs on the same JSON-RPC stack.
     "pygls": ("lsp/", "cli/headless.py"),
     "lsprotocol": ("lsp/",),
-    "psutil": ("engine/battery.py",),
+    "psutil": ("engine/battery.py", "engine_process/lifetime.py"),
     "watchdog": ("project/watch.py",),
     "pathspec": ("project/",),
     "sqlite3": ("storage/",),
@@ -171,7 +172,9 @@ def test_the_product_knows_neither_its_benchmarks_nor_its_training(path: Path):
     assert not beside & {module.split(".")[0] for module in imported_modules(path)}
 
 
-@pytest.mark.parametrize("module", ["speclsp.suggestions.window", "speclsp.lsp.server"])
+@pytest.mark.parametrize(
+    "module", ["speclsp.suggestions.window", "speclsp.lsp.server", "speclsp.engine_process.start"]
+)
 def test_the_windows_side_loads_no_engine(module: str):
     """A window's server shall answer ``initialize`` at once and take little memory."""
     code = f"import sys, {module}; print('\\n'.join(sys.modules))"

@@ -1,0 +1,25 @@
+"""The engine process: one per user and set of engine settings, shared by all windows.
+
+A window's server finds or starts the engine and talks to it over a Unix socket:
+
+- ``place``: the user's folder, and the names of an engine's socket, lock, log and info file.
+- ``start``: :func:`~speclsp.engine_process.start.connect` returns a connection to the engine, and
+  starts the engine where none runs; it also asks engines for their status.
+- ``lifetime``: :func:`~speclsp.engine_process.lifetime.run_engine` is the engine's main loop; it
+  accepts windows, gives each to ``serve_window`` on a thread of its own, and ends the process.
+
+A connection begins with a greeting of one JSON line each way (``start.Greeting``).
+Then the socket belongs to the wire protocol of windows, or answers one command of
+``speclsp engine``.
+
+For a window::
+
+    connection = connect(settings)      # settings that name files; blocks; EngineProcessError
+    connection.socket                   # blocking; the greeting is over, the wire begins here
+    connection.exit_status()            # after it broke: the engine's, where this window started it
+    log_tail(connection.place)          # the last lines of the engine's log
+
+For the engine: ``run_engine(place, listener, settings, serve_window, status=…, close=…)``, where
+``serve_window(socket)`` returns when the window has gone.
+What is logged by :mod:`logging` in the engine's process goes to the engine's log file.
+"""

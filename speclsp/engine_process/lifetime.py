@@ -1,0 +1,287 @@
+"""The engine's main loop: accepts windows, counts them, and ends the process when none is left."""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from typing import Any, Final
+
+import msgspec
+import psutil
+
+from speclsp import __version__
+from speclsp.atomic_write import PRIVATE, write_atomically
+from speclsp.engine_process.place import PROTOCOL, EngineInfo, EnginePlace, given_settings
+from speclsp.engine_process.start import (
+    BACKLOG,
+    START_TIMEOUT_S,
+    Greeting,
+    Welcome,
+    check_peer,
+    read_line,
+)
+from speclsp.errors import SpecLspError
+from speclsp.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+MAX_LOG_BYTES: Final = 1 << 20
+"""Size at which the log is renamed to ``….log.1`` and begun anew."""
+
+_GREETING_TIMEOUT_S: Final = 5.0
+_LOCK_TIMEOUT_S: Final = 2.0
+_CLOSE_TIMEOUT_S: Final = 5.0
+_END_TIMEOUT_S: Final = 15.0
+"""Seconds after which the process ends even if a thread of llama.cpp does not."""
+_ACCEPT_PAUSE_S: Final = 0.1
+
+ServeWindow = Callable[[socket.socket], None]
+"""Serves a window on a thread of its own and returns when the window has gone.
+
+The socket blocks and has no timeout; the loop closes it.
+When the engine is to end, the loop shuts the socket down.
+"""
+
+
+def run_engine(
+    place: EnginePlace,
+    listener: socket.socket,
+    settings: Settings,
+    serve_window: ServeWindow,
+    *,
+    status: Callable[[], dict[str, Any]] = dict,
+    close: Callable[[], None] = lambda: None,
+    refusal: SpecLspError | None = None,
+) -> None:
+    """Serve windows until the last has been gone for ``engine_exit_seconds``, or until SIGTERM.
+
+    ``listener`` is bound to the place's socket.  ``status`` adds to the answer to
+    ``speclsp engine status``; ``close`` frees the models.  With ``refusal`` every window is sent
+    away with that error.  Runs on the main thread.
+    """
+    _Loop(place, listener, settings, serve_window, status, close, refusal).run()
+
+
+class _Loop:
+    def __init__(
+        self,
+        place: EnginePlace,
+        listener: socket.socket,
+        settings: Settings,
+        serve_window: ServeWindow,
+        status: Callable[[], dict[str, Any]],
+        close: Callable[[], None],
+        refusal: SpecLspError | None,
+    ) -> None:
+        self._place = place
+        self._listener = listener
+        self._serve_window = serve_window
+        self._status = status
+        self._close = close
+        self._refusal = refusal
+        self._info = EngineInfo(
+            pid=os.getpid(),
+            version=__version__,
+            model=settings.model,
+            settings=given_settings(settings),
+        )
+        self._started = self._idle_since = time.monotonic()
+        self._lock = threading.Lock()
+        self._clients: dict[threading.Thread, socket.socket] = {}
+        self._windows: set[socket.socket] = set()
+        self._exit_s = max(START_TIMEOUT_S, settings.engine_exit_seconds)
+        """Until the first window: whoever started this process has not connected yet."""
+        self._is_ending = False
+        self._has_ended = threading.Event()
+        self._wakes, self._waker = socket.socketpair()
+
+    def run(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._begin_end())
+        self._waker.setblocking(False)
+        # Again, though it listens: so the system knows this process as the peer, not its starter.
+        self._listener.listen(BACKLOG)
+        self._listener.setblocking(False)
+        own = self._place.socket.lstat()
+        with write_atomically(self._place.info, f".{self._place.name}.", PRIVATE) as partial:
+            partial.write_bytes(msgspec.json.encode(self._info))
+        logger.info("engine process %d serves %s", os.getpid(), self._place.socket)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._listener, selectors.EVENT_READ)
+            selector.register(self._wakes, selectors.EVENT_READ)
+            while not self._is_over(selector):
+                pass
+        self._end((own.st_dev, own.st_ino))
+
+    def _is_over(self, selector: selectors.BaseSelector) -> bool:
+        """Wait for a client, the end of one, or the end of the idle time."""
+        ready = {key.fileobj for key, _ in selector.select(self._seconds_left())}
+        if self._wakes in ready:
+            self._wakes.recv(4096)
+        if self._listener in ready and not self._is_ending:
+            self._accept()
+        with self._lock:
+            is_idle = not self._clients and self._listener not in ready
+            if is_idle and time.monotonic() - self._idle_since >= self._exit_s:
+                logger.info("no window for %d s", self._exit_s)
+                self._is_ending = True
+            return self._is_ending
+
+    def _seconds_left(self) -> float | None:
+        with self._lock:
+            if self._clients:
+                return None
+            return max(0.0, self._idle_since + self._exit_s - time.monotonic())
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except BlockingIOError:
+            return
+        except OSError as error:  # no descriptors left: those of others may become free
+            logger.warning("a window cannot be accepted: %s", error)
+            time.sleep(_ACCEPT_PAUSE_S)
+            return
+        thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
+        with self._lock:
+            self._clients[thread] = connection
+        thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        """Serve one client to its end; runs on the client's thread."""
+        try:
+            check_peer(connection)
+            connection.settimeout(_GREETING_TIMEOUT_S)
+            line = read_line(connection)
+            if line is not None:
+                self._answer(connection, msgspec.json.decode(line, type=Greeting))
+        except (OSError, msgspec.MsgspecError) as error:
+            logger.debug("a client was dropped: %s", error)
+        except Exception:
+            logger.exception("a window was dropped")
+        finally:
+            connection.close()
+            with self._lock:
+                self._clients.pop(threading.current_thread(), None)
+                if connection in self._windows:
+                    self._windows.discard(connection)
+                    self._idle_since = time.monotonic()
+            self._wake()
+
+    def _answer(self, connection: socket.socket, greeting: Greeting) -> None:
+        if self._is_ending or greeting.protocol != PROTOCOL:
+            return
+        if greeting.purpose == "window":
+            self._take_window(connection, greeting)
+            return
+        _send(connection, Welcome(pid=os.getpid()))
+        if greeting.purpose == "status":
+            _send(connection, self._full_status())
+        elif greeting.purpose == "stop if idle" and self._windows:
+            connection.sendall(b"!")
+        else:
+            self._begin_end()
+            self._has_ended.wait(_END_TIMEOUT_S)
+
+    def _take_window(self, connection: socket.socket, greeting: Greeting) -> None:
+        if self._refusal is not None:
+            refusal = self._refusal
+            _send(
+                connection,
+                Welcome(pid=os.getpid(), refusal=refusal.message, remedy=refusal.remedy),
+            )
+            self._begin_end()
+            return
+        with self._lock:
+            self._windows.add(connection)
+            self._exit_s = greeting.exit_seconds
+        _send(connection, Welcome(pid=os.getpid()))
+        connection.settimeout(None)
+        self._serve_window(connection)
+
+    def _full_status(self) -> dict[str, Any]:
+        return {
+            **msgspec.to_builtins(self._info),
+            "windows": len(self._windows),
+            "uptime_seconds": round(time.monotonic() - self._started, 1),
+            "memory_bytes": psutil.Process().memory_info().rss,
+            "log": os.fspath(self._place.log),
+            **self._status(),
+        }
+
+    def _begin_end(self) -> None:
+        self._is_ending = True
+        self._wake()
+
+    def _wake(self) -> None:
+        with suppress(OSError):  # full: it wakes anyway
+            self._waker.send(b"\0")
+
+    def _end(self, own: tuple[int, int]) -> None:
+        """End orderly; a window that starts an engine meanwhile waits until the memory is free."""
+        threading.Thread(target=_end_anyway, daemon=True).start()
+        with ExitStack() as stack:
+            with suppress(TimeoutError, OSError):
+                stack.enter_context(self._place.locked(_LOCK_TIMEOUT_S))
+            with suppress(OSError):
+                status = self._place.socket.lstat()
+                if (status.st_dev, status.st_ino) == own:
+                    self._place.socket.unlink()
+                    self._place.info.unlink()
+            self._listener.close()
+            with self._lock:
+                windows, threads = [*self._windows], [*self._clients]
+            for connection in windows:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+            self._close()
+            until = time.monotonic() + _CLOSE_TIMEOUT_S
+            self._has_ended.set()
+            for thread in threads:
+                thread.join(max(0.0, until - time.monotonic()))
+        logger.info("engine process %d has ended", os.getpid())
+
+
+def _send(connection: socket.socket, line: object) -> None:
+    connection.sendall(msgspec.json.encode(line) + b"\n")
+
+
+def _end_anyway() -> None:
+    time.sleep(_END_TIMEOUT_S)
+    os._exit(1)
+
+
+class LogFile(logging.StreamHandler[Any]):
+    """Writes log records to standard error, which is the engine's log file, and bounds that file.
+
+    llama.cpp and the interpreter write their last words to standard error, too.
+    """
+
+    def __init__(self, place: EnginePlace) -> None:
+        super().__init__(sys.stderr)
+        self._path = place.log
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record; begin the file anew where it has become too large."""
+        super().emit(record)
+        with suppress(OSError):
+            size = os.fstat(2)
+            if size.st_size > MAX_LOG_BYTES and os.path.samestat(size, self._path.lstat()):
+                self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._path.replace(f"{self._path}.1")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_EXCL
+        descriptor = os.open(self._path, flags, PRIVATE)
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        os.close(descriptor)

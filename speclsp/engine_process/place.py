@@ -1,0 +1,290 @@
+"""Where an engine is found: the user's folder, and the names of an engine's files in it.
+
+The name holds the version of the protocol and a hash of everything that makes one engine differ
+from another.  So a window finds only an engine that does what its own would do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import stat
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import platformdirs
+
+import speclsp
+from speclsp import embedded
+from speclsp.errors import EngineProcessError, SpecLspError
+from speclsp.settings import FIELDS, Settings, info
+
+if sys.platform != "win32":
+    import fcntl
+
+PROTOCOL: Final = 1
+"""Version of what windows and engines say to each other."""
+
+OWN_ENGINE: Final = "set `engine` to own, and each window loads the model itself."
+"""The remedy where no engine can be shared."""
+
+_FOLDER_MODE: Final = 0o700
+_MAX_SOCKET_PATH: Final = 103
+"""Bytes of a Unix socket's path: macOS allows 104 with the final NUL, Linux 108."""
+_LOCK_POLL_S: Final = 0.02
+_STALE_S: Final = 7 * 24 * 3600.0
+"""Age after which the files of an engine that does not run are removed."""
+_ENVIRONMENT: Final = ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
+"""Variables that decide where the stores are, and prefixes of those that llama.cpp reads."""
+_ENVIRONMENT_PREFIXES: Final = ("GGML_", "LLAMA_", "CUDA_", "HIP_", "ROCR_", "VK_", "OMP_")
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePlace:
+    """The files of one engine, which need not run."""
+
+    folder: Path
+    name: str
+    """``PROTOCOL-HASH``."""
+
+    @property
+    def socket(self) -> Path:
+        """The socket, mode 0600."""
+        return self.folder / f"{self.name}.sock"
+
+    @property
+    def lock(self) -> Path:
+        """An empty file; its lock is held while the engine is started or ends."""
+        return self.folder / f"{self.name}.lock"
+
+    @property
+    def log(self) -> Path:
+        """The engine's log, with llama.cpp's lines."""
+        return self.folder / f"{self.name}.log"
+
+    @property
+    def info(self) -> Path:
+        """JSON of :class:`EngineInfo`, written by the engine when it starts."""
+        return self.folder / f"{self.name}.json"
+
+    @contextmanager
+    def locked(self, timeout_s: float) -> Iterator[None]:
+        """Hold the engine's lock, which the system releases where its holder dies.
+
+        Raises TimeoutError where another process holds it for ``timeout_s`` seconds.
+        """
+        until = time.monotonic() + timeout_s
+        while True:
+            descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            try:
+                if _take_lock(descriptor) and _is_file(self.lock, os.fstat(descriptor)):
+                    yield
+                    return
+            finally:
+                os.close(descriptor)
+            if time.monotonic() >= until:
+                raise TimeoutError(f"{self.lock} is held by another process")
+            time.sleep(_LOCK_POLL_S)
+
+    def has_socket(self) -> bool:
+        """Whether there is a socket; an engine may have left it behind.
+
+        Raises :class:`EngineProcessError` for anything there that is not the user's own socket.
+        """
+        try:
+            status = self.socket.lstat()
+        except FileNotFoundError:
+            return False
+        if stat.S_ISSOCK(status.st_mode) and status.st_uid == os.getuid():
+            return True
+        what = "belongs to another user" if stat.S_ISSOCK(status.st_mode) else "is no socket"
+        raise EngineProcessError(
+            f"{self.socket} {what}, so no engine can be shared there.",
+            remedy=f"Remove it, or {OWN_ENGINE}",
+        )
+
+
+class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a running engine tells about itself in its info file."""
+
+    pid: int
+    version: str
+    """Of speclsp."""
+    model: str
+    """Path of the target model."""
+    settings: dict[str, bool | int | float | str]
+    """Engine settings that differ from the defaults."""
+
+
+def engine_place(settings: Settings) -> EnginePlace:
+    """Return where the engine of these settings is found.  ``settings`` name files, not presets.
+
+    Creates the user's folder.  Raises :class:`EngineProcessError` where that is unsafe.
+    """
+    identity = {
+        "build": _build(),
+        "environment": {
+            name: value
+            for name, value in os.environ.items()
+            if name in _ENVIRONMENT or name.startswith(_ENVIRONMENT_PREFIXES)
+        },
+        "settings": {name: getattr(settings, name) for name in ENGINE_SETTINGS},
+        "files": [_file_identity(path) for path in _model_files(settings)],
+    }
+    encoded = msgspec.json.encode(identity, order="sorted")
+    digest = hashlib.blake2b(encoded, digest_size=8).hexdigest()
+    place = EnginePlace(user_folder(), f"{PROTOCOL}-{digest}")
+    if len(os.fsencode(place.socket)) > _MAX_SOCKET_PATH:
+        raise EngineProcessError(
+            f"The path {place.socket} is too long for a socket ({_MAX_SOCKET_PATH} bytes).",
+            remedy=f"Set XDG_RUNTIME_DIR to a folder with a short path, or {OWN_ENGINE}",
+        )
+    return place
+
+
+ENGINE_SETTINGS: Final = tuple(
+    name for name in FIELDS if info(name).scope != "live" and name not in ("engine", "hf_token")
+)
+"""Settings in which windows of one engine agree: those that load or restart it."""
+
+
+def given_settings(settings: Settings) -> dict[str, bool | int | float | str]:
+    """Return the engine settings that differ from the defaults."""
+    defaults = Settings()
+    return {
+        name: getattr(settings, name)
+        for name in ENGINE_SETTINGS
+        if getattr(settings, name) != getattr(defaults, name)
+    }
+
+
+def known_places() -> list[EnginePlace]:
+    """Return the places of engines that run or have run, in the user's folder."""
+    folder = user_folder()
+    names = {path.stem for path in folder.glob(f"{PROTOCOL}-*.*") if path.suffix != ".lock"}
+    return [EnginePlace(folder, name) for name in sorted(names)]
+
+
+def read_info(place: EnginePlace) -> EngineInfo | None:
+    """Return what an engine wrote about itself, None where there is nothing readable."""
+    try:
+        return msgspec.json.decode(place.info.read_bytes(), type=EngineInfo)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def remove_stale(places: list[EnginePlace]) -> None:
+    """Remove the files of engines whose sockets are gone and which nobody wrote to for a week."""
+    for place in places:
+        with suppress(OSError, TimeoutError), place.locked(0.0):
+            files = [*place.folder.glob(f"{place.name}.*")]
+            newest = max(file.lstat().st_mtime for file in files)
+            if not place.socket.exists() and time.time() - newest > _STALE_S:
+                for file in files:
+                    file.unlink(missing_ok=True)
+
+
+def user_folder() -> Path:
+    """Return the user's folder for engines, and create it: mode 0700, in folders nobody else owns.
+
+    Raises :class:`EngineProcessError` where another user could change what is in it.
+    """
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if runtime.startswith("/"):
+        folder = Path(runtime) / "speclsp"
+    else:
+        with warnings.catch_warnings():  # it warns that the variable is not set
+            warnings.simplefilter("ignore")
+            folder = platformdirs.user_runtime_path("speclsp", appauthor=False)
+    try:
+        folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        _check_own(folder)
+        for parent in folder.parents:
+            _check_parent(parent)
+        folder.chmod(_FOLDER_MODE)
+    except OSError as error:
+        raise EngineProcessError(
+            f"The folder {folder} for the shared engine cannot be used: {error}.",
+            remedy=f"Set XDG_RUNTIME_DIR to a folder of yours, or {OWN_ENGINE}",
+        ) from error
+    return folder
+
+
+def _check_own(folder: Path) -> None:
+    """Raise OSError unless a path is a folder of the user's, and no link to one."""
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise OSError("it is no folder, or a symbolic link")
+    if status.st_uid != os.getuid():
+        raise OSError(f"it belongs to another user, number {status.st_uid}")
+
+
+def _check_parent(parent: Path) -> None:
+    """Raise OSError where a user other than root could put something else into a folder's place."""
+    trusted = {os.getuid(), 0, Path("/").stat().st_uid}  # in containers root has another number
+    for status in (parent.lstat(), parent.stat()):
+        if status.st_uid not in trusted:
+            raise OSError(f"{parent} belongs to another user, number {status.st_uid}")
+    others_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if others_write and not status.st_mode & stat.S_ISVTX:
+        raise OSError(f"other users may write in {parent}")
+
+
+@cache
+def _build() -> list[object]:
+    """Return what tells one build of speclsp and llama.cpp from another.
+
+    It is kept, since an update while this process runs does not change this process.
+    """
+    package = Path(speclsp.__file__).parent
+    sources = sorted(package.rglob("*.py"))
+    llama_cpp = importlib.util.find_spec("llama_cpp")
+    library = [Path(llama_cpp.origin)] if llama_cpp is not None and llama_cpp.origin else []
+    files = [_file_identity(path) for path in (*sources, *library)]
+    return [speclsp.__version__, sys.executable, files]
+
+
+def _file_identity(path: Path) -> list[object]:
+    """Return real path, size in bytes and modification time in ns; the path of a missing file."""
+    real = os.path.realpath(path)
+    try:
+        status = Path(real).stat()
+    except OSError:
+        return [real]
+    return [real, status.st_size, status.st_mtime_ns]
+
+
+def _model_files(settings: Settings) -> Iterator[Path]:
+    """Yield the GGUFs that the settings name; a missing one is the engine's to report."""
+    with suppress(SpecLspError):
+        yield Path(settings.model).expanduser() if settings.model else embedded.embedded_target()
+        if settings.spec_draft_model == "embedded":
+            yield embedded.embedded_draft()
+        elif settings.spec_draft_model:
+            yield Path(settings.spec_draft_model).expanduser()
+
+
+def _take_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_file(path: Path, status: os.stat_result) -> bool:
+    """Whether a path still is the file with this status."""
+    try:
+        now = path.lstat()
+    except FileNotFoundError:
+        return False
+    return (now.st_dev, now.st_ino) == (status.st_dev, status.st_ino)

@@ -1,0 +1,40 @@
+"""An engine process that echoes what a window sends, on the product's own main loop.
+
+Run as ``python echo_engine.py engine run --listen-fd=N --name=NAME --engine-exit-seconds=N``.
+Each start adds the process's id to the file that ``ECHO_ENGINE_STARTS`` names.
+With ``ECHO_ENGINE_FAILS`` it dies first, as a broken installation would.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+from pathlib import Path
+
+from speclsp.engine_process.lifetime import LogFile, run_engine
+from speclsp.engine_process.place import EnginePlace, user_folder
+from speclsp.settings import resolve
+
+
+def echo(connection: socket.socket) -> None:
+    while received := connection.recv(4096):
+        connection.sendall(received)
+
+
+def main() -> None:
+    options = dict(arg.removeprefix("--").split("=", 1) for arg in sys.argv[3:] if "=" in arg)
+    with Path(os.environ["ECHO_ENGINE_STARTS"]).open("a", encoding="ascii") as starts:
+        starts.write(f"{os.getpid()}\n")
+    if "ECHO_ENGINE_FAILS" in os.environ:
+        sys.exit("llama.cpp is broken")
+    place = EnginePlace(user_folder(), options.pop("name"))
+    listener = socket.socket(fileno=int(options.pop("listen-fd")))
+    settings = resolve([{"engine_exit_seconds": int(options["engine-exit-seconds"])}]).settings
+    logging.basicConfig(level=logging.DEBUG, handlers=[LogFile(place)])
+    run_engine(place, listener, settings, echo, status=lambda: {"models": ["echo"]})
+
+
+if __name__ == "__main__":
+    main()
