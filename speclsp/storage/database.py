@@ -1,4 +1,8 @@
-"""SQLite databases: private to the user, shared by servers, replaced where damaged."""
+"""SQLite databases: private to the user, shared by processes, replaced where damaged.
+
+They keep a rollback journal.  A write-ahead log is faster (0.02 instead of 0.6 ms per commit), but
+maps its index into memory: a process that uses it ends by SIGBUS when another cuts that file.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,8 @@ _Result = TypeVar("_Result")
 
 _BUSY_S: Final = 2.0
 _POLL_S: Final = 0.01
-_PARTS: Final = ("", "-wal", "-shm")
+_PARTS: Final = ("", "-journal", "-wal", "-shm")
+"""Endings of a database's files; former versions kept a write-ahead log and its index."""
 _ASIDE: Final = ".damaged"
 
 
@@ -79,7 +84,8 @@ class Database:
             try:
                 return self._attempt(work)
             except sqlite3.Error as error:
-                if not _is_damage(error):
+                # A database that was moved or removed by another process is read-only.
+                if not _is_damage(error) and self._file_now() == self._opened_file:
                     raise self._failure(error) from error
                 self._start_anew(error)
             try:
@@ -98,7 +104,6 @@ class Database:
             connection = self._opened()
             try:
                 connection.execute("VACUUM")
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             except sqlite3.Error as error:
                 raise self._failure(error) from error
 
@@ -125,8 +130,8 @@ class Database:
         self._opened_file = self._file_now()
         connection = sqlite3.connect(self.path, timeout=_BUSY_S, check_same_thread=False)
         try:
-            _write_ahead(connection)
-            connection.execute("PRAGMA synchronous = NORMAL")
+            _keep_rollback_journal(connection)
+            connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA secure_delete = ON")
             with connection:
@@ -227,14 +232,14 @@ def aside_files_of(path: Path) -> list[Path]:
     return files_of(Path(f"{path}{_ASIDE}"))
 
 
-def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch to write-ahead logging, with which readers do not wait for a writer.
+def _keep_rollback_journal(connection: sqlite3.Connection) -> None:
+    """Keep a rollback journal, also in a database that a former version wrote.
 
-    SQLite refuses this at once, ignoring its timeout, while another process writes a file in the
-    old mode.  The old mode then stays until a later connection switches.
+    SQLite refuses this while another process uses the database with a write-ahead log, which then
+    stays until a later connection.
     """
     try:
-        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.OperationalError as error:
         if not _is_busy(error):
             raise

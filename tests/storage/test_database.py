@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,10 +57,13 @@ def test_values_stay(open_database: Callable[..., Database]) -> None:
 
 def test_all_files_are_private(open_database: Callable[..., Database]) -> None:
     database = open_database()
-    insert(database, 1)
-    files = files_of(database.path)
-    assert {file.name for file in files} == {"x.sqlite3", "x.sqlite3-wal", "x.sqlite3-shm"}
-    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+    def modes(connection: sqlite3.Connection) -> dict[str, int]:
+        connection.execute("INSERT INTO t VALUES (1)")
+        return {file.name: stat.S_IMODE(file.stat().st_mode) for file in files_of(database.path)}
+
+    assert database.run(modes) == {"x.sqlite3": 0o600, "x.sqlite3-journal": 0o600}
+    assert files_of(database.path) == [database.path]
 
 
 def test_failed_work_leaves_nothing(open_database: Callable[..., Database]) -> None:
@@ -271,9 +276,67 @@ def test_file_that_another_process_is_just_making(
     other.close()
     assert values(database) == [7]
     later = open_database()
-    assert journal_mode(later) == "wal"
+    assert journal_mode(later) == "delete"
     insert(database, 8)
     assert values(later) == [7, 8]
+    assert reports == []
+
+
+CUT_WHILE_OPEN = """
+import os, sys
+from pathlib import Path
+from speclsp.storage.accepted_store import AcceptedStore
+from speclsp.storage.database import files_of
+path = Path(sys.argv[1])
+store = AcceptedStore(path)
+store.append("/a", "m.py", "one")
+for file in files_of(path)[1:]:
+    os.truncate(file, 0)
+store.append("/a", "m.py", "two")
+assert store.recent("/a", 10) == ["one", "two"]
+"""
+
+
+def test_files_beside_the_database_may_be_cut_while_it_is_open(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CUT_WHILE_OPEN, str(tmp_path / "d" / "x.sqlite3")]
+    assert subprocess.run(command, check=False).returncode == 0
+
+
+WRITE_AHEAD = """
+import os, signal, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("PRAGMA journal_mode = WAL")
+for statement in sys.argv[2].split(";"):
+    connection.execute(statement)
+connection.execute("PRAGMA user_version = 1")
+connection.execute("INSERT INTO t VALUES (7)")
+connection.commit()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_former_version_s_write_ahead_log_is_taken_over(
+    tmp_path: Path, open_database: Callable[..., Database], reports: list
+) -> None:
+    path = tmp_path / "d" / "x.sqlite3"
+    path.parent.mkdir()
+    subprocess.run([sys.executable, "-c", WRITE_AHEAD, str(path), SCHEMA], check=False)
+    assert Path(f"{path}-wal").stat().st_size
+    database = open_database()
+    assert values(database) == [7]
+    assert journal_mode(database) == "delete"
+    assert files_of(path) == [path]
+    assert reports == []
+
+
+def test_a_database_that_was_removed_while_open_is_made_anew(
+    open_database: Callable[..., Database], reports: list
+) -> None:
+    database = open_database()
+    insert(database, 1)
+    database.path.unlink()
+    insert(database, 2)
+    assert values(open_database()) == [2]
     assert reports == []
 
 
