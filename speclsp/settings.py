@@ -32,14 +32,20 @@ DraftSamplingMode = Literal["argmax", "sampled"]
 SplitMode = Literal["none", "layer", "row", "tensor"]
 LoadMode = Literal["auto", "none", "mmap", "mlock", "mmap+mlock", "dio"]
 EngineKind = Literal["shared", "own"]
-GpuLayers = int | Literal["auto", "all"]
 
-_NonNegative = Annotated[int, msgspec.Meta(ge=0)]
-_Positive = Annotated[int, msgspec.Meta(ge=1)]
+_MAX_INT = 2**31 - 1
+"""llama.cpp's parameters are 32-bit integers, and waits of 2⁶³ ns overflow."""
+GpuLayers = Annotated[int, msgspec.Meta(ge=-_MAX_INT, le=_MAX_INT)] | Literal["auto", "all"]
+
+_NonNegative = Annotated[int, msgspec.Meta(ge=0, le=_MAX_INT)]
+_Positive = Annotated[int, msgspec.Meta(ge=1, le=_MAX_INT)]
 _Probability = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 _NgramSize = Annotated[int, msgspec.Meta(ge=1, le=1024)]
 _NgramDraftSize = Annotated[int, msgspec.Meta(ge=0, le=1024)]
-_MinusOneOrMore = Annotated[int, msgspec.Meta(ge=-1)]
+_MinusOneOrMore = Annotated[int, msgspec.Meta(ge=-1, le=_MAX_INT)]
+_Threads = Annotated[int, msgspec.Meta(ge=-1, le=512)]
+"""More threads than 512 end ggml."""
+_Layers = Annotated[int, msgspec.Meta(ge=0, le=1024)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +254,7 @@ class Settings:
         aliases=("n_ctx",),
         short="-c",
     )
-    threads: _MinusOneOrMore = _setting(
+    threads: _Threads = _setting(
         -1,
         _MODEL,
         "CPU threads for decoding; -1 takes the physical cores, fewer for a small model.",
@@ -620,7 +626,7 @@ class Settings:
         "Keep all experts of a mixture-of-experts model on the CPU.",
         short="-cmoe",
     )
-    n_cpu_moe: _NonNegative = _setting(
+    n_cpu_moe: _Layers = _setting(
         0, _ADVANCED_MODEL, "Keep the experts of the first N layers on the CPU.", short="-ncmoe"
     )
     kv_offload: bool = _setting(
@@ -647,7 +653,7 @@ class Settings:
         aliases=("n_ubatch",),
         short="-ub",
     )
-    threads_batch: _MinusOneOrMore = _setting(
+    threads_batch: _Threads = _setting(
         -1,
         _ADVANCED_MODEL,
         "CPU threads for batches and prompts; -1 takes `threads`.",
@@ -671,7 +677,7 @@ class Settings:
         aliases=("gpu_layers_draft", "n_gpu_layers_draft", "spec_draft_n_gpu_layers"),
         short="-ngld",
     )
-    spec_draft_threads: _MinusOneOrMore = _setting(
+    spec_draft_threads: _Threads = _setting(
         -1,
         _ADVANCED_MODEL,
         "draft: CPU threads of the draft model; -1 follows `threads`, fewer for a small model.",

@@ -62,6 +62,11 @@ def test_later_layers_win_and_none_means_not_set():
         ("multiline", "sometimes", ["multiline", "sometimes"]),
         ("cache_type_k", "q9", ["cache_type_k", "q9"]),
         ("exclude", "*.py", ["exclude", "`array`"]),
+        ("threads", 100_000, ["threads", "<= 512"]),
+        ("threads_batch", 5_000, ["threads_batch", "<= 512"]),
+        ("spec_draft_threads", 513, ["spec_draft_threads", "<= 512"]),
+        ("n_cpu_moe", 2**31, ["n_cpu_moe", "<= 1024"]),
+        ("deadline_ms", 2**40, ["deadline_ms", "<= 2147483647"]),
         ("languages", {"python": 3}, ["languages"]),
     ],
 )
