@@ -1,0 +1,374 @@
+"""Lets every call on a store's files fail, one after the other, and checks what is left.
+
+Run with faulty_disk.c preloaded: ``fault_matrix.py WORKLOAD FOLDER SHARE``.  For each call of the
+workload and each kind of fault a process is forked that meets it; for each call of the recovery
+after that, another one that meets a second fault; then what is stored is read without faults.
+SHARE is the part of the cases that is run, 1 for all.  Prints counts as JSON, or the first case
+that lost something.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import itertools
+import json
+import os
+import random
+import shutil
+import sqlite3
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from speclsp.errors import StoreError
+from speclsp.ngrams.counting import Observations, table_of
+from speclsp.ngrams.files import open_statistics, write
+from speclsp.ngrams.table import NgramTables
+from speclsp.storage import accepted_store
+from speclsp.storage.accepted_store import AcceptedStore
+from speclsp.storage.learned_store import LearnedStore, Sighting
+from speclsp.storage.locations import workspace_id
+from speclsp.storage.token_store import TokenStore
+
+Step = Callable[[], object]
+FAULTS = {
+    "killed": (0, 1),
+    "EIO": (errno.EIO, 1),
+    "disk full": (errno.ENOSPC, 1 << 40),
+    "read-only": (errno.EROFS, 1 << 40),
+}
+"""Error number, and how many calls fail."""
+SECOND_FAULTS = ("killed", "EIO")
+MOST_RECOVERY_CALLS = 60
+"""Where only a part of the cases is run."""
+
+disk: Any = None  # the preloaded library
+
+
+class Workload:
+    """Steps that each commit something.  ``read`` says how many steps' results are there."""
+
+    n_steps = 4
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "store"
+        self.problems: list[str] = []
+
+    def prepare(self) -> None:
+        """Make what is there before the first step."""
+
+    def run(self, told: Callable[[int], None]) -> None:
+        raise NotImplementedError
+
+    def read(self) -> int:
+        raise NotImplementedError
+
+    def check_files(self) -> None:
+        """Check more of what is left, without faults."""
+
+    def report(self, error: StoreError) -> None:
+        self.problems.append(str(error))
+
+
+class Accepted(Workload):
+    """Texts are appended; the last step forgets another workspace's."""
+
+    def prepare(self) -> None:
+        store = AcceptedStore(self.path)
+        store.append("/other", "m.py", "x")
+        store.append("/a", "m.py", "0")
+        store.close()
+
+    def run(self, told: Callable[[int], None]) -> None:
+        store = AcceptedStore(self.path, report=self.report)
+        for number in range(1, self.n_steps):
+            store.append("/a", "m.py", str(number))
+            told(number)
+        store.forget(workspace_id("/other"))
+        told(self.n_steps)
+        store.close()
+
+    def read(self) -> int:
+        store = AcceptedStore(self.path, report=self.report)
+        texts = store.recent("/a", 100)
+        is_forgotten = not store.recent("/other", 1)
+        store.close()
+        assert texts == [str(number) for number in range(len(texts))], texts
+        return len(texts) - 1 + is_forgotten
+
+
+class FormerAccepted(Accepted):
+    """As a former version left it: a write-ahead log, part of which is not in the database."""
+
+    def prepare(self) -> None:
+        elsewhere = self.folder / "elsewhere"
+        connection = sqlite3.connect(elsewhere)
+        connection.execute("PRAGMA journal_mode = WAL")
+        for statement in accepted_store._SCHEMA.split(";"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {accepted_store._VERSION}")
+        row = "INSERT INTO accepted (workspace, accepted_s, path, text) VALUES (?, ?, '', ?)"
+        connection.execute(row, (workspace_id("/other"), 2**32, "x"))
+        connection.execute(row, (workspace_id("/a"), 2**32, "0"))
+        connection.commit()
+        for part in ("", "-wal"):
+            shutil.copyfile(f"{elsewhere}{part}", f"{self.path}{part}")
+        connection.close()
+        elsewhere.unlink()
+
+
+class NewAccepted(Accepted):
+    """The first step's store does not exist before."""
+
+    def prepare(self) -> None:
+        """Nothing."""
+
+    def run(self, told: Callable[[int], None]) -> None:
+        store = AcceptedStore(self.path, report=self.report)
+        store.append("/other", "m.py", "x")
+        store.append("/a", "m.py", "0")
+        store.close()
+        told(0)
+        super().run(told)
+
+    def read(self) -> int:
+        return max(0, super().read())
+
+
+class DamagedAccepted(Accepted):
+    """The file is damaged before: it is set aside, and a new one takes its place."""
+
+    def prepare(self) -> None:
+        self.path.write_bytes(b"damaged" * 5000)
+
+    def check_files(self) -> None:
+        assert Path(f"{self.path}.damaged").read_bytes()[:7] == b"damaged"
+
+    def read(self) -> int:
+        store = AcceptedStore(self.path, report=self.report)
+        texts = store.recent("/a", 100)
+        store.close()
+        self.problems = [problem for problem in self.problems if "set aside" not in problem]
+        n_told = len(texts)
+        assert texts == [str(number) for number in range(1, n_told + 1)], texts
+        return n_told
+
+
+class Learned(Workload):
+    """Counts are added up."""
+
+    def run(self, told: Callable[[int], None]) -> None:
+        store = LearnedStore(self.path, report=self.report)
+        for number in range(1, self.n_steps + 1):
+            store.add("/a", "f", [Sighting((1, token), 2, 1) for token in range(300)])
+            told(number)
+        store.close()
+
+    def read(self) -> int:
+        store = LearnedStore(self.path, report=self.report)
+        seen = store.load("/a", "f")
+        store.close()
+        counts = {n_seen for _, _, n_seen in seen} or {0}
+        assert len(counts) == 1, counts
+        assert len(seen) in (0, 300)
+        return counts.pop()
+
+
+class Tokens(Workload):
+    """Tokens of files are put; the last step notes that only some are used and evicts the rest."""
+
+    n_steps = 3
+
+    def run(self, told: Callable[[int], None]) -> None:
+        store = TokenStore(self.path, report=self.report)
+        for number in range(1, self.n_steps + 1):
+            tokens = np.random.default_rng(number).integers(0, 2**20, 3000).astype(np.int32)
+            store.put("/a", "f", bytes([number]) * 16, tokens)
+            store.flush()
+            told(number)
+        store.note_use("/a", "f", [bytes([1]) * 16])
+        store.close()
+
+    def read(self) -> int:
+        store = TokenStore(self.path, report=self.report)
+        n_read = 0
+        for number in range(1, self.n_steps + 1):
+            tokens = np.random.default_rng(number).integers(0, 2**20, 3000).astype(np.int32)
+            found = store.get("f", bytes([number]) * 16)
+            assert found is None or (found == tokens).all()
+            if found is not None:
+                assert n_read == number - 1
+                n_read = number
+        store.close()
+        return n_read
+
+
+class StatisticsFile(Workload):
+    """A statistics file is written again and again."""
+
+    n_steps = 2
+    layout: Any = "speclsp"
+
+    class Vocabulary:
+        n_tokens = 1000
+        fingerprint = "f"
+
+    def prepare(self) -> None:
+        self.write(0)
+
+    def write(self, number: int) -> None:
+        grams = np.arange(2000, dtype=np.int32).reshape(-1, 2) % 500
+        followers = np.full(len(grams), number, dtype=np.int32)
+        counts = np.ones(len(grams), dtype=np.int32)
+        table = table_of(Observations(grams, followers, counts))
+        write(self.path, NgramTables({2: table}), self.layout, self.Vocabulary())
+
+    def run(self, told: Callable[[int], None]) -> None:
+        for number in range(1, self.n_steps + 1):
+            self.write(number)
+            told(number)
+
+    def read(self) -> int:
+        found = open_statistics(self.path, self.Vocabulary())
+        (number,) = set(found.tables.by_order[2].tokens.tolist())
+        return int(number)
+
+
+class LlamaCppStatisticsFile(StatisticsFile):
+    layout = "llama.cpp"
+
+
+WORKLOADS: dict[str, type[Workload]] = {
+    "accepted": Accepted,
+    "accepted-new": NewAccepted,
+    "accepted-former": FormerAccepted,
+    "accepted-damaged": DamagedAccepted,
+    "learned": Learned,
+    "tokens": Tokens,
+    "statistics": StatisticsFile,
+    "statistics-llama.cpp": LlamaCppStatisticsFile,
+}
+
+
+class Process:
+    """What became of a forked process."""
+
+    def __init__(self, job: Callable[[Callable[[int], None]], None]) -> None:
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reading)
+            status = 0
+            try:
+                job(lambda number: os.write(writing, b"%d\n" % number) and None)
+            except StoreError:
+                status = 3
+            except BaseException:  # noqa: BLE001
+                os.write(writing, b"#" + traceback.format_exc().encode())
+                status = 4
+            os.write(writing, b"@%d %s\n" % (disk.faulty_disk_calls(), disk.faulty_disk_kinds()))
+            os._exit(status)
+        os.close(writing)
+        with open(reading, "rb") as pipe:  # noqa: PTH123
+            output = pipe.read()
+        _, status = os.waitpid(pid, 0)
+        self.status = os.waitstatus_to_exitcode(status)
+        self.failure = output.partition(b"#")[2].decode()
+        lines = output.partition(b"#")[0].partition(b"@")
+        self.numbers = [int(line) for line in lines[0].split()]
+        tail = output.rpartition(b"@")[2].split() if b"@" in output else []
+        self.n_calls = int(tail[0]) if tail else None
+        self.kinds = tail[1].decode() if len(tail) > 1 else ""
+
+
+def run_matrix(workload: Workload, share: float) -> dict[str, Any]:
+    """Run all cases and return counts."""
+    folder = workload.folder
+    counts: Counter[str] = Counter()
+    chosen = random.Random(0)
+
+    def restore(source: Path, place: Path = folder) -> None:
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(source, place)
+
+    def armed(nth: int, fault: str, job: Callable[[Callable[[int], None]], None]) -> Process:
+        number, n_failures = FAULTS[fault]
+
+        def work(told: Callable[[int], None]) -> None:
+            disk.faulty_disk_arm(os.fsencode(folder), nth, n_failures, number)
+            job(told)
+
+        return Process(work)
+
+    def recover(told: Callable[[int], None]) -> None:
+        told(workload.read())
+
+    def check(case: str, n_told: int, earlier: list[Process]) -> None:
+        for process in earlier:
+            assert process.status in (0, 3, -9), f"{case}: {process.failure}"
+        final = Process(verify)
+        assert final.status == 0, f"{case}: {final.failure or final.status}"
+        n_there = final.numbers[-1]
+        assert n_there in (n_told, n_told + 1), f"{case}: {n_there} steps are there, {n_told} told"
+
+    def verify(told: Callable[[int], None]) -> None:
+        disk.faulty_disk_arm(os.fsencode(folder), 1 << 40, 0, 0)
+        number = workload.read()
+        assert not workload.problems, workload.problems
+        workload.check_files()
+        told(number)
+
+    folder.mkdir(parents=True)
+    original, after = folder.with_name("original"), folder.with_name("after")
+    workload.prepare()
+    restore(folder, original)
+    whole = armed(1 << 40, "EIO", workload.run)
+    assert whole.status == 0, whole.failure
+    assert whole.n_calls
+    counts.update(whole.kinds)
+    for fault in FAULTS:
+        for nth in range(1, whole.n_calls + 1):
+            if chosen.random() > share:
+                continue
+            restore(original)
+            first = armed(nth, fault, workload.run)
+            restore(folder, after)
+            counts["cases"] += 1
+            where = f"{fault} at call {nth}"
+            n_told = max(first.numbers, default=0)
+            check(where, n_told, [first])
+            for second_fault in SECOND_FAULTS:
+                for second_nth in itertools.count(1):
+                    if chosen.random() > share:
+                        if second_nth > MOST_RECOVERY_CALLS:
+                            break
+                        continue
+                    restore(after)
+                    second = armed(second_nth, second_fault, recover)
+                    if second.n_calls is not None and second.n_calls < second_nth:
+                        break
+                    counts["cases with a second fault"] += 1
+                    then = f"{where}, {second_fault} at call {second_nth} of the recovery"
+                    check(then, n_told, [first, second])
+    return dict(counts)
+
+
+def main() -> None:
+    global disk  # noqa: PLW0603
+    disk = ctypes.CDLL(None)
+    disk.faulty_disk_arm.argtypes = (ctypes.c_char_p, ctypes.c_long, ctypes.c_long, ctypes.c_int)
+    disk.faulty_disk_calls.restype = ctypes.c_long
+    disk.faulty_disk_kinds.restype = ctypes.c_char_p
+    name, folder, share = sys.argv[1:]
+    workload = WORKLOADS[name](Path(folder).resolve() / "there")
+    sys.stdout.write(json.dumps(run_matrix(workload, float(share))))
+
+
+main()
