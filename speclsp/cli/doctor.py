@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import os
 import platform
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -19,7 +17,6 @@ import click
 from speclsp import settings
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.options import SettingsCommand, given_options
-from speclsp.cli.without_editor import complete_when_ready
 from speclsp.completer.local import LocalCompleter
 from speclsp.engine.models import LlamaLoader, model_files
 from speclsp.errors import SpecLspError
@@ -62,7 +59,7 @@ _TRIAL_TOKENS = 4
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found; a ``remedy`` makes it a problem."""
+    """The result of one check; a ``remedy`` makes it a problem."""
 
     subject: str
     text: str
@@ -74,25 +71,13 @@ class Finding:
 def findings(settings: Settings) -> Iterator[Finding]:
     """Run all checks.  Those of the models need llama.cpp."""
     yield Finding("python", f"{platform.python_version()} ({sys.executable})")
-    yield compiler()
-    engine, *others = engine_library(settings)
-    yield from (engine, *others)
-    if not engine.remedy:
+    engine = list(engine_library(settings))
+    yield from engine
+    if not engine[0].remedy:
         yield from models(settings)
     yield writable("cache folder", cache_dir())
     yield writable("state folder", state_dir())
     yield from watch_limits()
-
-
-def compiler() -> Finding:
-    """Name the compilers, which are needed only to compile llama.cpp."""
-    usual = {"C": ("CC", "cc", "gcc", "clang"), "C++": ("CXX", "c++", "g++", "clang++")}
-    found: list[str] = []
-    for language, (variable, *names) in usual.items():
-        wanted = os.environ.get(variable, "").split()
-        paths = [path for name in wanted[:1] or names if (path := shutil.which(name))]
-        found.append(f"{language} {paths[0] if paths else 'none'}")
-    return Finding("compiler", f"{', '.join(found)} (needed only to compile llama.cpp)")
 
 
 def engine_library(settings: Settings) -> Iterator[Finding]:
@@ -152,8 +137,11 @@ def models(settings: Settings) -> Iterator[Finding]:
     completer.start()
     try:
         trial = _trial(window)
-        # The trial reports why loading ended; do not repeat it.
-        yield from (said for said in _said(completer) if said.text != trial.text)
+        while (event := completer.next_event(0.0)) is not None:
+            if isinstance(event, LogLine) and event.level in {"info", "warning"}:
+                yield Finding("loading", event.message, noteworthy=event.level == "warning")
+            elif isinstance(event, Problem) and event.message != trial.text:
+                yield Finding("model", event.message, event.remedy or "See the message.")
         yield trial
         yield from gpu_use(settings, completer.statistics().layers)
     finally:
@@ -176,30 +164,21 @@ def _trial(window: Window) -> Finding:
         offset=len(_TRIAL_PREFIX),
         n_predict=_TRIAL_TOKENS,
         supersede=False,
+        wait_for_model=True,
         deadline_ms=10 * 60 * 1000,
     )
     try:
-        result = complete_when_ready(window, request, CancellationToken())
+        result = window.ask(request, CancellationToken()).result()
     except SpecLspError as error:
         return Finding("completion", error.message, error.remedy or "See the log of the server.")
-    assert result is not None, "nobody cancels this request"
     stats = window.statistics()
     layers = ", ".join(f"{n} layers on {device}" for device, n in stats.layers.items())
     draft = f", draft model {stats.draft_model}" if stats.draft_model else ""
     return Finding(
         "completion",
-        f"{result.stats.n_predicted} tokens in {result.stats.ms_total:.0f} ms; "
+        f"{result.stats.n_predicted} tokens in {result.stats.ms_predict:.0f} ms; "
         f"{stats.model}{draft}, context {stats.n_ctx}, {layers or 'layers unknown'}",
     )
-
-
-def _said(completer: LocalCompleter) -> Iterator[Finding]:
-    """Yield the log's lines about loading the models, and its problems."""
-    while (event := completer.next_event(0.0)) is not None:
-        if isinstance(event, Problem):
-            yield Finding("model", event.message, event.remedy or "See the message.")
-        elif isinstance(event, LogLine) and event.level in {"info", "warning"}:
-            yield Finding("loading", event.message, noteworthy=event.level == "warning")
 
 
 def gpu_use(settings: Settings, layers: Mapping[str, int]) -> Iterator[Finding]:
@@ -246,7 +225,7 @@ def watch_limits() -> Iterator[Finding]:
 
 
 def named_models(settings: Settings) -> tuple[list[Finding], Settings]:
-    """Return the settings with files in place of names, and the problem where one is missing."""
+    """Return the problem of a model that is not downloaded, and settings that name files only."""
     try:
         return [], resolve_models(settings)
     except SpecLspError as error:
