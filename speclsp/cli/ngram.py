@@ -12,7 +12,7 @@ import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.filesize import decimal
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 from rich.table import Table
 
 from speclsp import embedded
@@ -315,12 +315,4 @@ def _table(columns: Sequence[str], name_column: str = "") -> Table:
 def _progress() -> Progress:
     """Return progress bars on stderr, if it is a terminal; they vanish when they are done."""
     console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
+    return Progress(console=console, transient=True, disable=not console.is_terminal)

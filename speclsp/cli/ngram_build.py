@@ -20,7 +20,8 @@ from speclsp.project.scan import FoundFile, ScanTally, scan
 from speclsp.project.source_text import SourceText, read_source
 from speclsp.settings import Settings
 
-_SHARD_BYTES: Final = 2 * 2**20
+_N_FILES_SENT: Final = 16
+"""Files that a process gets at once."""
 _MERGE_ROWS: Final = 4_000_000
 
 
@@ -34,11 +35,12 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shard:
-    """The counts of some files by order, in a form that can be sent between processes."""
+class _FileCounts:
+    """The counts of one file by order, in a form that can be sent between processes."""
 
     rows: dict[int, Observations]
-    n_files: int
+    n_texts: int
+    """1, or 0 where the file is no source text."""
     n_tokens: int
     n_bytes: int
 
@@ -92,32 +94,32 @@ def count_files(
     counted = Counted(NgramTables({}))
     pending: list[dict[int, Observations]] = []
     n_pending = 0
-    count = partial(_count_shard, model, tuple(orders), max_file_size)
-    for shard in _mapped(count, list(_shards(files)), n_processes):
-        counted.n_files += shard.n_files
-        counted.n_tokens += shard.n_tokens
-        pending.append(shard.rows)
-        n_pending += sum(rows.tokens.size for rows in shard.rows.values())
+    count = partial(_count_file, model, tuple(orders), max_file_size)
+    for of_file in _mapped(count, files, n_processes):
+        counted.n_files += of_file.n_texts
+        counted.n_tokens += of_file.n_tokens
+        pending.append(of_file.rows)
+        n_pending += sum(rows.tokens.size for rows in of_file.rows.values())
         # Merge many at a time, so that each count is copied few times.
         n_merged = sum(table.n_followers for table in counted.tables.by_order.values())
         if n_pending > max(_MERGE_ROWS, n_merged):
             counted.tables = summed([rows_by_order(counted.tables), *pending])
             pending, n_pending = [], 0
-        progress(shard.n_bytes)
+        progress(of_file.n_bytes)
     counted.tables = summed([rows_by_order(counted.tables), *pending])
     return counted
 
 
-def _count_shard(
-    model: Path, orders: tuple[int, ...], max_file_size: int, files: Sequence[FoundFile]
-) -> _Shard:
-    """Count the n-grams of some files; runs in any process."""
-    texts = list(texts_tokens(files, max_file_size, _vocabulary(model)))
-    return _Shard(
+def _count_file(
+    model: Path, orders: tuple[int, ...], max_file_size: int, file: FoundFile
+) -> _FileCounts:
+    """Count the n-grams of a file; runs in any process."""
+    texts = list(texts_tokens([file], max_file_size, _vocabulary(model)))
+    return _FileCounts(
         rows=rows_by_order(count_tokens(texts, orders)),
-        n_files=len(texts),
+        n_texts=len(texts),
         n_tokens=sum(tokens.size for tokens in texts),
-        n_bytes=sum(file.signature.n_bytes for file in files),
+        n_bytes=file.signature.n_bytes,
     )
 
 
@@ -128,35 +130,19 @@ def _vocabulary(model: Path) -> LlamaVocabulary:
 
 
 def _mapped(
-    count: Callable[[Sequence[FoundFile]], _Shard],
-    shards: Sequence[Sequence[FoundFile]],
-    n_processes: int,
-) -> Iterator[_Shard]:
-    n_processes = min(n_processes, len(shards))
+    count: Callable[[FoundFile], _FileCounts], files: Sequence[FoundFile], n_processes: int
+) -> Iterator[_FileCounts]:
+    n_processes = min(n_processes, len(files) // _N_FILES_SENT)
     if n_processes < 2:
-        yield from map(count, shards)
+        yield from map(count, files)
         return
     # Spawned, since llama.cpp and its threads do not survive a fork.
     pool = ProcessPoolExecutor(n_processes, mp_context=multiprocessing.get_context("spawn"))
     try:
-        yield from pool.map(count, shards)
+        yield from pool.map(count, files, chunksize=_N_FILES_SENT)
     except (OSError, RuntimeError) as error:
         raise SpecLspError(
             f"a process that counts ended: {error}.", remedy="Try --processes 1."
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _shards(files: Sequence[FoundFile]) -> Iterator[list[FoundFile]]:
-    """Split files into lists of about equal size in bytes."""
-    shard: list[FoundFile] = []
-    n_bytes = 0
-    for file in files:
-        shard.append(file)
-        n_bytes += file.signature.n_bytes
-        if n_bytes >= _SHARD_BYTES:
-            yield shard
-            shard, n_bytes = [], 0
-    if shard:
-        yield shard

@@ -40,7 +40,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ngram_build, "_SHARD_BYTES", 1000)
+    monkeypatch.setattr(ngram_build, "_N_FILES_SENT", 1)
     monkeypatch.setattr(ngram_build, "_MERGE_ROWS", 1000)
     monkeypatch.setenv("COLUMNS", "120")
 
