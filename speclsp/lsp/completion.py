@@ -104,8 +104,8 @@ def _buffer_and_cursor(
     buffer = session.documents.as_of_arrival(params.text_document.uri)
     if buffer is None or session.is_too_large(buffer):
         return None
-    if buffer.opening.is_left_out:
-        session.tell_changed(buffer)  # the limit was raised
+    if session.window is not None and session.window.document(buffer.uri) is None:
+        session.tell_opened(buffer)  # the limit was raised
     position = params.position
     return buffer, buffer.cursor_at(position.line, position.character, session.encoding)
 

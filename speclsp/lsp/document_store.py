@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Final
+
+from lsprotocol import types
 
 from speclsp.lsp.locations import document_key
 from speclsp.lsp.text_buffer import TextBuffer
@@ -17,20 +18,6 @@ CellVersion = tuple[str, int]
 """The URI and the version of a cell's document."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One notebook cell: ``kind`` is LSP's, 1 markup and 2 code."""
-
-    uri: str
-    kind: int
-
-
-@dataclass(slots=True)
-class _Notebook:
-    uri: str
-    cells: list[Cell]
-
-
 class DocumentStore:
     """Buffers by URI, and the order of cells in notebooks.
 
@@ -39,7 +26,7 @@ class DocumentStore:
 
     def __init__(self) -> None:
         self._buffers: dict[str, TextBuffer] = {}
-        self._notebooks: dict[str, _Notebook] = {}
+        self._notebooks: dict[str, types.NotebookDocument] = {}
 
     def __iter__(self) -> Iterator[TextBuffer]:
         return iter(tuple(self._buffers.values()))
@@ -74,21 +61,21 @@ class DocumentStore:
 
     # --- notebooks ------------------------------------------------------------------------------
 
-    def open_notebook(self, uri: str, cells: Sequence[Cell]) -> None:
+    def open_notebook(self, notebook: types.NotebookDocument) -> None:
         """Take a notebook's order of cells."""
-        self._notebooks[document_key(uri)] = _Notebook(uri, list(cells))
+        self._notebooks[document_key(notebook.uri)] = notebook
 
-    def splice_cells(self, uri: str, start: int, n_deleted: int, cells: Sequence[Cell]) -> None:
-        """Replace ``n_deleted`` cells from ``start`` by ``cells``."""
-        notebook = self._notebooks.setdefault(document_key(uri), _Notebook(uri, []))
-        notebook.cells[start : start + n_deleted] = cells
-
-    def change_cell_kinds(self, uri: str, cells: Sequence[Cell]) -> None:
-        """Take the new kinds of some cells."""
+    def change_notebook(self, uri: str, change: types.NotebookDocumentCellChanges) -> None:
+        """Replace, move and remove cells, and change their kinds."""
         notebook = self._notebooks.get(document_key(uri))
-        if notebook is not None:
-            changed = {document_key(cell.uri): cell for cell in cells}
-            notebook.cells = [changed.get(document_key(c.uri), c) for c in notebook.cells]
+        if notebook is None:
+            return
+        cells = list(notebook.cells)
+        if change.structure is not None:
+            array = change.structure.array
+            cells[array.start : array.start + array.delete_count] = array.cells or ()
+        changed = {document_key(cell.document): cell for cell in change.data or ()}
+        notebook.cells = [changed.get(document_key(cell.document), cell) for cell in cells]
 
     def close_notebook(self, uri: str) -> None:
         """Drop a notebook's order of cells."""
@@ -112,17 +99,19 @@ class DocumentStore:
         above = tuple(self._alike(notebook.cells[:idx], kind, language_id))
         return above, tuple(self._alike(notebook.cells[idx + 1 :], kind, language_id))
 
-    def _place_of(self, cell_uri: str) -> tuple[_Notebook, int] | None:
+    def _place_of(self, cell_uri: str) -> tuple[types.NotebookDocument, int] | None:
         """Return the notebook that a cell belongs to, and the cell's index in it."""
         key = document_key(cell_uri)
         for notebook in self._notebooks.values():
             for idx, cell in enumerate(notebook.cells):
-                if document_key(cell.uri) == key:
+                if document_key(cell.document) == key:
                     return notebook, idx
         return None
 
-    def _alike(self, cells: Sequence[Cell], kind: int, language_id: str) -> Iterator[CellVersion]:
+    def _alike(
+        self, cells: Sequence[types.NotebookCell], kind: int, language_id: str
+    ) -> Iterator[CellVersion]:
         for cell in cells:
-            buffer = self.get(cell.uri)
+            buffer = self.get(cell.document)
             if buffer is not None and cell.kind == kind and buffer.language_id == language_id:
                 yield buffer.uri, buffer.version

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from lsprotocol import types
 
-from speclsp.lsp.document_store import Cell
 from speclsp.lsp.execute_command import accepted
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import TextBuffer
@@ -47,7 +46,7 @@ def did_close(session: Session, params: types.DidCloseTextDocumentParams) -> Non
 def did_open_notebook(session: Session, params: types.DidOpenNotebookDocumentParams) -> None:
     """Open a notebook and its cells."""
     notebook = params.notebook_document
-    session.documents.open_notebook(notebook.uri, _cells(notebook.cells))
+    session.documents.open_notebook(notebook)
     for item in params.cell_text_documents:
         _open(session, item)
 
@@ -57,17 +56,12 @@ def did_change_notebook(session: Session, params: types.DidChangeNotebookDocumen
     change = params.change.cells
     if change is None:
         return
-    uri = params.notebook_document.uri
+    session.documents.change_notebook(params.notebook_document.uri, change)
     if change.structure is not None:
-        array = change.structure.array
-        cells = _cells(array.cells or ())
-        session.documents.splice_cells(uri, array.start, array.delete_count, cells)
         for item in change.structure.did_open or ():
             _open(session, item)
         for removed in change.structure.did_close or ():
             _close(session, removed.uri)
-    if change.data:
-        session.documents.change_cell_kinds(uri, _cells(change.data))
     for content in change.text_content or ():
         _change(session, content.document, content.changes)
 
@@ -126,7 +120,3 @@ def _close(session: Session, uri: str) -> None:
         session.requests.cancel(uri)
         session.offered.forget(uri)
         session.tell_closed(buffer.uri)
-
-
-def _cells(cells: Sequence[types.NotebookCell]) -> list[Cell]:
-    return [Cell(uri=cell.document, kind=int(cell.kind)) for cell in cells]

@@ -88,7 +88,8 @@ class Session:
         """Seconds since the epoch."""
         self._snooze_end: asyncio.TimerHandle | None = None
         self._shown_problems: set[str] = set()
-        self._has_shown_too_large = False
+        self._reported_too_large: dict[str, object] = {}
+        """Openings by URI; the first is shown to the user, the others are logged."""
         self._n_completions = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._start_lock = asyncio.Lock()
@@ -314,36 +315,31 @@ class Session:
         n_max = self.settings.current.max_document_size
         if buffer.n_chars <= n_max:
             return False
-        if not buffer.opening.is_reported:
-            buffer.opening.is_reported = True
+        if self._reported_too_large.get(buffer.uri) is not buffer.opening:
             message = (
                 f"speclsp suggests nothing in {buffer.uri.rpartition('/')[2]}: it has "
                 f"{buffer.n_chars:,} characters, and more than {n_max:,} are too many "
                 "(setting max_document_size)."
             )
-            report = self.editor.log if self._has_shown_too_large else self.editor.show
-            self._has_shown_too_large = True
+            report = self.editor.log if self._reported_too_large else self.editor.show
+            self._reported_too_large[buffer.uri] = buffer.opening
             report("warning", message)
         return True
 
     def tell_opened(self, buffer: TextBuffer) -> None:
         """Give the completer an opened document, unless it is too large."""
-        if self.window is not None:
-            buffer.opening.is_left_out = self.is_too_large(buffer)
-            if not buffer.opening.is_left_out:
-                self.tell("open_document", self.window.open_document, self.document(buffer))
+        if self.window is not None and not self.is_too_large(buffer):
+            self.tell("open_document", self.window.open_document, self.document(buffer))
 
     def tell_changed(self, buffer: TextBuffer) -> None:
         """Give the completer a document's next version, unless it is too large."""
-        window, opening = self.window, buffer.opening
+        window = self.window
         if window is None:
             return
-        if self.is_too_large(buffer):
-            if not opening.is_left_out:
-                self.tell("close_document", window.close_document, buffer.uri)
-            opening.is_left_out = True
-        elif opening.is_left_out:
+        if window.document(buffer.uri) is None:
             self.tell_opened(buffer)
+        elif self.is_too_large(buffer):
+            self.tell("close_document", window.close_document, buffer.uri)
         else:
             arguments = buffer.uri, buffer.version, buffer.text
             self.tell("change_document", window.change_document, *arguments)

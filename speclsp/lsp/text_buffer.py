@@ -24,20 +24,12 @@ class Cursor(NamedTuple):
     column: int
 
 
-class Opening:
-    """What holds for all versions of a document, from its opening to its closing."""
-
-    is_left_out = False
-    """Whether the completer was not given the document, because it was too large."""
-    is_reported = False
-    """Whether the user was told that the document is too large."""
-
-
 class TextBuffer:
     """The text of one document, edited by range."""
 
     def __init__(self, uri: str, language_id: str, version: int, text: str) -> None:
-        self.opening = Opening()
+        self.opening = object()
+        """The same for all versions from the document's opening to its closing."""
         self.uri = uri
         self.language_id = language_id
         self.version = version

@@ -77,8 +77,8 @@ class MaskedDocuments:
         self._completer.close_document(uri)
 
     def get(self, uri: str) -> Document | None:
-        """Return a document's newest version, or None."""
-        return self._documents.get(uri)
+        """Return a document's newest version, masked or about to be; None where it is not open."""
+        return self._late.get(uri) or self._documents.get(uri)
 
     def at_version(self, uri: str, version: int) -> Document | None:
         """Return one of a document's latest versions; None where it is not known (any more)."""

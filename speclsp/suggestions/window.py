@@ -113,7 +113,7 @@ class Window:
         self._documents.change(uri, version, text)
 
     def document(self, uri: str) -> Document | None:
-        """Return a document as the completer has it, or None."""
+        """Return a document's newest version, masked or about to be; None where it is not open."""
         return self._documents.get(uri)
 
     def save_document(self, uri: str) -> None:

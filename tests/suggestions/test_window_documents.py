@@ -197,6 +197,16 @@ def test_a_large_text_comes_late_and_masked(late, gate: Gate) -> None:
     assert asked(window, len(LARGE)).text == "completed"
 
 
+def test_a_document_that_is_being_masked_is_known(late, gate: Gate) -> None:
+    window, completer = late
+    window.open_document(document(LARGE))
+    assert gate.entered.wait(60)
+    known = window.document(URI)  # by which a moved document is opened again under its new path
+    assert known is not None
+    assert (known.path, completer.documents) == (document(LARGE).path, {})
+    gate.opened.set()
+
+
 async def test_a_request_waits_for_its_version_to_be_masked(late, gate: Gate) -> None:
     window, _completer = late
     window.open_document(document(LARGE))
