@@ -47,6 +47,9 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
     "models": Subcommand(
         "speclsp.cli.models", "models", "Choose, download and remove models by name."
     ),
+    "engine": Subcommand(
+        "speclsp.cli.engine", "engine", "Show or end the engines that windows share."
+    ),
     "drafters": Subcommand("speclsp.cli.drafters", "drafters", "List the drafters."),
     "data": Subcommand("speclsp.cli.data", "data", "Show or remove what is kept on disk."),
     "ngram": Subcommand("speclsp.cli.ngram", "ngram", "Make and check statistics files."),

@@ -64,8 +64,8 @@ def run_engine(
     """Serve windows until the last has been gone for ``engine_exit_seconds``, or until SIGTERM.
 
     ``listener`` is bound to the place's socket.  ``status`` adds to the answer to
-    ``speclsp engine status``; ``close`` frees the models.  With ``refusal`` every window is sent
-    away with that error.  Runs on the main thread.
+    ``speclsp engine status``; ``close`` takes leave of the windows and frees the models.  With
+    ``refusal`` every window is sent away with that error.  Runs on the main thread.
     """
     _Loop(place, listener, settings, serve_window, status, close, refusal).run()
 
@@ -210,7 +210,7 @@ class _Loop:
     def _full_status(self) -> dict[str, Any]:
         return {
             **msgspec.to_builtins(self._info),
-            "windows": len(self._windows),
+            "n_windows": len(self._windows),
             "uptime_seconds": round(time.monotonic() - self._started, 1),
             "memory_bytes": psutil.Process().memory_info().rss,
             "log": os.fspath(self._place.log),
@@ -237,12 +237,12 @@ class _Loop:
                     self._place.socket.unlink()
                     self._place.info.unlink()
             self._listener.close()
+            self._close()
             with self._lock:
                 windows, threads = [*self._windows], [*self._clients]
             for connection in windows:
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
-            self._close()
             until = time.monotonic() + _CLOSE_TIMEOUT_S
             self._has_ended.set()
             for thread in threads:

@@ -1,44 +1,15 @@
-"""Engines that echo, in a runtime folder of their own; each test leaves no process behind."""
+"""Engines in a runtime folder of their own; each test leaves no process behind."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-import psutil
 import pytest
-
-from speclsp.engine_process.place import EnginePlace, engine_place
-from speclsp.engine_process.start import EngineConnection, connect
-from speclsp.settings import Settings
-
-PROGRAM = (sys.executable, str(Path(__file__).parents[1] / "support" / "echo_engine.py"))
-
-
-@dataclass(frozen=True, slots=True)
-class Engines:
-    """Starts engines and knows which processes ran."""
-
-    runtime: Path
-    starts: Path
-
-    def connect(self, settings: Settings | None = None) -> EngineConnection:
-        return connect(settings or Settings(), program=PROGRAM, timeout_s=60)
-
-    def place(self, settings: Settings | None = None) -> EnginePlace:
-        return engine_place(settings or Settings())
-
-    def pids(self) -> list[int]:
-        """Return the ids of the processes that were started, the first one first."""
-        text = self.starts.read_text("ascii") if self.starts.exists() else ""
-        return [int(line) for line in text.split()]
+from echo_engines import Engines, is_running, wait_until
 
 
 @pytest.fixture
@@ -51,21 +22,3 @@ def engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engines
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not any(map(is_running, made.pids())))
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
-    until = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < until, "it did not come about in time"
-        time.sleep(0.01)
-
-
-def wait_for_end(pid: int) -> None:
-    wait_until(partial(lambda: not is_running(pid)))

@@ -2,7 +2,9 @@
 
 Run as ``python echo_engine.py engine run --listen-fd=N --name=NAME --engine-exit-seconds=N``.
 Each start adds the process's id to the file that ``ECHO_ENGINE_STARTS`` names.
-With ``ECHO_ENGINE_FAILS`` it dies first, as a broken installation would.
+With ``ECHO_ENGINE_FAILS`` it dies first, as a broken installation would.  With
+``ECHO_ENGINE_PATIENCE`` it waits that many seconds for its first window.  A window that sends
+``log N`` makes it log N lines.
 """
 
 from __future__ import annotations
@@ -13,13 +15,17 @@ import socket
 import sys
 from pathlib import Path
 
+from speclsp.engine_process import lifetime
 from speclsp.engine_process.lifetime import LogFile, run_engine
 from speclsp.engine_process.place import EnginePlace, user_folder
-from speclsp.settings import resolve
+from speclsp.settings import Settings, canonical_name, convert
 
 
 def echo(connection: socket.socket) -> None:
     while received := connection.recv(4096):
+        if received.startswith(b"log "):
+            for number in range(int(received[4:])):
+                logging.getLogger("echo").info("line %d %s", number, "x" * 100)
         connection.sendall(received)
 
 
@@ -29,9 +35,11 @@ def main() -> None:
         starts.write(f"{os.getpid()}\n")
     if "ECHO_ENGINE_FAILS" in os.environ:
         sys.exit("llama.cpp is broken")
+    lifetime.START_TIMEOUT_S = float(os.environ.get("ECHO_ENGINE_PATIENCE", "30"))  # type: ignore[misc]
     place = EnginePlace(user_folder(), options.pop("name"))
     listener = socket.socket(fileno=int(options.pop("listen-fd")))
-    settings = resolve([{"engine_exit_seconds": int(options["engine-exit-seconds"])}]).settings
+    values = {canonical_name(name) or name: value for name, value in options.items()}
+    settings = Settings(**{n: convert(n, v, from_text=True) for n, v in values.items()})
     logging.basicConfig(level=logging.DEBUG, handlers=[LogFile(place)])
     run_engine(place, listener, settings, echo, status=lambda: {"models": ["echo"]})
 

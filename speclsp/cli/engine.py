@@ -1,0 +1,176 @@
+"""``speclsp engine``: shows and ends the engine processes that windows share, and their logs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any
+
+import click
+import msgspec
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.filesize import decimal
+from rich.table import Table
+
+from speclsp.embedded import TITLE
+from speclsp.engine_process.place import EnginePlace, known_places, read_info
+from speclsp.engine_process.start import running_engines, status_of
+from speclsp.engine_process.start import stop as stop_engine
+from speclsp.errors import EngineProcessError, SpecLspError
+from speclsp.hub.references import model_title
+
+_FOLLOW_S = 0.2
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
+
+
+@click.group()
+def engine() -> None:
+    """Show or end the engine processes that windows share.
+
+    With the setting `engine` = shared, the first window starts an engine, windows with the same
+    models and engine settings use it, and it ends when the last window has been gone for
+    `engine_exit_seconds`.
+    """
+
+
+@engine.command()
+@_AS_JSON
+def status(*, as_json: bool) -> None:
+    """Show the running engines: models, windows, memory, requests, uptime."""
+    rows = [_status_row(place) for place in running_engines()]
+    if as_json:
+        _print_json(rows)
+        return
+    if not rows:
+        click.echo("No engine is running.")
+        return
+    table = Table(box=SIMPLE_HEAD)
+    for header in ("process", "model", "windows", "requests", "memory", "uptime", "settings"):
+        table.add_column(header, overflow="fold")
+    for row in rows:
+        table.add_row(
+            str(row["pid"]),
+            _title(row["model"]),
+            str(row.get("n_windows", "?")),
+            str(row.get("n_requests", "?")),
+            decimal(row["memory_bytes"]) if "memory_bytes" in row else row.get("error", "?"),
+            _duration(row["uptime_seconds"]) if "uptime_seconds" in row else "?",
+            ", ".join(f"{name}={value}" for name, value in row["settings"].items()),
+        )
+    Console(markup=False, highlight=False).print(table)
+
+
+@engine.command()
+@_AS_JSON
+@click.argument("pids", metavar="[PROCESS]...", type=int, nargs=-1)
+def stop(pids: tuple[int, ...], *, as_json: bool) -> None:
+    """End the running engines, or those with these process numbers.
+
+    Windows that use one start another when they need it.
+    """
+    rows = []
+    failures = []
+    for place in running_engines():
+        info = read_info(place)
+        if info is None or (pids and info.pid not in pids):
+            continue
+        row: dict[str, Any] = {"pid": info.pid, "model": info.model, "stopped": True}
+        try:
+            stop_engine(place)
+        except EngineProcessError:
+            row["stopped"] = False
+            failures.append(f"Process {info.pid} does not answer: end it by `kill -9 {info.pid}`.")
+        rows.append(row)
+    if unknown := set(pids) - {row["pid"] for row in rows}:
+        raise click.UsageError(
+            f"No engine has the process number {min(unknown)}; `speclsp engine status` lists them."
+        )
+    if as_json:
+        _print_json(rows)
+    else:
+        for row in rows:
+            if row["stopped"]:
+                click.echo(f"Ended process {row['pid']} ({_title(row['model'])}).")
+        if not rows:
+            click.echo("No engine is running.")
+    if failures:
+        raise SpecLspError(" ".join(failures))
+
+
+@engine.command()
+@click.option("-f", "--follow", is_flag=True, help="Go on and print new lines.")
+@click.option("--lines", metavar="N", default=100, show_default=True, help="Lines to begin with.")
+def log(lines: int, *, follow: bool) -> None:
+    """Print the logs of the running engines, or the log of the last one.
+
+    llama.cpp's own lines are in it.
+    """
+    places = running_engines()
+    if not places:
+        places = sorted((p for p in known_places() if p.log.exists()), key=_changed)[-1:]
+    if not places:
+        click.echo("No engine has run.")
+        return
+    read: dict[EnginePlace, tuple[int, int]] = {}
+    for place in places:
+        if len(places) > 1:
+            click.echo(f"==> {place.log} <==")
+        text, read[place] = _read_from(place, (0, 0))
+        for line in text.splitlines()[-lines:]:
+            click.echo(line)
+    while follow:
+        time.sleep(_FOLLOW_S)
+        for place in places:
+            text, read[place] = _read_from(place, read[place])
+            click.echo(text, nl=False)
+            sys.stdout.flush()
+
+
+def _status_row(place: EnginePlace) -> dict[str, Any]:
+    """Return an engine's status; what its info file says of one that does not answer."""
+    try:
+        found = status_of(place)
+    except EngineProcessError:
+        found = None
+    if found is not None:
+        return found
+    info = read_info(place)
+    row: dict[str, Any] = (
+        msgspec.to_builtins(info) if info else {"pid": 0, "model": "", "settings": {}}
+    )
+    return row | {"error": "does not answer"}
+
+
+def _read_from(place: EnginePlace, mark: tuple[int, int]) -> tuple[str, tuple[int, int]]:
+    """Return what a log has behind a mark, inode and bytes, and the new mark.
+
+    A log that was begun anew is read from its start.
+    """
+    try:
+        with place.log.open("rb") as file:
+            inode = os.fstat(file.fileno()).st_ino
+            file.seek(mark[1] if inode == mark[0] else 0)
+            text = file.read()
+            return text.decode("utf-8", "replace"), (inode, file.tell())
+    except FileNotFoundError:
+        return "", mark
+
+
+def _changed(place: EnginePlace) -> float:
+    return place.log.stat().st_mtime
+
+
+def _title(model: str) -> str:
+    return model_title(model) if model else TITLE
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}"
+
+
+def _print_json(data: object) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(data)).decode())

@@ -1,0 +1,111 @@
+"""``speclsp engine status``, ``stop`` and ``log``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from echo_engines import Engines, wait_for_end
+
+from speclsp.cli.engine import engine
+from speclsp.engine_process import start
+from speclsp.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def run(*arguments: str, expected_exit: int = 0) -> str:
+    result = CliRunner().invoke(engine, arguments)
+    assert result.exit_code == expected_exit, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("command", ["status", "stop"])
+def test_without_engines_it_says_so(engines: Engines, command: str) -> None:
+    assert run(command) == "No engine is running.\n"
+    assert run(command, "--json").strip() == "[]"
+
+
+def test_the_status_lists_every_engine(engines: Engines) -> None:
+    with ExitStack() as stack:
+        first = stack.enter_context(engines.connect().socket)
+        stack.enter_context(engines.connect(Settings(ctx_size=512)).socket)
+        rows = msgspec.json.decode(run("status", "--json"))
+        assert {row["pid"] for row in rows} == set(engines.pids())
+        assert [row["settings"] for row in rows if row["settings"]] == [{"ctx_size": 512}]
+        table = run("status")
+        assert "ctx_size=512" in table
+        assert all(str(pid) in table for pid in engines.pids())
+        first.close()
+
+
+def test_leftovers_are_not_listed(engines: Engines) -> None:
+    connection = engines.connect()
+    os.kill(connection.pid, signal.SIGKILL)
+    wait_for_end(connection.pid)
+    connection.socket.close()
+    assert run("status") == "No engine is running.\n"
+
+
+def test_stop_ends_one_or_all(engines: Engines) -> None:
+    with ExitStack() as stack:
+        for settings in (Settings(), Settings(ctx_size=512), Settings(ctx_size=1024)):
+            stack.enter_context(engines.connect(settings).socket)
+        one, *others = engines.pids()
+        assert str(one) in run("stop", str(one))
+        wait_for_end(one)
+        assert len(msgspec.json.decode(run("status", "--json"))) == 2
+        assert "No engine has the process number 1" in run("stop", "1", expected_exit=2)
+        assert {row["pid"] for row in msgspec.json.decode(run("stop", "--json"))} == set(others)
+        for pid in others:
+            wait_for_end(pid)
+
+
+def test_an_engine_that_does_not_answer_is_named(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start, "_CONTROL_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(start.stop, "__kwdefaults__", {"only_idle": False, "timeout_s": 0.2})
+    with engines.connect().socket:
+        (pid,) = engines.pids()
+        os.kill(pid, signal.SIGSTOP)
+        (row,) = msgspec.json.decode(run("status", "--json"))
+        assert (row["pid"], row["error"]) == (pid, "does not answer")
+        result = CliRunner().invoke(engine, ["stop"])
+        assert f"kill -9 {pid}" in str(result.exception)
+
+
+def test_the_log_is_that_of_the_running_engine_or_of_the_last(engines: Engines) -> None:
+    assert run("log") == "No engine has run.\n"
+    with engines.connect(Settings(engine_exit_seconds=0)).socket:
+        assert "serves" in run("log")
+        assert "has ended" not in run("log")
+    wait_for_end(engines.pids()[0])
+    assert run("log", "--lines", "1").count("\n") == 1
+    assert "has ended" in run("log")
+
+
+def test_the_log_is_followed_through_its_renaming(engines: Engines) -> None:
+    command = [sys.executable, "-m", "speclsp", "engine", "log", "-f", "--lines", "1"]
+    connection = engines.connect()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as follower:
+        assert follower.stdout is not None
+        assert "serves" in follower.stdout.readline()
+        connection.socket.sendall(b"log 3")
+        assert "line 0" in follower.stdout.readline()
+        assert "line 2" in [follower.stdout.readline() for _ in range(2)][-1]
+        place = connection.place
+        place.log.rename(f"{place.log}.1")
+        place.log.write_text("begun anew\n")
+        assert follower.stdout.readline() == "begun anew\n"
+        follower.kill()
+    connection.socket.close()

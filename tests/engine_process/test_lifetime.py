@@ -1,0 +1,220 @@
+"""The engine's main loop: windows come and go, and the process ends orderly."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import psutil
+import pytest
+from echo_engines import PROGRAM, Engines, is_running, wait_for_end, wait_until
+
+from speclsp.engine_process.lifetime import MAX_LOG_BYTES
+from speclsp.engine_process.start import EngineConnection, status_of
+from speclsp.settings import Settings
+
+EXITS_AT_ONCE = Settings(engine_exit_seconds=0)
+
+
+def n_windows(connection: EngineConnection) -> int:
+    status = status_of(connection.place)
+    assert status is not None
+    return int(status["n_windows"])
+
+
+def test_the_status_tells_what_runs(engines: Engines) -> None:
+    connection = engines.connect()
+    with closing(connection.socket):
+        status = status_of(connection.place)
+    assert status is not None
+    assert status["pid"] == connection.pid
+    assert status["n_windows"] == 1
+    assert status["models"] == ["echo"]  # what the engine adds
+    assert status["memory_bytes"] > 1 << 20
+    assert status["uptime_seconds"] >= 0
+    assert status["log"] == str(connection.place.log)
+
+
+def test_windows_leave_no_thread_descriptor_or_memory_behind(engines: Engines) -> None:
+    first = engines.connect()
+    engine, here = psutil.Process(first.pid), psutil.Process()
+
+    def come_and_go(n: int) -> None:
+        for number in range(n):
+            with closing(engines.connect().socket) as window:
+                if number % 2:
+                    window.sendall(b"x")
+                    assert window.recv(1) == b"x"
+
+    def left() -> tuple[int, int, int]:
+        wait_until(lambda: n_windows(first) == 1)
+        wait_until(lambda: engine.num_threads() == 2)
+        return engine.num_fds(), here.num_fds(), here.num_threads()
+
+    come_and_go(20)
+    before, resident = left(), engine.memory_info().rss
+    come_and_go(200)
+    assert left() == before
+    assert engine.memory_info().rss - resident < 2 << 20
+    assert engines.pids() == [first.pid]
+    first.socket.close()
+
+
+def test_the_engine_ends_after_its_last_window(engines: Engines) -> None:
+    with ExitStack() as stack:
+        windows = [engines.connect(EXITS_AT_ONCE) for _ in range(3)]
+        for window in windows[1:]:
+            window.socket.close()
+        wait_until(lambda: n_windows(windows[0]) == 1)
+        stack.callback(windows[0].socket.close)
+        assert is_running(windows[0].pid)
+    wait_for_end(windows[0].pid)
+    assert windows[0].exit_status() == 0
+    place = windows[0].place
+    assert not place.socket.exists()
+    assert not place.info.exists()
+    assert "has ended" in place.log.read_text()
+
+
+def test_the_engine_stays_for_windows_that_come_back(engines: Engines) -> None:
+    first = engines.connect(Settings(engine_exit_seconds=600))
+    first.socket.close()
+    wait_until(lambda: n_windows(first) == 0)
+    second = engines.connect(EXITS_AT_ONCE)
+    assert second.pid == first.pid
+    second.socket.close()  # the newest window's setting holds
+    wait_for_end(first.pid)
+
+
+def test_an_engine_to_which_no_window_came_ends(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ECHO_ENGINE_PATIENCE", "0.1")
+    place = engines.place()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place.socket))
+        listener.listen()
+        fd = listener.fileno()
+        options = [f"--listen-fd={fd}", f"--name={place.name}", "--engine-exit-seconds=0"]
+        engine = subprocess.Popen([*PROGRAM, "engine", "run", *options], pass_fds=[fd])
+    assert engine.wait(60) == 0
+    assert not place.socket.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_engine_orderly(engines: Engines, number: signal.Signals) -> None:
+    windows = [engines.connect() for _ in range(3)]
+    os.kill(windows[0].pid, number)
+    for window in windows:
+        with closing(window.socket):
+            assert window.socket.recv(1) == b""
+    assert windows[0].exit_status() == 0
+    assert not windows[0].place.socket.exists()
+
+
+def test_the_engine_leaves_another_ones_socket_alone(engines: Engines) -> None:
+    connection = engines.connect()
+    place = connection.place
+    place.socket.unlink()
+    with closing(connection.socket), socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(place.socket))
+        os.kill(connection.pid, signal.SIGTERM)
+        wait_for_end(connection.pid)
+        assert place.socket.exists()
+
+
+def test_an_engine_that_lost_its_socket_serves_its_windows_to_the_end(engines: Engines) -> None:
+    first = engines.connect(EXITS_AT_ONCE)
+    first.place.socket.unlink()
+    second = engines.connect(EXITS_AT_ONCE)
+    with closing(second.socket):
+        assert second.pid != first.pid
+        first.socket.sendall(b"x")
+        assert first.socket.recv(1) == b"x"
+        first.socket.close()
+        wait_for_end(first.pid)
+        assert n_windows(second) == 1
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\n",
+        b"\xff" * 100 + b"\n",
+        b'{"purpose": "dance"}\n',
+        b'{"purpose": "window", "protocol": 0}\n',
+        b'{"purpose": "window"',
+        b"x" * (2 << 20),
+    ],
+    ids=["http", "empty", "binary", "purpose", "protocol", "cut", "endless"],
+)
+def test_a_client_that_greets_wrongly_is_dropped(engines: Engines, greeting: bytes) -> None:
+    connection = engines.connect()
+    with closing(connection.socket), socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(60)
+        client.connect(str(connection.place.socket))
+        try:
+            client.sendall(greeting)
+            client.shutdown(socket.SHUT_WR)
+            assert client.recv(1) == b""
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+        assert n_windows(connection) == 1
+
+
+def test_a_client_that_never_greets_holds_nobody_up(engines: Engines) -> None:
+    connection = engines.connect()
+    with closing(connection.socket), socket.socket(socket.AF_UNIX) as silent:
+        silent.connect(str(connection.place.socket))
+        other = engines.connect()
+        assert other.pid == connection.pid
+        assert n_windows(connection) == 2
+        other.socket.close()
+
+
+def test_the_log_is_bounded(engines: Engines) -> None:
+    connection = engines.connect()
+    place = connection.place
+    with closing(connection.socket):
+        for _ in range(3):
+            connection.socket.sendall(b"log 8000")
+            assert connection.socket.recv(64) == b"log 8000"
+    former = place.log.with_name(f"{place.log.name}.1")
+    for file in (place.log, former):
+        assert file.stat().st_size < MAX_LOG_BYTES + 1000
+        assert file.stat().st_mode & 0o777 == 0o600
+    assert "line 7999" in place.log.read_text()
+    assert len(list(place.folder.glob("*.log*"))) == 2
+
+
+def test_the_engine_knows_its_windows_by_their_process(engines: Engines) -> None:
+    """The system names the engine as the peer, not the window that bound its socket."""
+    first, second = engines.connect(), engines.connect()
+    credentials = second.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    assert int.from_bytes(credentials[:4], sys.byteorder) == first.pid
+    first.socket.close()
+    second.socket.close()
+
+
+def test_a_window_that_is_killed_is_counted_out(engines: Engines, tmp_path: Path) -> None:
+    first = engines.connect()
+    code = (
+        "import sys, time; from speclsp.engine_process.start import connect\n"
+        "from speclsp.settings import Settings\n"
+        "window = connect(Settings(), program=sys.argv[1:])\n"
+        "print(window.pid, flush=True); time.sleep(600)"
+    )
+    argv = [sys.executable, "-c", code, *PROGRAM]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=tmp_path) as window:
+        assert window.stdout is not None
+        assert int(window.stdout.readline()) == first.pid
+        assert n_windows(first) == 2
+        window.kill()
+    wait_until(lambda: n_windows(first) == 1)
+    first.socket.close()

@@ -1,0 +1,383 @@
+"""Finding and starting engines: one by name, whoever races, dies or meddles."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+
+import pytest
+from echo_engines import PROGRAM, Engines, is_running, wait_for_end, wait_until
+
+import speclsp
+from speclsp.engine_process import place as place_module
+from speclsp.engine_process.place import engine_place, read_info, remove_stale, user_folder
+from speclsp.engine_process.start import connect, running_engines, status_of, stop
+from speclsp.errors import EngineProcessError
+from speclsp.settings import Settings
+
+N_WINDOWS, N_ROUNDS = 8, 50
+FOREIGN_UID = 12345
+WINDOW = (
+    sys.executable,
+    str(Path(__file__).parents[1] / "support" / "racing_window.py"),
+    *PROGRAM,
+)
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root may act for another user")
+
+
+def ask(windows: list[subprocess.Popen[str]], what: str) -> list[str]:
+    """Tell all windows at once, then collect their answers."""
+    for window in windows:
+        assert window.stdin is not None
+        window.stdin.write(f"{what}\n")
+        window.stdin.flush()
+    return [window.stdout.readline().strip() for window in windows if window.stdout is not None]
+
+
+def test_eight_windows_at_once_make_one_engine(engines: Engines) -> None:
+    """Each round meets what the one before left: an engine that is ending, or a killed one's."""
+    with ExitStack() as stack:
+        windows = [
+            stack.enter_context(
+                subprocess.Popen(
+                    WINDOW, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+                )
+            )
+            for _ in range(N_WINDOWS)
+        ]
+        for window in windows:
+            stack.callback(window.kill)
+            assert window.stdout is not None
+            assert window.stdout.readline() == "ready\n"
+        for number in range(N_ROUNDS):
+            answers = [answer.split() for answer in ask(windows, "connect")]
+            pids = {int(pid) for pid, _, _ in answers}
+            assert len(pids) == 1, answers
+            assert all(echoed == "True" for _, _, echoed in answers)
+            assert sum(started == "True" for _, started, _ in answers) <= 1
+            assert pids == {engines.pids()[-1]}
+            if number % 2:
+                os.kill(pids.pop(), signal.SIGKILL)
+            ask(windows, "close")
+    # A window that comes while the engine still counts the last ones keeps it running.
+    assert N_ROUNDS / 2 < len(engines.pids()) <= N_ROUNDS
+
+
+def test_the_second_window_finds_the_first_ones_engine(engines: Engines) -> None:
+    first, second = engines.connect(), engines.connect()
+    with closing(first.socket), closing(second.socket):
+        assert first.pid == second.pid == engines.pids()[0]
+        assert first.process is not None
+        assert second.process is None
+        assert running_engines() == [first.place]
+        info = read_info(first.place)
+        assert info is not None
+        assert info.pid == first.pid
+
+
+def test_the_engine_is_detached(engines: Engines) -> None:
+    with closing(engines.connect().socket):
+        (pid,) = engines.pids()
+        assert os.getsid(pid) == pid
+        assert Path(f"/proc/{pid}/cwd").resolve() == Path("/")
+        place = engines.place()
+        assert {p.stat().st_mode & 0o777 for p in place.folder.iterdir()} == {0o600}
+        assert place.folder.stat().st_mode & 0o777 == 0o700
+
+
+# --- what was left behind -------------------------------------------------------------------------
+
+
+def test_a_killed_engines_leftovers_are_replaced(engines: Engines) -> None:
+    first = engines.connect()
+    os.kill(first.pid, signal.SIGKILL)
+    assert first.socket.recv(1) == b""
+    assert first.exit_status() == -signal.SIGKILL
+    assert first.place.socket.exists()
+    second = engines.connect()
+    with closing(second.socket):
+        assert second.pid != first.pid
+    first.socket.close()
+
+
+def test_a_stale_socket_and_a_stale_lock_file_do_not_matter(engines: Engines) -> None:
+    place = engines.place()
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(place.socket))
+    place.lock.touch()
+    with closing(engines.connect().socket):
+        assert len(engines.pids()) == 1
+
+
+def hold_lock(engines: Engines) -> subprocess.Popen[bytes]:
+    code = (
+        "import time; from speclsp.engine_process.place import engine_place\n"
+        "from speclsp.settings import Settings\n"
+        "with engine_place(Settings()).locked(60): print(flush=True); time.sleep(600)"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    holder.stdout.close()
+    return holder
+
+
+def test_a_lock_whose_holder_is_killed_is_free(engines: Engines) -> None:
+    with hold_lock(engines) as holder:
+        with pytest.raises(EngineProcessError, match="does not answer"):
+            connect(Settings(), program=PROGRAM, timeout_s=0.2)
+        assert engines.pids() == []
+        holder.kill()
+    with closing(engines.connect().socket):
+        assert len(engines.pids()) == 1
+
+
+def test_a_lock_file_that_was_removed_meanwhile_does_not_count(engines: Engines) -> None:
+    place = engines.place()
+    with place.locked(1):
+        place.lock.unlink()
+        with place.locked(1), pytest.raises(TimeoutError), place.locked(0):
+            pass
+
+
+def test_files_of_former_engines_are_removed_after_a_week(engines: Engines) -> None:
+    old, young = engines.place(Settings(ctx_size=1024)), engines.place(Settings(ctx_size=2048))
+    for file in (old.log, old.info, old.lock, young.log):
+        file.touch()
+    for file in (old.log, old.info, old.lock):
+        os.utime(file, (0, 0))
+    remove_stale([old, young])
+    assert not any(file.exists() for file in (old.log, old.info, old.lock))
+    assert young.log.exists()
+
+
+# --- engines that do not work ---------------------------------------------------------------------
+
+
+def test_an_engine_that_cannot_start_is_an_error_with_its_last_words(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ECHO_ENGINE_FAILS", "1")
+    with pytest.raises(EngineProcessError, match=r"(?s)status 1 .*llama.cpp is broken") as error:
+        engines.connect()
+    assert "own" in error.value.remedy
+    assert len(engines.pids()) == 1  # one attempt
+    monkeypatch.delenv("ECHO_ENGINE_FAILS")
+    engines.connect().socket.close()
+
+
+def test_a_program_that_is_missing_is_an_error(engines: Engines) -> None:
+    with pytest.raises(EngineProcessError, match="cannot be started"):
+        connect(Settings(), program=["/nowhere/python"], timeout_s=10)
+    assert not engines.place().socket.exists()
+
+
+def test_a_suspended_engine_is_an_error_in_time_and_is_not_replaced(engines: Engines) -> None:
+    with closing(engines.connect().socket):
+        (pid,) = engines.pids()
+        os.kill(pid, signal.SIGSTOP)
+        with pytest.raises(EngineProcessError, match="does not answer"):
+            connect(Settings(), program=PROGRAM, timeout_s=0.2)
+        os.kill(pid, signal.SIGCONT)
+        engines.connect().socket.close()
+    assert engines.pids() == [pid]
+
+
+# --- another engine ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fresh_build() -> Iterator[None]:
+    place_module._build.cache_clear()
+    yield
+    place_module._build.cache_clear()
+
+
+@pytest.mark.usefixtures("fresh_build")
+def test_another_version_starts_another_engine(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = engines.connect()
+    monkeypatch.setattr(speclsp, "__version__", "9.9")
+    place_module._build.cache_clear()
+    second = engines.connect()
+    with closing(first.socket), closing(second.socket):
+        assert first.pid != second.pid
+        assert is_running(first.pid)
+        assert len(running_engines()) == 2
+
+
+def test_what_makes_an_engine_another_one(
+    engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tmp_path / "model.gguf"
+    model.write_bytes(b"GGUF")
+    link = tmp_path / "link.gguf"
+    link.symlink_to(model)
+    settings = Settings(model=str(model))
+    first = engine_place(settings)
+    assert engine_place(settings) == first
+    assert engine_place(Settings(model=str(model), n_predict=7)) == first  # with each request
+    assert engine_place(Settings(model=str(model), mask_secrets=False)) != first
+    assert engine_place(Settings(model=str(model), ctx_size=512)) != first
+    assert engine_place(Settings(model=str(model), engine_exit_seconds=0)) == first
+    monkeypatch.setenv("UNRELATED", "1")
+    assert engine_place(settings) == first
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert engine_place(settings) != first
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    model.write_bytes(b"another model")
+    assert engine_place(settings) != first
+
+
+def test_settings_reach_the_engine_without_the_token(engines: Engines, tmp_path: Path) -> None:
+    settings = Settings(
+        model=str(tmp_path / "a b.gguf"), ctx_size=512, fit=False, hf_token="hf_secret"
+    )
+    with closing(engines.connect(settings).socket):
+        (pid,) = engines.pids()
+        argv = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+        assert {f"--model={settings.model}", "--ctx-size=512", "--no-fit"} <= set(argv)
+        assert "hf_secret" not in " ".join(argv)
+
+
+# --- what others may not do -----------------------------------------------------------------------
+
+
+def test_a_folder_that_is_a_symbolic_link_is_refused(engines: Engines, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    engines.runtime.mkdir()
+    (engines.runtime / "speclsp").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(EngineProcessError, match="symbolic link"):
+        engines.connect()
+
+
+def test_a_socket_that_is_a_symbolic_link_is_refused(engines: Engines, tmp_path: Path) -> None:
+    place = engines.place()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(tmp_path / "other"))
+        other.listen()
+        place.socket.symlink_to(tmp_path / "other")
+        with pytest.raises(EngineProcessError, match="is no socket"):
+            engines.connect()
+    assert place.socket.is_symlink()
+    assert engines.pids() == []
+
+
+def test_a_folder_below_one_that_others_may_write_is_refused(engines: Engines) -> None:
+    engines.runtime.mkdir()
+    engines.runtime.chmod(0o777)
+    with pytest.raises(EngineProcessError, match="other users may write"):
+        engines.connect()
+
+
+@needs_root
+@pytest.mark.parametrize("which", ["speclsp", "."])
+def test_another_users_folder_is_refused(engines: Engines, which: str) -> None:
+    folder = user_folder()
+    os.chown(folder / ".." / which, FOREIGN_UID, -1)
+    with pytest.raises(EngineProcessError, match=f"another user, number {FOREIGN_UID}"):
+        engines.connect()
+
+
+@needs_root
+def test_another_users_socket_is_refused(engines: Engines) -> None:
+    place = engines.place()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(place.socket))
+        os.chown(place.socket, FOREIGN_UID, -1)
+        with pytest.raises(EngineProcessError, match="another user"):
+            engines.connect()
+    assert place.socket.exists()
+
+
+@needs_root
+def test_another_users_process_behind_our_socket_is_refused(engines: Engines) -> None:
+    place = engines.place()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place.socket))
+        child = os.fork()
+        if child == 0:
+            os.setuid(FOREIGN_UID)
+            listener.listen()
+            signal.pause()
+        try:
+            wait_until(lambda: is_listening(place.socket))
+            with pytest.raises(EngineProcessError, match=f"user number {FOREIGN_UID}"):
+                engines.connect()
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def is_listening(path: Path) -> bool:
+    """Whether the system's table of Unix sockets has one that listens, which is flag 00010000."""
+    lines = Path("/proc/net/unix").read_text().splitlines()
+    return any("00010000" in line and line.endswith(str(path)) for line in lines)
+
+
+def bytes_answered(path: str) -> int:
+    with socket.socket(socket.AF_UNIX) as window, suppress(ConnectionError):
+        window.settimeout(30)
+        window.connect(path)
+        window.sendall(b'{"purpose": "window"}\n')
+        return len(window.recv(1))
+    return 0
+
+
+@needs_root
+def test_another_users_window_is_dropped(engines: Engines) -> None:
+    connection = engines.connect()
+    place = connection.place
+    place.socket.chmod(0o666)
+    place.folder.chmod(0o755)
+    child = os.fork()
+    if child == 0:
+        try:
+            os.chdir(place.folder)
+            os.setuid(FOREIGN_UID)
+            os._exit(bytes_answered(place.socket.name))
+        finally:
+            os._exit(9)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    status = status_of(place)
+    assert status is not None
+    assert status["n_windows"] == 1
+    connection.socket.close()
+
+
+def test_a_path_too_long_for_a_socket_is_refused(
+    engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ("x" * 100)))
+    with pytest.raises(EngineProcessError, match="too long") as error:
+        engines.connect()
+    assert "XDG_RUNTIME_DIR" in error.value.remedy
+
+
+def test_without_a_runtime_folder_the_systems_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr("platformdirs.user_runtime_path", lambda *_, **__: tmp_path / "rt")
+    assert user_folder() == tmp_path / "rt"
+
+
+def test_stop_ends_engines_without_windows_only_where_asked_so(engines: Engines) -> None:
+    connection = engines.connect()
+    assert not stop(connection.place, only_idle=True)
+    assert is_running(connection.pid)
+    waiting = threading.Thread(target=lambda: connection.socket.recv(1))
+    waiting.start()
+    assert stop(connection.place)
+    waiting.join()
+    wait_for_end(connection.pid)
+    connection.socket.close()
+    assert stop(connection.place)  # nothing to end
