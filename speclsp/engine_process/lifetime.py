@@ -19,7 +19,14 @@ import psutil
 
 from speclsp import __version__
 from speclsp.atomic_write import PRIVATE, write_atomically
-from speclsp.engine_process.place import PROTOCOL, EngineInfo, EnginePlace, given_settings
+from speclsp.engine_process.place import (
+    PROTOCOL,
+    EngineInfo,
+    EnginePlace,
+    given_settings,
+    model_files,
+    read_info,
+)
 from speclsp.engine_process.start import (
     BACKLOG,
     START_TIMEOUT_S,
@@ -27,8 +34,11 @@ from speclsp.engine_process.start import (
     Welcome,
     check_peer,
     read_line,
+    running_engines,
+    stop,
 )
-from speclsp.errors import SpecLspError
+from speclsp.errors import EngineProcessError, SpecLspError
+from speclsp.hub.memory import find_memory
 from speclsp.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -42,6 +52,7 @@ _CLOSE_TIMEOUT_S: Final = 5.0
 _END_TIMEOUT_S: Final = 15.0
 """Seconds after which the process ends even if a thread of llama.cpp does not."""
 _ACCEPT_PAUSE_S: Final = 0.1
+_GIB: Final = 1 << 30
 
 ServeWindow = Callable[[socket.socket], None]
 """Serves a window on a thread of its own and returns when the window has gone.
@@ -68,6 +79,51 @@ def run_engine(
     ``refusal`` every window is sent away with that error.  Runs on the main thread.
     """
     _Loop(place, listener, settings, serve_window, status, close, refusal).run()
+
+
+def no_room(place: EnginePlace, settings: Settings) -> EngineProcessError | None:
+    """Return why the models do not fit the memory beside the user's other engines, None if they do.
+
+    Engines that no window uses are ended first.
+    """
+    others = [other for other in running_engines() if other != place]
+    needed = sum(file.stat().st_size for file in model_files(settings) if file.is_file())
+    if not others or needed <= free_bytes(settings):
+        return None
+    busy = [other for other in others if not _is_ended(other)]
+    free = free_bytes(settings)
+    if not busy or needed <= free:
+        return None
+    running = "; ".join(_described(read_info(other)) for other in busy)
+    wanted = EngineInfo(pid=0, version="", model=settings.model, settings=given_settings(settings))
+    return EngineProcessError(
+        f"There is no room for another engine: {_described(wanted)} needs {needed / _GIB:.1f} GiB, "
+        f"{free / _GIB:.1f} GiB are free, and for other windows there runs {running}.",
+        remedy="Give both windows the same model and engine settings, or close the others and run "
+        "`speclsp engine stop`.",
+    )
+
+
+def free_bytes(settings: Settings) -> int:
+    """Return the free memory of the device that the settings load the models into."""
+    if settings.device != "none" and settings.n_gpu_layers != 0:
+        memory = find_memory()
+        if memory.kind != "CPU":
+            return memory.free_bytes
+    return int(psutil.virtual_memory().available)
+
+
+def _is_ended(place: EnginePlace) -> bool:
+    with suppress(EngineProcessError):
+        return stop(place, only_idle=True)
+    return False
+
+
+def _described(engine: EngineInfo | None) -> str:
+    if engine is None:
+        return "an engine"
+    given = ", ".join(f"{name}={value}" for name, value in engine.settings.items())
+    return given or "the trial model"
 
 
 class _Loop:

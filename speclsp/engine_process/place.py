@@ -11,11 +11,12 @@ import importlib.util
 import os
 import stat
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -37,6 +38,8 @@ PROTOCOL: Final = 1
 OWN_ENGINE: Final = "set `engine` to own, and each window loads the model itself."
 """The remedy where no engine can be shared."""
 
+EMBEDDED: Final = "embedded"
+"""The value of `spec_draft_model` that is no path."""
 _FOLDER_MODE: Final = 0o700
 _MAX_SOCKET_PATH: Final = 103
 """Bytes of a Unix socket's path: macOS allows 104 with the final NUL, Linux 108."""
@@ -138,7 +141,7 @@ def engine_place(settings: Settings) -> EnginePlace:
             if name in _ENVIRONMENT or name.startswith(_ENVIRONMENT_PREFIXES)
         },
         "settings": {name: getattr(settings, name) for name in ENGINE_SETTINGS},
-        "files": [_file_identity(path) for path in _model_files(settings)],
+        "files": [_file_identity(path) for path in model_files(settings)],
     }
     encoded = msgspec.json.encode(identity, order="sorted")
     digest = hashlib.blake2b(encoded, digest_size=8).hexdigest()
@@ -155,6 +158,21 @@ ENGINE_SETTINGS: Final = tuple(
     name for name in FIELDS if info(name).scope != "live" and name not in ("engine", "hf_token")
 )
 """Settings in which windows of one engine agree: those that load or restart it."""
+
+
+def with_absolute_paths(settings: Settings) -> Settings:
+    """Return settings whose files an engine finds, which runs in another folder."""
+    return replace(
+        settings,
+        model=_absolute(settings.model),
+        spec_draft_model=_absolute(settings.spec_draft_model),
+        lookup_cache_static=[_absolute(path) for path in settings.lookup_cache_static],
+        lookup_cache_dynamic=[_absolute(path) for path in settings.lookup_cache_dynamic],
+    )
+
+
+def _absolute(path: str) -> str:
+    return path if path in ("", EMBEDDED) else str(Path(path).expanduser().absolute())
 
 
 def given_settings(settings: Settings) -> dict[str, bool | int | float | str]:
@@ -199,12 +217,7 @@ def user_folder() -> Path:
     Raises :class:`EngineProcessError` where another user could change what is in it.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if runtime.startswith("/"):
-        folder = Path(runtime) / "speclsp"
-    else:
-        with warnings.catch_warnings():  # it warns that the variable is not set
-            warnings.simplefilter("ignore")
-            folder = platformdirs.user_runtime_path("speclsp", appauthor=False)
+    folder = Path(runtime) / "speclsp" if runtime.startswith("/") else _default_folder()
     try:
         folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         _check_own(folder)
@@ -216,6 +229,16 @@ def user_folder() -> Path:
             f"The folder {folder} for the shared engine cannot be used: {error}.",
             remedy=f"Set XDG_RUNTIME_DIR to a folder of yours, or {OWN_ENGINE}",
         ) from error
+    return folder
+
+
+def _default_folder() -> Path:
+    with warnings.catch_warnings():  # it warns that the variable is not set
+        warnings.simplefilter("ignore")
+        folder = platformdirs.user_runtime_path("speclsp", appauthor=False)
+    if folder.is_relative_to(tempfile.gettempdir()):
+        # Neovim gives each of its processes a temporary folder of its own.
+        folder = platformdirs.user_cache_path("speclsp", appauthor=False) / "run"
     return folder
 
 
@@ -263,11 +286,14 @@ def _file_identity(path: Path) -> list[object]:
     return [real, status.st_size, status.st_mtime_ns]
 
 
-def _model_files(settings: Settings) -> Iterator[Path]:
-    """Yield the GGUFs that the settings name; a missing one is the engine's to report."""
+def model_files(settings: Settings) -> Iterator[Path]:
+    """Yield the GGUFs that the settings name; a missing one is the engine's to report.
+
+    Like the function of this name in ``speclsp.engine.models``, without loading NumPy.
+    """
     with suppress(SpecLspError):
         yield Path(settings.model).expanduser() if settings.model else embedded.embedded_target()
-        if settings.spec_draft_model == "embedded":
+        if settings.spec_draft_model == EMBEDDED:
             yield embedded.embedded_draft()
         elif settings.spec_draft_model:
             yield Path(settings.spec_draft_model).expanduser()

@@ -29,6 +29,7 @@ from speclsp.engine_process.place import (
     given_settings,
     known_places,
     remove_stale,
+    with_absolute_paths,
 )
 from speclsp.errors import EngineProcessError
 from speclsp.settings import Settings
@@ -107,6 +108,7 @@ def connect(
         raise EngineProcessError(
             "Windows cannot share an engine yet.", remedy="Set `engine` to own."
         )
+    settings = with_absolute_paths(settings)
     place = engine_place(settings)
     greeting = Greeting(purpose="window", exit_seconds=settings.engine_exit_seconds)
     deadline = time.monotonic() + timeout_s

@@ -15,7 +15,8 @@ import pytest
 from echo_engines import PROGRAM, Engines, is_running, wait_for_end, wait_until
 
 from speclsp.engine_process.lifetime import MAX_LOG_BYTES
-from speclsp.engine_process.start import EngineConnection, status_of
+from speclsp.engine_process.start import EngineConnection, running_engines, status_of
+from speclsp.errors import EngineProcessError
 from speclsp.settings import Settings
 
 EXITS_AT_ONCE = Settings(engine_exit_seconds=0)
@@ -218,3 +219,52 @@ def test_a_window_that_is_killed_is_counted_out(engines: Engines, tmp_path: Path
         window.kill()
     wait_until(lambda: n_windows(first) == 1)
     first.socket.close()
+
+
+@pytest.fixture
+def two_models(tmp_path: Path) -> tuple[Settings, Settings]:
+    paths = [tmp_path / "first.gguf", tmp_path / "second.gguf"]
+    for path in paths:
+        path.write_bytes(bytes(1000))
+    first, second = (Settings(model=str(path)) for path in paths)
+    return first, second
+
+
+def test_a_second_engine_runs_where_memory_allows(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch, two_models: tuple[Settings, Settings]
+) -> None:
+    monkeypatch.setenv("ECHO_ENGINE_FREE", "1000")
+    first, second = map(engines.connect, two_models)
+    assert first.pid != second.pid
+    assert len(running_engines()) == 2
+    first.socket.close()
+    second.socket.close()
+
+
+def test_without_memory_for_a_second_engine_one_message_names_both(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch, two_models: tuple[Settings, Settings]
+) -> None:
+    monkeypatch.setenv("ECHO_ENGINE_FREE", "999")
+    first = engines.connect(two_models[0])
+    with pytest.raises(EngineProcessError, match=r"second\.gguf.*first\.gguf") as error:
+        engines.connect(two_models[1])
+    assert "speclsp engine stop" in error.value.remedy
+    assert is_running(first.pid)
+    wait_until(lambda: not is_running(engines.pids()[-1]))
+    assert running_engines() == [first.place]
+    engines.connect(two_models[0]).socket.close()  # which runs is shared on
+    first.socket.close()
+
+
+def test_an_engine_without_windows_makes_room(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch, two_models: tuple[Settings, Settings]
+) -> None:
+    """Else a change of the model would wait for `engine_exit_seconds`."""
+    first = engines.connect(two_models[0])
+    first.socket.close()
+    wait_until(lambda: n_windows(first) == 0)
+    monkeypatch.setenv("ECHO_ENGINE_FREE", "999")
+    second = engines.connect(two_models[1])
+    wait_for_end(first.pid)
+    assert running_engines() == [second.place]
+    second.socket.close()

@@ -366,8 +366,30 @@ def test_without_a_runtime_folder_the_systems_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
     monkeypatch.setattr("platformdirs.user_runtime_path", lambda *_, **__: tmp_path / "rt")
     assert user_folder() == tmp_path / "rt"
+
+
+def test_a_temporary_folder_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neovim sets TMPDIR to another folder in each of its processes."""
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nvim"))
+    monkeypatch.setattr("platformdirs.user_runtime_path", lambda *_, **__: tmp_path / "nvim/rt")
+    assert user_folder() == tmp_path / "cache/speclsp/run"
+
+
+def test_a_relative_model_is_found_by_the_engine(
+    engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.gguf").touch()
+    connection = engines.connect(Settings(model="model.gguf"))
+    info = read_info(connection.place)
+    assert info is not None
+    assert info.model == str(tmp_path / "model.gguf")
+    connection.socket.close()
 
 
 def test_stop_ends_engines_without_windows_only_where_asked_so(engines: Engines) -> None:

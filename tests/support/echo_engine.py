@@ -3,8 +3,9 @@
 Run as ``python echo_engine.py engine run --listen-fd=N --name=NAME --engine-exit-seconds=N``.
 Each start adds the process's id to the file that ``ECHO_ENGINE_STARTS`` names.
 With ``ECHO_ENGINE_FAILS`` it dies first, as a broken installation would.  With
-``ECHO_ENGINE_PATIENCE`` it waits that many seconds for its first window.  A window that sends
-``log N`` makes it log N lines.
+``ECHO_ENGINE_PATIENCE`` it waits that many seconds for its first window, and with
+``ECHO_ENGINE_FREE`` so many bytes of memory are free.  A window that sends ``log N`` makes it log N
+lines.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 from pathlib import Path
 
 from speclsp.engine_process import lifetime
-from speclsp.engine_process.lifetime import LogFile, run_engine
+from speclsp.engine_process.lifetime import LogFile, no_room, run_engine
 from speclsp.engine_process.place import EnginePlace, user_folder
 from speclsp.settings import Settings, canonical_name, convert
 
@@ -41,7 +42,11 @@ def main() -> None:
     values = {canonical_name(name) or name: value for name, value in options.items()}
     settings = Settings(**{n: convert(n, v, from_text=True) for n, v in values.items()})
     logging.basicConfig(level=logging.DEBUG, handlers=[LogFile(place)])
-    run_engine(place, listener, settings, echo, status=lambda: {"models": ["echo"]})
+    if "ECHO_ENGINE_FREE" in os.environ:
+        lifetime.free_bytes = lambda _: int(os.environ["ECHO_ENGINE_FREE"])  # type: ignore[assignment]
+    refusal = no_room(place, settings)
+    status = {"models": ["echo"]}
+    run_engine(place, listener, settings, echo, status=lambda: status, refusal=refusal)
 
 
 if __name__ == "__main__":
