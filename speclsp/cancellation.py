@@ -1,15 +1,17 @@
 """Cancellation: one token per request, checked between decode steps and prefill micro-batches."""
 
 import threading
+from collections.abc import Callable
 
 
 class CancellationToken:
     """A flag that any thread may set and the engine thread reads."""
 
-    __slots__ = ("_event", "is_for_good")
+    __slots__ = ("_event", "_watcher", "is_for_good")
 
     def __init__(self) -> None:
         self._event = threading.Event()
+        self._watcher: Callable[[], None] = lambda: None
         self.is_for_good = False
         """Whether no newer request may join the generation either."""
 
@@ -20,6 +22,13 @@ class CancellationToken:
         """
         self.is_for_good = self.is_for_good or for_good
         self._event.set()
+        self._watcher()
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Call ``watcher`` at each :meth:`cancel`, and now if one came before."""
+        self._watcher = watcher
+        if self.cancelled:
+            watcher()
 
     @property
     def cancelled(self) -> bool:

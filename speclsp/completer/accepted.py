@@ -15,10 +15,10 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from speclsp.completer.events import EventQueue
 from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
 from speclsp.engine.models import Tokenizer
 from speclsp.errors import StoreError
+from speclsp.events import EventQueue
 from speclsp.ngrams.learned import LearnedCounts, count_accepted
 from speclsp.prompt.protocol import Vocabulary
 from speclsp.request import AcceptedText

@@ -23,7 +23,7 @@ from speclsp.request import (
     ranges_from,
 )
 from speclsp.text.stopping import CompletionText
-from speclsp.text.typed_text import contradicts, cursor_context, rest_of, rules_of
+from speclsp.text.typed_text import contradicts, growing_text, rest_of
 
 GRACE_S: Final = 0.15
 """Editors cancel a request before they send the newer one: a cancelled request's generation waits
@@ -89,13 +89,17 @@ class RunningGeneration:
         self.is_stopped = False
         """Whether it has to stop at its next check."""
         self._others_wait = others_wait
-        self._place = cursor_context(job.request)
-        self._rules = rules_of(job.request)
+        self._growing = growing_text(job.request)
         self._lock = threading.Lock()
         self._text: CompletionText | None = None
         self._typed = ""
         self._is_closed = False
         self._cancelled_at: float | None = None
+
+    @property
+    def so_far(self) -> str:
+        """The text so far."""
+        return self._text.so_far if self._text is not None else ""
 
     def watch(self, text: CompletionText) -> None:
         """Take the text that is going to grow."""
@@ -140,7 +144,7 @@ class RunningGeneration:
             finish_reason=result.finish_reason,
             drafted=result.drafted,
         )
-        rest = rest_of(self._place, whole.text, whole.n_replaced, job.request)
+        rest = rest_of(self._growing.place, whole.text, whole.n_replaced, job.request)
         if rest is None:
             job.outran = whole
             return None
@@ -172,17 +176,11 @@ class RunningGeneration:
         """Return what was typed since the generation's request; None where it cannot answer."""
         if self._is_closed or self.is_stopped or not self.waiter.may_coalesce:
             return None
-        if request.uri != self.request.uri or rules_of(request) != self._rules:
-            return None
-        moved = self._place.moved_to(request)
-        if moved is None:
-            return None
-        so_far = self._text.so_far if self._text is not None else ""
-        return None if contradicts(so_far, moved.typed) else moved.typed
+        return self._growing.typed_before(request, self.so_far)
 
     def _is_contradicted(self) -> bool:
         typed = self._typed
-        return bool(typed) and self._text is not None and contradicts(self._text.so_far, typed)
+        return bool(typed) and contradicts(self.so_far, typed)
 
     def _is_graced(self, waiter: CompletionJob, now: float) -> bool:
         """Whether the generation of a cancelled request waits for a newer one."""

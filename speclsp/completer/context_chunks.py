@@ -14,10 +14,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
-from speclsp.completer.events import EventQueue
 from speclsp.completer.project import Project
 from speclsp.documents import Documents
 from speclsp.engine.models import MAX_PROMPT
+from speclsp.events import EventQueue
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.context.candidates import (
     Candidate,

@@ -14,12 +14,12 @@ from typing import Final, TypeVar
 
 from speclsp.completer.coalescing import CompletionJob, RunningGeneration
 from speclsp.completer.completion import DraftSources, Workbench, run_completion
-from speclsp.completer.events import EventQueue
 from speclsp.completer.fair_queue import FairQueue
 from speclsp.completer.models import Models
 from speclsp.decoding.session import summed
 from speclsp.engine.battery import Battery
 from speclsp.errors import EngineError, EngineUnavailableError, SpecLspError
+from speclsp.events import EventQueue
 from speclsp.request import CompletionResult, PlacedRequest, RequestStats, SessionStats
 from speclsp.settings import Settings
 

@@ -16,7 +16,6 @@ from speclsp.completer.completion import DraftSources
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.engine_thread import EngineThread
-from speclsp.completer.events import EventQueue
 from speclsp.completer.explaining import PromptExplanation, explain_prompt
 from speclsp.completer.models import Models
 from speclsp.completer.project import Project
@@ -24,6 +23,7 @@ from speclsp.completer.prompts import ChunkSource
 from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.documents import Documents
 from speclsp.engine.models import LlamaLoader, Loader, Tokenizer
+from speclsp.events import EventQueue
 from speclsp.request import (
     AcceptedText,
     CompletionRequest,

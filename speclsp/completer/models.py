@@ -10,7 +10,6 @@ from typing import Final
 
 from speclsp.completer.completion import N_GENERATED, Workbench
 from speclsp.completer.document_tokens import DocumentTokens
-from speclsp.completer.events import EventQueue, ProgressReport
 from speclsp.completer.prompts import Prompts
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.merger import DraftMerger
@@ -32,6 +31,7 @@ from speclsp.errors import (
     SettingsError,
     SpecLspError,
 )
+from speclsp.events import EventQueue, ProgressReport
 from speclsp.request import EngineState, LoadedModel, SessionStats, StateChanged
 from speclsp.settings import Settings
 

@@ -6,11 +6,11 @@ import os
 import threading
 from collections.abc import Callable
 
-from speclsp.completer.events import EventQueue
 from speclsp.documents import Documents
 from speclsp.drafting.protocol import TokenCorpus
 from speclsp.engine.models import Tokenizer
 from speclsp.errors import StoreError
+from speclsp.events import EventQueue
 from speclsp.project.ignore import IgnoredFiles
 from speclsp.project.indexed_files import Outlines
 from speclsp.project.project_index import ProjectIndex

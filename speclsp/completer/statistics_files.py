@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from speclsp.completer.events import EventQueue
 from speclsp.drafting.protocol import NO_STATISTICS, NgramCounts, Statistics
 from speclsp.drafting.registry import uses_statistics
 from speclsp.engine.models import Tokenizer
 from speclsp.errors import StoreError
+from speclsp.events import EventQueue
 from speclsp.ngrams.files import Role, StatisticsFile, open_statistics
 from speclsp.prompt.protocol import Vocabulary
 from speclsp.settings import Settings

@@ -109,6 +109,30 @@ def rules_of(request: PlacedRequest) -> tuple[object, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class GrowingText:
+    """The cursor of a request whose text is being generated, to find out who else may have it."""
+
+    uri: str
+    place: CursorContext
+    rules: tuple[object, ...]
+
+    def typed_before(self, request: PlacedRequest, so_far: str) -> str | None:
+        """Return what was typed between the two requests.
+
+        None where the newer one cannot get the rest of a text that begins with ``so_far``.
+        """
+        if request.uri != self.uri or rules_of(request) != self.rules:
+            return None
+        moved = self.place.moved_to(request)
+        return None if moved is None or contradicts(so_far, moved.typed) else moved.typed
+
+
+def growing_text(request: PlacedRequest) -> GrowingText:
+    """Return the place at which a request's text grows."""
+    return GrowingText(request.uri, cursor_context(request), rules_of(request))
+
+
 def n_said(text: str, typed: str) -> int | None:
     """Return how many characters of ``text`` the user typed with ``typed``; None if it differs.
 

@@ -12,8 +12,8 @@ from typed_requests import request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.accepted import AcceptedTexts
-from speclsp.completer.events import EventQueue
 from speclsp.drafting.protocol import sum_of
+from speclsp.events import EventQueue
 from speclsp.request import AcceptedText, LogLine
 from speclsp.settings import Settings
 from speclsp.storage import accepted_store

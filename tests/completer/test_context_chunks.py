@@ -11,9 +11,9 @@ from scripted_models import ScriptedLoader
 from typed_requests import request_between
 
 from speclsp.completer.context_chunks import ContextChunks
-from speclsp.completer.events import EventQueue
 from speclsp.completer.project import Project
 from speclsp.documents import Documents
+from speclsp.events import EventQueue
 from speclsp.prompt.context.candidates import Candidate
 from speclsp.request import Document, PlacedRequest, WorkspaceFolder
 from speclsp.settings import Settings

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scripted_models import ScriptedLoader
 
-from speclsp.completer.events import EventQueue
 from speclsp.completer.models import make_proposer
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import VerifyCurve
@@ -18,6 +17,7 @@ from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import NO_FOLLOWERS, NO_TREE, DraftContext, Followers, Statistics
 from speclsp.engine.models import Tokenizer, Weights
 from speclsp.errors import SpecLspError
+from speclsp.events import EventQueue
 from speclsp.request import LogLine, Problem
 from speclsp.settings import Settings
 

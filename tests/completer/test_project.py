@@ -11,9 +11,9 @@ import pytest
 from indexed_project import wait_until, write
 from scripted_models import ScriptedLoader
 
-from speclsp.completer.events import EventQueue
 from speclsp.completer.project import Project
 from speclsp.documents import Documents
+from speclsp.events import EventQueue
 from speclsp.project.corpus import Corpus
 from speclsp.project.ignore import IgnoredFiles
 from speclsp.request import Document, WorkspaceFolder

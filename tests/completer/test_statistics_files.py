@@ -13,9 +13,9 @@ import pytest
 from llama_cpp_statistics import saved
 from scripted_models import ByteVocabulary, ScriptedLoader
 
-from speclsp.completer.events import EventQueue
 from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.drafting.protocol import Statistics, sum_of
+from speclsp.events import EventQueue
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import write
 from speclsp.request import Event, LogLine, Problem

@@ -1,0 +1,615 @@
+"""The completer of a window whose engine is another process.
+
+A thread connects to the engine, hands over the window's documents and folders, and takes what the
+engine sends.  When the engine dies, requests are answered empty and the thread connects again.
+Neither NumPy nor llama.cpp is loaded here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from socket import socket
+from typing import Final, NamedTuple
+
+from speclsp import errors
+from speclsp import settings as settings_table
+from speclsp.cancellation import CancellationToken
+from speclsp.documents import Documents
+from speclsp.engine_process import wire
+from speclsp.errors import EngineError, EngineProcessError, EngineUnavailableError, SpecLspError
+from speclsp.events import EventQueue
+from speclsp.request import (
+    AcceptedText,
+    CompletionRequest,
+    CompletionResult,
+    Document,
+    EngineState,
+    Event,
+    FinishReason,
+    PlacedRequest,
+    SessionStats,
+    StateChanged,
+    TextEdit,
+    WorkspaceFolder,
+)
+from speclsp.seam import answered
+from speclsp.settings import Settings
+from speclsp.text.typed_text import GrowingText, growing_text, may_share_text
+
+PAUSES_S: Final = (0.0, 1.0, 5.0, 30.0)
+"""Seconds before the engine is started again, by how often it died since a model was ready."""
+MAX_CRASHES: Final = 3
+"""Crashes within a minute, or without a completion in between, after which it stays down."""
+_MINUTE_S: Final = 60.0
+
+MAX_WAITING: Final = 1 << 28
+"""Bytes that wait for an engine that does not read; more close the connection."""
+_SLACK_S: Final = 0.5
+"""Seconds after a request's deadline at which it is answered here."""
+_POLL_S: Final = 0.25
+"""Seconds between two looks for overdue requests."""
+_WATCHED_S: Final = 10.0
+"""Seconds after a request for which the thread looks; then it sleeps until the next one."""
+_CLOSE_S: Final = 5.0
+_MAX_LEARNED: Final = 500
+"""Accepted texts that are kept for an engine that is not there."""
+
+_LOG_TAIL_BYTES: Final = 65_536
+_N_LOG_LINES: Final = 8
+_CRASH_MARK: Final = "Fatal Python error"
+"""The engine's ``faulthandler`` writes it at SIGSEGV, SIGABRT, SIGBUS, SIGFPE and SIGILL."""
+
+
+class EngineLink(NamedTuple):
+    """A connection to an engine process, greeted."""
+
+    sock: socket
+    log: Path | None
+    """The engine's log file."""
+
+
+Link = Callable[[Settings], EngineLink]
+"""Connects to the engine of these settings, and starts it where none runs.
+
+Raises :class:`~speclsp.errors.SpecLspError` where trying again is in vain, and OSError.
+"""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Pending:
+    """A request that is not answered."""
+
+    request: CompletionRequest
+    placed: PlacedRequest
+    cancel: CancellationToken
+    overdue_at: float
+    is_sent: bool = False
+    future: Future[CompletionResult] = field(default_factory=Future)
+
+    def empty(self, reason: FinishReason) -> CompletionResult:
+        return CompletionResult.empty(self.request.completion_id, reason)
+
+
+class SharedCompleter:
+    """A :class:`speclsp.seam.Completer` whose engine is a process that other windows use, too."""
+
+    def __init__(
+        self, settings: Settings, link: Link, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._settings = settings
+        self._link = link
+        self._clock = clock
+        self._events = EventQueue()
+        self._changed = threading.Condition(threading.RLock())
+        """Guards everything below; what is sent is sent while it is held."""
+        self._connection: wire.Connection[wire.EngineMessage] | None = None
+        self._documents = Documents()
+        self._folders: dict[str, WorkspaceFolder] = {}
+        self._learned: deque[AcceptedText] = deque(maxlen=_MAX_LEARNED)
+        """Accepted texts to send when there is an engine."""
+        self._pending: dict[int, _Pending] = {}
+        self._idle: dict[int, Future[bool]] = {}
+        self._numbers = itertools.count(1)
+        self._state: EngineState = "loading"
+        self._stats = SessionStats()
+        self._is_asking = False
+        """Whether statistics were asked for and have not come."""
+        self._running: tuple[str, GrowingText, str] | None = None
+        """The running generation's id and place, and its text so far."""
+        self._failure: SpecLspError | None = None
+        """Why there is no engine until the settings change."""
+        self._is_wanted = True
+        """Whether to connect; an engine that was stopped is wanted with the next request."""
+        self._is_closing = False
+        self._is_leaving = False
+        """Whether the connection was given up for another engine, or the engine said that it ends.
+        """
+        self._is_asleep = False
+        self._asked_at = 0.0
+        self._n_losses = 0
+        self._crashes: deque[tuple[float, int]] = deque(maxlen=MAX_CRASHES)
+        """The time of each crash, and how many texts had come before."""
+        self._n_texts = 0
+        self._thread = threading.Thread(target=self._run, name="speclsp-client", daemon=True)
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to connect."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Hand over what is left, and disconnect; the engine serves other windows."""
+        with self._changed:
+            if self._is_closing:
+                return
+            self._is_closing = True
+            connection = self._connection
+            self._changed.notify_all()
+        if connection is not None:
+            connection.finish(_CLOSE_S)
+        if self._thread.ident is not None:
+            self._thread.join(_CLOSE_S)
+        if connection is not None:
+            connection.close()
+        self._fail(EngineUnavailableError("the server is shutting down."))
+        self._events.close()
+
+    def state(self) -> EngineState:
+        """Return the engine's state for this window."""
+        return self._state
+
+    def next_event(self, timeout_s: float) -> Event | None:
+        """Return the next event, or None."""
+        return self._events.next(timeout_s)
+
+    def apply_settings(self, settings: Settings) -> tuple[str, ...]:
+        """Take new settings; those of scope ``engine`` need another engine.
+
+        Any change tries again where the engine is down for good.
+        """
+        changed = settings_table.changed(self._settings, settings)
+        scopes = {name: settings_table.info(name).scope for name in changed}
+        with self._changed:
+            self._settings = settings
+            self._running = None
+            if not changed:
+                return ()
+            self._failure = None
+            self._is_wanted = True
+            self._crashes.clear()
+            self._n_losses = 0
+            if "engine" not in scopes.values():
+                self._send(wire.ApplySettings(settings))
+            elif self._connection is not None:
+                self._is_leaving = True
+                self._connection.close()
+            self._changed.notify_all()
+        return tuple(name for name, scope in scopes.items() if scope == "restart")
+
+    def statistics(self) -> SessionStats:
+        """Return the engine's latest statistics, and ask for newer ones."""
+        with self._changed:
+            if not self._is_asking:
+                self._is_asking = self._send(wire.AskStatistics())
+            return replace(self._stats, state=self._state)
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        """Wait until the engine has nothing left to do; return whether that came about."""
+        if timeout_s <= 0.0:
+            return self.statistics().is_idle
+        until = self._clock() + timeout_s
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._connection is not None or self._failure is not None, timeout_s
+            )
+            if self._failure is not None:
+                return True
+            number, idle = next(self._numbers), Future[bool]()
+            if not self._send(wire.AwaitIdle(number, max(0.0, until - self._clock()))):
+                return False
+            self._idle[number] = idle
+        try:
+            return idle.result(max(0.0, until - self._clock()) + _SLACK_S)
+        except FutureTimeoutError:
+            return False
+
+    # --- folders and documents --------------------------------------------------------------------
+
+    def open_folder(self, folder: WorkspaceFolder) -> None:
+        """Let the engine index a folder."""
+        with self._changed:
+            self._folders[folder.root] = folder
+            self._send(wire.OpenFolder(folder))
+
+    def close_folder(self, root: str) -> None:
+        """Forget a folder."""
+        with self._changed:
+            self._folders.pop(root, None)
+            self._send(wire.CloseFolder(root))
+
+    def reindex(self) -> None:
+        """Scan all folders again."""
+        with self._changed:
+            self._send(wire.Reindex())
+
+    def open_document(self, document: Document) -> None:
+        """Take an opened document."""
+        with self._changed:
+            self._documents.open(document)
+            self._send(wire.OpenDocument(document))
+
+    def change_document(self, uri: str, version: int, edit: TextEdit) -> None:
+        """Take an edit of an open document."""
+        with self._changed:
+            self._documents.change(uri, version, edit)
+            self._send(wire.ChangeDocument(uri, version, edit))
+
+    def save_document(self, uri: str) -> None:
+        """Note that a document was written to its file."""
+        with self._changed:
+            self._send(wire.SaveDocument(uri))
+
+    def close_document(self, uri: str) -> None:
+        """Forget a document."""
+        with self._changed:
+            self._documents.close(uri)
+            self._send(wire.CloseDocument(uri))
+
+    # --- completions ------------------------------------------------------------------------------
+
+    def complete(
+        self, request: CompletionRequest, cancel: CancellationToken
+    ) -> Future[CompletionResult]:
+        """Send a request to the engine."""
+        if not request.completion_id:
+            request = replace(request, completion_id=uuid.uuid4().hex)
+        placed = self._documents.place(request)
+        if placed is None:
+            return answered(CompletionResult.empty(request.completion_id, "cancelled"))
+        now = self._clock()
+        deadline_s = placed.settings_over(self._settings).deadline_ms / 1000
+        pending = _Pending(
+            request=request, placed=placed, cancel=cancel, overdue_at=now + deadline_s + _SLACK_S
+        )
+        pending.future.set_running_or_notify_cancel()
+        with self._changed:
+            self._asked_at = now
+            if not self._is_wanted:
+                self._is_wanted = True
+                self._changed.notify_all()
+            refusal = self._refusal(request)
+            if refusal is not None:
+                pending.future.set_exception(refusal)
+                return pending.future
+            number = next(self._numbers)
+            self._pending[number] = pending
+            if self._connection is not None:
+                self._send_pending(number, pending)
+                if self._is_asleep:
+                    self._connection.wake()
+        cancel.watch(lambda: self._cancelled(number, pending))
+        return pending.future
+
+    def could_join(self, request: CompletionRequest) -> bool:
+        """Whether the running generation may answer a request, by the text that was pushed."""
+        with self._changed:
+            running, settings = self._running, self._settings
+        placed = self._documents.place(request) if running is not None else None
+        if running is None or placed is None:
+            return False
+        _, growing, so_far = running
+        if not may_share_text(placed.settings_over(settings), placed):
+            return False
+        return growing.typed_before(placed, so_far) is not None
+
+    def learn(self, accepted: AcceptedText) -> None:
+        """Send an accepted text to the engine, at the latest when there is one again."""
+        with self._changed:
+            if not self._send(wire.Learn(accepted)):
+                self._learned.append(accepted)
+
+    def _refusal(self, request: CompletionRequest) -> SpecLspError | None:
+        """Return why a request cannot be served now.  The lock is held."""
+        if self._is_closing:
+            return EngineUnavailableError("the server is shutting down.")
+        if self._failure is not None:
+            return self._failure
+        if self._connection is None and not request.wait_for_model:
+            return EngineUnavailableError("the engine is starting, and the model is loading.")
+        return None
+
+    def _cancelled(self, number: int, pending: _Pending) -> None:
+        with self._changed:
+            if number not in self._pending:
+                return
+            if pending.is_sent:
+                self._send(wire.Cancel(number, pending.cancel.is_for_good))
+                return
+            del self._pending[number]
+        pending.future.set_result(pending.empty("cancelled"))
+
+    # --- sending ----------------------------------------------------------------------------------
+
+    def _send(self, message: wire.WindowMessage) -> bool:
+        """Send a message; return whether there is a connection.  The lock is held."""
+        if self._connection is None:
+            return False
+        try:
+            return self._connection.send(message)
+        except EngineProcessError as error:
+            self._events.warn(error)
+            return True
+
+    def _send_pending(self, number: int, pending: _Pending) -> None:
+        pending.is_sent = True
+        if pending.cancel.cancelled:
+            pending.cancel.watch(lambda: self._cancelled(number, pending))
+        self._send(wire.Complete(number, pending.request))
+
+    def _hand_over(self, connection: wire.Connection[wire.EngineMessage]) -> None:
+        """Give a new engine everything that it needs to know."""
+        with self._changed:
+            documents = reversed(self._documents.newest())
+            connection.send(
+                wire.Begin(self._settings),
+                *map(wire.OpenFolder, self._folders.values()),
+                *map(wire.OpenDocument, documents),
+                *map(wire.Learn, self._learned),
+            )
+            self._learned.clear()
+            self._connection = connection
+            self._is_asking = self._is_leaving = False
+            for number, pending in self._pending.items():
+                self._send_pending(number, pending)
+            self._changed.notify_all()
+
+    # --- the thread -------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while self._wait_for_turn():
+            try:
+                link = self._link(self._settings)
+            except SpecLspError as error:
+                self._give_up(error)
+                continue
+            except OSError as error:
+                self._events.log("warning", f"no connection to the engine: {error}.")
+                self._n_losses += 1
+                continue
+            self._use(link)
+
+    def _use(self, link: EngineLink) -> None:
+        """Serve the window by one engine until the connection ends."""
+        log_start = _size(link.log)
+        n_oom_kills = _n_oom_kills()
+        connection = wire.window_connection(link.sock, max_waiting=MAX_WAITING)
+        try:
+            self._hand_over(connection)
+            self._receive(connection)
+        except EngineProcessError as error:
+            self._events.warn(error)
+        finally:
+            self._disconnected()
+            connection.free()
+        if self._is_closing or self._is_leaving:
+            return
+        written = _read_from(link.log, log_start)
+        is_crash = _CRASH_MARK in written or _n_oom_kills() > n_oom_kills
+        self._died(written, is_crash=is_crash, log=link.log)
+
+    def _wait_for_turn(self) -> bool:
+        """Wait until it is time to connect; return False when the completer closes."""
+        with self._changed:
+            pause_s = PAUSES_S[min(self._n_losses, len(PAUSES_S)) - 1] if self._n_losses else 0.0
+            if pause_s:
+                self._changed.wait_for(lambda: self._is_closing or not self._n_losses, pause_s)
+            self._changed.wait_for(
+                lambda: self._is_closing or (self._is_wanted and self._failure is None)
+            )
+            return not self._is_closing
+
+    def _receive(self, connection: wire.Connection[wire.EngineMessage]) -> None:
+        while True:
+            with self._changed:
+                is_watched = self._clock() < self._asked_at + _WATCHED_S or self._pending
+                self._is_asleep = not is_watched
+            messages = connection.receive(_POLL_S if is_watched else None)
+            self._is_asleep = False
+            if messages is None:
+                return
+            for message in messages:
+                self._take(message)
+            self._answer_overdue()
+
+    def _take(self, message: wire.EngineMessage) -> None:
+        match message:
+            case wire.Answer() | wire.Failed():
+                self._take_answer(message)
+            case wire.Generating():
+                self._take_text(message)
+            case wire.Statistics():
+                self._stats = message.stats
+                self._is_asking = False
+            case wire.Happened():
+                self._take_event(message.event)
+            case wire.Idle():
+                with self._changed:
+                    idle = self._idle.pop(message.number)
+                idle.set_result(message.is_idle)
+            case wire.Closing():
+                # Somebody ended it on purpose: it is started again when it is needed.
+                with self._changed:
+                    self._is_leaving, self._is_wanted = True, False
+
+    def _take_answer(self, message: wire.Answer | wire.Failed) -> None:
+        with self._changed:
+            pending = self._pending.pop(message.number, None)
+        if pending is None:  # overdue, and answered
+            return
+        if isinstance(message, wire.Failed):
+            pending.future.set_exception(_error(message))
+        else:
+            self._n_texts += bool(message.result.text)
+            pending.future.set_result(message.result)
+
+    def _take_event(self, event: Event | None) -> None:
+        if event is None:
+            return
+        if isinstance(event, StateChanged):
+            self._state = event.state
+            if event.state == "ready":
+                self._n_losses = 0
+        self._events.emit(event)
+
+    def _take_text(self, message: wire.Generating) -> None:
+        with self._changed:
+            running = self._running
+            if running is not None and running[0] == message.completion_id:
+                self._running = (*running[:2], message.text)
+                return
+            pending = (p for p in self._pending.values() if p.is_sent)
+            same = (p for p in pending if p.request.completion_id == message.completion_id)
+            found = next(same, None)
+            self._running = None
+            if found is not None and may_share_text(
+                found.placed.settings_over(self._settings), found.placed
+            ):
+                self._running = message.completion_id, growing_text(found.placed), message.text
+
+    def _answer_overdue(self) -> None:
+        now = self._clock()
+        with self._changed:
+            overdue = [n for n, pending in self._pending.items() if now >= pending.overdue_at]
+            late = [self._pending.pop(number) for number in overdue]
+            for number in overdue:
+                self._send(wire.Cancel(number, for_good=True))
+        for pending in late:
+            pending.future.set_result(pending.empty("deadline"))
+
+    # --- an engine that is gone -------------------------------------------------------------------
+
+    def _disconnected(self) -> None:
+        """Answer what the engine did not."""
+        with self._changed:
+            self._connection = None
+            self._running = None
+            unanswered = {n: p for n, p in self._pending.items() if p.is_sent}
+            for number in unanswered:
+                del self._pending[number]
+            idle = [*self._idle.values()]
+            self._idle.clear()
+            is_wanted = self._is_wanted
+        for pending in unanswered.values():
+            if self._is_closing:
+                pending.future.set_exception(EngineUnavailableError("the server is shutting down."))
+            else:
+                pending.future.set_result(pending.empty("cancelled"))
+        for waiting in idle:
+            waiting.set_result(False)
+        if not self._is_closing:
+            why = "it is connected again" if is_wanted else "it was stopped; a request starts it"
+            self._set_state("loading" if is_wanted else "unloaded", f"the engine is gone: {why}")
+
+    def _died(self, written: str, *, is_crash: bool, log: Path | None) -> None:
+        """Note that the engine ended without a word; stay without it after ``MAX_CRASHES``."""
+        now = self._clock()
+        with self._changed:
+            self._n_losses += 1
+            pause_s = PAUSES_S[min(self._n_losses, len(PAUSES_S)) - 1]
+            if is_crash:
+                self._crashes.append((now, self._n_texts))
+        how = "crashed" if is_crash else "ended unexpectedly"
+        self._events.log("warning", f"the engine process {how}; it is started in {pause_s:.0f} s.")
+        if len(self._crashes) < MAX_CRASHES:
+            return
+        (first_at, n_texts), *_ = self._crashes
+        if now - first_at > _MINUTE_S and self._n_texts > n_texts:
+            return
+        model = Path(self._settings.model).name or "its model"
+        lines = written.rstrip().splitlines()
+        said = [line for line in lines[: _crash_line(lines)] if line.strip()][-_N_LOG_LINES:]
+        last = "".join(f"\n  {line}" for line in said)
+        self._give_up(
+            EngineUnavailableError(
+                f"the engine process crashed {len(self._crashes)} times with {model}.",
+                remedy="Choose another model, or other settings of the engine, such as "
+                "n_gpu_layers or ctx_size: any change of settings tries again."
+                + (f" The last lines of its log {log}:{last}" if last else ""),
+            )
+        )
+
+    def _give_up(self, error: SpecLspError) -> None:
+        """Stay without an engine until the settings change."""
+        with self._changed:
+            self._failure = error
+            self._crashes.clear()
+            self._n_losses = 0
+        self._fail(error)
+        self._set_state("failed", error.message)
+        self._events.problem(error.message, error.remedy)
+
+    def _fail(self, error: SpecLspError) -> None:
+        """Fail every request that waits."""
+        with self._changed:
+            waiting = [*self._pending.values()]
+            self._pending.clear()
+        for pending in waiting:
+            pending.future.set_exception(error)
+
+    def _set_state(self, state: EngineState, message: str) -> None:
+        self._state = state
+        self._events.emit(StateChanged(state=state, message=message))
+
+
+def _error(failed: wire.Failed) -> SpecLspError:
+    """Return the exception that the engine met; one of ``speclsp.errors``."""
+    kind = getattr(errors, failed.error, EngineError)
+    known = isinstance(kind, type) and issubclass(kind, SpecLspError)
+    return (kind if known else EngineError)(failed.message, remedy=failed.remedy)
+
+
+def _size(log: Path | None) -> int:
+    try:
+        return log.stat().st_size if log is not None else 0
+    except OSError:
+        return 0
+
+
+def _read_from(log: Path | None, start: int) -> str:
+    """Return the end of what was written to a log after ``start`` bytes."""
+    if log is None:
+        return ""
+    try:
+        with log.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(start if start <= size else 0, size - _LOG_TAIL_BYTES))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _crash_line(lines: list[str]) -> int:
+    """Return the index of the line at which ``faulthandler`` begins."""
+    found = (idx for idx, line in enumerate(lines) if line.startswith(_CRASH_MARK))
+    return next(found, len(lines))
+
+
+def _n_oom_kills() -> int:
+    """Return how many processes Linux has killed for memory; 0 elsewhere."""
+    try:
+        text = Path("/proc/vmstat").read_text(encoding="ascii")
+    except OSError:
+        return 0
+    counts = (line.split()[1] for line in text.splitlines() if line.startswith("oom_kill "))
+    return int(next(counts, 0))

@@ -1,0 +1,225 @@
+"""The engine process's side: each window gets a completer of its own, all on one engine."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from socket import socket
+from typing import Final
+
+from speclsp.cancellation import CancellationToken
+from speclsp.engine_process import wire
+from speclsp.errors import EngineProcessError, SpecLspError
+from speclsp.request import CompletionResult
+from speclsp.seam import Completer
+from speclsp.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+MAX_WAITING: Final = 1 << 24
+"""Bytes that wait for a window that does not read; one that lets more wait is dropped."""
+MAX_UNANSWERED: Final = 256
+"""Requests of one window that may wait; no more is read from it until some are answered."""
+
+_EVENT_S: Final = 0.5
+_PUSH_S: Final = 0.02
+"""Seconds between two pushes of a running generation's text."""
+
+
+MakeCompleter = Callable[[Settings, Callable[[str, str], None]], Completer]
+"""Makes the completer of a window.  The function that it is given takes a running request's id and
+text so far, and empty texts when it ends."""
+
+
+class EngineServer:
+    """Serves windows, each on threads of its own."""
+
+    def __init__(self, make_completer: MakeCompleter) -> None:
+        self._make_completer = make_completer
+        self._lock = threading.Lock()
+        self._windows: set[_Window] = set()
+
+    def serve_window(self, sock: socket) -> None:
+        """Serve a window until it has gone; takes the socket."""
+        window = _Window(wire.engine_connection(sock, max_waiting=MAX_WAITING))
+        with self._lock:
+            self._windows.add(window)
+        try:
+            window.serve(self._make_completer)
+        finally:
+            with self._lock:
+                self._windows.discard(window)
+
+    def close(self) -> None:
+        """Tell all windows that the engine ends in good order, and disconnect them."""
+        with self._lock:
+            windows = tuple(self._windows)
+        for window in windows:
+            window.dismiss()
+
+    def status(self) -> list[dict[str, object]]:
+        """Return what each window has and asked."""
+        with self._lock:
+            return [window.status() for window in self._windows]
+
+
+class _Window:
+    """One connected window."""
+
+    def __init__(self, connection: wire.Connection[wire.WindowMessage]) -> None:
+        self._connection = connection
+        self._answered = threading.Condition()
+        self._tokens: dict[int, CancellationToken] = {}
+        """Of the requests that are not answered."""
+        self._n_requests = 0
+        self._since = time.time()
+        self._folders: dict[str, None] = {}
+        self._pushed: tuple[str, str] = ("", "")
+        self._pushed_at = 0.0
+
+    def serve(self, make_completer: MakeCompleter) -> None:
+        """Do what the window says until it has gone."""
+        completer: Completer | None = None
+        try:
+            while (messages := self._connection.receive(None)) is not None:
+                for message in messages:
+                    if completer is None and isinstance(message, wire.Begin):
+                        completer = make_completer(message.settings, self._grew)
+                        self._begin(completer)
+                    elif completer is not None:
+                        self._do(completer, message)
+        except EngineProcessError as error:
+            logger.warning("a window is disconnected: %s", error)
+        finally:
+            self._connection.close()
+            self._end(completer)
+            self._connection.free()
+
+    def dismiss(self) -> None:
+        """Disconnect the window, since the engine ends in good order."""
+        self._connection.send(wire.Closing())
+        self._connection.finish(_EVENT_S)
+        self._connection.close()
+
+    def status(self) -> dict[str, object]:
+        """Return what the window has and asked."""
+        return {
+            "since": self._since,
+            "folders": list(self._folders),
+            "requests": self._n_requests,
+            "unanswered": len(self._tokens),
+        }
+
+    def _begin(self, completer: Completer) -> None:
+        threading.Thread(
+            target=self._send_events, args=(completer,), name="speclsp-events", daemon=True
+        ).start()
+        completer.start()
+
+    def _end(self, completer: Completer | None) -> None:
+        for token in tuple(self._tokens.values()):
+            token.cancel(for_good=True)
+        if completer is not None:
+            completer.close()
+
+    def _do(self, completer: Completer, message: wire.WindowMessage) -> None:
+        match message:
+            case wire.Complete():
+                self._complete(completer, message)
+            case wire.ChangeDocument():
+                completer.change_document(message.uri, message.version, message.edit)
+            case wire.Cancel():
+                token = self._tokens.get(message.number)
+                if token is not None:
+                    token.cancel(for_good=message.for_good)
+            case wire.OpenDocument():
+                completer.open_document(message.document)
+            case wire.SaveDocument():
+                completer.save_document(message.uri)
+            case wire.CloseDocument():
+                completer.close_document(message.uri)
+            case wire.Learn():
+                completer.learn(message.accepted)
+            case wire.AskStatistics():
+                self._send(wire.Statistics(completer.statistics()))
+            case _:
+                self._do_rarely(completer, message)
+
+    def _do_rarely(self, completer: Completer, message: wire.WindowMessage) -> None:
+        match message:
+            case wire.ApplySettings():
+                completer.apply_settings(message.settings)
+            case wire.OpenFolder():
+                self._folders[message.folder.root] = None
+                completer.open_folder(message.folder)
+            case wire.CloseFolder():
+                self._folders.pop(message.root, None)
+                completer.close_folder(message.root)
+            case wire.Reindex():
+                completer.reindex()
+            case wire.AwaitIdle():
+                threading.Thread(
+                    target=self._await_idle, args=(completer, message), daemon=True
+                ).start()
+
+    def _complete(self, completer: Completer, message: wire.Complete) -> None:
+        self._n_requests += 1
+        token = self._tokens[message.number] = CancellationToken()
+        future = completer.complete(message.request, token)
+        future.add_done_callback(partial(self._answer, completer, message.number))
+        with self._answered:
+            # Nothing is read meanwhile, and the window's own queue fills.
+            self._answered.wait_for(lambda: len(self._tokens) < MAX_UNANSWERED)
+
+    def _answer(self, completer: Completer, number: int, future: Future[CompletionResult]) -> None:
+        error = future.exception()
+        answer: wire.Answer | wire.Failed
+        if error is None:
+            answer = wire.Answer(number, future.result())
+        elif isinstance(error, SpecLspError):
+            answer = wire.Failed(number, type(error).__name__, error.message, error.remedy)
+        else:
+            answer = wire.Failed(number, "EngineError", f"the engine failed: {error!r}.", "")
+        self._send(wire.Statistics(completer.statistics()), answer)
+        with self._answered:
+            del self._tokens[number]
+            self._answered.notify_all()
+
+    def _await_idle(self, completer: Completer, message: wire.AwaitIdle) -> None:
+        is_idle = completer.wait_idle(message.timeout_s)
+        self._send(wire.Statistics(completer.statistics()), wire.Idle(message.number, is_idle))
+
+    def _send_events(self, completer: Completer) -> None:
+        while not self._connection.is_closed:
+            event = completer.next_event(_EVENT_S)
+            if event is not None:
+                self._send(wire.Statistics(completer.statistics()), wire.happened(event))
+
+    def _grew(self, completion_id: str, text: str) -> None:
+        """Push the text of the running generation, at most every ``_PUSH_S`` seconds."""
+        now = time.monotonic()
+        is_same = completion_id == self._pushed[0]
+        if is_same and (text == self._pushed[1] or now < self._pushed_at + _PUSH_S):
+            return
+        self._pushed, self._pushed_at = (completion_id, text), now
+        self._send(wire.Generating(completion_id, text))
+
+    def _send(self, *messages: wire.EngineMessage) -> None:
+        if self._connection.is_closed:
+            return
+        try:
+            if not self._connection.send(*messages):
+                logger.warning("a window is disconnected: it does not read, or is gone")
+        except EngineProcessError as error:
+            logger.warning("%s", error)
+            with suppress(EngineProcessError):
+                for message in messages:
+                    if isinstance(message, wire.Answer):
+                        failed = "the answer cannot be sent."
+                        number = message.number
+                        self._connection.send(wire.Failed(number, "EngineError", failed, ""))

@@ -1,0 +1,422 @@
+"""The messages between a window and the engine process, and the connection that carries them.
+
+A frame is the length of a message in four bytes (big-endian) and the message in MessagePack.
+Texts are masked before they get here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import threading
+from collections import deque
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from speclsp.errors import EngineProcessError
+from speclsp.request import (
+    AcceptedText,
+    CompletionRequest,
+    CompletionResult,
+    Document,
+    Event,
+    LogLine,
+    Problem,
+    Progress,
+    SessionStats,
+    StateChanged,
+    TextEdit,
+    WorkspaceFolder,
+)
+from speclsp.settings import Settings
+
+MAX_FRAME: Final = 1 << 28
+"""Bytes of the longest message."""
+
+_LENGTH_BYTES: Final = 4
+_READ_BYTES: Final = 1 << 18
+_FLUSH_S: Final = 0.05
+
+
+class _Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A message is an array: its class's name, then the fields in order."""
+
+
+# --- from a window to the engine ------------------------------------------------------------------
+
+
+class Begin(_Message, frozen=True):
+    """The first message: the window's settings, with model files instead of names."""
+
+    settings: Settings
+
+
+class ApplySettings(_Message, frozen=True):
+    """New settings of this window; those of scope ``engine`` do not differ."""
+
+    settings: Settings
+
+
+class OpenFolder(_Message, frozen=True):
+    """A folder of this window."""
+
+    folder: WorkspaceFolder
+
+
+class CloseFolder(_Message, frozen=True):
+    """Forget a folder of this window."""
+
+    root: str
+
+
+class Reindex(_Message, frozen=True):
+    """Scan this window's folders again."""
+
+
+class OpenDocument(_Message, frozen=True):
+    """A document, whole."""
+
+    document: Document
+
+
+class ChangeDocument(_Message, frozen=True):
+    """The next version of a document."""
+
+    uri: str
+    version: int
+    edit: TextEdit
+
+
+class SaveDocument(_Message, frozen=True):
+    """A document was written to its file."""
+
+    uri: str
+
+
+class CloseDocument(_Message, frozen=True):
+    """Forget a document."""
+
+    uri: str
+
+
+class Complete(_Message, frozen=True):
+    """A request; the engine answers each number once, with Answer or Failed."""
+
+    number: int
+    request: CompletionRequest
+
+
+class Cancel(_Message, frozen=True):
+    """Stop a request; it is still answered."""
+
+    number: int
+    for_good: bool
+
+
+class Learn(_Message, frozen=True):
+    """A text that the user accepted."""
+
+    accepted: AcceptedText
+
+
+class AskStatistics(_Message, frozen=True):
+    """Send Statistics."""
+
+
+class AwaitIdle(_Message, frozen=True):
+    """Send Idle when nothing is left to do, or after so many seconds."""
+
+    number: int
+    timeout_s: float
+
+
+WindowMessage = (
+    Begin
+    | ApplySettings
+    | OpenFolder
+    | CloseFolder
+    | Reindex
+    | OpenDocument
+    | ChangeDocument
+    | SaveDocument
+    | CloseDocument
+    | Complete
+    | Cancel
+    | Learn
+    | AskStatistics
+    | AwaitIdle
+)
+
+
+# --- from the engine to a window ------------------------------------------------------------------
+
+
+class Answer(_Message, frozen=True):
+    """The result of a request."""
+
+    number: int
+    result: CompletionResult
+
+
+class Failed(_Message, frozen=True):
+    """The error of a request: an exception's class of ``speclsp.errors``, and its texts."""
+
+    number: int
+    error: str
+    message: str
+    remedy: str
+
+
+class Generating(_Message, frozen=True):
+    """The text so far of this window's running generation, and the id of its request.
+
+    An empty id says that none of this window's requests is running.
+    """
+
+    completion_id: str
+    text: str
+
+
+class Happened(_Message, frozen=True):
+    """An event that concerns this window: one of the fields."""
+
+    state: StateChanged | None = None
+    progress: Progress | None = None
+    log: LogLine | None = None
+    problem: Problem | None = None
+
+    @property
+    def event(self) -> Event | None:
+        """The event."""
+        return self.state or self.progress or self.log or self.problem
+
+
+class Statistics(_Message, frozen=True):
+    """The engine's share of the session's statistics; comes before each Answer, too."""
+
+    stats: SessionStats
+
+
+class Idle(_Message, frozen=True):
+    """Whether nothing was left to do when an AwaitIdle ended."""
+
+    number: int
+    is_idle: bool
+
+
+class Closing(_Message, frozen=True):
+    """The engine ends in good order: nothing is wrong with it."""
+
+
+EngineMessage = Answer | Failed | Generating | Happened | Statistics | Idle | Closing
+
+
+def happened(event: Event) -> Happened:
+    """Return the message about an event."""
+    match event:
+        case StateChanged():
+            return Happened(state=event)
+        case Progress():
+            return Happened(progress=event)
+        case LogLine():
+            return Happened(log=event)
+        case Problem():
+            return Happened(problem=event)
+
+
+# --- the connection -------------------------------------------------------------------------------
+
+_Received = TypeVar("_Received")
+
+
+class Connection(Generic[_Received]):
+    """One end of a connected stream socket.
+
+    Any thread may send and close; one thread receives.  Sending never blocks: what the peer does
+    not take at once waits here, and a thread sends it.
+    """
+
+    def __init__(
+        self, sock: socket.socket, decoder: msgspec.msgpack.Decoder[_Received], *, max_waiting: int
+    ) -> None:
+        """``max_waiting`` is the bound, in bytes, of what waits for a peer that does not read."""
+        self._socket = sock
+        self._decoder = decoder
+        self._encoder = msgspec.msgpack.Encoder()
+        self._max_waiting = max_waiting
+        self._sending = threading.Condition()
+        self._waiting: deque[memoryview] = deque()
+        self._n_waiting = 0
+        self._is_closed = False
+        self._sender: threading.Thread | None = None
+        self._buffer = bytearray()
+        self._woken, self._waker = socket.socketpair()
+        self._poll = select.poll()
+        self._poll.register(sock, select.POLLIN)
+        self._poll.register(self._woken, select.POLLIN)
+        self.n_sent = 0
+        """Bytes that were sent or wait."""
+
+    def send(self, *messages: _Message) -> bool:
+        """Send messages in order; return whether the connection is open.
+
+        Raises :class:`~speclsp.errors.EngineProcessError`, and sends nothing, where a message
+        cannot be encoded or is too long.
+        """
+        frames = b"".join(map(self._frame, messages))
+        with self._sending:
+            if self._is_closed:
+                return False
+            self.n_sent += len(frames)
+            rest = memoryview(frames)
+            if not self._waiting:
+                rest = rest[self._send_now(rest) :]
+            if not rest:
+                return not self._is_closed
+            if self._waiting and self._n_waiting + len(rest) > self._max_waiting:
+                self._close()
+                return False
+            self._waiting.append(rest)
+            self._n_waiting += len(rest)
+            if self._sender is None:
+                self._sender = threading.Thread(
+                    target=self._send_waiting, name="speclsp-send", daemon=True
+                )
+                self._sender.start()
+            self._sending.notify_all()
+        return True
+
+    def receive(self, timeout_s: float | None) -> list[_Received] | None:
+        """Return the messages that arrive within a time or until :meth:`wake`, in order.
+
+        None where the connection is closed.  Raises :class:`~speclsp.errors.EngineProcessError`
+        for bytes that are no message.
+        """
+        ready = self._poll.poll(None if timeout_s is None else 1000 * timeout_s)
+        if self._is_closed:
+            return None
+        descriptors = {descriptor for descriptor, _ in ready}
+        if self._woken.fileno() in descriptors:
+            self._woken.recv(_READ_BYTES)
+        if self._socket.fileno() not in descriptors:
+            return []
+        try:
+            received = self._socket.recv(_READ_BYTES)
+        except OSError:
+            received = b""
+        if not received:
+            self.close()
+            return None
+        self._buffer += received
+        return self._messages()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is sent or received any more."""
+        return self._is_closed
+
+    def wake(self) -> None:
+        """Let :meth:`receive` return now."""
+        with contextlib.suppress(OSError):
+            self._waker.send(b".")
+
+    def finish(self, timeout_s: float) -> None:
+        """Wait until everything is sent, and say to the peer that nothing more comes."""
+        with self._sending:
+            self._sending.wait_for(lambda: self._is_closed or not self._waiting, timeout_s)
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Close the connection; what still waits is not sent."""
+        with self._sending:
+            self._close()
+
+    def free(self) -> None:
+        """Close the sockets, when the receiving thread has ended."""
+        self.close()
+        if self._sender is not None:
+            self._sender.join()
+        for sock in (self._socket, self._woken, self._waker):
+            sock.close()
+
+    def _close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._waiting.clear()
+        self._n_waiting = 0
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self.wake()
+        self._sending.notify_all()
+
+    def _frame(self, message: _Message) -> bytes:
+        try:
+            body = self._encoder.encode(message)
+        except UnicodeEncodeError as error:
+            raise EngineProcessError(f"a text cannot be sent to the engine: {error}.") from error
+        if len(body) > MAX_FRAME:
+            raise EngineProcessError(f"{len(body):,} bytes are too many for one message.")
+        return len(body).to_bytes(_LENGTH_BYTES) + body
+
+    def _send_now(self, data: memoryview) -> int:
+        """Send what the socket takes without waiting; return the number of bytes."""
+        try:
+            return self._socket.send(data, socket.MSG_DONTWAIT)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError:
+            self._close()
+            return len(data)
+
+    def _send_waiting(self) -> None:
+        poll = select.poll()
+        poll.register(self._socket, select.POLLOUT)
+        while True:
+            with self._sending:
+                self._sending.wait_for(lambda: self._is_closed or self._waiting)
+                if self._is_closed:
+                    return
+                data = self._waiting[0]
+                n_sent = self._send_now(data)
+                if self._waiting:  # else the connection broke
+                    self._n_waiting -= n_sent
+                    self._waiting[0] = data[n_sent:]
+                    if n_sent == len(data):
+                        self._waiting.popleft()
+                self._sending.notify_all()
+            if n_sent < len(data):
+                poll.poll(1000 * _FLUSH_S)
+
+    def _messages(self) -> list[_Received]:
+        messages: list[_Received] = []
+        buffer, start = self._buffer, 0
+        view = memoryview(buffer)
+        while len(buffer) >= start + _LENGTH_BYTES:
+            body = start + _LENGTH_BYTES
+            end = body + int.from_bytes(buffer[start:body])
+            if end - body > MAX_FRAME:
+                raise EngineProcessError(f"a message of {end - body:,} bytes was announced.")
+            if len(buffer) < end:
+                break
+            try:
+                messages.append(self._decoder.decode(view[body:end]))
+            except (msgspec.DecodeError, RecursionError) as error:
+                raise EngineProcessError(f"a message cannot be read: {error}.") from error
+            start = end
+        view.release()
+        del buffer[:start]
+        return messages
+
+
+def window_connection(sock: socket.socket, *, max_waiting: int) -> Connection[EngineMessage]:
+    """Return a window's end of a connection."""
+    return Connection(sock, msgspec.msgpack.Decoder(EngineMessage), max_waiting=max_waiting)
+
+
+def engine_connection(sock: socket.socket, *, max_waiting: int) -> Connection[WindowMessage]:
+    """Return the engine's end of a connection."""
+    return Connection(sock, msgspec.msgpack.Decoder(WindowMessage), max_waiting=max_waiting)

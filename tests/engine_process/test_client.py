@@ -1,0 +1,388 @@
+"""A window's completer across a socket: what it sends, answers by itself, and survives."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from scripted_completer import Asked, ScriptedCompleter
+from shared_engine import ThreadedEngine
+
+from speclsp.cancellation import CancellationToken
+from speclsp.engine_process import wire
+from speclsp.engine_process.client import EngineLink, SharedCompleter
+from speclsp.errors import EngineProcessError, EngineUnavailableError, ModelNotFoundError
+from speclsp.request import (
+    AcceptedText,
+    CompletionRequest,
+    Document,
+    Problem,
+    StateChanged,
+    TextEdit,
+    WorkspaceFolder,
+)
+from speclsp.settings import Settings
+
+WAIT_S = 30
+URI = "file:///p/a.py"
+CRASH = "ggml.c:1: GGML_ASSERT failed\nFatal Python error: Aborted\n\nThread 1:\n"
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.002)
+
+
+class Scripted:
+    """Windows on an engine whose completers do as a script says."""
+
+    def __init__(self, log: Path) -> None:
+        log.write_text("")
+        self.engine = ThreadedEngine(self._make, log)
+        self.made: list[ScriptedCompleter] = []
+        self.script: Callable[[Asked], None] | None = None
+        self.windows: list[SharedCompleter] = []
+
+    def _make(self, settings: Settings, grew: Callable[[str, str], None]) -> ScriptedCompleter:
+        self.made.append(ScriptedCompleter(settings, self.script))
+        self.grew = grew
+        return self.made[-1]
+
+    def window(self, settings: Settings | None = None) -> SharedCompleter:
+        window = self.engine.window(settings or Settings())
+        self.windows.append(window)
+        window.start()
+        until(lambda: window._connection)
+        return window
+
+    @property
+    def completer(self) -> ScriptedCompleter:
+        until(lambda: self.made)
+        return self.made[-1]
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> Iterator[Scripted]:
+    made = Scripted(tmp_path / "engine.log")
+    yield made
+    for window in made.windows:
+        window.close()
+    for thread in made.engine.threads:
+        thread.join(WAIT_S)
+        assert not thread.is_alive()
+
+
+def document(text: str = "x = 1\n", version: int = 1, uri: str = URI) -> Document:
+    return Document(uri=uri, path="a.py", language_id="python", version=version, text=text)
+
+
+def request(offset: int = 6, version: int = 1, **fields) -> CompletionRequest:
+    return CompletionRequest(uri=URI, version=version, offset=offset, **fields)
+
+
+def ask(window: SharedCompleter, **fields):
+    return window.complete(request(**fields), CancellationToken())
+
+
+def leave_open(asked: Asked) -> None:
+    pass
+
+
+def test_what_is_asked_and_answered_crosses_unchanged(scripted):
+    window = scripted.window()
+    window.open_folder(WorkspaceFolder(root="/p", name="p"))
+    window.open_document(document("é = 1\n"))
+    window.change_document(URI, 2, TextEdit(6, 6, "𝄞 = 2\n"))
+    overrides = {"n_predict": 3, "languages": {"python": {"max_lines": 1}}}
+    result = ask(window, version=2, offset=9, overrides=overrides).result(WAIT_S)
+    assert (result.text, result.stats.n_prompt) == ("completed", 7)
+    asked = scripted.completer.asked[0].request
+    assert (asked.text, asked.cursor, asked.overrides) == ("é = 1\n𝄞 = 2\n", 9, overrides)
+    window.save_document(URI)
+    window.learn(AcceptedText(path="a.py", file="", before="", text="kept"))
+    window.reindex()
+    window.close_document(URI)
+    window.close_folder("/p")
+    assert window.wait_idle(WAIT_S)
+    assert [call[0] for call in scripted.completer.calls] == [
+        "start", "open_folder", "open_document", "change_document", "save_document", "learn",
+        "reindex", "close_document", "close_folder",
+    ]  # fmt: skip
+
+
+def test_a_key_in_a_large_file_sends_less_than_a_kilobyte(scripted):
+    window = scripted.window()
+    window.open_document(document("value = 1\n" * 100_000))
+    ask(window).result(WAIT_S)
+    connection = window._connection
+    assert connection.n_sent > 1_000_000
+    before = connection.n_sent
+    window.change_document(URI, 2, TextEdit(500_000, 500_000, "v"))
+    asked = request(version=2, offset=500_001, completion_id="0" * 32, overrides={"n_predict": 64})
+    window.complete(asked, CancellationToken()).result(WAIT_S)
+    window.complete(asked, token := CancellationToken())
+    token.cancel()
+    assert 0 < connection.n_sent - before < 1000
+
+
+def test_an_engines_errors_keep_their_class_and_remedy(scripted):
+    scripted.script = lambda asked: asked.future.set_exception(
+        ModelNotFoundError("no model.", remedy="Give one.")
+    )
+    window = scripted.window()
+    window.open_document(document())
+    with pytest.raises(ModelNotFoundError, match="no model") as raised:
+        ask(window).result(WAIT_S)
+    assert raised.value.remedy == "Give one."
+
+
+def test_a_cancel_reaches_the_engine(scripted):
+    scripted.script = leave_open
+    window = scripted.window()
+    window.open_document(document())
+    token = CancellationToken()
+    window.complete(request(), token)
+    until(lambda: scripted.completer.asked)
+    asked = scripted.completer.asked[0]
+    token.cancel()
+    until(lambda: asked.cancel.cancelled)
+    assert not asked.cancel.is_for_good
+    token.cancel(for_good=True)
+    until(lambda: asked.cancel.is_for_good)
+    asked.answer("late")
+
+
+def test_a_request_joins_by_the_text_that_was_pushed(scripted):
+    scripted.script = leave_open
+    window = scripted.window()
+    window.open_document(document())
+    ask(window, completion_id="first")
+    until(lambda: scripted.completer.asked)
+    window.change_document(URI, 2, TextEdit(6, 6, "re"))
+    typed = request(version=2, offset=8)
+    assert not window.could_join(typed)  # nothing runs, for all that is known
+    scripted.grew("first", "ret")
+    until(lambda: window._running)
+    assert window.could_join(typed)
+    window.change_document(URI, 3, TextEdit(8, 8, "x"))
+    assert not window.could_join(request(version=3, offset=9))
+    scripted.grew("", "")
+    until(lambda: not window._running)
+    assert not window.could_join(typed)
+
+
+def test_what_a_dead_engine_left_is_answered_empty_and_the_next_one_gets_everything(scripted):
+    scripted.script = leave_open
+    window = scripted.window()
+    window.open_folder(WorkspaceFolder(root="/p", name="p"))
+    window.open_document(document())
+    window.change_document(URI, 2, TextEdit(6, 6, "y = 2\n"))
+    asked = [ask(window, version=2, supersede=False) for _ in range(9)]
+    until(lambda: len(scripted.completer.asked) == 9)
+    scripted.script = None
+    scripted.engine.drop()
+    assert {future.result(WAIT_S).finish_reason for future in asked} == {"cancelled"}
+    until(lambda: len(scripted.made) == 2 and window._connection)
+    assert ask(window, version=2, offset=12).result(WAIT_S).text == "completed"
+    assert scripted.completer.documents[URI].text == "x = 1\ny = 2\n"
+    assert scripted.completer.folders == {"/p": "p"}
+
+
+def test_without_an_engine_requests_fail_at_once_or_wait_and_learned_texts_are_kept(scripted):
+    window = SharedCompleter(Settings(), scripted.engine.link)
+    scripted.windows.append(window)
+    window.open_document(document())
+    window.learn(AcceptedText(path="a.py", file="", before="", text="kept"))
+    with pytest.raises(EngineUnavailableError, match="loading"):
+        ask(window).result(WAIT_S)
+    patient = ask(window, wait_for_model=True)
+    assert not patient.done()
+    window.start()
+    assert patient.result(WAIT_S).text == "completed"
+    assert [accepted.text for accepted in scripted.completer.learned] == ["kept"]
+
+
+def crash(scripted: Scripted, n_made: int) -> None:
+    """Let the engine that was made as the ``n_made``th crash."""
+    until(lambda: len(scripted.made) == n_made)
+    with scripted.engine.log.open("a") as log:
+        log.write(CRASH)
+    scripted.engine.drop()
+
+
+def test_three_crashes_are_one_problem_until_the_settings_change(scripted, monkeypatch):
+    monkeypatch.setattr("speclsp.engine_process.client.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
+    window = scripted.window(Settings(model="/m/broken.gguf"))
+    window.open_document(document())
+    for n_made in (1, 2, 3):
+        crash(scripted, n_made)
+    until(lambda: window.state() == "failed")
+    events = []
+    while (event := window.next_event(0.05)) is not None:
+        events.append(event)
+    (problem,) = [event for event in events if isinstance(event, Problem)]
+    assert "broken.gguf" in problem.message
+    assert "GGML_ASSERT failed" in problem.remedy
+    assert "Thread 1" not in problem.remedy
+    with pytest.raises(EngineUnavailableError, match=r"broken\.gguf"):
+        ask(window, wait_for_model=True).result(WAIT_S)
+    assert len(scripted.made) == 3
+    window.apply_settings(Settings(model="/m/whole.gguf"))
+    until(lambda: window._connection)
+    assert ask(window).result(WAIT_S).text == "completed"
+
+
+def test_an_engine_that_is_killed_from_outside_is_started_again_each_time(scripted, monkeypatch):
+    monkeypatch.setattr("speclsp.engine_process.client.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
+    window = scripted.window()
+    window.open_document(document())
+    for n_made in range(1, 8):
+        until(lambda n=n_made: len(scripted.made) == n and window._connection)
+        scripted.engine.drop()
+    until(lambda: len(scripted.made) == 8 and window._connection)
+    assert ask(window).result(WAIT_S).text == "completed"
+
+
+def test_an_engine_that_ends_in_good_order_is_started_by_the_next_request(scripted):
+    window = scripted.window()
+    window.open_document(document())
+    assert ask(window).result(WAIT_S).text == "completed"
+    scripted.engine.server.close()
+    until(lambda: window.state() == "unloaded")
+    assert len(scripted.engine.asked) == 1
+    with pytest.raises(EngineUnavailableError):
+        ask(window).result(WAIT_S)
+    until(lambda: window._connection)
+    assert ask(window).result(WAIT_S).text == "completed"
+
+
+def test_an_engine_that_cannot_be_shared_is_a_problem_and_the_window_goes_on(scripted):
+    def refuse() -> None:
+        raise EngineProcessError("another user's socket.", remedy="Remove it.")
+
+    scripted.engine.on_link = refuse
+    window = SharedCompleter(Settings(), scripted.engine.link)
+    scripted.windows.append(window)
+    window.open_document(document())
+    waiting = ask(window, wait_for_model=True)
+    window.start()
+    with pytest.raises(EngineProcessError):
+        waiting.result(WAIT_S)
+    assert window.next_event(WAIT_S) == StateChanged(
+        state="failed", message="another user's socket."
+    )
+    assert window.next_event(WAIT_S) == Problem(
+        message="another user's socket.", remedy="Remove it."
+    )
+
+
+def test_other_engine_settings_mean_another_engine(scripted):
+    window = scripted.window()
+    window.open_document(document())
+    assert window.apply_settings(Settings(n_predict=3)) == ()
+    until(lambda: scripted.completer.applied)
+    assert window.apply_settings(Settings(n_predict=3, ctx_size=512)) == ()
+    until(lambda: len(scripted.made) == 2 and window._connection)
+    assert scripted.engine.asked[-1].ctx_size == 512
+    assert ask(window).result(WAIT_S).text == "completed"
+    assert scripted.made[0].closed
+
+
+def test_a_stopped_engine_leaves_requests_to_their_deadline(scripted):
+    scripted.script = leave_open
+    window = scripted.window()
+    window.open_document(document())
+    result = ask(window, deadline_ms=100).result(WAIT_S)
+    assert (result.text, result.finish_reason) == ("", "deadline")
+    until(lambda: scripted.completer.asked[0].cancel.is_for_good)
+
+
+class Peer:
+    """The engine's end of a window's connection, by hand."""
+
+    def __init__(self) -> None:
+        ours, self.socket = socket.socketpair()
+        links = iter([EngineLink(ours, None)])
+
+        def link(_: Settings) -> EngineLink:
+            found = next(links, None)
+            if found is None:
+                raise EngineProcessError("there is one engine only.")
+            return found
+
+        self.window = SharedCompleter(Settings(), link)
+        self.window.start()
+        until(lambda: self.window._connection)
+
+
+def test_an_engine_that_never_reads_blocks_nobody(monkeypatch):
+    monkeypatch.setattr("speclsp.engine_process.client.MAX_WAITING", 1 << 22)
+    peer = Peer()
+    connection = peer.window._connection
+    for n in range(9):
+        peer.window.open_document(document("x" * 1_000_000, uri=f"file:///{n}"))
+    assert connection.is_closed
+    peer.window.close()
+    peer.socket.close()
+
+
+@pytest.mark.parametrize(
+    "bytes_sent",
+    [b"\xff\xff\xff\xff", b"\x00\x00\x00\x02\xc1\xc1", b"\x00\x00\x00\x01\x90"],
+    ids=["too long", "no MessagePack", "no message"],
+)
+def test_bytes_that_are_no_message_end_the_connection_with_a_log_line(bytes_sent):
+    peer = Peer()
+    connection = peer.window._connection
+    peer.socket.sendall(bytes_sent)
+    until(lambda: connection.is_closed)
+    line = peer.window.next_event(WAIT_S)
+    assert "message" in line.message
+    peer.window.close()
+    peer.socket.close()
+
+
+def test_a_window_that_never_reads_is_dropped_at_a_bound(scripted, monkeypatch, caplog):
+    monkeypatch.setattr("speclsp.engine_process.server.MAX_WAITING", 1 << 20)
+    ours, theirs = socket.socketpair()
+    connection = wire.window_connection(ours, max_waiting=1 << 28)
+    scripted.script = lambda asked: asked.answer("x" * 100_000)
+    connection.send(wire.Begin(Settings()), wire.OpenDocument(document()))
+    for number in range(200):
+        connection.send(wire.Complete(number, request(supersede=False)))
+    scripted.engine.server.serve_window(theirs)  # returns when it is dropped
+    assert "does not read" in caplog.text
+    connection.free()
+
+
+def test_a_windows_requests_wait_in_its_own_queue_beyond_a_bound(scripted, monkeypatch):
+    monkeypatch.setattr("speclsp.engine_process.server.MAX_UNANSWERED", 5)
+    scripted.script = leave_open
+    window = scripted.window()
+    window.open_document(document())
+    futures = [ask(window, supersede=False) for _ in range(20)]
+    until(lambda: len(scripted.completer.asked) == 5)
+    for idx in range(20):
+        until(lambda idx=idx: len(scripted.completer.asked) > idx)
+        assert len(scripted.completer.asked) <= idx + 5
+        scripted.completer.asked[idx].answer(str(idx))
+    assert [future.result(WAIT_S).text for future in futures] == [str(n) for n in range(20)]
+
+
+def test_connections_leave_no_descriptor_behind(scripted):
+    window = scripted.window()
+    window.close()
+    scripted.engine.threads[-1].join(WAIT_S)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(20):
+        scripted.window().close()
+    for thread in scripted.engine.threads:
+        thread.join(WAIT_S)
+    with contextlib.suppress(FileNotFoundError):
+        assert len(list(Path("/proc/self/fd").iterdir())) <= before
