@@ -18,6 +18,7 @@ PACKAGE = Path(speclsp.__file__).parent
 LAYERS = {
     "__init__": 0,
     "errors": 0,
+    "events": 0,
     "settings": 0,
     "cancellation": 0,
     "request": 0,
@@ -172,7 +173,7 @@ def test_the_product_knows_neither_its_benchmarks_nor_its_training(path: Path):
 
 
 @pytest.mark.parametrize(
-    "module", ["speclsp.suggestions.window", "speclsp.lsp.server", "speclsp.engine_process.start"]
+    "module", ["speclsp.suggestions.window", "speclsp.lsp.server", "speclsp.engine_process.client"]
 )
 def test_the_windows_side_loads_no_engine(module: str):
     """A window's server shall answer ``initialize`` at once and take little memory."""

@@ -8,6 +8,10 @@ A window's server finds or starts the engine and talks to it over a Unix socket:
 - ``lifetime``: :func:`~speclsp.engine_process.lifetime.run_engine` is the engine's main loop; it
   accepts windows, gives each to ``serve_window`` on a thread of its own, and ends the process.
 
+- ``wire``: the messages of windows and engine, and the connection that carries them.
+- ``client``: the completer of a window, which lives in the engine.
+- ``server``: ``serve_window``, with a completer for each window.
+
 A connection begins with a greeting of one JSON line each way (``start.Greeting``).
 Then the socket belongs to the wire protocol of windows, or answers one command of
 ``speclsp engine``.
