@@ -39,7 +39,7 @@ from speclsp.settings import DraftMode
 
 _SAVED_PRIOR: Final = 1.0
 """Passes that asking a drafter is taken to save before it was asked."""
-_PRIOR_WEIGHT: Final = 2.0
+_PRIOR_WEIGHT: Final = 1.0
 _MEMORY: Final = 64.0
 """Times of asking after which an older one has lost 1 − 1/e of its weight."""
 _EXPLORED: Final = 0.01
@@ -69,6 +69,12 @@ class _Plan(NamedTuple):
 _NOTHING: Final = _Plan()
 
 
+_COLD, _WARM, _SECOND = range(3)
+"""Where a drafter is asked: behind a pass that accepted no draft token; behind one that did, or at
+a request's beginning, where drafts save 10 to 30 times as much; where the drafters asked before it
+have something to verify."""
+
+
 class _Worth:
     """What asking a drafter saved and took, on average of the last times."""
 
@@ -83,16 +89,14 @@ class _Worth:
     def pays(self, single_s: float, *, draws: bool) -> bool:
         """Whether to ask, where a pass without a draft takes ``single_s`` (0: not known).
 
+        Each time exploring may lose a little more.
         Losses by verifying its drafts lower p̂ and count nothing here, unless it ``draws`` them:
         those are verified whatever p̂ is.
         """
+        self._credit += _EXPLORED
         cost = self._seconds / single_s if single_s > 0.0 else 0.0
         saved = self._saved if draws else max(self._saved, 0.0)
         return cost - saved <= self._credit
-
-    def passed(self, ratio: float) -> None:
-        """Note a pass that took ``ratio`` times T(1): exploring may lose a share of it."""
-        self._credit += _EXPLORED * ratio
 
     def learn(self, saved: float, seconds: float) -> None:
         """Note what asking saved, in units of T(1), and what it took."""
@@ -114,8 +118,8 @@ class _Member:
         self.name = drafter.name
         self.draws = False
         """Whether its last draft was drawn at random."""
-        self.worths = (_Worth(), _Worth())
-        """Where the drafters asked before have nothing to verify, and where they have something."""
+        self.worths = (_Worth(), _Worth(), _Worth())
+        """By :data:`_COLD`, :data:`_WARM` and :data:`_SECOND`."""
         self.start_pass()
 
     def start_pass(self) -> None:
@@ -174,6 +178,7 @@ class DraftMerger:
         """T(k + 1) / T(1) by k."""
         self._generated: Sequence[int] = ()
         self._n_generated = 0
+        self._warmth = _WARM
         self._start_pass()
 
     def _start_pass(self) -> None:
@@ -217,12 +222,13 @@ class DraftMerger:
                 continue
             started = self.clock()
             found = self._candidates(member, generated, n_max)
-            member.seconds = self.clock() - started
             if member.draft.distributions:
                 drawn = member, member.draft
             elif found:
                 candidates += found
                 self._decide(candidates, n_max)
+            member.seconds = self.clock() - started
+        self._warmth = _COLD
         if drawn is not None:
             self._plan = self._drawn_plan(*drawn)
         elif not self._plan.tree.tokens and candidates and self._mode == "auto":
@@ -240,6 +246,7 @@ class DraftMerger:
         tree = self._plan.tree
         if not tree.tokens:
             return
+        self._warmth = _WARM if path else _COLD
         depths = node_depths(tree.parents)
         accepted = set(path)
         edges = {
@@ -275,17 +282,14 @@ class DraftMerger:
             for member in self._members:
                 if member.asked is not None:
                     member.asked.learn(member.saved, member.seconds)
-                for worth in member.worths:
-                    worth.passed(self._plan.ratio)
         self._start_pass()
 
     def _asks(self, member: _Member) -> bool:
-        member.asked = member.worths[bool(self._plan.tree.tokens)]
-        if self._mode == "auto" and not member.asked.pays(
-            self._context.single_s, draws=member.draws
-        ):
-            member.asked = None
-        return member.asked is not None
+        asked = member.worths[_SECOND if self._plan.tree.tokens else self._warmth]
+        if self._mode == "auto" and not asked.pays(self._context.single_s, draws=member.draws):
+            return False
+        member.asked = asked
+        return True
 
     def _candidates(self, member: _Member, generated: Sequence[int], n_max: int) -> list[Candidate]:
         """Return a drafter's candidates, under the names that the table has for their sources."""

@@ -105,23 +105,16 @@ class TokenIndex:
             part = self._text[start * _TOKEN_BYTES : end * _TOKEN_BYTES]
             yield key, np.frombuffer(part, dtype=">u4")[::-1].astype(np.int32) - np.int32(1)
 
-    def longest_match(
-        self, query: bytes, n_min: int, n_max: int, longer: Match | None, n_places: int
-    ) -> Match | None:
-        """Find the longest match of ``n_min`` to ``n_max`` tokens that some living file has.
+    def longest_match(self, query: bytes, n_min: int, n_places: int) -> Match | None:
+        """Find the longest match of at least ``n_min`` tokens that some living file has.
 
-        ``query`` is as :func:`query_of` returns it.  Where a ``longer`` match is known, one that
-        has more places is looked for.  At most ``n_places`` places are returned, spread evenly
-        over the ranks: they are sorted by what stands further back, so that neighbours would be
-        one-sided.
+        ``query`` is as :func:`query_of` returns it.  At most ``n_places`` places are returned,
+        spread evenly over the ranks: they are sorted by what stands further back, so that
+        neighbours would be one-sided.
         """
-        if longer is None:
-            low = high = self._bisect(query, 0, len(self._ranked))
-        else:
-            low, high = longer.low, longer.high
+        low = high = self._bisect(query, 0, len(self._ranked))
         while True:
             n_shared = max(self._n_shared(query, low - 1), self._n_shared(query, high))
-            n_shared = min(n_shared, n_max)
             if n_shared < n_min:
                 return None
             low, high = self._widened(query[: n_shared * _TOKEN_BYTES], low, high)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Final
 
 import numpy as np
@@ -28,10 +28,8 @@ from speclsp.drafting.token_index import (
 
 SOURCE: Final = "project"
 
-_MAX_PLACES: Final = 16
-"""Most continuations read per match; a match with this many places is not shortened."""
-_SHORTER: Final = (4, 2)
-"""Match lengths tried after the longest.  More lengths cost time and gain little."""
+_MAX_PLACES: Final = 8
+"""Most continuations read per index and match."""
 _GROWTH: Final = 8
 """Least ratio of an index's size to that of all newer ones.  More means fewer indexes and more
 sorting."""
@@ -153,7 +151,7 @@ class Corpus:
         with the longest match the most frequent continuation wins, token by token, and of equal
         ones the newest.  Returns at most ``n_tokens`` tokens and the match's length, or (empty, 0).
         """
-        matches = self._longest_matches(query_of(tail, n_max), max(n_min, 1), DEPTH, {})
+        matches = self._longest_matches(query_of(tail, n_max), max(n_min, 1))
         if not matches or n_tokens < 1:
             return EMPTY_TOKENS, 0
         # The newest first, which wins among equals.
@@ -168,47 +166,25 @@ class Corpus:
     def candidates(
         self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
     ) -> list[Candidate]:
-        """Return what followed suffixes of ``tail`` of ``n_min`` to ``n_max`` tokens.
+        """Return what followed the longest suffix of ``tail``, of ``n_min`` to ``n_max`` tokens.
 
-        A longest match with a single place is weak evidence, so shorter matches are searched too,
-        until enough places are known.  Returns at most ``n_tokens`` tokens per place.
+        Returns at most ``n_tokens`` tokens per place.
         """
-        query = query_of(tail, n_max)
+        if n_tokens < 1:
+            return []
+        matches = self._longest_matches(query_of(tail, n_max), max(n_min, 1))
         found: list[Candidate] = []
-        known: dict[TokenIndex, Match] = {}
-        n_known, n_wanted = 0, n_max
-        for n_longest in (n_max, *_SHORTER):
-            if n_longest > n_wanted or n_longest < n_min or n_tokens < 1:
-                continue
-            matches = self._longest_matches(query, max(n_min, 1), n_longest, known)
-            if not matches:
-                break
-            known.update(matches)
-            n_matched = matches[0][1].n_tokens
-            texts = [
-                text
-                for index, match in matches
-                for text in index.texts_after(match.places, n_tokens)
-            ]
-            # These include the places of the longer match.
-            n_places = sum(match.high - match.low for _, match in matches)
-            n_each = max(n_places - n_known, 1) / len(texts)
-            found += [Candidate(tokens_of(text), SOURCE, n_matched, n_each) for text in texts]
-            n_known, n_wanted = n_places, n_matched - 1
-            if n_known >= _MAX_PLACES:
-                break
+        for index, match in matches:
+            n_each = (match.high - match.low) / len(match.places)
+            for text in index.texts_after(match.places, n_tokens):
+                found.append(Candidate(tokens_of(text), SOURCE, match.n_tokens, n_each))
         return found
 
-    def _longest_matches(
-        self, query: bytes, n_min: int, n_max: int, known: Mapping[TokenIndex, Match]
-    ) -> list[tuple[TokenIndex, Match]]:
-        """Return the indexes that have the longest match of ``n_min`` to ``n_max`` tokens.
-
-        ``known`` contains longer matches; the result has more places than those.
-        """
+    def _longest_matches(self, query: bytes, n_min: int) -> list[tuple[TokenIndex, Match]]:
+        """Return the indexes that have the longest match of at least ``n_min`` tokens."""
         found: list[tuple[TokenIndex, Match]] = []
         for index in self._indexes:
-            match = index.longest_match(query, n_min, n_max, known.get(index), _MAX_PLACES)
+            match = index.longest_match(query, n_min, _MAX_PLACES)
             if match is None:
                 continue
             if match.n_tokens > n_min:
