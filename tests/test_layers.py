@@ -52,6 +52,7 @@ ONLY_IN = {
     "pygls": ("lsp/", "cli/headless.py"),
     "lsprotocol": ("lsp/",),
     "psutil": ("engine/battery.py", "engine_process/lifetime.py"),
+    "watchdog": ("project/watch.py",),
     "pathspec": ("project/",),
     "sqlite3": ("storage/",),
     "huggingface_hub": ("hub/download.py",),
@@ -182,5 +183,5 @@ def test_the_windows_side_loads_no_engine(module: str):
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     ).stdout.split()
     engines = {"engine.llama", "completer", "drafting", "storage", "ngrams"}
-    heavy = {"numpy", "llama_cpp", "sqlite3"} | {f"speclsp.{name}" for name in engines}
+    heavy = {"numpy", "llama_cpp", "sqlite3", "watchdog"} | {f"speclsp.{name}" for name in engines}
     assert not heavy & set(loaded)

@@ -160,15 +160,16 @@ class LocalCompleter:
 
     def save_document(self, uri: str) -> None:
         """Note that a document's file was written."""
-        if self._documents.get(uri) is not None:
-            self._project.saved()
+        document = self._documents.get(uri)
+        if document is not None:
+            self._project.saved(document.file)
 
     def close_document(self, uri: str) -> None:
         """Forget a document."""
         document = self._documents.close(uri)
         if document is not None:
             self._project.documents_changed()
-            self._project.saved()
+            self._project.saved(document.file)
         self._context.forget(uri)
         self._engine.run_idle(uri, lambda: self._warm(uri))  # which drops its tokens
 

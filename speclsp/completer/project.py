@@ -93,11 +93,11 @@ class Project:
                 self._are_excluded = False
                 self._ignored.renew(self._settings.exclude)
 
-    def saved(self) -> None:
-        """Read changed files soon: a buffer was saved or closed."""
+    def saved(self, file: str) -> None:
+        """Read a file ("" for none) again: its buffer was saved or closed."""
         with self._lock:
-            if self._index is not None:
-                self._index.changed()
+            if file and self._index is not None:
+                self._index.changed(file)
 
     def root_of(self, file: str) -> str:
         """Return the innermost folder that a file lies in, or "" for none."""

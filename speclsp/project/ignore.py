@@ -82,6 +82,10 @@ class IgnoreRules:
         verdict = self._verdict(path)
         return _is_skipped_by_name(path) if verdict is None else verdict
 
+    def ignored_or_within(self, path: str) -> bool:
+        """Whether a file or folder, or any of its parents, is ignored."""
+        return any(map(self.ignored, _with_parents(path)))
+
     def ignored_by_patterns(self, path: str) -> bool:
         """Whether patterns ignore a file or any of its parents; built-in names do not count."""
         return any(map(self._verdict, _with_parents(path)))

@@ -155,6 +155,11 @@ class IndexedFiles:
         """Return the known files of a folder."""
         return list(self._records.get(root, ()))
 
+    def holds_below(self, root: str, path: str) -> bool:
+        """Whether known files of a workspace folder lie below ``path``."""
+        start = path + os.sep
+        return any(known.startswith(start) for known in self._records.get(root, ()))
+
     def outlines(self, root: str) -> Outlines:
         """Return the outlines of a folder's files, by their paths relative to it."""
         with self._lock:

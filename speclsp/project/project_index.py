@@ -1,16 +1,13 @@
 """Keeps the tokens and outlines of the workspace folders' files up to date on a background thread.
 
-Files change outside of the editor at any time, so a request starts another scan of the folders
-where the last one is some seconds old: it compares sizes and times, and reads what differs.
-Nothing is scanned while nobody asks.  Between two files the thread pauses while a completion is
-computed, and it abandons a scan that has become obsolete.  Files can be searched before the first
-scan ends.
+The thread does one task after another: scan a folder, or read a batch of changed files.  Between
+two files it pauses while a completion is computed, and it abandons a task that has become obsolete.
+Files can be searched before the first scan ends.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import threading
 import time
@@ -21,20 +18,26 @@ from pathlib import Path
 from typing import Final
 
 from speclsp.drafting.protocol import TokenArray, TokenCorpus
-from speclsp.project.ignore import IgnoreRules
+from speclsp.errors import SpecLspError
+from speclsp.project.ignore import IGNORE_FILE, IgnoreRules
 from speclsp.project.indexed_files import IndexedFiles, Outlines
-from speclsp.project.scan import FoundFile, ScanTally, scan
+from speclsp.project.scan import FoundFile, ScanTally, examine, scan
 from speclsp.project.source_text import SourceText
+from speclsp.project.watch import Watcher, plan_watches
 from speclsp.request import Event, IndexStats, LogLevel, LogLine, Problem, Progress, WorkspaceFolder
 from speclsp.settings import Settings
 from speclsp.storage.token_store import TokenStore
 
-_LEAST_REST_S: Final = 5.0
-"""Least seconds between two scans.  Comparing 6,551 files takes 0.16 s of processor time."""
-_REST: Final = 100
-_REST_AFTER_WRITE: Final = 10
-"""Time between two scans as a multiple of the last one's processor time; less where the editor
-wrote or closed a file."""
+_SWEEP_S: Final = 600.0
+"""Seconds between two scans for changes that watching missed."""
+_POLL_S: Final = 60.0
+"""Seconds between two scans where folders cannot be watched."""
+
+_QUIET_S: Final = 0.15
+_LONGEST_QUIET_S: Final = 1.0
+"""Changes are read after a short quiet or a longer wait, so that a branch switch is one task."""
+_MANY_CHANGES: Final = 200
+"""With more changed paths, scanning the whole folder is cheaper than examining each."""
 
 _PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 0.25
@@ -67,12 +70,13 @@ class _Folder:
 
     root: str
     name: str
+    rules: IgnoreRules
     is_scanned: bool = False
     is_outlined: bool = False
     """Whether all files were outlined at least once."""
     n_left_out: int = 0
-    walk_s: float = 0.0
-    """Processor time of the last comparison of all files."""
+    walked: dict[str, bool] = field(default_factory=dict)
+    """The indexed folders in it, each with whether it contains one that is not indexed."""
     warned: set[str] = field(default_factory=set)
 
 
@@ -103,16 +107,17 @@ class ProjectIndex:
         self._folders: dict[str, _Folder] = {}
         self._to_scan: dict[str, None] = {}
         self._to_forget: dict[str, None] = {}
-        self._scan_due_s = math.inf
-        """When a request starts the next scan."""
-        self._write_due_s = 0.0
-        """The same after a file was written."""
+        self._changes: dict[str, None] = {}
+        self._first_change_s = self._last_change_s = 0.0
         self._closing = False
+        self._scanning = False
         self._reading = False
         """Whether found files have not been outlined yet."""
         # Used by the thread only.
+        self._sweep_at_s = time.monotonic() + _SWEEP_S
         self._no_pause_until_s = 0.0
         self._is_obsolete: Callable[[], bool] = lambda: self._closing
+        self._watcher: Watcher | None = Watcher(self.changed)
         self._scan_numbers = itertools.count(1)
         self._thread = threading.Thread(target=self._run, name="speclsp-index", daemon=True)
         self._thread.start()
@@ -123,7 +128,7 @@ class ProjectIndex:
         with self._wake:
             if root not in self._folders:
                 self._to_forget.pop(root, None)
-                self._folders[root] = _Folder(root, folder.name)
+                self._folders[root] = _Folder(root, folder.name, IgnoreRules(Path(root), ()))
                 self._to_scan[root] = None
                 self._wake.notify()
 
@@ -154,29 +159,31 @@ class ProjectIndex:
         """Set the files open in buffers: the index hides their text on disk."""
         self._files.set_open(frozenset(map(os.path.realpath, paths)))
 
-    def changed(self) -> None:
-        """Let the next request scan the folders: a file was written or closed."""
+    def changed(self, path: str) -> None:
+        """Examine a path soon, because it was written, created, moved or removed."""
         with self._wake:
-            self._scan_due_s = min(self._scan_due_s, self._write_due_s)
+            self._last_change_s = time.monotonic()
+            if not self._changes:
+                self._first_change_s = self._last_change_s
+            self._changes[path] = None
+            self._wake.notify()
 
     def corpora(self) -> tuple[TokenCorpus, ...]:
-        """Return the corpora that can be searched now, and scan where a scan is due."""
-        self._scan_if_due()
+        """Return the corpora that can be searched now."""
         corpus = self._files.corpus
         return (corpus,) if corpus.n_visible_tokens else ()
 
     def outlines(self, root: str, *, current: bool) -> Outlines | None:
         """Return the outlines of a folder's files; None while they are being read.
 
-        With ``current``, None is also returned while a scan is under way.
+        With ``current``, None is also returned while changes are waiting to be read.
         """
         root = os.path.realpath(root)
-        self._scan_if_due()
         with self._wake:
             folder = self._folders.get(root)
             if folder is None or not self._thread.is_alive():
                 return Outlines()
-            is_behind = root in self._to_scan or self._reading
+            is_behind = root in self._to_scan or self._changes or self._reading
             if not folder.is_outlined or (current and is_behind):
                 return None
         return self._files.outlines(root)
@@ -189,7 +196,7 @@ class ProjectIndex:
         """Return the index's counts."""
         with self._wake:
             n_left_out = sum(folder.n_left_out for folder in self._folders.values())
-            building = any(not folder.is_scanned for folder in self._folders.values())
+            building = bool(self._to_scan) or self._scanning
         if not self._settings.index_project:
             return IndexStats(building=building)
         return IndexStats(
@@ -205,13 +212,6 @@ class ProjectIndex:
             self._closing = True
             self._wake.notify()
         self._thread.join(_JOIN_S)
-
-    def _scan_if_due(self) -> None:
-        with self._wake:
-            if time.monotonic() >= self._scan_due_s:
-                self._scan_due_s = math.inf
-                self._to_scan.update(dict.fromkeys(self._folders))
-                self._wake.notify()
 
     # --- the thread -----------------------------------------------------------------------------
 
@@ -230,49 +230,60 @@ class ProjectIndex:
                         remedy="Completion goes on; reindex the project or restart the server.",
                     )
                 )
+        if self._watcher is not None:
+            self._watcher.close()
+        self._scanning = False
 
     def _next_work(self) -> None:
         """Wait for a task and do it."""
         with self._wake:
-            self._reading = False
-            while not (self._closing or self._to_scan or self._to_forget):
-                self._wake.wait()
+            self._scanning = self._reading = False
+            while not (self._closing or self._seconds_to_work() == 0):
+                self._wake.wait(self._seconds_to_work())
+            if time.monotonic() >= self._sweep_at_s:
+                sweep_s = _POLL_S if self._watcher is None else _SWEEP_S
+                self._sweep_at_s = time.monotonic() + sweep_s
+                self._to_scan.update(dict.fromkeys(self._folders))
             forgotten, self._to_forget = self._to_forget, {}
             root = next(iter(self._to_scan), None)
             folder = None if root is None else self._folders[root]
             self._to_scan.pop(root or "", None)
-            settings, self._reading = self._settings, folder is not None
+            changes: list[str] = []
+            if folder is None:
+                changes = list(self._changes)
+                self._changes.clear()
+            settings, self._scanning = self._settings, folder is not None
+            self._reading = folder is not None or bool(changes)
         self._is_obsolete = lambda: self._closing
         for gone in forgotten:
-            self._files.forget(gone, self._files.paths(gone))
-            self._files.flush(self._pause)
-        if folder is None:
-            return
-        self._is_obsolete = lambda: (
-            self._closing
-            or self._folders.get(folder.root) is not folder
-            or self._settings is not settings
-        )
-        try:
-            self._scan(folder, settings)
-        except _ObsoleteError:
-            with self._wake:
-                if self._folders.get(folder.root) is folder:
-                    self._to_scan[folder.root] = None
-        except Exception:
-            # Callers must not wait for outlines that may never be complete.
-            folder.is_outlined = folder.is_scanned = True
-            raise
-        finally:
-            self._plan_next_scan()
+            self._forget(gone)
+        if folder is not None:
+            self._is_obsolete = lambda: (
+                self._closing
+                or self._folders.get(folder.root) is not folder
+                or self._settings is not settings
+            )
+            try:
+                self._scan(folder, settings)
+            except _ObsoleteError:
+                with self._wake:
+                    if self._folders.get(folder.root) is folder:
+                        self._to_scan[folder.root] = None
+            except Exception:
+                # Callers must not wait for outlines that may never be complete.
+                folder.is_outlined = True
+                raise
+        elif changes:
+            self._apply(changes, settings)
 
-    def _plan_next_scan(self) -> None:
-        with self._wake:
-            if not self._to_scan:
-                now_s = time.monotonic()
-                walk_s = sum(folder.walk_s for folder in self._folders.values())
-                self._write_due_s = now_s + _REST_AFTER_WRITE * walk_s
-                self._scan_due_s = now_s + max(_LEAST_REST_S, _REST * walk_s)
+    def _seconds_to_work(self) -> float:
+        if self._to_scan or self._to_forget:
+            return 0.0
+        due_s = self._sweep_at_s
+        if self._changes:
+            quiet_s = min(self._last_change_s + _QUIET_S, self._first_change_s + _LONGEST_QUIET_S)
+            due_s = min(due_s, quiet_s)
+        return max(0.0, due_s - time.monotonic())
 
     def _pause(self) -> None:
         """Wait while a completion is computed, for at most half of the time.
@@ -288,6 +299,11 @@ class ProjectIndex:
         if self._is_obsolete():
             raise _ObsoleteError
 
+    def _forget(self, root: str) -> None:
+        self._files.forget(root, self._files.paths(root))
+        self._files.flush(self._pause)
+        self._watch()
+
     # --- scanning a whole folder ----------------------------------------------------------------
 
     def _scan(self, folder: _Folder, settings: Settings) -> None:
@@ -297,17 +313,18 @@ class ProjectIndex:
         with self._progress(folder) as progress:
             if not folder.is_scanned:
                 self._files.forget_skipped(folder.root)
-            started_s = time.thread_time()
-            rules = IgnoreRules(Path(folder.root), settings.exclude)
+            folder.rules = IgnoreRules(Path(folder.root), settings.exclude)
             tally = ScanTally()
-            found = self._found(folder, rules, settings, tally)
+            found = self._found(folder, settings, tally)
+            # Watching begins before reading, so that no change is missed in between.
+            folder.walked = tally.folders
+            self._watch()
             folder.n_left_out = tally.n_skipped
-            self._warn(folder, rules, settings, tally)
+            self._warn(folder, settings, tally)
             present = {file.path for file in found}
             known = self._files.paths(folder.root)
             self._files.forget(folder.root, [path for path in known if path not in present])
             news = [file for file in found if self._files.is_news(folder.root, file)]
-            folder.walk_s = time.thread_time() - started_s
             self._read(folder, news, settings, progress)
             folder.is_scanned = True
             self._files.note_use(folder.root)
@@ -317,7 +334,7 @@ class ProjectIndex:
         folder: _Folder,
         news: Sequence[FoundFile],
         settings: Settings,
-        progress: Callable[[int, int], None],
+        progress: Callable[[int, int], None] = lambda _n_done, _n_files: None,
     ) -> None:
         """Read new and changed files: outline all of them first, then tokenise them.
 
@@ -352,12 +369,10 @@ class ProjectIndex:
         tokenise()
         self._files.flush(self._pause)
 
-    def _found(
-        self, folder: _Folder, rules: IgnoreRules, settings: Settings, tally: ScanTally
-    ) -> list[FoundFile]:
+    def _found(self, folder: _Folder, settings: Settings, tally: ScanTally) -> list[FoundFile]:
         files = scan(
             Path(folder.root),
-            rules,
+            folder.rules,
             tally,
             max_file_size=settings.max_file_size,
             max_files=settings.max_files,
@@ -366,6 +381,61 @@ class ProjectIndex:
         # Files next to the open ones are the most likely sources of drafts.
         near = {path.rpartition("/")[0] for path in self._files.open_paths}
         return sorted(files, key=lambda file: file.path.rpartition("/")[0] not in near)
+
+    def _watch(self) -> None:
+        if self._watcher is None:
+            return
+        with self._wake:
+            plans = [plan_watches(folder.root, folder.walked) for folder in self._folders.values()]
+        try:
+            self._watcher.set_places(frozenset().union(*plans))
+        except SpecLspError as error:
+            self._watcher = None
+            self._sweep_at_s = time.monotonic() + _POLL_S
+            self._emit(Problem(message=error.message, remedy=error.remedy))
+
+    # --- changed paths --------------------------------------------------------------------------
+
+    def _apply(self, changes: Sequence[str], settings: Settings) -> None:
+        paths = [_without_links(path) for path in changes]
+        for folder in list(self._folders.values()):
+            start = folder.root.rstrip(os.sep) + os.sep
+            inside = [path for path in paths if path.startswith(start)]
+            is_scan_due = folder.root in paths or len(inside) > _MANY_CHANGES
+            if not is_scan_due:
+                is_scan_due = self._apply_to(folder, settings, inside)
+            if is_scan_due:
+                with self._wake:
+                    self._to_scan[folder.root] = None
+
+    def _apply_to(self, folder: _Folder, settings: Settings, paths: Sequence[str]) -> bool:
+        """Read the changed files of a folder; return whether the folder must be scanned instead."""
+        news: list[FoundFile] = []
+        gone: list[str] = []
+        for path in paths:
+            relative = Path(path).relative_to(folder.root).as_posix()
+            is_folder = os.path.isdir(path) and not os.path.islink(path)  # noqa: PTH112, PTH114  no exception
+            if folder.rules.ignored_or_within(f"{relative}/" if is_folder else relative):
+                continue
+            # A path that is a file or missing now may have been a folder.
+            if (
+                is_folder
+                or Path(path).name == IGNORE_FILE
+                or self._files.holds_below(folder.root, path)
+            ):
+                return True
+            file = examine(Path(folder.root), relative, max_file_size=settings.max_file_size)
+            if file is None:
+                gone.append(path)
+            elif self._files.is_news(folder.root, file):
+                news.append(file)
+        self._files.forget(folder.root, gone)
+        known = self._files.paths(folder.root)
+        n_room = settings.max_files - len(known)
+        added = [file for file in news if file.path not in known]
+        skipped = {file.path for file in added[max(0, n_room) :]}
+        self._read(folder, [file for file in news if file.path not in skipped], settings)
+        return False
 
     # --- reports --------------------------------------------------------------------------------
 
@@ -396,11 +466,9 @@ class ProjectIndex:
         finally:
             self._emit(Progress(token=token, stage="end", message=f"{n_files_in_all} files"))
 
-    def _warn(
-        self, folder: _Folder, rules: IgnoreRules, settings: Settings, tally: ScanTally
-    ) -> None:
+    def _warn(self, folder: _Folder, settings: Settings, tally: ScanTally) -> None:
         """Log a scan's problems, each once per folder."""
-        warnings = [f"exclude: {text!r} is no pattern" for text in rules.bad_patterns]
+        warnings = [f"exclude: {text!r} is no pattern" for text in folder.rules.bad_patterns]
         if tally.truncated:
             warnings.append(f"only the first {settings.max_files} files are indexed (max_files)")
         if tally.n_unreadable:
@@ -412,3 +480,9 @@ class ProjectIndex:
 
     def _log(self, level: LogLevel, message: str) -> None:
         self._emit(LogLine(level=level, message=message))
+
+
+def _without_links(path: str) -> str:
+    """Resolve the links in a path except in its last part, which may be a link itself."""
+    folder, name = os.path.split(path)
+    return str(Path(os.path.realpath(folder), name))

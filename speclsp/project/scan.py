@@ -6,7 +6,7 @@ import os
 import stat
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from speclsp.project.ignore import IgnoreRules
@@ -51,6 +51,8 @@ class ScanTally:
     """Unreadable folders."""
     truncated: bool = False
     """Whether there were more files than the maximum."""
+    folders: dict[str, bool] = field(default_factory=dict)
+    """All scanned folders, each with whether it contains a folder that was not scanned."""
 
 
 def scan(
@@ -75,14 +77,18 @@ def scan(
         folder = waiting.popleft()
         entries = _entries(root / folder, walked, tally)
         if folder and not _FOREIGN_TREES.isdisjoint(entry.name for entry in entries):
+            tally.folders[folder.rpartition("/")[0]] = True
             continue
+        tally.folders[folder] = False
         for entry in entries:
             relative = f"{folder}/{entry.name}" if folder else entry.name
             if _is_folder(entry):
-                if not rules.ignored(relative + "/"):
+                if rules.ignored(relative + "/"):
+                    tally.folders[folder] = True
+                else:
                     waiting.append(relative)
             elif not rules.ignored(relative):
-                found = _found_file(root, relative, max_file_size, tally)
+                found = examine(root, relative, max_file_size=max_file_size, tally=tally)
                 if found is None:
                     continue
                 if tally.n_files >= max_files:
@@ -92,10 +98,13 @@ def scan(
                 yield found
 
 
-def _found_file(
-    root: Path, relative: str, max_file_size: int, tally: ScanTally
+def examine(
+    root: Path, relative: str, *, max_file_size: int, tally: ScanTally | None = None
 ) -> FoundFile | None:
-    """Return a file; None where it is gone, empty, no regular file, or must not be indexed."""
+    """Return a file by its path; None where it is missing or must not be indexed.
+
+    Does not consult the ignore rules.
+    """
     path = root / relative
     try:
         status = path.lstat()
@@ -104,7 +113,8 @@ def _found_file(
     if not stat.S_ISREG(status.st_mode):
         return None
     if status.st_size > max_file_size or is_secret_path(relative):
-        tally.n_skipped += 1
+        if tally is not None:
+            tally.n_skipped += 1
         return None
     return FoundFile(str(path), relative, Signature.of(status)) if status.st_size else None
 

@@ -29,7 +29,7 @@ def test_help_lists_the_subcommands_and_imports_none_of_them() -> None:
         "from speclsp.cli.main import main\n"
         "try: main()\n"
         "except SystemExit as end: assert end.code == 0\n"
-        "loaded = {'llama_cpp', 'pygls', 'numpy', 'rich'} & set(sys.modules)\n"
+        "loaded = {'llama_cpp', 'pygls', 'numpy', 'watchdog', 'rich'} & set(sys.modules)\n"
         "assert not loaded, loaded\n"
     )
     outcome = run("-c", script)

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from indexed_project import IndexUnderTest
 
-from speclsp.project import project_index
-
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -18,12 +16,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def make_index(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., IndexUnderTest]]:
-    # Each question scans again.
-    monkeypatch.setattr(project_index, "_LEAST_REST_S", 0.05)
-    monkeypatch.setattr(project_index, "_REST", 0)
+def make_index(project: Path) -> Iterator[Callable[..., IndexUnderTest]]:
     made: list[IndexUnderTest] = []
 
     def make(root: Path = project, **arguments: Any) -> IndexUnderTest:

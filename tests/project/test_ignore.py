@@ -29,9 +29,9 @@ class TestGitignore:
 
     def test_nothing_below_an_ignored_folder_comes_back(self, project: Path) -> None:
         write(project / ".gitignore", "out/\n!out/keep.py\n")
-        assert rules(project).ignored_by_patterns("out/keep.py")
-        assert rules(project).ignored_by_patterns("out/deep/er/")
-        assert not rules(project).ignored_by_patterns("src/keep.py")
+        assert rules(project).ignored_or_within("out/keep.py")
+        assert rules(project).ignored_or_within("out/deep/er/")
+        assert not rules(project).ignored_or_within("src/keep.py")
 
     def test_folder_patterns_spare_files(self, project: Path) -> None:
         write(project / ".gitignore", "logs/\n")
@@ -107,7 +107,7 @@ class TestGitignore:
         )
         ignored_by_git = set(result.stdout.split("\n")) - {""}
         under_test = rules(project)
-        assert {path for path in paths if under_test.ignored_by_patterns(path)} == ignored_by_git
+        assert {path for path in paths if under_test.ignored_or_within(path)} == ignored_by_git
         assert 5 < len(ignored_by_git) < len(paths) - 5
 
 

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+import errno
 import shutil
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from indexed_project import IndexUnderTest, WordTokenizer, git, line, wait_until, write
+from watchdog.observers.api import BaseObserver
 
 from speclsp.errors import EngineError, StoreError
 from speclsp.project import project_index
@@ -242,6 +243,7 @@ class TestFolders:
         assert index.follows("key 1 : ") == ""
         index.index.set_open(frozenset())
         write(project / "b.py", lines(2))
+        index.index.changed(str(tmp_path / "link" / "b.py"))
         wait_until(lambda: index.follows("key 2 : ") == "word2")
 
     def test_missing_folder_is_told(self, tmp_path: Path, make_index: MakeIndex) -> None:
@@ -266,7 +268,8 @@ class TestOpenFiles:
         index = make_index().open().built()
         index.index.set_open(frozenset({str(path)}))
         write(path, lines(2, 3))
-        wait_until(lambda: index.follows("key 2 : ") == "" and index.tokenize.n_calls == 2)
+        index.index.changed(str(path))
+        wait_until(lambda: index.tokenize.n_calls == 2)
         wait_until(lambda: index.index.stats().n_tokens == len(WordTokenizer.tokens(lines(2, 3))))
         assert (index.follows("key 1 : "), index.follows("key 2 : ")) == ("", "")
         index.index.set_open(frozenset())
@@ -293,12 +296,8 @@ class TestChanges:
         n_calls = index.tokenize.n_calls
         (project / "b.py").rename(project / "c.py")
         paths = index.index._files.paths
-        wait_until(
-            lambda: (
-                index.follows("key 2 : ") == "word2"
-                and {Path(p).name for p in paths(str(project))} == {"a.py", "c.py"}
-            )
-        )
+        wait_until(lambda: {Path(p).name for p in paths(str(project))} == {"a.py", "c.py"})
+        assert index.follows("key 2 : ") == "word2"
         assert index.tokenize.n_calls == n_calls
         (project / "c.py").unlink()
         wait_until(lambda: index.follows("key 2 : ") == "")
@@ -397,8 +396,8 @@ class TestChanges:
         assert index.follows("key 1001 : ") == "word1001"
         n_calls = index.tokenize.n_calls
         git(project, "checkout", "main")
-        wait_until(lambda: all(index.follows(f"key {n} : ") == f"word{n}" for n in range(400)))
         wait_until(lambda: index.index.stats().n_files == 400)
+        wait_until(lambda: all(index.follows(f"key {n} : ") == f"word{n}" for n in range(400)))
         assert index.follows("key 1001 : ") == index.follows("key 2000 : ") == ""
         assert index.tokenize.n_calls == n_calls + 400
         git(project, "checkout", "other")
@@ -413,40 +412,48 @@ class TestChanges:
         write(project / "a.py", lines(1))
         index = make_index().open().built()
         project.rename(tmp_path / "away")
+        index.index.changed(str(project))
         wait_until(lambda: index.index.corpora() == ())
         (tmp_path / "away").rename(project)
         index.index.reindex()
         wait_until(lambda: index.follows("key 1 : ") == "word1")
 
-    def test_scans_follow_requests_and_rest_between(
+    def test_changes_elsewhere_are_nothing(self, project: Path, make_index: MakeIndex) -> None:
+        write(project / "a.py", lines(1))
+        index = make_index().open().built()
+        for path in ("/", "", "/nowhere/x.py", str(project) + "suffix/a.py", "relative"):
+            index.index.changed(path)
+        write(project / "b.py", lines(2))
+        index.index.changed(str(project / "b.py"))
+        wait_until(lambda: index.follows("key 2 : ") == "word2")
+        assert not index.of_type(Problem)
+
+    def test_without_watching_it_scans_now_and_then(
         self, project: Path, make_index: MakeIndex, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        scans: list[Path] = []
-        real_scan = project_index.scan
+        def refuse(*args: Any, **kwargs: Any) -> None:
+            raise OSError(errno.ENOSPC, "inotify watch limit reached")
 
-        def scan(root: Path, *arguments: Any, **keywords: Any) -> Any:
-            scans.append(root)
-            return real_scan(root, *arguments, **keywords)
-
-        monkeypatch.setattr(project_index, "scan", scan)
-        index = make_index()
-        monkeypatch.setattr(project_index, "_LEAST_REST_S", 3600.0)
-        index.open()
-        wait_until(lambda: index.index._write_due_s > 0.0)
+        monkeypatch.setattr(BaseObserver, "schedule", refuse)
+        monkeypatch.setattr(project_index, "_POLL_S", 0.05)
+        write(project / "a.py", lines(1))
+        index = make_index().open().built()
+        assert index.follows("key 1 : ") == "word1"
         write(project / "b.py", lines(2))
-        assert index.follows("key 2 : ") == ""
-        assert len(scans) == 1
-        monkeypatch.setattr(project_index, "_REST_AFTER_WRITE", 0)
-        started = time.monotonic()
-        index.index.reindex()
-        wait_until(lambda: index.index._write_due_s > started)
-        assert index.follows("key 2 : ") == "word2"
-        write(project / "c.py", lines(3))
-        assert index.follows("key 3 : ") == ""
-        index.index.changed()
-        assert len(scans) == 2
-        wait_until(lambda: index.follows("key 3 : ") == "word3")
-        assert len(scans) == 3
+        wait_until(lambda: index.follows("key 2 : ") == "word2")
+        (problem,) = index.of_type(Problem)
+        assert "max_user_watches" in problem.remedy
+
+    def test_sweeps_find_what_watching_missed(
+        self, project: Path, make_index: MakeIndex, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(BaseObserver, "schedule", lambda *args, **kwargs: object())
+        monkeypatch.setattr(BaseObserver, "unschedule", lambda *args: None)
+        monkeypatch.setattr(project_index, "_SWEEP_S", 0.05)
+        index = make_index().open().built()
+        write(project / "b.py", lines(2))
+        wait_until(lambda: index.follows("key 2 : ") == "word2")
+        assert sum(event.stage == "begin" for event in index.of_type(Progress)) == 1
 
 
 class TestPersistence:

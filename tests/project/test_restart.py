@@ -171,7 +171,7 @@ def test_sorting_stops_when_closing(
 
     monkeypatch.setattr(corpus, "TokenIndex", sort)
     write(project / "late.py", line(900))
-    index.reindex()
+    index.changed(str(project / "late.py"))
     assert sorting.wait(60)
     index.close()
     assert not index._thread.is_alive()

@@ -8,7 +8,7 @@ import pytest
 from indexed_project import write
 
 from speclsp.project.ignore import IgnoreRules
-from speclsp.project.scan import ScanTally, scan
+from speclsp.project.scan import ScanTally, examine, scan
 
 
 def found(root: Path, tally: ScanTally | None = None, **arguments: Any) -> list[str]:
@@ -71,7 +71,9 @@ def test_folders_that_programs_made_are_passed_over(project: Path, marker: str) 
     write(project / "made" / marker, "x")
     write(project / "made" / "a.py", "x")
     write(project / "a.py", "x")
-    assert found(project) == ["a.py"]
+    tally = ScanTally()
+    assert found(project, tally) == ["a.py"]
+    assert tally.folders == {"": True}
 
 
 def test_opened_folder_counts_whatever_it_is(project: Path) -> None:
@@ -137,19 +139,29 @@ def test_interrupted_between_folders(project: Path) -> None:
         next(files)
 
 
+def test_folders_are_told_with_what_they_hold(project: Path) -> None:
+    write(project / "src" / "deep" / "a.py", "x")
+    write(project / "src" / "node_modules" / "b.js", "x")
+    write(project / "docs" / "c.md", "x")
+    tally = ScanTally()
+    found(project, tally)
+    assert tally.folders == {"": False, "docs": False, "src": True, "src/deep": False}
+
+
 def test_odd_names(project: Path) -> None:
     write(project / "ä ö\n.py", "x")
     write(Path(os.fsdecode(os.fsencode(project) + b"/\xff.py")), "x")
     assert len(found(project)) == 2
 
 
-def test_only_regular_small_files_with_text(project: Path) -> None:
+def test_examine(project: Path) -> None:
     write(project / "a.py", "x")
     write(project / "huge.py", "x" * 1001)
     write(project / ".env", "x")
     write(project / "empty.py", "")
     (project / "link.py").symlink_to("a.py")
-    os.mkfifo(project / "pipe.py")
-    tally = ScanTally()
-    assert found(project, tally, max_file_size=1000) == ["a.py"]
-    assert tally.n_skipped == 2
+    file = examine(project, "a.py", max_file_size=1000)
+    assert file is not None
+    assert file.path == str(project / "a.py")
+    for name in ("huge.py", ".env", "empty.py", "link.py", "gone.py", "", "nul\0.py"):
+        assert examine(project, name, max_file_size=1000) is None

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from indexed_project import wait_until, write
+from watchdog.observers.api import BaseObserver
+
+from speclsp.errors import SpecLspError
+from speclsp.project.watch import Watcher, WatchPlace, plan_watches
+
+
+class Changes(list[str]):
+    def under(self, root: Path) -> set[str]:
+        return {str(Path(path).relative_to(root)) for path in self if path.startswith(str(root))}
+
+
+@pytest.fixture
+def changes() -> Changes:
+    return Changes()
+
+
+@pytest.fixture
+def watcher(changes: Changes) -> Iterator[Watcher]:
+    made = Watcher(changes.append)
+    yield made
+    made.close()
+
+
+def whole(path: Path) -> frozenset[WatchPlace]:
+    return frozenset({WatchPlace(str(path), recursive=True)})
+
+
+class TestPlan:
+    def test_clean_folder_is_watched_whole(self) -> None:
+        assert plan_watches("/r", {"": False, "a": False, "a/b": False}) == whole(Path("/r"))
+
+    def test_ignored_folders_are_not_watched(self) -> None:
+        folders = {"": True, "src": False, "src/x": False, "web": False, "web/app": True,
+                   "web/app/ui": False, "web/lib": False}  # fmt: skip
+        assert plan_watches("/r", folders) == {
+            WatchPlace("/r", recursive=False),
+            WatchPlace("/r/src", recursive=True),
+            WatchPlace("/r/web", recursive=False),
+            WatchPlace("/r/web/app", recursive=False),
+            WatchPlace("/r/web/app/ui", recursive=True),
+            WatchPlace("/r/web/lib", recursive=True),
+        }
+
+    def test_too_many_watches_are_one(self) -> None:
+        folders = {"": True} | {f"package{number}": True for number in range(100)}
+        assert plan_watches("/r", folders) == whole(Path("/r"))
+
+    def test_nothing_scanned_yet(self) -> None:
+        assert plan_watches("/r", {}) == frozenset()
+
+
+class TestWatcher:
+    def test_create_write_rename_delete(
+        self, project: Path, watcher: Watcher, changes: Changes
+    ) -> None:
+        watcher.set_places(whole(project))
+        file = write(project / "a.py", "x")
+        wait_until(lambda: "a.py" in changes.under(project))
+        file.rename(project / "b.py")
+        wait_until(lambda: "b.py" in changes.under(project))
+        changes.clear()
+        (project / "b.py").unlink()
+        wait_until(lambda: "b.py" in changes.under(project))
+
+    def test_folders_that_appear_are_watched(
+        self, project: Path, watcher: Watcher, changes: Changes
+    ) -> None:
+        watcher.set_places(whole(project))
+        (project / "new").mkdir()
+        wait_until(lambda: "new" in changes.under(project))
+        write(project / "new" / "a.py", "x")
+        wait_until(lambda: "new/a.py" in changes.under(project))
+
+    def test_folder_moved_out_and_in(
+        self, project: Path, tmp_path: Path, watcher: Watcher, changes: Changes
+    ) -> None:
+        write(project / "sub" / "a.py", "x")
+        watcher.set_places(whole(project))
+        shutil.move(project / "sub", tmp_path / "away")
+        wait_until(lambda: "sub" in changes.under(project))
+        shutil.move(tmp_path / "away", project / "back")
+        wait_until(lambda: "back" in changes.under(project))
+
+    def test_places_are_dropped(
+        self, project: Path, tmp_path: Path, watcher: Watcher, changes: Changes
+    ) -> None:
+        other = tmp_path / "other"
+        other.mkdir()
+        watcher.set_places(whole(project))
+        watcher.set_places(whole(other))
+        write(project / "a.py", "x")
+        write(other / "b.py", "x")
+        wait_until(lambda: "b.py" in changes.under(other))
+        assert changes.under(project) == set()
+
+    def test_missing_place_is_passed_over(
+        self, project: Path, watcher: Watcher, changes: Changes
+    ) -> None:
+        watcher.set_places(whole(project) | whole(project / "gone"))
+        write(project / "a.py", "x")
+        wait_until(lambda: "a.py" in changes.under(project))
+
+    def test_watched_folder_is_removed(
+        self, project: Path, watcher: Watcher, changes: Changes
+    ) -> None:
+        (project / "sub").mkdir()
+        watcher.set_places(whole(project / "sub"))
+        (project / "sub").rmdir()
+        wait_until(lambda: "sub" in changes.under(project))
+        watcher.set_places(whole(project))
+        write(project / "a.py", "x")
+        wait_until(lambda: "a.py" in changes.under(project))
+
+    def test_closing_twice(self, project: Path, watcher: Watcher) -> None:
+        watcher.set_places(whole(project))
+        watcher.close()
+        watcher.close()
+
+    @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
+    def test_limit_of_the_system_is_told_with_its_remedy(
+        self, project: Path, watcher: Watcher, monkeypatch: pytest.MonkeyPatch, number: int
+    ) -> None:
+        def refuse(*args: Any, **kwargs: Any) -> None:
+            raise OSError(number, "inotify watch limit reached")
+
+        monkeypatch.setattr(BaseObserver, "schedule", refuse)
+        with pytest.raises(SpecLspError, match="inotify watch limit reached") as caught:
+            watcher.set_places(whole(project))
+        assert "max_user_watches" in caught.value.remedy
+
+    def test_limit_reached_below_a_folder_is_noticed(
+        self, project: Path, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # watchdog passes such folders over; only a further watch shows it.
+        real_schedule = BaseObserver.schedule
+
+        def schedule(self: BaseObserver, handler: Any, path: str, **kwargs: Any) -> Any:
+            if path != str(project):
+                raise OSError(errno.ENOSPC, "inotify watch limit reached")
+            return real_schedule(self, handler, path, **kwargs)
+
+        monkeypatch.setattr(BaseObserver, "schedule", schedule)
+        with pytest.raises(SpecLspError, match="limit"):
+            watcher.set_places(whole(project))
