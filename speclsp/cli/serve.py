@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import gc
+import secrets
 import sys
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
 
 from speclsp.cli.options import SettingsCommand, given_options
-from speclsp.errors import SettingsError
+from speclsp.errors import SettingsError, StoreError
 from speclsp.lsp.server import create_server
 from speclsp.lsp.sockets import parse_address, serve_tcp, serve_websocket
 from speclsp.lsp.stdio import serve_stdio
 from speclsp.seam import Completer
 from speclsp.settings import Settings
+from speclsp.storage.locations import make_private_file
 
 SWITCH_INTERVAL_S = 0.0005
 """Seconds that the engine's thread may run Python code while the event loop waits.
@@ -28,22 +32,40 @@ long.
 @click.option("--stdio", is_flag=True, help="Serve on standard input and output (the default).")
 @click.option("--tcp", metavar="HOST:PORT", help="Serve one client on a TCP port.")
 @click.option("--ws", metavar="HOST:PORT", help="Serve one client on a WebSocket.")
-def serve(stdio: bool, tcp: str | None, ws: str | None, **options: Any) -> None:
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Take the token of --tcp or --ws from this file; a new one is written to an empty file.",
+)
+@click.option("--no-token", is_flag=True, help="Admit a client of --tcp or --ws without a token.")
+def serve(
+    stdio: bool,
+    tcp: str | None,
+    ws: str | None,
+    token_file: Path | None,
+    no_token: bool,
+    **options: Any,
+) -> None:
     """Run the language server for one client.
 
     Settings given here hold until the client sets them.
     Without a HOST the address is the loopback one; port 0 takes a free one.
+    A client of --tcp or --ws must give a token, which is written to standard error.
     """
     if stdio + (tcp is not None) + (ws is not None) > 1:
         raise click.UsageError("Give one of --stdio, --tcp and --ws.")
+    if (token_file is not None or no_token) and tcp is None and ws is None:
+        raise click.UsageError("--token-file and --no-token belong to --tcp and --ws.")
+    if token_file is not None and no_token:
+        raise click.UsageError("Give one of --token-file and --no-token.")
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     server = create_server(_completer, given_options(options))
-    if tcp is not None:
-        host, port = _address("--tcp", tcp)
-        code = serve_tcp(server, host, port, on_listening=_announce)
-    elif ws is not None:
-        host, port = _address("--ws", ws)
-        code = serve_websocket(server, host, port, on_listening=_announce)
+    if tcp is not None or ws is not None:
+        host, port = _address("--tcp", tcp) if tcp is not None else _address("--ws", ws or "")
+        token = None if no_token else _token(token_file)
+        announce = partial(_announce, token=token if token_file is None else None)
+        serve_port = serve_websocket if tcp is None else serve_tcp
+        code = serve_port(server, host, port, token=token, on_listening=announce)
     else:
         code = serve_stdio(server.protocol, server.session.editor.log)
     # Everything is closed.  Without this the interpreter's last collection takes up to a second,
@@ -69,5 +91,25 @@ def _address(option: str, text: str) -> tuple[str, int]:
         raise click.BadParameter(str(error), param_hint=option) from error
 
 
-def _announce(host: str, port: int) -> None:
+def _token(file: Path | None) -> str:
+    """Return the token in a file, or a new one, which is written to the file.
+
+    Raises StoreError.
+    """
+    token = secrets.token_urlsafe()
+    if file is None:
+        return token
+    try:
+        make_private_file(file)
+        if kept := file.read_text(encoding="ascii").strip():
+            return kept
+        file.write_text(f"{token}\n", encoding="ascii")
+    except (OSError, ValueError) as error:
+        raise StoreError(f"The token file {file} cannot be used: {error}.") from error
+    return token
+
+
+def _announce(host: str, port: int, *, token: str | None) -> None:
     click.echo(f"speclsp listens on {host}:{port}", err=True)
+    if token is not None:
+        click.echo(f"token: {token}", err=True)

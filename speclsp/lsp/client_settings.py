@@ -55,7 +55,9 @@ class ClientSettings:
         self._resolve()
 
     def set_initialization(self, value: object) -> None:
-        """Take ``initializationOptions``."""
+        """Take ``initializationOptions``; its token was checked by the transport."""
+        if isinstance(value, Mapping):
+            value = {name: value[name] for name in value if name != "token"}
         self._layers[_INITIALIZATION] = self._wire_options(_INITIALIZATION, value)
         self._resolve()
 

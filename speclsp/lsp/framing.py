@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 _MAX_HEADER_BYTES: Final = 8192
-_MAX_BODY_BYTES: Final = 256 * 1024 * 1024
+MAX_BODY_BYTES: Final = 256 * 1024 * 1024
 _KNOWN_HEADERS: Final = frozenset({b"content-length", b"content-type"})
 _HEADER_START: Final = b"content-"
 _HEADER_END: Final = re.compile(rb"\r\n\r\n|\n\n")
@@ -47,12 +47,12 @@ class FrameDecoder:
         *,
         lines: bool = False,
         max_header_bytes: int = _MAX_HEADER_BYTES,
-        max_body_bytes: int = _MAX_BODY_BYTES,
+        max_body_bytes: int = MAX_BODY_BYTES,
     ) -> None:
         self.framing: Literal["headers", "lines"] | None = None if lines else "headers"
         """None until the first bytes arrive."""
         self._max_header_bytes = max_header_bytes
-        self._max_body_bytes = max_body_bytes
+        self.max_body_bytes = max_body_bytes
         self._buffer = bytearray()
         self._n_searched = 0
         """Bytes of the buffer that hold no line end."""
@@ -103,13 +103,13 @@ class FrameDecoder:
                 self.framing = "headers"  # other output came before the first header
                 return
             line = self._cut(end + 1).strip(_SPACE)
-            if len(line) > self._max_body_bytes and not self._in_garbage:
+            if len(line) > self.max_body_bytes and not self._in_garbage:
                 yield self._too_long(len(line))
             elif line and not self._in_garbage:
                 yield line
             self._in_garbage = False
         self._n_searched = len(self._buffer)
-        if self._n_searched > self._max_body_bytes:
+        if self._n_searched > self.max_body_bytes:
             if not self._in_garbage:
                 yield self._too_long(self._n_searched)
             self._in_garbage = True
@@ -157,7 +157,7 @@ class FrameDecoder:
                     problem = f"Content-Length is no number: {value[:80]!r}"
         if n_body is None:
             yield FramingProblem(problem or "header without Content-Length")
-        elif problem is not None or n_body > self._max_body_bytes:
+        elif problem is not None or n_body > self.max_body_bytes:
             self._n_skip = n_body
             yield self._too_long(n_body) if problem is None else FramingProblem(problem)
         else:
@@ -167,7 +167,7 @@ class FrameDecoder:
 
     def _too_long(self, n_bytes: int) -> FramingProblem:
         return FramingProblem(
-            f"a message of {n_bytes} bytes is too long; the limit is {self._max_body_bytes}"
+            f"a message of {n_bytes} bytes is too long; the limit is {self.max_body_bytes}"
         )
 
 

@@ -55,6 +55,17 @@ def read_message(body: bytes) -> Any:
     return value
 
 
+def error_answer(msg_id: MessageId | None, error: BaseException) -> dict[str, Any]:
+    """Return the answer to a request that failed."""
+    if not isinstance(error, JsonRpcException):
+        logger.error("request %r failed", msg_id, exc_info=error)
+        error = JsonRpcInternalError(f"{type(error).__name__}: {error}")
+    members: dict[str, Any] = {"code": error.code, "message": error.message}
+    if error.data is not None:
+        members["data"] = error.data
+    return {"jsonrpc": JsonRPCProtocol.VERSION, "id": msg_id, "error": members}
+
+
 class JsonRpcConnection(JsonRPCProtocol):
     """One client's connection: a transport feeds it bytes and waits until it is over.
 
@@ -99,11 +110,6 @@ class JsonRpcConnection(JsonRPCProtocol):
         """Take the client's answer to a request of the server."""
         logger.debug("ignored an answer to %r", message.get("id"))
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether the client has done more than connect."""
-        return True
-
     # --- life -----------------------------------------------------------------------------------
 
     def connect(self, write: Callable[[bytes], None], decoder: FrameDecoder | None = None) -> None:
@@ -112,8 +118,6 @@ class JsonRpcConnection(JsonRPCProtocol):
         Messages are framed as ``decoder`` reads them; without one, they are bare bodies.
         """
         self._write, self._decoder = write, decoder
-        self.abandoned = False
-        self._over.clear()
 
     def exit(self) -> None:
         """End the connection at the client's request; later messages are ignored."""
@@ -126,13 +130,9 @@ class JsonRpcConnection(JsonRPCProtocol):
         self.cancel_requests()
         self._over.set()
 
-    async def until_over(self) -> bool:
-        """Wait for the client's end; return whether it had begun.
-
-        A program that only tries whether the port is open leaves before it has begun.
-        """
+    async def until_over(self) -> None:
+        """Wait until the connection has ended."""
         await self._over.wait()
-        return self.has_begun
 
     # --- in -------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class JsonRpcConnection(JsonRPCProtocol):
         pieces = self._decoder.feed(data) if data else self._decoder.finish()
         for piece in pieces:
             if isinstance(piece, FramingProblem):
-                self._refuse(None, JsonRpcParseError(piece.reason), self._send_data)
+                self.refuse(JsonRpcParseError(piece.reason))
             else:
                 self.take(piece)
         if not data:
@@ -162,7 +162,11 @@ class JsonRpcConnection(JsonRPCProtocol):
             else:
                 self._take(message, self._send_data)
         except Exception as error:  # noqa: BLE001  reported to the client and in the log
-            self._refuse(None, error, self._send_data)
+            self.refuse(error)
+
+    def refuse(self, error: Exception) -> None:
+        """Answer what is no message with an error."""
+        self._refuse(None, error, self._send_data)
 
     def cancel_requests(self, *, but: MessageId | None = None) -> None:
         """Cancel the open requests of either side, apart from one."""
@@ -264,21 +268,12 @@ class JsonRpcConnection(JsonRPCProtocol):
                 return
             except (TypeError, ValueError, AttributeError) as unwritable:
                 error = unwritable
-        reply(self._error_answer(msg_id, error))
+        reply(error_answer(msg_id, error))
 
     def _refuse(self, msg_id: MessageId | None, error: Exception, reply: Reply) -> None:
         if isinstance(error, JsonRpcException):
             logger.warning("refused a message: %s", error)
-        reply(self._error_answer(msg_id, error))
-
-    def _error_answer(self, msg_id: MessageId | None, error: BaseException) -> dict[str, Any]:
-        if not isinstance(error, JsonRpcException):
-            logger.error("request %r failed", msg_id, exc_info=error)
-            error = JsonRpcInternalError(f"{type(error).__name__}: {error}")
-        members: dict[str, Any] = {"code": error.code, "message": error.message}
-        if error.data is not None:
-            members["data"] = error.data
-        return {"jsonrpc": self.VERSION, "id": msg_id, "error": members}
+        reply(error_answer(msg_id, error))
 
 
 class _Batch:

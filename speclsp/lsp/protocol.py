@@ -57,11 +57,6 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
         self.note_arrival: Callable[[Any], None] = lambda _: None
         """Called with the params of each request on its arrival, in its handler's context."""
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether initialize was answered with success, or the client sent exit."""
-        return self._initialized or self.exited
-
     def _handle_request(self, msg_id: int | str, method_name: str, params: Any) -> None:
         self.note_arrival(params)
         super()._handle_request(msg_id, method_name, params)

@@ -1,27 +1,37 @@
 """Serves one client on a TCP port or a WebSocket.
 
+The first client whose first message is ``initialize`` has the server until it leaves; others are
+refused.  With a token, nothing of a client is processed before it has given the token: a WebSocket
+client in the HTTP request (query parameter ``token`` or ``Authorization: Bearer``), a TCP client as
+``initializationOptions.token``.
 pygls's own transports accept every client, and each connection takes the answers over from the one
-before.  Here the first client has the port until it ends, and the others are refused.
+before.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
+import ipaddress
+import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Coroutine
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
 
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidRequest, JsonRpcParseError
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
-from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
 from speclsp.errors import SettingsError, SpecLspError
-from speclsp.lsp.framing import FrameDecoder
-from speclsp.lsp.json_rpc import JsonRpcConnection
+from speclsp.lsp.framing import MAX_BODY_BYTES, FrameDecoder, FramingProblem, frame
+from speclsp.lsp.json_rpc import JsonRpcConnection, error_answer, read_message
 from speclsp.lsp.log import logging_to
 from speclsp.lsp.server import SpecLanguageServer
 from speclsp.lsp.stdio import on_stop_signal
@@ -29,18 +39,31 @@ from speclsp.lsp.stdio import on_stop_signal
 logger = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
-_READ_BYTES = 65536
-_MAX_MESSAGE_BYTES = 256 * 1024 * 1024
-_EXIT_STOPPED = 1
-"""Also the exit code where a client leaves without asking to shut down."""
-_LEAVING_S: Final = 1.0
-"""Seconds that a new client waits for one that has connected but sent nothing yet, to leave."""
-_REFUSAL = "One client only.\n"
+HANDSHAKE_S: Final = 10.0
+"""Seconds in which a client must send its first message."""
+MAX_UNSENT_BYTES: Final = 64 * 1024 * 1024
+"""A client that leaves more unread is dropped."""
+_MAX_FIRST_BYTES: Final = 1024 * 1024
+"""Bytes of a TCP client's first message, which comes before its token is known."""
+_FLUSH_S: Final = 2.0
+"""Seconds in which a client must take the last messages."""
+_READ_BYTES: Final = 65536
+_ONE_CLIENT: Final = "The server has a client; it serves one only."
+_NO_ADMISSION: Final = (
+    "The token is missing or wrong. The server wrote it to standard error, or to --token-file."
+)
+_BROKEN: Final = (OSError, ConnectionClosed)
+_EXIT_STOPPED: Final = 1
+_KEEPALIVE: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""A peer that vanished is noticed after about 90 s; WebSockets have pings."""
 _LOCAL_ORIGINS = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
-"""Pages from elsewhere must not read the user's code through a server on the loopback address."""
+"""Pages that may connect if they have the token; without tokens, none may."""
 
 OnListening = Callable[[str, int], None]
 """Called with the host and the port; port 0 has been replaced by a free one."""
+_Messages = AsyncGenerator[bytes, None]
+_Send = Callable[[bytes], Awaitable[None]]
+_Close = Callable[[], Awaitable[None]]
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -59,33 +82,34 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def serve_tcp(
-    server: SpecLanguageServer, host: str, port: int, *, on_listening: OnListening
+    server: SpecLanguageServer,
+    host: str,
+    port: int,
+    *,
+    token: str | None,
+    on_listening: OnListening,
 ) -> int:
-    """Serve the first client that connects, refuse others, and return the exit code.
+    """Serve one client on a TCP port, and return the exit code.
 
     Raises :class:`SpecLspError` if the address cannot be listened on.
     """
-    connection = server.protocol
 
     async def listen(client: _OneClient) -> asyncio.Server:
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            async def flush() -> None:
+            async def send(body: bytes) -> None:
+                writer.write(frame(body))
+                await writer.drain()
+
+            async def close() -> None:
                 writer.close()
-                with contextlib.suppress(ConnectionError):
-                    await writer.wait_closed()
+                await writer.wait_closed()
 
-            async def read() -> None:
-                with contextlib.suppress(ConnectionError):
-                    while data := await reader.read(_READ_BYTES):
-                        connection.feed(data)
-                connection.hang_up()
-
-            if await client.is_admitted(writer.get_extra_info("peername")):
-                # asyncio drops what a broken connection cannot take.
-                connection.connect(writer.write, FrameDecoder())
-                await client.converse(read(), flush)
-            else:
-                writer.close()  # waiting would outlast a server that ends
+            # At the server's end asyncio.run cancels this, which Python 3.11 would log.
+            with contextlib.suppress(asyncio.CancelledError):
+                if not client.is_taken:
+                    _keep_alive(writer.get_extra_info("socket"))
+                    await client.converse(_frames(reader), send, close, token)
+            writer.transport.abort()
 
         return await asyncio.start_server(connected, host, port)
 
@@ -93,58 +117,47 @@ def serve_tcp(
 
 
 def serve_websocket(
-    server: SpecLanguageServer, host: str, port: int, *, on_listening: OnListening
+    server: SpecLanguageServer,
+    host: str,
+    port: int,
+    *,
+    token: str | None,
+    on_listening: OnListening,
 ) -> int:
-    """Serve the first client on a WebSocket, with one message per text frame.
+    """Serve one client on a WebSocket, with one message per text frame.
 
     Raises :class:`SpecLspError` if the address cannot be listened on.
     """
-    connection = server.protocol
 
     async def listen(client: _OneClient) -> Server:
-        async def connected(socket: ServerConnection) -> None:
-            # A queue, so that no handler waits for the network.
-            messages: asyncio.Queue[bytes | None] = asyncio.Queue()
+        async def connected(websocket: ServerConnection) -> None:
+            async def send(body: bytes) -> None:
+                await websocket.send(body.decode())
 
-            async def flush() -> None:
-                messages.put_nowait(None)
-                await writing
+            # Its token was checked in the HTTP request.
+            await client.converse(_bodies(websocket), send, websocket.close, None)
+            websocket.transport.abort()
 
-            if client.is_taken:  # two clients shook hands at the same time
-                await socket.close(CloseCode.TRY_AGAIN_LATER, _REFUSAL)
-                return
-            connection.connect(messages.put_nowait)
-            writing = asyncio.create_task(_write_websocket(messages, socket))
-            await client.converse(_read_websocket(socket, connection), flush)
-
-        async def refuse_second(socket: ServerConnection, _: Request) -> Response | None:
-            if await client.is_admitted(socket.remote_address):
-                return None
-            return socket.respond(HTTPStatus.SERVICE_UNAVAILABLE, _REFUSAL)
+        async def check(websocket: ServerConnection, request: Request) -> Response | None:
+            if not _names_this_host(request.headers.get_all("Host"), host):
+                return websocket.respond(HTTPStatus.FORBIDDEN, "The Host header is wrong.\n")
+            if token is not None and not _is_same(_token_of(request), token):
+                return websocket.respond(HTTPStatus.UNAUTHORIZED, f"{_NO_ADMISSION}\n")
+            if client.is_taken:
+                return websocket.respond(HTTPStatus.SERVICE_UNAVAILABLE, f"{_ONE_CLIENT}\n")
+            return None
 
         return await serve(
             connected,
             host,
             port,
-            origins=[None, _LOCAL_ORIGINS],
-            process_request=refuse_second,
-            max_size=_MAX_MESSAGE_BYTES,
+            origins=[None] if token is None else [None, _LOCAL_ORIGINS],
+            process_request=check,
+            max_size=MAX_BODY_BYTES,
+            close_timeout=_FLUSH_S,
         )
 
     return asyncio.run(_serve(server, f"{host}:{port}", listen, on_listening))
-
-
-async def _read_websocket(socket: ServerConnection, connection: JsonRpcConnection) -> None:
-    with contextlib.suppress(ConnectionClosed):
-        async for message in socket:
-            connection.take(message if isinstance(message, bytes) else message.encode())
-    connection.hang_up()
-
-
-async def _write_websocket(messages: asyncio.Queue[bytes | None], socket: ServerConnection) -> None:
-    with contextlib.suppress(ConnectionClosed):
-        while (body := await messages.get()) is not None:
-            await socket.send(body.decode())
 
 
 async def _serve(
@@ -159,74 +172,183 @@ async def _serve(
     except OSError as error:
         raise SpecLspError(f"cannot listen on {address}: {error.strerror}.") from error
     with logging_to(server.session.editor.log):
-        async with listener:
-            on_listening(*next(iter(listener.sockets)).getsockname()[:2])
+        on_listening(*next(iter(listener.sockets)).getsockname()[:2])
+        try:
             return await client.exit_code
+        finally:
+            listener.close()  # asyncio.run cancels what the other connections wait for
 
 
 class _OneClient:
-    """Admits one client at a time to a server on a port.
+    """Serves the first client that is admitted; ``exit_code`` is set when it has left.
 
-    ``exit_code`` is set when the client is done, or when the process is told to stop.
-    Create it on the running loop.
+    It is also set when the process is told to stop.  Create it on the running loop.
     """
 
     def __init__(self, connection: JsonRpcConnection) -> None:
         self._connection = connection
         self.exit_code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._is_connected = False
-        self._left = asyncio.Event()
-        self._is_stopping = False
+        self.is_taken = False
+        """Whether other clients must be refused."""
         on_stop_signal(self._stop)
 
-    @property
-    def is_taken(self) -> bool:
-        """Whether another client must be refused."""
-        return self._is_connected or self.exit_code.done()
-
-    async def is_admitted(self, peer: object) -> bool:
-        """Return whether a new client is admitted; it must then call :meth:`converse` at once.
-
-        A program that only tries whether the port is open connects shortly before the real client,
-        and the server may notice later that it has left.
-        """
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LEAVING_S):
-                while self.is_taken and not (self.exit_code.done() or self._connection.has_begun):
-                    await self._left.wait()
-        if self._is_connected:
-            logger.warning("refused a second client, %s", peer)
-        return not self.is_taken
-
     async def converse(
-        self, read: Coroutine[Any, Any, None], flush: Callable[[], Awaitable[None]]
+        self, messages: _Messages, send: _Send, close: _Close, token: str | None
     ) -> None:
-        """Serve the connected client to its end, then call ``flush`` to send the last messages.
+        """Serve a client until it leaves, or refuse it; the caller then cuts the connection.
 
-        If the client leaves before it has begun, the server waits for the next one.
+        ``messages`` ends with the connection, and raises JsonRpcParseError at the first malformed
+        message.  ``send`` and ``close`` wait for the network.
         """
-        self._is_connected = True
-        self._left.clear()
-        reading = asyncio.create_task(read)
-        code: int | None = None
+        msg_id = None
         try:
-            if await self._connection.until_over() or self._is_stopping:
-                code = await self._connection.close()
-        finally:
+            async with asyncio.timeout(HANDSHAKE_S):
+                first = await anext(messages)
+            message = read_message(first)
+            msg_id = message.get("id") if isinstance(message, dict) else None
+            _check_first(message, token)
+            if self.is_taken:
+                raise JsonRpcInvalidRequest(_ONE_CLIENT)
+        except (StopAsyncIteration, TimeoutError):
+            return
+        except JsonRpcException as error:
+            with contextlib.suppress(*_BROKEN):
+                await send(json.dumps(error_answer(msg_id, error)).encode())
+                await close()
+            return
+        self.is_taken = True
+        outbox = _Outbox(send, self._connection.hang_up)
+        self._connection.connect(outbox.put)
+        self._connection.take(first)
+        reading = asyncio.create_task(self._read(messages))
+        code = _EXIT_STOPPED
+        try:
+            await self._connection.until_over()
             reading.cancel()
-            await flush()
-        self._is_connected = False
-        self._end(code)
+            code = await self._connection.close()
+            await outbox.flush(close)
+        finally:
+            self._end(code)
+
+    async def _read(self, messages: _Messages) -> None:
+        try:
+            async for body in messages:
+                self._connection.take(body)
+        except JsonRpcException as error:
+            self._connection.refuse(error)
+        self._connection.hang_up()
 
     def _stop(self) -> None:
         """End the conversation as if its client had gone; without one, end at once."""
-        self._is_stopping = True
-        if self._is_connected:
+        if self.is_taken:
             self._connection.hang_up()
         else:
+            self.is_taken = True
             self._end(_EXIT_STOPPED)
 
-    def _end(self, code: int | None) -> None:
-        if code is not None and not self.exit_code.done():
+    def _end(self, code: int) -> None:
+        if not self.exit_code.done():
             self.exit_code.set_result(code)
-        self._left.set()
+
+
+class _Outbox:
+    """Sends messages in order, without making who writes them wait."""
+
+    def __init__(self, send: _Send, on_broken: Callable[[], None]) -> None:
+        self._send = send
+        self._on_broken = on_broken
+        self._bodies: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._n_unsent = 0
+        self._sending = asyncio.create_task(self._run())
+
+    def put(self, body: bytes) -> None:
+        """Send a message later; nothing more is sent to a client that reads too slowly."""
+        if self._n_unsent > MAX_UNSENT_BYTES:
+            return
+        self._n_unsent += len(body)
+        self._bodies.put_nowait(body)
+        if self._n_unsent > MAX_UNSENT_BYTES:
+            self._on_broken()
+
+    async def flush(self, close: _Close) -> None:
+        """Send what is left and close the connection, for at most ``_FLUSH_S`` seconds."""
+        self._bodies.put_nowait(None)
+        with contextlib.suppress(*_BROKEN, TimeoutError):
+            async with asyncio.timeout(_FLUSH_S):
+                await self._sending
+                await close()
+
+    async def _run(self) -> None:
+        try:
+            while (body := await self._bodies.get()) is not None:
+                await self._send(body)
+                self._n_unsent -= len(body)
+        except _BROKEN:
+            self._on_broken()
+
+
+async def _frames(reader: asyncio.StreamReader) -> _Messages:
+    """Yield a TCP client's messages; raises JsonRpcParseError at the first malformed header."""
+    decoder = FrameDecoder(max_body_bytes=_MAX_FIRST_BYTES)
+    with contextlib.suppress(OSError):
+        while data := await reader.read(_READ_BYTES):
+            for piece in decoder.feed(data):
+                if isinstance(piece, FramingProblem):
+                    raise JsonRpcParseError(piece.reason)
+                yield piece
+                decoder.max_body_bytes = MAX_BODY_BYTES
+
+
+async def _bodies(websocket: ServerConnection) -> _Messages:
+    with contextlib.suppress(ConnectionClosed):
+        async for message in websocket:
+            yield message if isinstance(message, bytes) else message.encode()
+
+
+def _check_first(message: Any, token: str | None) -> None:
+    """Raise JsonRpcException unless a message is ``initialize`` and holds the token."""
+    if not isinstance(message, dict) or message.get("method") != types.INITIALIZE:
+        raise JsonRpcInvalidRequest("the first message must be initialize")
+    given: Any = message
+    for name in ("params", "initializationOptions", "token"):
+        given = given.get(name) if isinstance(given, dict) else None
+    if token is not None and not _is_same(given, token):
+        raise JsonRpcInvalidRequest(f"initializationOptions.token: {_NO_ADMISSION}")
+
+
+def _is_same(given: object, token: str) -> bool:
+    return isinstance(given, str) and hmac.compare_digest(
+        given.encode(errors="replace"), token.encode()
+    )
+
+
+def _token_of(request: Request) -> str | None:
+    """Return the token of a WebSocket's HTTP request."""
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return given.strip()
+    in_query = parse_qs(urlsplit(request.path).query).get("token")
+    return in_query[0] if in_query else None
+
+
+def _names_this_host(hosts: list[str], own: str) -> bool:
+    """Whether a Host header is an IP address, ``localhost`` or the host listened on.
+
+    A web page whose own name was made to resolve to this host (DNS rebinding) sends that name.
+    """
+    try:
+        (name,) = (urlsplit(f"//{host}").hostname or "" for host in hosts)
+    except ValueError:
+        return False
+    if name in ("localhost", own.lower()):
+        return True
+    with contextlib.suppress(ValueError):
+        return bool(ipaddress.ip_address(name))
+    return False
+
+
+def _keep_alive(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE.items():
+        if hasattr(socket, name):  # not on every system
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

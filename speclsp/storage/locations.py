@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +17,7 @@ from speclsp.errors import StoreError
 _NAME: Final = "speclsp"
 _FOLDER_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
+_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 _ID_BYTES: Final = 16
 
 
@@ -54,15 +58,41 @@ def workspace_id(root: str) -> bytes:
 
 
 def make_private(path: Path) -> None:
-    """Create a file and its folder, accessible by the user only.  Raises StoreError."""
+    """Create a file and its folder, accessible by the user only.  Raises StoreError.
+
+    Neither may be a symbolic link or belong to another user.
+    """
     try:
         path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        check_own(path.parent)
         path.parent.chmod(_FOLDER_MODE)
-        # SQLite copies a database's mode to the files beside it.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE))
-        path.chmod(_FILE_MODE)
+        make_private_file(path)
     except (OSError, ValueError) as error:
         raise StoreError(
             f"{path} cannot be written: {error}.",
             remedy="Make the folder writable, or set persist to false.",
         ) from error
+
+
+def make_private_file(path: Path) -> None:
+    """Create a file, accessible by the user only.
+
+    Raises OSError, also if it is a symbolic link or belongs to another user.
+    """
+    with suppress(FileNotFoundError):
+        check_own(path)
+    # SQLite copies a database's mode to the files beside it.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | _NO_LINK, _FILE_MODE))
+    path.chmod(_FILE_MODE)
+
+
+def check_own(path: Path) -> None:
+    """Raise OSError if a path is missing, a symbolic link, or another user's."""
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        raise OSError(
+            f"{path} is a symbolic link, which is not followed; remove it (`speclsp data forget "
+            "--all` does)"
+        )
+    if sys.platform != "win32" and status.st_uid != os.geteuid():
+        raise OSError(f"{path} belongs to another user, number {status.st_uid}")

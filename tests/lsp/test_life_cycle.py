@@ -82,7 +82,7 @@ async def test_shutdown_closes_the_completer_and_refuses_what_follows(wire: LspW
     assert await wire.refusal("shutdown") == -32600
     wire.notify("exit")
     wire.notify("exit")
-    assert await wire.conversation.until_over()
+    await wire.conversation.until_over()
     assert await wire.conversation.close() == 0
     assert [len(wire.answers_to(i)) for i in (pending, shutdown, late)] == [1, 1, 1]
     assert wire.completer.calls.count(("close",)) == 1
@@ -99,7 +99,7 @@ async def test_statistics_are_logged_before_the_completer_closes(wire: LspWire) 
 async def test_exit_behind_a_shutdown_without_an_id(wire: LspWire) -> None:
     wire.notify("shutdown")
     wire.notify("exit")
-    assert await wire.conversation.until_over()
+    await wire.conversation.until_over()
     assert await wire.conversation.close() == 0
     assert wire.completer.closed
     assert "shutdown" not in wire.logged
@@ -107,7 +107,7 @@ async def test_exit_behind_a_shutdown_without_an_id(wire: LspWire) -> None:
 
 async def test_exit_without_shutdown(wire: LspWire) -> None:
     wire.notify("exit")
-    assert await wire.conversation.until_over()
+    await wire.conversation.until_over()
     assert await wire.conversation.close() == 1
     assert wire.completer.closed
 
@@ -118,7 +118,7 @@ async def test_hanging_up_closes_the_completer(wire: LspWire) -> None:
     wire.request(INLINE, at(0, 1))
     await wire.until(lambda: wire.completer.asked)
     wire.conversation.hang_up()
-    assert await wire.conversation.until_over()
+    await wire.conversation.until_over()
     assert await wire.conversation.close() == 1
     assert wire.completer.closed
     assert wire.completer.asked[0].cancel.cancelled
@@ -127,7 +127,7 @@ async def test_hanging_up_closes_the_completer(wire: LspWire) -> None:
 async def test_exit_before_initialize(connect: Callable[..., LspWire]) -> None:
     wire = connect()
     wire.notify("exit")
-    assert await wire.conversation.until_over()
+    await wire.conversation.until_over()
     assert await wire.conversation.close() == 1
     assert wire.completers == []
 

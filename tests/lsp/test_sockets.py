@@ -5,6 +5,7 @@ import json
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,20 @@ import pytest
 import pytest_asyncio
 import websockets
 from lsp_wire import INLINE, URI, at
+from scripted_completer import ScriptedCompleter
 from websockets.asyncio.client import ClientConnection, connect
 
 from speclsp.errors import SettingsError, SpecLspError
+from speclsp.lsp import sockets
 from speclsp.lsp.framing import frame
 from speclsp.lsp.server import create_server
 from speclsp.lsp.sockets import parse_address, serve_tcp, serve_websocket
 
 SERVER = Path(__file__).parent.parent / "support" / "scripted_server.py"
 TIMEOUT_S = 60
+TOKEN = "a-token-for-the-tests"
 
-Start = Callable[[str], Awaitable[tuple[asyncio.subprocess.Process, int]]]
+Start = Callable[..., Awaitable[tuple[asyncio.subprocess.Process, int]]]
 
 
 @pytest_asyncio.fixture
@@ -30,12 +34,13 @@ async def start() -> AsyncIterator[Start]:
     """Start a server on a free port of loopback."""
     processes: list[asyncio.subprocess.Process] = []
 
-    async def make(option: str) -> tuple[asyncio.subprocess.Process, int]:
+    async def make(option: str, *token: str) -> tuple[asyncio.subprocess.Process, int]:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             str(SERVER),
             option,
             "0",
+            *token,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
@@ -109,9 +114,10 @@ async def notify(client: Client, method: str, params: Any) -> None:
     await client.send(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}))
 
 
-async def initialize(client: Client) -> None:
+async def initialize(client: Client, **options: Any) -> None:
     able = {"textDocument": {"inlineCompletion": {}}}
-    await ask(client, 1, "initialize", {"capabilities": able})
+    params = {"capabilities": able, "initializationOptions": options}
+    await ask(client, 1, "initialize", params)
     await notify(client, "initialized", {})
     document = {"uri": URI, "languageId": "python", "version": 1, "text": "é😋"}
     await notify(client, "textDocument/didOpen", {"textDocument": document})
@@ -237,15 +243,209 @@ async def ended(process: asyncio.subprocess.Process) -> tuple[int, bytes]:
     [("https://evil.example", 403), ("http://localhost.evil.example", 403), ("null", 403)],
 )
 async def test_web_page_from_elsewhere_is_refused(origin: str, status: int, start: Start) -> None:
-    _, port = await start("--ws")
+    _, port = await start("--ws", TOKEN)
+    url = f"ws://127.0.0.1:{port}?token={TOKEN}"
     with pytest.raises(websockets.InvalidStatus) as refusal:
-        await connect(f"ws://127.0.0.1:{port}", additional_headers={"Origin": origin})
+        await connect(url, additional_headers={"Origin": origin})
     assert refusal.value.response.status_code == status
     # It has not taken the one place.
-    own = await connect(
-        f"ws://127.0.0.1:{port}", additional_headers={"Origin": "http://localhost:8080"}
-    )
+    own = await connect(url, additional_headers={"Origin": "http://localhost:8080"})
     await own.close()
+
+
+async def test_no_web_page_is_admitted_without_tokens(start: Start) -> None:
+    _, port = await start("--ws")
+    with pytest.raises(websockets.InvalidStatus) as refusal:
+        await connect(f"ws://127.0.0.1:{port}", origin="http://localhost:8080")
+    assert refusal.value.response.status_code == 403
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "", "127.0.0.1.evil.example"])
+async def test_websocket_to_another_host_name_is_refused(host: str, start: Start) -> None:
+    _, port = await start("--ws", TOKEN)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    request = (
+        f"GET /?token={TOKEN} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\n"
+        "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    )
+    writer.write(request.encode())
+    assert (await reader.readline()).startswith(b"HTTP/1.1 403")
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "is_admitted"),
+    [
+        (f"?token={TOKEN}", {}, True),
+        ("", {"Authorization": f"Bearer {TOKEN}"}, True),
+        ("", {}, False),
+        ("?token=", {}, False),
+        (f"?token={TOKEN}x", {}, False),
+        (f"?token={TOKEN}", {"Authorization": "Bearer x"}, False),
+    ],
+)
+async def test_websocket_needs_the_token(
+    query: str, headers: dict[str, str], is_admitted: bool, start: Start
+) -> None:
+    _, port = await start("--ws", TOKEN)
+    connecting = connect(f"ws://127.0.0.1:{port}/{query}", additional_headers=headers)
+    if not is_admitted:
+        with pytest.raises(websockets.InvalidStatus) as refusal:
+            await connecting
+        assert refusal.value.response.status_code == 401
+        return
+    client = WsClient(await connecting)
+    await initialize(client)
+    assert await ghost(client, 2)
+
+
+@pytest.mark.parametrize("options", [None, {}, {"token": "x"}, {"token": [TOKEN]}, [TOKEN]])
+async def test_tcp_needs_the_token(options: Any, start: Start) -> None:
+    _, port = await start("--tcp", TOKEN)
+    refused = await client_of("--tcp", port)
+    params = {"capabilities": {}, "initializationOptions": options}
+    message = {"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": params}
+    await refused.send(json.dumps(message))
+    error = json.loads(await refused.receive())
+    assert error["id"] == 7
+    assert "token" in error["error"]["message"]
+    await assert_closed(refused)
+    admitted = await client_of("--tcp", port)
+    await initialize(admitted, token=TOKEN, n_predict=8)
+    assert await ghost(admitted, 2)
+
+
+async def assert_closed(client: Client) -> None:
+    assert isinstance(client, TcpClient)
+    with suppress(ConnectionError):
+        assert await asyncio.wait_for(client.reader.read(), TIMEOUT_S) == b""
+
+
+@pytest.mark.parametrize("token", [(), (TOKEN,)])
+@pytest.mark.parametrize("message", [{"method": "exit"}, {"id": 1, "method": INLINE}, [], 7])
+async def test_the_first_message_must_be_initialize(
+    message: Any, token: tuple[str, ...], start: Start
+) -> None:
+    _, port = await start("--tcp", *token)
+    refused = await client_of("--tcp", port)
+    await refused.send(json.dumps(message))
+    assert "initialize" in json.loads(await refused.receive())["error"]["message"]
+    await assert_closed(refused)
+    admitted = await client_of("--tcp", port)
+    await initialize(admitted, token=TOKEN)
+    assert await ghost(admitted, 2)
+
+
+INITIALIZE = frame(
+    b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{},'
+    b'"initializationOptions":{"model":"/tmp/evil.gguf"}}}'
+)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % len(INITIALIZE),
+        b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"POST /%b HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: " % (b"a" * 9_000),
+        b"Content-Length: 9\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET / HTTP/1.1 Content-Length: 0\r\n\r\n",
+    ],
+)
+async def test_web_pages_post_is_refused_on_tcp(head: bytes, start: Start) -> None:
+    _, port = await start("--tcp")
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(head)
+    await writer.drain()
+    await asyncio.sleep(0.3)  # the rest comes in another read
+    with suppress(ConnectionError):
+        writer.write(b"\r\n\r\n" + INITIALIZE)
+        await writer.drain()
+        assert b'"result"' not in await asyncio.wait_for(reader.read(), TIMEOUT_S)
+    client = await client_of("--tcp", port)
+    await initialize(client)
+    assert await ghost(client, 2)
+
+
+async def test_malformed_header_ends_a_session_on_tcp(start: Start) -> None:
+    process, port = await start("--tcp")
+    client = await client_of("--tcp", port)
+    await initialize(client)
+    assert isinstance(client, TcpClient)
+    client.writer.write(b"Content-Length: x\r\n\r\n")
+    await client.send('{"jsonrpc":"2.0","id":9,"method":"workspace/executeCommand"}')
+    async with asyncio.timeout(TIMEOUT_S):
+        sent = await client.reader.read()
+    assert b"-32700" in sent
+    assert b'"id":9' not in sent
+    assert await asyncio.wait_for(process.wait(), TIMEOUT_S) == 1
+
+
+@pytest.mark.parametrize("option", ["--tcp", "--ws"])
+async def test_silent_client_does_not_hold_the_place(option: str, start: Start) -> None:
+    _, port = await start(option)
+    silent = [await client_of(option, port) for _ in range(3)]
+    client = await client_of(option, port)
+    await initialize(client)
+    assert await ghost(client, 2)
+    for other in silent:
+        await other.close()
+
+
+async def test_silent_client_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "HANDSHAKE_S", 0.1)
+    loop = asyncio.get_running_loop()
+    listening: asyncio.Future[int] = loop.create_future()
+
+    def announce(_: str, port: int) -> None:
+        loop.call_soon_threadsafe(listening.set_result, port)
+
+    server = create_server(ScriptedCompleter, {})
+    serving = asyncio.create_task(
+        asyncio.to_thread(serve_tcp, server, "127.0.0.1", 0, token=None, on_listening=announce)
+    )
+    port = await listening
+    half_a_message = await client_of("--tcp", port)
+    assert isinstance(half_a_message, TcpClient)
+    half_a_message.writer.write(INITIALIZE[:40])
+    await assert_closed(half_a_message)
+    monkeypatch.undo()
+    client = await client_of("--tcp", port)
+    await ask(client, 1, "initialize", {"capabilities": {}})
+    await ask(client, 2, "shutdown")
+    await notify(client, "exit", None)
+    assert await asyncio.wait_for(serving, TIMEOUT_S) == 0
+
+
+@pytest.mark.parametrize("option", ["--tcp", "--ws"])
+async def test_client_that_never_reads_is_dropped(option: str, start: Start) -> None:
+    process, port = await start(option)
+    client = await client_of(option, port)
+    await initialize(client)
+    large_id = "x" * 2**20
+    with suppress(ConnectionError, websockets.ConnectionClosed):
+        for number in range(2 * sockets.MAX_UNSENT_BYTES // len(large_id)):
+            message = {"jsonrpc": "2.0", "id": f"{number}{large_id}", "method": "no/such"}
+            await client.send(json.dumps(message))
+    assert await asyncio.wait_for(process.wait(), TIMEOUT_S) == 1
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads Linux's table of sockets")
+async def test_vanished_tcp_client_is_noticed_by_keepalive(start: Start) -> None:
+    _, port = await start("--tcp")
+    await client_of("--tcp", port)
+    established, keepalive = "01", "02"
+    async with asyncio.timeout(TIMEOUT_S):
+        while True:  # the server may not have accepted the connection yet
+            rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
+            ours = [row for row in rows if row[1].endswith(f":{port:04X}")]
+            timers = [row[5].split(":") for row in ours if row[3] == established]
+            if [kind for kind, _ in timers] == [keepalive]:
+                break
+            await asyncio.sleep(0.02)
+    hundredths = int(timers[0][1], 16)
+    assert hundredths <= 60 * 100
 
 
 @pytest.mark.parametrize(
@@ -279,6 +479,6 @@ async def test_address_in_use_is_one_clear_error() -> None:
     for serve in (serve_tcp, serve_websocket):
         with pytest.raises(SpecLspError, match=r"cannot listen on 127\.0\.0\.1"):
             await asyncio.to_thread(
-                serve, create_server(unused, {}), "127.0.0.1", port, on_listening=print
+                serve, create_server(unused, {}), "127.0.0.1", port, token=None, on_listening=print
             )
     listener.close()

@@ -1,6 +1,7 @@
 """The language server as a process of its own, with a scripted completer.
 
-Arguments: ``--stdio``, ``--tcp PORT`` or ``--ws PORT``; a socket's address is printed.
+Arguments: ``--stdio``, ``--tcp PORT [TOKEN]`` or ``--ws PORT [TOKEN]``; a socket's address is
+printed.
 What the text before the cursor ends with decides what the completer does.
 """
 
@@ -67,10 +68,10 @@ def serve(arguments: list[str]) -> int:
     # Each request is to reach the completer.
     options = {"suggestion_memory": False, "automatic_filters": False}
     server = create_server(make, options)
-    if arguments[0] == "--tcp":
-        return serve_tcp(server, "127.0.0.1", int(arguments[1]), on_listening=announce)
-    if arguments[0] == "--ws":
-        return serve_websocket(server, "127.0.0.1", int(arguments[1]), on_listening=announce)
+    if arguments[0] in {"--tcp", "--ws"}:
+        serve_port = serve_tcp if arguments[0] == "--tcp" else serve_websocket
+        port, token = int(arguments[1]), (*arguments[2:], None)[0]
+        return serve_port(server, "127.0.0.1", port, token=token, on_listening=announce)
     return serve_stdio(server.protocol, server.session.editor.log)
 
 
