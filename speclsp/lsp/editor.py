@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from lsprotocol import types
@@ -25,7 +24,6 @@ _MESSAGE_TYPE: dict[LogLevel, types.MessageType] = {
     "error": types.MessageType.Error,
 }
 _MAX_EARLY_LINES = 1000
-_REPORT_EVERY_S = 0.1
 
 
 class Wire(Protocol):
@@ -130,62 +128,45 @@ class Editor:
             self._early.append((method, params))
 
 
-@dataclass(slots=True)
-class _Work:
-    """One piece of work: its first and latest event, and whether the editor accepted its token."""
-
-    begin: Progress
-    latest: Progress | None = None
-    is_accepted: bool = False
-    reported_at: float = -_REPORT_EVERY_S
-
-
 class ProgressReporter:
     """Sends progress events, after the editor has accepted their token.
 
     Events that come before its answer wait.  An editor that refuses the token gets none.
-    At most ten reports a second are sent.
     """
 
-    def __init__(self, editor: Editor, clock: Callable[[], float]) -> None:
+    def __init__(self, editor: Editor) -> None:
         self._editor = editor
-        self._clock = clock
-        self._works: dict[str, _Work] = {}
+        self._waiting: dict[str, list[Progress]] = {}
+        """By token: the first and the latest event of work that the editor has not accepted yet."""
+        self._accepted: set[str] = set()
 
     def take(self, event: Progress) -> None:
         """Send one event, now or when the token is accepted."""
         if event.stage == "begin":
             created = self._editor.create_progress(event.token)
             if created is not None:
-                begun = self._works[event.token] = _Work(begin=event)
-                created.add_done_callback(lambda answer: self._created(begun, answer))
-            return
-        work = self._works.get(event.token)
-        if work is not None and work.is_accepted:
-            self._send(work, event)
-        elif work is not None:
-            work.latest = event
+                waiting = self._waiting[event.token] = [event]
+                created.add_done_callback(lambda answer: self._created(waiting, answer))
+        elif event.token in self._waiting:
+            self._waiting[event.token][1:] = [event]
+        elif event.token in self._accepted:
+            self._send(event)
 
-    def _created(self, work: _Work, answer: asyncio.Future[None]) -> None:
-        token = work.begin.token
-        if self._works.get(token) is not work:
-            return
+    def _created(self, waiting: list[Progress], answer: asyncio.Future[None]) -> None:
+        token = waiting[0].token
+        if self._waiting.get(token) is not waiting:
+            return  # other work has begun under this token
+        del self._waiting[token]
         if answer.cancelled() or isinstance(answer.exception(), JsonRpcException):
             logger.debug("the editor shows no progress for %s", token)
-            del self._works[token]
             return
-        work.is_accepted = True
-        self._editor.progress(token, _value(work.begin))
-        if work.latest is not None:
-            self._send(work, work.latest)
+        self._accepted.add(token)
+        for event in waiting:
+            self._send(event)
 
-    def _send(self, work: _Work, event: Progress) -> None:
-        now = self._clock()
+    def _send(self, event: Progress) -> None:
         if event.stage == "end":
-            del self._works[event.token]
-        elif now - work.reported_at < _REPORT_EVERY_S:
-            return
-        work.reported_at = now
+            self._accepted.discard(event.token)
         self._editor.progress(event.token, _value(event))
 
 

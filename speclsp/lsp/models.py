@@ -178,14 +178,18 @@ class NamedModels:
         cancel = self._downloads[progress_token] = threading.Event()
         loop = asyncio.get_running_loop()
 
+        last = -1
+
         def report(done: int, total: int) -> None:
-            step = Progress(
-                token=progress_token,
-                stage="report",
-                message=f"{done / 1e9:.2f} of {total / 1e9:.2f} GB",
-                percentage=100 * done // max(1, total),
-            )
-            loop.call_soon_threadsafe(self._progress.take, step)
+            nonlocal last
+            percentage = 100 * done // max(1, total)
+            if percentage != last:
+                last = percentage
+                message = f"{done / 1e9:.2f} of {total / 1e9:.2f} GB"
+                step = Progress(
+                    token=progress_token, stage="report", message=message, percentage=percentage
+                )
+                loop.call_soon_threadsafe(self._progress.take, step)
 
         def run() -> None:
             wanted = download.plan(choice.references, token)

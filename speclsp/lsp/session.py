@@ -75,7 +75,7 @@ class Session:
         self._completer_factory = completer_factory
         self._applied = self.settings.for_completer
         self._pump: EventPump | None = None
-        self._progress = ProgressReporter(self.editor, time.monotonic)
+        self._progress = ProgressReporter(self.editor)
         self.models = NamedModels(
             self.editor,
             self._progress,

@@ -8,7 +8,6 @@ from typing import Any
 
 from lsp_wire import LspWire
 
-from speclsp.lsp.editor import Editor, ProgressReporter
 from speclsp.lsp.log import WireLog
 from speclsp.request import LoadedModel, LogLine, Problem, Progress, StateChanged
 
@@ -56,30 +55,6 @@ async def test_progress_goes_on_under_an_accepted_token(connect: Callable[..., L
     for step in steps():
         wire.completer.emit(step)
     await wire.until(lambda: len([v for v in values(wire) if v["kind"] == "end"]) == 2)
-
-
-async def test_reports_come_no_faster_than_an_eye_can_follow() -> None:
-    now = 0.0
-    sent: list[Any] = []
-    created = asyncio.get_running_loop().create_future()
-
-    class Recorder(Editor):
-        def progress(self, token: str, value: Any) -> None:
-            sent.append(getattr(value, "percentage", None))
-
-        def create_progress(self, token: str) -> asyncio.Future[Any] | None:
-            return created
-
-    reporter = ProgressReporter(Recorder(None, "info"), lambda: now)  # type: ignore[arg-type]
-    begin, _, end = steps()
-    reporter.take(begin)
-    created.set_result(None)
-    await asyncio.sleep(0)
-    for percentage in range(1, 100):
-        now = percentage * 0.03
-        reporter.take(Progress(token="index", stage="report", percentage=percentage))
-    reporter.take(end)
-    assert sent == [0, *range(1, 100, 4), None]
 
 
 async def test_clients_without_progress_hear_none(wire: LspWire) -> None:
