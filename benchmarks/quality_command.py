@@ -37,6 +37,7 @@ from speclsp import settings
 from speclsp.cli.options import OutputFile, SettingsCommand, given_options
 from speclsp.hub.choice import resolve_models
 from speclsp.settings import FimLayout, Settings
+from speclsp.settings_resolution import resolve
 
 SWITCHED_OFF: Final[dict[str, Any]] = {
     "healing": False,
@@ -289,9 +290,7 @@ def quality_command(
 ) -> None:
     """Compare suggestions with what humans wrote in CASES, and with a plain client's."""
     given = given_options(options)
-    resolved = resolve_models(
-        settings.resolve([{"debounce_ms": 0, "t_max_predict_ms": 0}, given]).settings
-    )
+    resolved = resolve_models(resolve([{"debounce_ms": 0, "t_max_predict_ms": 0}, given]).settings)
     cases = drawn_cases(load_cases(cases_path), n_cases, replay_seed)
     ways = {_OURS: resolved, **baselines(resolved)}
     with RunProgress() as progress:

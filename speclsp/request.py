@@ -18,7 +18,8 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
-from speclsp.settings import Settings, resolve
+from speclsp.settings import Settings
+from speclsp.settings_resolution import for_language, resolve
 
 FinishReason = Literal["stop", "length", "deadline", "cancelled"]
 """Why a completion ended: a stop rule or end token, ``n_predict``, the deadline or the latency
@@ -165,7 +166,7 @@ class PlacedRequest(CompletionRequest):
         """
         if self.overrides:
             settings = resolve([self.overrides], base=settings).settings
-        settings = settings.for_language(self.language_id)
+        settings = for_language(settings, self.language_id)
         own = {name: getattr(self, name) for name in _OWN_VALUES}
         given = {name: value for name, value in own.items() if value is not None}
         return replace(settings, **given) if given else settings

@@ -7,7 +7,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from speclsp.settings import canonical_name
+from speclsp.settings_resolution import canonical_name
 
 PAGE = (Path(__file__).parents[1] / "docs" / "editors.md").read_text(encoding="utf-8")
 COMMAND = ["speclsp", "serve", "--stdio"]

@@ -11,6 +11,7 @@ from speclsp import settings
 from speclsp.cli.doctor import GPU_PAGE
 from speclsp.engine.llama import library
 from speclsp.engine.llama.loading import mib_by_device
+from speclsp.settings_resolution import canonical_name
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / GPU_PAGE).read_text(encoding="utf-8")
@@ -34,7 +35,7 @@ def test_the_options_it_gives_exist() -> None:
     for line in commands.splitlines():
         if "speclsp " in line and "CMAKE_ARGS" not in line:
             for option in re.findall(r"--([a-z][a-z0-9-]+)", line):
-                known = settings.canonical_name(option.replace("-", "_"))
+                known = canonical_name(option.replace("-", "_"))
                 assert known in settings.FIELDS or f"`--{option}" in README, option
 
 

@@ -20,6 +20,7 @@ LAYERS = {
     "errors": 0,
     "events": 0,
     "settings": 0,
+    "settings_resolution": 0,
     "cancellation": 0,
     "request": 0,
     "documents": 0,

@@ -4,7 +4,8 @@ import pytest
 
 from speclsp import settings
 from speclsp.errors import SettingsError
-from speclsp.settings import Settings, resolve
+from speclsp.settings import Settings
+from speclsp.settings_resolution import canonical_name, convert, for_language, resolve
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ from speclsp.settings import Settings, resolve
     ],
 )
 def test_every_spelling_of_a_name_means_the_same_setting(spelling, name):
-    assert settings.canonical_name(spelling) == name
+    assert canonical_name(spelling) == name
 
 
 def test_no_two_settings_share_a_spelling():
@@ -43,7 +44,7 @@ def test_every_setting_says_what_it_is():
         row = settings.info(name)
         assert row.help.endswith((".", ")")), name
         assert row.group
-        assert settings.convert(name, settings.default(name)) == settings.default(name)
+        assert convert(name, settings.default(name)) == settings.default(name)
 
 
 def test_later_layers_win_and_none_means_not_set():
@@ -90,12 +91,12 @@ def test_a_bad_value_keeps_the_value_from_before():
 
 
 def test_text_values_as_a_command_line_gives_them():
-    assert settings.convert("n_predict", "12", from_text=True) == 12
-    assert settings.convert("n_gpu_layers", "all", from_text=True) == "all"
-    assert settings.convert("n_gpu_layers", "3", from_text=True) == 3
-    assert settings.convert("kv_offload", "false", from_text=True) is False
+    assert convert("n_predict", "12", from_text=True) == 12
+    assert convert("n_gpu_layers", "all", from_text=True) == "all"
+    assert convert("n_gpu_layers", "3", from_text=True) == 3
+    assert convert("kv_offload", "false", from_text=True) is False
     with pytest.raises(SettingsError, match="temperature"):
-        settings.convert("temperature", "warm", from_text=True)
+        convert("temperature", "warm", from_text=True)
 
 
 def test_a_language_overrides_what_it_may():
@@ -106,9 +107,9 @@ def test_a_language_overrides_what_it_may():
         "languages.markdown.model",
         "languages.markdown.top_p",
     ]
-    markdown = resolved.settings.for_language("markdown")
+    markdown = for_language(resolved.settings, "markdown")
     assert (markdown.enabled, markdown.n_predict, markdown.model) == (False, 5, "")
-    assert resolved.settings.for_language("python") == resolved.settings
+    assert for_language(resolved.settings, "python") == resolved.settings
 
 
 def test_changed_names_what_differs():

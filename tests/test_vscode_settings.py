@@ -9,6 +9,7 @@ import pytest
 
 from speclsp import settings
 from speclsp.errors import SettingsError
+from speclsp.settings_resolution import canonical_name, convert
 from tools import vscode_settings
 
 PACKAGE: dict[str, Any] = json.loads(vscode_settings.PACKAGE.read_text(encoding="utf-8"))
@@ -29,15 +30,15 @@ def test_the_server_knows_every_setting_that_is_not_the_extensions_own() -> None
     own = set(vscode_settings.CLIENT_SETTINGS)
     assert set(PROPERTIES) - own == set(SERVERS)
     for shown, name in SERVERS.items():
-        assert settings.canonical_name(shown.removeprefix("speclsp.")) == name
+        assert canonical_name(shown.removeprefix("speclsp.")) == name
 
 
 @pytest.mark.parametrize("shown", sorted(SERVERS))
 def test_the_server_takes_the_default_and_each_word_that_is_offered(shown: str) -> None:
     row, name = PROPERTIES[shown], SERVERS[shown]
-    assert settings.convert(name, row["default"]) == settings.default(name)
+    assert convert(name, row["default"]) == settings.default(name)
     for word in row.get("enum", ()):
-        settings.convert(name, word)
+        convert(name, word)
     assert row["markdownDescription"].endswith(".")
 
 
@@ -48,7 +49,7 @@ def test_the_server_refuses_what_is_out_of_the_range_that_is_shown(shown: str) -
     wrong += ["not one of these"] if "enum" in row else []
     for value in wrong:
         with pytest.raises(SettingsError):
-            settings.convert(name, value)
+            convert(name, value)
 
 
 def test_files_and_executables_are_the_machines() -> None:

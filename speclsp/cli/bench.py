@@ -20,7 +20,6 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from speclsp import settings
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.ngram_build import found_files
 from speclsp.cli.options import SettingsCommand, given_options, show_timings_option
@@ -35,6 +34,7 @@ from speclsp.project.repository import repository_name
 from speclsp.project.source_text import LANGUAGES, SourceText, read_source
 from speclsp.request import CompletionRequest, Document, RequestStats, WorkspaceFolder
 from speclsp.settings import Settings
+from speclsp.settings_resolution import resolve
 from speclsp.suggestions.window import Window
 
 _MOVED: Final = (
@@ -113,7 +113,7 @@ def bench(project: Path, n_lines: int, seconds: int, show_timings: bool, **optio
     before and nothing is kept on disk. Suggestions are not remembered: each request asks the model.
     """
     given = {"persist": False, "suggestion_memory": False, "prefetch": False, "speculation": True}
-    resolved = resolve_models(settings.resolve([{**given_options(options), **given}]).settings)
+    resolved = resolve_models(resolve([{**given_options(options), **given}]).settings)
     root = project.resolve()
     places = _places(root, resolved, n_lines)
     lines: list[Sides] = []

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from speclsp import settings
 from speclsp.cli.headless import NO_DEADLINE_MS, HeadlessOptions, HeadlessServer
 from speclsp.cli.options import SettingsCommand, given_options, show_timings_option
 from speclsp.cli.without_editor import RecordLog, running
@@ -20,6 +19,7 @@ from speclsp.lsp.stdio import claimed_descriptors, serve_pipe
 from speclsp.project.repository import repository_name
 from speclsp.request import WorkspaceFolder
 from speclsp.settings import Settings
+from speclsp.settings_resolution import resolve
 
 
 @click.command(cls=SettingsCommand)
@@ -37,7 +37,7 @@ def complete(project: Path | None, show_timings: bool, **options: Any) -> None:
     Requests wait until the model is loaded and have no deadline unless --deadline-ms is given.
     """
     given = given_options(options)
-    resolved = resolve_models(settings.resolve([given]).settings)
+    resolved = resolve_models(resolve([given]).settings)
     headless = HeadlessOptions(
         project=None if project is None else project.absolute(),
         repo_name="" if project is None else repository_name(project.absolute()),

@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 import click
 from rich.console import Console
 
-from speclsp import settings
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.demo_screen import REMARK, Frame, Screen, comparison, picture
 from speclsp.cli.options import OutputFile, SettingsCommand, given_options
@@ -20,6 +19,7 @@ from speclsp.cli.without_editor import complete_when_ready, running
 from speclsp.embedded import sample_project
 from speclsp.hub.choice import resolve_models
 from speclsp.request import CompletionRequest, Document, SessionStats, WorkspaceFolder
+from speclsp.settings_resolution import resolve
 from speclsp.suggestions.window import Window
 
 _LEAST_CHARS_TAKEN: Final = 3
@@ -124,7 +124,7 @@ def _typed(screen: Screen, options: Mapping[str, Any], *, keeps_ends: bool) -> S
 
     Raises :class:`~speclsp.errors.SpecLspError` if there is no model.
     """
-    resolved = resolve_models(settings.resolve([options]).settings)
+    resolved = resolve_models(resolve([options]).settings)
     with tempfile.TemporaryDirectory(prefix="speclsp-demo-") as temporary:
         folder = Path(temporary) / "shop"
         shutil.copytree(sample_project(), folder)

@@ -14,7 +14,6 @@ from typing import Any
 
 import click
 
-from speclsp import settings
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.completer.local import LocalCompleter
@@ -25,6 +24,7 @@ from speclsp.hub.memory import find_memory, nvidia_memory
 from speclsp.hub.presets import recommend
 from speclsp.request import CompletionRequest, Document, LogLine, Problem
 from speclsp.settings import Settings
+from speclsp.settings_resolution import resolve
 from speclsp.storage.locations import cache_dir, state_dir
 from speclsp.suggestions.window import Window
 
@@ -254,7 +254,7 @@ def doctor(**options: Any) -> None:
     Every line begins with ok, note or problem; the exit code is 1 if there is a problem.
     The last line is the one next step.
     """
-    given = settings.resolve([given_options(options)]).settings
+    given = resolve([given_options(options)]).settings
     missing, resolved = named_models(given)
     problems: list[Finding] = []
     for finding in (*missing, *findings(resolved)):

@@ -20,6 +20,7 @@ from speclsp import settings
 from speclsp.errors import SettingsError
 from speclsp.hub.choice import resolve_models
 from speclsp.hub.presets import LLAMA_CPP_NAMES
+from speclsp.settings_resolution import convert, former_setting, resolve
 
 
 class SettingOption(click.Option):
@@ -70,7 +71,7 @@ class SettingsCommand(click.Command):
         args = [f"--preset={arg[2:]}" if arg[2:] in LLAMA_CPP_NAMES else arg for arg in args]
         # Asked first, since click takes `-cd` for `-c` with the value `d`.
         for option in (arg.partition("=")[0] for arg in args if arg.startswith("-")):
-            if instead := settings.former_setting(option.strip("-").removeprefix("no-")):
+            if instead := former_setting(option.strip("-").removeprefix("no-")):
                 raise click.UsageError(f"{option}: {instead}", ctx)
         return super().parse_args(ctx, args)
 
@@ -114,7 +115,7 @@ def given_settings(options: Mapping[str, Any]) -> settings.Settings:
 
     Raises :class:`~speclsp.errors.SpecLspError` where a named model is not downloaded.
     """
-    return resolve_models(settings.resolve([given_options(options)]).settings)
+    return resolve_models(resolve([given_options(options)]).settings)
 
 
 def long_option(name: str) -> str:
@@ -156,7 +157,7 @@ def _check(name: str) -> Callable[[str], Any]:
 
     def check(text: str) -> Any:
         try:
-            return settings.convert(name, text, from_text=True)
+            return convert(name, text, from_text=True)
         except SettingsError as error:
             words = choices(name)
             hint = f" Possible words: {', '.join(words)}." if words else ""
@@ -173,7 +174,7 @@ def _json_check(name: str) -> Callable[[str], Any]:
             value = msgspec.json.decode(text)
         except msgspec.DecodeError as error:
             raise click.BadParameter(f"not JSON: {error}.") from error
-        problems = settings.resolve([{name: value}]).problems
+        problems = resolve([{name: value}]).problems
         if problems:
             raise click.BadParameter(" ".join(problem.message for problem in problems))
         return value

@@ -20,7 +20,8 @@ from speclsp.drafting.ngram_mod import NAME as NGRAM_MOD
 from speclsp.drafting.proposer import DraftLimits
 from speclsp.drafting.protocol import Drafter
 from speclsp.errors import DrafterError, SettingsError, SpecLspError
-from speclsp.settings import FIELDS, SHARED, Settings, default, info, resolve
+from speclsp.settings import FIELDS, Settings, default, info
+from speclsp.settings_resolution import SHARED, resolve
 
 GROUP = "speclsp.drafters"
 DRAFT_MODEL = "draft"

@@ -11,16 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from speclsp.request import SettingValue
-from speclsp.settings import (
-    FIELDS,
-    SettingProblem,
-    Settings,
-    canonical_name,
-    changed,
-    default,
-    info,
-    resolve,
-)
+from speclsp.settings import FIELDS, Settings, changed, default, info
+from speclsp.settings_resolution import SettingProblem, canonical_name, resolve
 
 _SECTION = "speclsp"
 _INITIALIZATION = "initializationOptions"

@@ -22,6 +22,7 @@ from speclsp.lsp.suggestion import (
 )
 from speclsp.lsp.text_buffer import Cursor, TextBuffer
 from speclsp.request import CompletionRequest, Trigger
+from speclsp.settings_resolution import for_language
 
 OPTIONS = types.CompletionOptions(trigger_characters=list(".([{,=: "), resolve_provider=False)
 
@@ -139,7 +140,7 @@ async def _ask(
     buffer = query.buffer
     folder = session.location(buffer).folder
     folder_uri = folder.uri if folder is not None else None
-    settings = session.settings.for_folder(folder_uri).for_language(buffer.language_id)
+    settings = for_language(session.settings.for_folder(folder_uri), buffer.language_id)
     if not settings.enabled or (session.is_snoozing and trigger == "automatic"):
         return buffer, []
     above, below = session.documents.around_cell(buffer.uri)

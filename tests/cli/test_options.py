@@ -7,6 +7,7 @@ from click.testing import CliRunner
 from speclsp import settings
 from speclsp.cli import options
 from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.settings_resolution import resolve
 
 SWITCHES = [name for name in settings.FIELDS if options.is_switch(name)]
 VALUED = [name for name in settings.FIELDS if not options.is_switch(name)]
@@ -58,7 +59,7 @@ def test_every_setting_is_an_option_by_all_its_names(parsed: Any, name: str) -> 
         assert parsed(f"{options.long_option(spelling)}={text}") == {name: value}
     if row.short:
         assert parsed(row.short, text) == {name: value}
-    assert settings.resolve([{name: value}]).problems == ()
+    assert resolve([{name: value}]).problems == ()
 
 
 @pytest.mark.parametrize("name", SWITCHES)

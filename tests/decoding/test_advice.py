@@ -7,10 +7,10 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from speclsp import settings
 from speclsp.decoding.report import _DRAFT_LESS, ENOUGH_SINGLE_PASSES, advice_lines
 from speclsp.drafting.registry import DRAFT_MODEL, GROUP
 from speclsp.request import DrafterStats, RequestStats
+from speclsp.settings_resolution import canonical_name
 
 
 def advice(name: str, n_drafted: int, n_accepted: int, **changes) -> str:
@@ -45,7 +45,7 @@ def test_advice_names_settings_that_exist(name, n_accepted, settings_named):
     assert line
     named = [n for n in re.findall(r"`([^`]+)`", line) if n != name]
     assert named == settings_named
-    assert all(settings.canonical_name(n) == n for n in named)
+    assert all(canonical_name(n) == n for n in named)
     assert f"{n_accepted}%" in line
 
 
@@ -66,4 +66,4 @@ def test_every_drafter_of_ours_has_advice():
     assert set(_DRAFT_LESS) == {*ours, DRAFT_MODEL}
     for change in _DRAFT_LESS.values():
         for name in re.findall(r"`([^`]+)`", change):
-            assert settings.canonical_name(name) == name
+            assert canonical_name(name) == name

@@ -23,7 +23,8 @@ from speclsp.drafting.registry import (
 )
 from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.errors import DrafterError
-from speclsp.settings import Settings, resolve
+from speclsp.settings import Settings
+from speclsp.settings_resolution import resolve
 
 
 class DraftModel(EmptyDrafter):

@@ -19,7 +19,8 @@ from pathlib import Path
 from speclsp.engine_process import lifetime
 from speclsp.engine_process.lifetime import LogFile, no_room, run_engine
 from speclsp.engine_process.place import EnginePlace, user_folder
-from speclsp.settings import Settings, canonical_name, convert
+from speclsp.settings import Settings
+from speclsp.settings_resolution import canonical_name, convert
 
 
 def echo(connection: socket.socket) -> None:

@@ -1,0 +1,232 @@
+"""Options in any spelling become :class:`~speclsp.settings.Settings`.
+
+A name may be written ``n_gpu_layers``, ``n-gpu-layers`` or ``nGpuLayers``, and aliases count.
+A wrong value is reported, and the value from before is kept.  A setting of a former version is
+reported with its replacement.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from speclsp.errors import SettingsError
+from speclsp.settings import FIELDS, TYPES, Settings, default, info
+
+
+@dataclass(frozen=True, slots=True)
+class SettingProblem:
+    """A wrong value; the default or the previous value is used instead."""
+
+    name: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """Settings, and what was wrong with what they came from."""
+
+    settings: Settings
+    problems: tuple[SettingProblem, ...] = ()
+
+
+_NGRAM_SIZES_M = (
+    "spec_ngram_simple_size_m",
+    "spec_ngram_map_k_size_m",
+    "spec_ngram_map_k4v_size_m",
+    "num_pred_tokens",
+)
+SHARED: dict[str, tuple[str, ...]] = {
+    "draft_max": (
+        "spec_draft_n_max",
+        "spec_ngram_mod_n_max",
+        "spec_ngram_cache_n_max",
+        *_NGRAM_SIZES_M,
+    ),
+    "draft_min": ("spec_draft_n_min", "spec_ngram_mod_n_min"),
+    "spec_ngram_size_n": (
+        "spec_ngram_simple_size_n",
+        "spec_ngram_map_k_size_n",
+        "spec_ngram_map_k4v_size_n",
+        "spec_ngram_mod_n_match",
+        "max_ngram_size",
+    ),
+    "spec_ngram_size_m": _NGRAM_SIZES_M,
+    "spec_ngram_min_hits": (
+        "spec_ngram_simple_min_hits",
+        "spec_ngram_map_k_min_hits",
+        "spec_ngram_map_k4v_min_hits",
+    ),
+}
+"""Settings of several drafters, and each drafter's own, which prevails.  Of two that set the same
+one the smaller value counts: ``draft_max`` is a maximum."""
+
+_MAXIMUM_OF: dict[str, str] = {
+    "spec_draft_n_min": "spec_draft_n_max",
+    "spec_ngram_mod_n_min": "spec_ngram_mod_n_max",
+    "min_ngram_size": "max_ngram_size",
+}
+"""For a minimum its maximum.  Where a shared setting sets one of the two, the other's default gives
+way."""
+
+
+def _share(values: dict[str, Any]) -> None:
+    """Add to ``values`` what the shared settings in it set."""
+    shared: dict[str, Any] = {}
+    for word, names in SHARED.items():
+        value = values.get(word, default(word))
+        if value == default(word):
+            continue
+        for name in names:
+            if name not in values:
+                shared[name] = min(value, shared.get(name, value))
+        if word == "draft_max" and "max_draft" not in values:
+            shared["max_draft"] = max(value, default("max_draft"))
+    for least, most in _MAXIMUM_OF.items():
+        n_least = shared.get(least, default(least))
+        n_most = values.get(most, shared.get(most, default(most)))
+        if least in values or shared.keys().isdisjoint({least, most}) or n_least <= n_most:
+            continue
+        if most in values or most in shared:
+            shared[least] = n_most
+        else:
+            shared[most] = n_least
+    values.update(shared)
+
+
+def _normal(name: str) -> str:
+    return name.replace("-", "").replace("_", "").lower()
+
+
+_CANONICAL: dict[str, str] = {
+    _normal(spelling): name for name in FIELDS for spelling in (name, *info(name).aliases)
+}
+
+
+_NO_SETTINGS: dict[str, str] = {
+    _normal(spelling): f"{spellings.split()[0]} was removed: {instead}"
+    for spellings, instead in {
+        "exclude_automatic": "set exclude; the files that it names get no suggestions.",
+        "statistics_every": "they are logged after every 50 completions, and by the command "
+        "speclsp.showStatistics.",
+        "n_prefix n_suffix": "set n_prompt; the text after the cursor takes a quarter of it.",
+        "n_line_end": "set t_max_predict_ms, the milliseconds after which a suggestion ends with "
+        "its line.",
+        "spec_draft_ctx_size ctx_size_draft cd": "the draft model's context is the target's, "
+        "ctx_size.",
+        "spec_draft_batch_size batch_size_draft": "the draft model follows batch_size.",
+        "spec_draft_ubatch_size ubatch_size_draft": "the draft model follows ubatch_size.",
+        "spec_draft_threads_batch threads_batch_draft tbd": "set spec_draft_threads, which counts "
+        "for batches too.",
+        "spec_draft_flash_attn flash_attn_draft": "the draft model follows flash_attn.",
+        "spec_draft_type_k cache_type_k_draft ctkd": "the draft model's KV cache is f16.",
+        "spec_draft_type_v cache_type_v_draft ctvd": "the draft model's KV cache is f16.",
+        "spec_draft_override_tensor override_tensor_draft otd": "set spec_draft_ngl, the draft "
+        "model's layers on the GPU.",
+        "spec_draft_cpu_moe cpu_moe_draft cmoed": "set spec_draft_ngl, the draft model's layers on "
+        "the GPU.",
+        "spec_draft_n_cpu_moe spec_draft_ncmoe n_cpu_moe_draft ncmoed": "set spec_draft_ngl, the "
+        "draft model's layers on the GPU.",
+        "spec_replace": "choose a draft model of the target's family, which has the same "
+        "vocabulary.",
+    }.items()
+    for spelling in spellings.split()
+}
+_NO_SETTINGS |= dict.fromkeys(
+    ("np", "parallel", "nparallel"),
+    "parallel: there are no server slots. Each editor window starts a `speclsp serve` of its own, "
+    "which answers the requests of all its documents in turn.",
+)
+"""Spellings in normal form of settings that former versions or llama-server have, and what to set
+or do instead."""
+
+_FORMER_VALUES: dict[tuple[str, str], str] = {
+    ("min_confidence", "learned"): "the threshold is no longer learned; set a number from 0 to 1"
+}
+"""Values that former versions took, and what to set instead."""
+
+
+def former_setting(name: str) -> str | None:
+    """Return what to do instead of a former or llama-server's setting, None for any other name."""
+    return _NO_SETTINGS.get(_normal(name))
+
+
+def canonical_name(name: str) -> str | None:
+    """Return the setting that a spelling means, or None.
+
+    Snake, kebab and camel case are one, and aliases count.
+    """
+    return _CANONICAL.get(_normal(name))
+
+
+def convert(name: str, value: Any, *, from_text: bool = False) -> Any:
+    """Return ``value`` as the type of the setting ``name`` (canonical).
+
+    ``from_text`` takes numbers and booleans in text form, as a command line gives them.
+    Raises :class:`SettingsError` with the expected type and the default.
+    """
+    try:
+        return msgspec.convert(value, TYPES[name], strict=not from_text)
+    except msgspec.ValidationError as error:
+        reason = _FORMER_VALUES.get((name, str(value))) or str(error).split(" - at")[0]
+        raise SettingsError(
+            f"setting {name}: {reason}, got {value!r}.", remedy=f"The default is {default(name)!r}."
+        ) from error
+
+
+def resolve(layers: Sequence[Mapping[str, Any]], *, base: Settings | None = None) -> Resolution:
+    """Lay options over ``base`` (the defaults when None), later layers over earlier ones.
+
+    A None value means "not set".  An unknown name or wrong value is reported and left out.
+    """
+    values: dict[str, Any] = {}
+    problems: list[SettingProblem] = []
+    for layer in layers:
+        values |= _converted(layer, problems)
+    _share(values)
+    return Resolution(dataclasses.replace(base or Settings(), **values), tuple(problems))
+
+
+def _converted(
+    options: Mapping[str, Any], problems: list[SettingProblem], language_id: str = ""
+) -> dict[str, Any]:
+    """Return the valid options by canonical name; with a language, those that it may override."""
+    values: dict[str, Any] = {}
+    for spelling, value in options.items():
+        try:
+            name = _named(spelling, language_id)
+            if value is not None:
+                values[name] = convert(name, value)
+        except SettingsError as error:
+            where = canonical_name(spelling) or spelling
+            message = str(error)
+            if language_id:
+                where = f"languages.{language_id}.{where}"
+                message = f"{where}: {message}"
+            problems.append(SettingProblem(where, message))
+    if "languages" in values:
+        values["languages"] = {
+            language: _converted(overrides, problems, language)
+            for language, overrides in values["languages"].items()
+        }
+    return values
+
+
+def _named(spelling: str, language_id: str) -> str:
+    """Return the canonical name.  Raises SettingsError for a name that cannot be set."""
+    name = canonical_name(spelling)
+    if name is None:
+        raise SettingsError(former_setting(spelling) or f"unknown setting {spelling!r}.")
+    if language_id and not info(name).per_language:
+        raise SettingsError("not a setting that a language may override.")
+    return name
+
+
+def for_language(settings: Settings, language_id: str) -> Settings:
+    """Return settings with the overrides for one language id applied."""
+    overrides = settings.languages.get(language_id)
+    return resolve([overrides], base=settings).settings if overrides else settings
