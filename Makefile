@@ -4,6 +4,7 @@
 # make test-vscode  the VS Code extension's lint and tests, in a real workbench
 # make fuzz   random editor traffic into a real server: SECONDS=600, SEED=N for one seed again
 # make faults every call on a store's files fails or ends the process: all cases, in about an hour
+# make damaged  every damaged model, statistics file and store of the tests: all variants
 # make bench  run the benchmarks that need no other program; ARGS="-m MODEL.gguf" and other settings
 # make peers  build llama-server, which `python -m benchmarks peers` compares with
 # make dist   build the wheel, the sdist, the VSIX and the Neovim plugin, and check them
@@ -28,7 +29,7 @@ WITH_PROGRESS := $(PYTHON) tools/run_with_progress.py
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--python-version 3.11 --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: demo test lint types tests fuzz faults test-neovim test-vscode bench peers docs dist lock clean
+.PHONY: demo test lint types tests fuzz faults damaged test-neovim test-vscode bench peers docs dist lock clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/run
@@ -52,6 +53,9 @@ fuzz: $(STAMPS)/dev
 
 faults: $(STAMPS)/dev
 	SPECLSP_FAULTS_SHARE=1 $(BIN)/pytest -s -n 2 tests/storage/test_faults.py $(ARGS)
+
+damaged: $(STAMPS)/dev
+	SPECLSP_DAMAGED_STEP=1 $(BIN)/pytest -s tests/engine/llama/test_damaged_models.py $(ARGS)
 
 # Fetched before the tests share them; what cannot be fetched is skipped there, with the reason.
 test-neovim: $(STAMPS)/dev

@@ -86,7 +86,7 @@ class AcceptedStore(WorkspaceStore):
         rows = self.run(
             lambda connection: connection.execute(
                 "SELECT text FROM accepted WHERE workspace = ? AND accepted_s >= ? "
-                "ORDER BY id DESC LIMIT ?",
+                "AND typeof(text) = 'text' ORDER BY id DESC LIMIT ?",
                 (workspace_id(root), oldest_s, n_texts),
             ).fetchall()
         )

@@ -33,6 +33,30 @@ _POLL_S: Final = 0.01
 _PARTS: Final = ("", "-journal", "-wal", "-shm")
 """Endings of a database's files; former versions kept a write-ahead log and its index."""
 _ASIDE: Final = ".damaged"
+_NO_DAMAGE: Final = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOLFS,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_READONLY,
+    }
+)
+"""Result codes that mean the disk, the memory or another process, not the database."""
+
+
+_ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
+"""Python raises the second where SQLite's message quotes a damaged name."""
+
+
+class _OtherVersionError(sqlite3.DatabaseError):
+    """The database has another version's schema."""
 
 
 class BusyError(StoreError):
@@ -69,7 +93,7 @@ class Database:
         with self._lock:
             try:
                 self._connection = self._connect()
-            except sqlite3.Error as error:
+            except _ERRORS as error:
                 if not _is_damage(error):
                     raise self._failure(error) from error
                 self._start_anew(error)
@@ -83,14 +107,14 @@ class Database:
         with self._lock:
             try:
                 return self._attempt(work)
-            except sqlite3.Error as error:
+            except _ERRORS as error:
                 # A database that was moved or removed by another process is read-only.
                 if not _is_damage(error) and self._file_now() == self._opened_file:
                     raise self._failure(error) from error
                 self._start_anew(error)
             try:
                 return self._attempt(work)
-            except sqlite3.Error as error:
+            except _ERRORS as error:
                 raise self._failure(error) from error
 
     def _attempt(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
@@ -100,12 +124,7 @@ class Database:
 
     def compact(self) -> None:
         """Return the space of deleted rows to the file system.  Raises StoreError."""
-        with self._lock:
-            connection = self._opened()
-            try:
-                connection.execute("VACUUM")
-            except sqlite3.Error as error:
-                raise self._failure(error) from error
+        self.run(lambda connection: connection.execute("VACUUM"))
 
     def close(self) -> None:
         """Close; further calls do nothing."""
@@ -117,7 +136,7 @@ class Database:
             if connection is not None:
                 try:
                     connection.close()
-                except sqlite3.Error as error:
+                except _ERRORS as error:
                     self._report(self._failure(error))
 
     def _opened(self) -> sqlite3.Connection:
@@ -130,6 +149,7 @@ class Database:
         self._opened_file = self._file_now()
         connection = sqlite3.connect(self.path, timeout=_BUSY_S, check_same_thread=False)
         try:
+            connection.text_factory = _text
             _keep_rollback_journal(connection)
             connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -150,7 +170,7 @@ class Database:
 
     def _check_version(self, version: int) -> None:
         if version != self._version:
-            raise sqlite3.DatabaseError(f"its version is {version}, not {self._version}")
+            raise _OtherVersionError(f"its version is {version}, not {self._version}")
 
     def _file_now(self) -> tuple[int, int] | None:
         """Return device and inode of the file at ``path``; None if there is no file."""
@@ -160,7 +180,7 @@ class Database:
             return None
         return status.st_dev, status.st_ino
 
-    def _start_anew(self, cause: sqlite3.Error) -> None:
+    def _start_anew(self, cause: Exception) -> None:
         """Rename the damaged file and create a new one, unless another process did so."""
         try:
             with file_lock(self.path.parent, _BUSY_S):
@@ -175,7 +195,7 @@ class Database:
                     if source.exists():
                         source.replace(f"{self.path}{_ASIDE}{part}")
                 self._connection = self._connect()
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, *_ERRORS) as error:
             raise self._failure(error) from error
         self._report(
             StoreError(
@@ -204,7 +224,10 @@ class WorkspaceStore(Database):
 
     def uses(self) -> list[WorkspaceUse]:
         """Return how much is stored by workspace, the largest number of items first."""
-        query = f"SELECT {self.columns} FROM {self.table} GROUP BY workspace ORDER BY 2 DESC"  # noqa: S608  constants
+        query = (
+            f"SELECT {self.columns} FROM {self.table} "  # noqa: S608  constants
+            "WHERE typeof(workspace) IN ('blob', 'null') GROUP BY workspace ORDER BY 2 DESC"
+        )
         return [WorkspaceUse(*row) for row in self.run(lambda c: c.execute(query).fetchall())]
 
     def forget(self, workspace: bytes) -> int:
@@ -232,6 +255,11 @@ def aside_files_of(path: Path) -> list[Path]:
     return files_of(Path(f"{path}{_ASIDE}"))
 
 
+def _text(data: bytes) -> str:
+    """Return a text of the database, which may be damaged."""
+    return data.decode("utf-8", "replace")
+
+
 def _keep_rollback_journal(connection: sqlite3.Connection) -> None:
     """Keep a rollback journal, also in a database that a former version wrote.
 
@@ -246,19 +274,24 @@ def _keep_rollback_journal(connection: sqlite3.Connection) -> None:
 
 
 def _is_busy(error: Exception) -> bool:
-    if isinstance(error, TimeoutError):
-        return True
-    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+    return isinstance(error, TimeoutError) or _code(error) in {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+    }
 
 
-def _is_damage(error: sqlite3.Error) -> bool:
-    """Whether an error means a damaged file, not a busy or unreachable one."""
-    if isinstance(error, sqlite3.OperationalError):
-        # A half-written schema.
-        return str(error).startswith("no such ")
-    return isinstance(error, sqlite3.DatabaseError) and not isinstance(
-        error, (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.NotSupportedError)
-    )
+def _is_damage(error: Exception) -> bool:
+    """Whether an error means a damaged file: the statements are right, so most errors do."""
+    code = _code(error)
+    if code is None:
+        return isinstance(error, (_OtherVersionError, UnicodeDecodeError))
+    return code not in _NO_DAMAGE
+
+
+def _code(error: Exception) -> int | None:
+    """Return SQLite's primary result code; None where Python's module raised the error."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
 
 
 @contextmanager

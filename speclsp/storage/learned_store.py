@@ -23,6 +23,7 @@ MAX_NGRAMS_IN_ALL: Final = 2_000_000
 HALF_LIFE_DAYS: Final = 90
 
 _DAY_S: Final = 86_400
+_MAX_COUNT: Final = 2**31 - 1
 _KEPT_SHARE: Final = 0.9
 """Share that is left after removal, so that the next addition does not remove again."""
 _BYTES_PER_ROW: Final = 48
@@ -130,7 +131,8 @@ class LearnedStore(WorkspaceStore):
 
     def _aging(self) -> dict[str, int]:
         """Return the statements' parameters for aging."""
-        return {"day": int(self._clock() // _DAY_S), "half_life": HALF_LIFE_DAYS}
+        day = int(self._clock() // _DAY_S)
+        return {"day": day, "half_life": HALF_LIFE_DAYS, "most": _MAX_COUNT}
 
 
 # Counts are shifted right by the half-lives since they last grew; max() is for clocks set back.
@@ -139,12 +141,15 @@ INSERT INTO ngram (workspace, vocabulary, tokens, follower, count, day)
 SELECT :workspace, id, :tokens, :follower, :count, :day FROM vocabulary
 WHERE fingerprint = :fingerprint
 ON CONFLICT (workspace, vocabulary, tokens, follower) DO UPDATE SET
-    count = (ngram.count >> max(0, excluded.day - ngram.day) / :half_life) + excluded.count,
+    count = min(
+        (ngram.count >> max(0, excluded.day - ngram.day) / :half_life) + excluded.count, :most
+    ),
     day = excluded.day
 """
 _LOAD: Final = """
-SELECT tokens, follower, count >> max(0, :day - day) / :half_life AS aged FROM ngram
-WHERE workspace = :workspace AND aged > 0
+SELECT tokens, follower, min(count >> max(0, :day - day) / :half_life, :most) AS aged FROM ngram
+WHERE workspace = :workspace AND aged > 0 AND typeof(aged) = 'integer'
+AND typeof(tokens) = 'blob' AND length(tokens) % 4 = 0 AND typeof(follower) = 'integer'
 AND vocabulary = (SELECT id FROM vocabulary WHERE fingerprint = :fingerprint)
 """
 _COUNT: Final = "SELECT count(*) FROM ngram WHERE :workspace IS NULL OR workspace = :workspace"

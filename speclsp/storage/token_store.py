@@ -98,7 +98,8 @@ class TokenStore(WorkspaceStore):
             row = self.run(
                 lambda connection: connection.execute(
                     "SELECT compressed, n_tokens FROM tokens WHERE content = ? AND vocabulary = "
-                    "(SELECT id FROM vocabulary WHERE fingerprint = ?)",
+                    "(SELECT id FROM vocabulary WHERE fingerprint = ?) "
+                    "AND typeof(compressed) = 'blob'",
                     (content, fingerprint),
                 ).fetchone()
             )

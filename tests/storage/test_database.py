@@ -113,6 +113,27 @@ def test_damaged_file_is_set_aside(
     assert aside.read_bytes()[:1000] == damaged[:1000]
 
 
+def test_a_schema_whose_damage_sqlite_quotes(
+    open_database: Callable[..., Database], reports: list
+) -> None:
+    path = fill_and_close(open_database, 1)
+    path.write_bytes(path.read_bytes().replace(b"t (x INTEGER)", b"t (\xff INTEGE("))
+    assert values(open_database()) == []
+    assert len(reports) == 1
+
+
+def test_damage_that_shows_when_space_is_returned(
+    open_database: Callable[..., Database], reports: list
+) -> None:
+    path = fill_and_close(open_database)
+    database = open_database()
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    database.compact()
+    assert values(database) == []
+    assert len(reports) == 1
+
+
 def test_damage_while_open(open_database: Callable[..., Database], reports: list) -> None:
     path = fill_and_close(open_database)
     database = open_database()

@@ -1,13 +1,15 @@
 """Reads the GGUF header of a model file before llama.cpp loads it, and explains unusable files.
 
 The format is specified in ggml's docs/gguf.md.  Every length is checked against the file's size
-before anything of that length is read.
+before anything of that length is read.  Values with which llama.cpp would end the process or load
+for ever are refused; all others it refuses by itself.
 """
 
 from __future__ import annotations
 
 import re
 import struct
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,13 +29,23 @@ _SCALARS: Final = {
 """The format's scalar types."""
 _INTEGERS: Final = _SCALARS.keys() - {6, 7, 12}
 _U32, _U64 = _SCALARS[4], _SCALARS[10]
-_MAX_LAYERS: Final = 1024
-"""Longer arrays describe tokens and are skipped."""
+_MAX_LAYERS: Final = 512
+"""llama.cpp's ``LLAMA_MAX_LAYERS``; longer arrays describe tokens and are skipped."""
+_MAX_EXPERTS: Final = 512
+"""llama.cpp's ``LLAMA_MAX_EXPERTS``."""
+_MAX_HEAD_WIDTH: Final = 8192
+"""Ten times the width of any known model's heads."""
+_MAX_KEY_BYTES: Final = 1024
+"""llama.cpp's time to read a key grows with the square of its length."""
+_LEAST_ALIGNMENT: Final = 8
+_F32: Final = 0
+"""The type of tensors that are not quantised."""
+_TOKENS: Final = "tokenizer.ggml.tokens"
 _MAX_DIMENSIONS: Final = 4
 _DEFAULT_ALIGNMENT: Final = 32
 
 Value = str | int | float | bool | list[int] | None
-"""A metadata value.  Arrays of at most 1,024 integers are read, other arrays are None."""
+"""A metadata value.  Arrays of at most 512 integers are read, other arrays are None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +73,34 @@ class GgufHeader:
         if isinstance(value, list) and len(value) >= n_layers:
             return value[:n_layers]
         return [value if isinstance(value, int) else default] * n_layers
+
+    def check(self) -> None:
+        """Raise ValueError for values with which llama.cpp would not refuse the file but fail."""
+        n_experts, n_used = self.number("expert_count", 0), self.number("expert_used_count", 0)
+        if n_used > n_experts or (n_used == 0) != (n_experts == 0):
+            raise ValueError(f"it uses {n_used:,} experts of {n_experts:,}")
+        n_blocks, n_predicting = (
+            self.number("block_count", 1),
+            self.number("nextn_predict_layers", 0),
+        )
+        if n_predicting >= n_blocks > 0:
+            raise ValueError(f"{n_predicting:,} of its {n_blocks:,} blocks predict further tokens")
+        n_heads = max(1, self.number("attention.head_count", 1))
+        width = self.number("attention.key_length", self.number("embedding_length", 0) // n_heads)
+        for key, least, most in (
+            ("block_count", 1, _MAX_LAYERS),
+            ("expert_count", 0, _MAX_EXPERTS),
+            ("context_length", 1, 2**31 - 1),
+            ("attention.key_length", 1, _MAX_HEAD_WIDTH),
+            ("attention.value_length", 1, _MAX_HEAD_WIDTH),
+            ("rope.dimension_count", 0, max(1, width)),
+        ):
+            value = self.number(key, least)
+            if not least <= value <= most:
+                raise ValueError(f"its {key} is {value:,}, not {least:,} to {most:,}")
+        for key, epsilon in self.metadata.items():
+            if key.endswith("_epsilon") and isinstance(epsilon, float) and not epsilon >= 0:
+                raise ValueError(f"its {key} is {epsilon}")
 
     def _of_architecture(self, key: str, default: int) -> Value:
         return self.metadata.get(f"{self.metadata.get('general.architecture')}.{key}", default)
@@ -114,6 +154,7 @@ def read_gguf_header(path: Path) -> GgufHeader:
         try:
             with part.open("rb") as file:
                 header = _Reader(file, part.stat().st_size).header()
+                header.check()
         except FileNotFoundError as error:
             raise ModelNotFoundError(
                 f"The model's part {part} is missing.", remedy="Download all parts into one folder."
@@ -190,7 +231,7 @@ class _Reader:
         if version not in _VERSIONS:
             raise ValueError(f"its format version is {version}")
         n_tensors, n_values = self._scalar(_U64), self._scalar(_U64)
-        metadata = {self._string(): self._value() for _ in range(n_values)}
+        metadata = dict(self._key_value() for _ in range(n_values))
         return GgufHeader(metadata, self._tensors(n_tensors, metadata.get("general.alignment")))
 
     def _tensors(self, n_tensors: int, alignment: Value) -> dict[str, int]:
@@ -200,9 +241,14 @@ class _Reader:
             name, n_dimensions = self._string(), self._scalar(_U32)
             if n_dimensions > _MAX_DIMENSIONS:
                 raise ValueError(f"tensor {name!r} has {n_dimensions} dimensions")
-            self._file.read(_U64.size * n_dimensions + _U32.size)  # sizes and type
+            self._file.read(_U64.size * n_dimensions)
+            kind = self._scalar(_U32)
+            if name.endswith("_norm.weight") and kind != _F32:
+                raise ValueError(f"tensor {name!r} is of type {kind}, not F32")
             offsets[name] = self._scalar(_U64)
-        step = alignment if isinstance(alignment, int) and alignment > 0 else _DEFAULT_ALIGNMENT
+        step = _DEFAULT_ALIGNMENT if alignment is None else alignment
+        if not isinstance(step, int) or step < _LEAST_ALIGNMENT:
+            raise ValueError(f"its alignment is {step!r}")
         n_data = self._n_bytes - -(-self._file.tell() // step) * step
         ordered = sorted(offsets.items(), key=lambda item: item[1])
         ends = [*(offset for _, offset in ordered[1:]), n_data]
@@ -210,21 +256,24 @@ class _Reader:
             raise ValueError(f"tensor {ordered[-1][0]!r} begins beyond the end of the file")
         return {name: end - start for (name, start), end in zip(ordered, ends, strict=False)}
 
-    def _value(self) -> Value:
+    def _key_value(self) -> tuple[str, Value]:
+        key = self._string(_MAX_KEY_BYTES)
         kind = self._scalar(_U32)
         if kind == _STRING:
-            return self._string()
+            return key, self._string()
         if kind == _ARRAY:
-            return self._array()
+            return key, self._array(key)
         value: int | float | bool = self._scalar(_SCALARS[kind])
-        return value
+        return key, value
 
-    def _array(self) -> list[int] | None:
+    def _array(self, key: str) -> list[int] | None:
         kind, n_items = self._scalar(_U32), self._scalar(_U64)
         if kind == _STRING:
             read, unpack = self._file.read, _U64.unpack
-            for _ in range(n_items):
-                read(self._checked(unpack(read(8))[0]))
+            texts = (read(self._checked(unpack(read(8))[0])) for _ in range(n_items))
+            if key == _TOKENS and len(set(texts)) != n_items:
+                raise ValueError("two tokens have the same text")
+            deque(texts, 0)
             return None
         item = _SCALARS[kind]
         data = self._file.read(self._checked(n_items * item.size))
@@ -232,15 +281,17 @@ class _Reader:
             return None
         return [value for (value,) in item.iter_unpack(data)]
 
-    def _string(self) -> str:
-        return self._file.read(self._checked(self._scalar(_U64))).decode("utf-8", "replace")
+    def _string(self, max_bytes: int | None = None) -> str:
+        n_bytes = self._checked(self._scalar(_U64), max_bytes)
+        return self._file.read(n_bytes).decode("utf-8", "replace")
 
     def _scalar(self, kind: struct.Struct) -> int:
         value: int = kind.unpack(self._file.read(kind.size))[0]
         return value
 
-    def _checked(self, n_bytes: int) -> int:
+    def _checked(self, n_bytes: int, max_bytes: int | None = None) -> int:
         """Return a length that may be read."""
-        if n_bytes > self._n_bytes:
-            raise ValueError(f"something in it claims {n_bytes:,} bytes of {self._n_bytes:,}")
+        limit = self._n_bytes if max_bytes is None else max_bytes
+        if n_bytes > limit:
+            raise ValueError(f"something in it claims {n_bytes:,} bytes of {limit:,}")
         return n_bytes
