@@ -117,7 +117,12 @@ def test_a_schema_whose_damage_sqlite_quotes(
     open_database: Callable[..., Database], reports: list
 ) -> None:
     path = fill_and_close(open_database, 1)
-    path.write_bytes(path.read_bytes().replace(b"t (x INTEGER)", b"t (\xff INTEGE("))
+    data = (
+        path.read_bytes()
+        .replace(b"tablett", b"table\xfft")
+        .replace(b"CREATE TABLE", b"create what!")
+    )
+    path.write_bytes(data)
     assert values(open_database()) == []
     assert len(reports) == 1
 
