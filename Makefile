@@ -55,7 +55,8 @@ faults: $(STAMPS)/dev
 	SPECLSP_FAULTS_SHARE=1 $(BIN)/pytest -s -n 2 tests/storage/test_faults.py $(ARGS)
 
 damaged: $(STAMPS)/dev
-	SPECLSP_DAMAGED_STEP=1 $(BIN)/pytest -s tests/engine/llama/test_damaged_models.py $(ARGS)
+	SPECLSP_DAMAGED_STEP=1 $(BIN)/pytest -s tests/engine/llama/test_damaged_models.py \
+		tests/storage/test_damaged_stores.py $(ARGS)
 
 # Fetched before the tests share them; what cannot be fetched is skipped there, with the reason.
 test-neovim: $(STAMPS)/dev

@@ -149,7 +149,8 @@ ON CONFLICT (workspace, vocabulary, tokens, follower) DO UPDATE SET
 _LOAD: Final = """
 SELECT tokens, follower, min(count >> max(0, :day - day) / :half_life, :most) AS aged FROM ngram
 WHERE workspace = :workspace AND aged > 0 AND typeof(aged) = 'integer'
-AND typeof(tokens) = 'blob' AND length(tokens) % 4 = 0 AND typeof(follower) = 'integer'
+AND typeof(tokens) = 'blob' AND length(tokens) % 4 = 0
+AND typeof(follower) = 'integer' AND follower BETWEEN 0 AND :most
 AND vocabulary = (SELECT id FROM vocabulary WHERE fingerprint = :fingerprint)
 """
 _COUNT: Final = "SELECT count(*) FROM ngram WHERE :workspace IS NULL OR workspace = :workspace"
