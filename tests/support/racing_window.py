@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from speclsp.engine_process.start import EngineConnection, connect
-from speclsp.settings import resolve
+from speclsp.settings_resolution import resolve
 
 PROGRAM = sys.argv[1:]
 SETTINGS = resolve([{"engine_exit_seconds": 0}]).settings
