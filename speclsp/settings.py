@@ -348,6 +348,13 @@ class Settings:
         short="-lcd",
         of_machine=True,
     )
+    lookup_cache_update: bool = _setting(
+        False,
+        _SPECULATION,
+        "ngram-cache: when the server ends, add the n-grams of what you accepted to the first file "
+        "of `lookup_cache_dynamic`; a file that does not exist is made, in llama.cpp's format.",
+        of_machine=True,
+    )
 
     index_project: bool = _setting(
         True, _PROJECT, "Index the workspace folders, so that drafts come from their files too."

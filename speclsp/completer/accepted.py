@@ -6,11 +6,12 @@ A thread of its own reads and writes the stores and tokenises.
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, TypeVar
 
 import numpy as np
@@ -19,7 +20,8 @@ from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
 from speclsp.engine.models import Tokenizer
 from speclsp.errors import StoreError
 from speclsp.events import EventQueue
-from speclsp.ngrams.learned import LearnedCounts, count_accepted
+from speclsp.ngrams.files import add_counts
+from speclsp.ngrams.learned import LearnedCounts, count_accepted, tables_of
 from speclsp.prompt.protocol import Vocabulary
 from speclsp.request import AcceptedText
 from speclsp.secrets.masked_text import holds_secret
@@ -37,6 +39,12 @@ _READ_S: Final = 1.0
 _CLOSE_S: Final = 5.0
 
 _Result = TypeVar("_Result")
+
+
+def _updated_file(settings: Settings) -> Path | None:
+    if not settings.lookup_cache_update or not settings.lookup_cache_dynamic:
+        return None
+    return Path(settings.lookup_cache_dynamic[0]).expanduser()
 
 
 @dataclass(slots=True, eq=False)
@@ -70,6 +78,11 @@ class AcceptedTexts:
         self._thread = ThreadPoolExecutor(1, "speclsp-accepted")
         self._latest: Future[None] | None = None
         self._stores: tuple[AcceptedStore, LearnedStore] | None = None
+        self._file = _updated_file(settings)
+        """The statistics file that takes what is counted; None where there is none."""
+        self._uncounted: Counter[tuple[tuple[int, ...], int]] = Counter()
+        """Counts that it lacks, of the vocabulary ``_counts_of``."""
+        self._counts_of: Vocabulary | None = None
 
     def take_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Tokenise with another vocabulary from now on."""
@@ -107,6 +120,7 @@ class AcceptedTexts:
     def close(self) -> None:
         """Write what is left and close the stores; calling it again changes nothing."""
         with suppress(RuntimeError):
+            self._later(self._update_file)
             self._later(self._close_stores)
         self._thread.shutdown(wait=False)
         self.wait_done(_CLOSE_S)
@@ -158,6 +172,19 @@ class AcceptedTexts:
         sightings = [Sighting(*what, count) for what, count in counted.items()]
         fingerprint = known.vocabulary.fingerprint
         self._stored(lambda _, counts: counts.add(root, fingerprint, sightings), otherwise=None)
+        if self._file is not None:
+            if self._counts_of is not known.vocabulary:
+                self._update_file()
+            self._counts_of = known.vocabulary
+            self._uncounted.update(counted)
+
+    def _update_file(self) -> None:
+        """Add what was counted to the statistics file."""
+        counted, self._uncounted = self._uncounted, Counter()
+        if self._file is None or self._counts_of is None or not counted:
+            return
+        add_counts(self._file, tables_of(counted), self._counts_of)
+        self._events.log("info", f"{len(counted):,} counts were added to {self._file}.")
 
     def _stored(
         self, use: Callable[[AcceptedStore, LearnedStore], _Result], otherwise: _Result

@@ -183,6 +183,12 @@ def run_completion(
         bench.weights.set_interrupt(None)
     for failure in (*generation.drafter_failures, *alternatives.failures):
         bench.report(failure)
+    draft, pass_cost = bench.weights.draft, bench.weights.pass_cost
+    # The embedded pair is there to be tried, not to be fast.
+    if draft is not None and not bench.weights.is_trial:
+        costly = draft.costly(pass_cost.single_s)
+        if costly is not None:
+            bench.report(costly)
     shown = verdict(
         done.text,
         done.n_replaced,

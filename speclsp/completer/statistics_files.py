@@ -110,7 +110,8 @@ class StatisticsFiles:
         try:
             file = open_statistics(path, vocabulary, role)
         except StoreError as error:
-            self._report(error, path, state)
+            if state is not None or not self._settings.lookup_cache_update:
+                self._report(error, path, state)
             return _Entry(role, state, fingerprint, None)
         sizes = ", ".join(f"{n:,} of order {order}" for order, n in file.n_ngrams.items())
         self._events.log("info", f"{role} statistics {path}: n-grams: {sizes or 'none'}")

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 from speclsp.atomic_write import PRIVATE, write_atomically
 from speclsp.errors import StoreError
 from speclsp.ngrams import llama_cpp_layout, own_layout
+from speclsp.ngrams.counting import merge
 from speclsp.ngrams.own_layout import FileHeader
 from speclsp.ngrams.reading import OTHER_MODEL, damaged, read_bytes
 from speclsp.ngrams.table import NgramTables
@@ -89,6 +90,18 @@ def open_statistics(
             "Name it in lookup_cache_dynamic instead.",
         )
     return StatisticsFile(path, tables, header)
+
+
+def add_counts(path: Path, counted: NgramTables, vocabulary: VocabularyIdentity) -> None:
+    """Add counts to a dynamic file; one that does not exist is made in llama.cpp's layout.
+
+    Raises StoreError where the file cannot be read or written, or is of another vocabulary.
+    """
+    if not path.exists():
+        write(path, counted, "llama.cpp", vocabulary)
+        return
+    file = open_statistics(path, vocabulary, "dynamic")
+    write(path, merge([file.tables, counted]), file.layout, vocabulary)
 
 
 def write(

@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 
 from speclsp.drafting.protocol import NO_FOLLOWERS, Followers, TokenArray
-from speclsp.ngrams.counting import observed
+from speclsp.ngrams.counting import Observations, observed, summed
+from speclsp.ngrams.table import NgramTables
 
 MAX_ORDER: Final = 4
 """Tokens of the longest counted n-grams."""
@@ -29,6 +30,21 @@ def count_accepted(tokens: TokenArray, n_known: int) -> Counted:
         grams = map(tuple, seen.grams.tolist())
         counts.update(zip(grams, seen.tokens.tolist(), strict=True))
     return counts
+
+
+def tables_of(counted: Counted) -> NgramTables:
+    """Return counts as tables, which can be written to a file."""
+    by_order: dict[int, Observations] = {}
+    for order in range(1, MAX_ORDER + 1):
+        rows = [(gram, token, n) for (gram, token), n in counted.items() if len(gram) == order]
+        if rows:
+            grams, tokens, counts = zip(*rows, strict=True)
+            by_order[order] = Observations(
+                np.array(grams, dtype=np.int32),
+                np.array(tokens, dtype=np.int32),
+                np.array(counts, dtype=np.int64),
+            )
+    return summed([by_order])
 
 
 class LearnedCounts:

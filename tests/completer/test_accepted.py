@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scripted_models import ScriptedLoader
@@ -14,7 +15,9 @@ from speclsp.cancellation import CancellationToken
 from speclsp.completer.accepted import AcceptedTexts
 from speclsp.drafting.protocol import sum_of
 from speclsp.events import EventQueue
-from speclsp.request import AcceptedText, LogLine
+from speclsp.ngrams.counting import count_tokens
+from speclsp.ngrams.files import Layout, open_statistics, write
+from speclsp.request import AcceptedText, LogLine, Problem
 from speclsp.settings import Settings
 from speclsp.storage import accepted_store
 from speclsp.storage.accepted_store import AcceptedStore
@@ -33,9 +36,9 @@ def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 class Kept:
     """Accepted texts of which each file's folder is its workspace."""
 
-    def __init__(self, *, persist: bool = True) -> None:
+    def __init__(self, **options: Any) -> None:
         self.events = EventQueue()
-        settings = Settings(persist=persist)
+        settings = Settings(**options)
         self.texts = AcceptedTexts(
             settings, self.events, root_of=lambda file: file.rpartition("/")[0]
         )
@@ -74,7 +77,7 @@ class Kept:
 def make() -> Iterator[Callable[..., Kept]]:
     made: list[Kept] = []
 
-    def make_kept(**options: bool) -> Kept:
+    def make_kept(**options: Any) -> Kept:
         made.append(Kept(**options))
         return made[-1]
 
@@ -124,6 +127,43 @@ def test_without_persist_nothing_is_kept(make, tmp_path: Path) -> None:
     assert kept.followers(b"ab") == {"c": 1}
     kept.texts.close()
     assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("layout", ["llama.cpp", "speclsp", None])
+def test_a_statistics_file_takes_what_was_accepted(
+    make: Callable[..., Kept], tmp_path: Path, layout: Layout | None
+) -> None:
+    path = tmp_path / "mine.ngrams"
+    vocabulary = ScriptedLoader(fingerprint="bytes").tokenizer(Settings()).vocabulary
+    if layout is not None:
+        write(path, count_tokens([vocabulary.tokenize("abc")], [1, 2]), layout, vocabulary)
+    kept = make(persist=False, lookup_cache_update=True, lookup_cache_dynamic=[str(path)])
+    kept.take("xa", "bc")
+    kept.take("", "abd")
+    kept.texts.close()
+    file = open_statistics(path, vocabulary, "dynamic")
+    assert file.layout == layout or layout is None
+    assert file.n_ngrams[2] == len({"xa", "ab"})
+    found = file.tables.followers(tuple(b"ab"))
+    n_before = int(layout is not None)
+    assert dict(zip(found.tokens.tolist(), found.counts.tolist(), strict=True)) == {
+        ord("c"): 1 + n_before,
+        ord("d"): 1,
+    }
+
+
+def test_a_damaged_statistics_file_is_left_as_it_is(
+    make: Callable[..., Kept], tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.ngrams"
+    path.write_bytes(b"no statistics")
+    kept = make(persist=False, lookup_cache_update=True, lookup_cache_dynamic=[str(path)])
+    kept.take("", "abc")
+    kept.texts.close()
+    problem = kept.events.next(WAIT_S)
+    assert isinstance(problem, Problem)
+    assert str(path) in problem.message
+    assert path.read_bytes() == b"no statistics"
 
 
 def test_a_disk_that_cannot_be_written_is_one_warning(make, tmp_path: Path) -> None:

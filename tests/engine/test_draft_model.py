@@ -266,6 +266,30 @@ def test_what_took_long_once_does_not_end_drafts_for_ever(n_before: int) -> None
     assert min(lengths[150:]) >= 3
 
 
+@pytest.mark.parametrize(("target_s", "is_costly"), [(0.0, False), (0.05, False), (0.02, True)])
+def test_a_draft_model_that_is_slow_beside_the_target_is_told_once(
+    target_s: float, is_costly: bool
+) -> None:
+    drafter, model = scripted(n_max=4)
+    decode = model.decode
+
+    def timed(tokens: Sequence[int], n_logits: int) -> Logits:
+        model.ns_native += 8_000_000
+        return decode(tokens, n_logits)
+
+    model.decode = timed  # type: ignore[method-assign]  # the same model, by a clock
+    drafter.begin(DraftContext(prompt=[1, 2, 3]))
+    assert drafter.costly(target_s) is None
+    for idx in range(40):
+        drafter.draft([5 + idx % 5] * (idx + 1), 4)
+    told = [drafter.costly(target_s) for _ in range(2)]
+    assert told[1] is None
+    assert (told[0] is not None) == is_costly
+    if told[0] is not None:
+        assert "8.00 ms" in str(told[0])
+        assert "20.00 ms" in str(told[0])
+
+
 def test_the_least_length_is_heeded_before_a_draft_ends_early() -> None:
     drafter = unsure(peak=PEAK, n_min=5)
     drafter.begin(DraftContext(prompt=[1, 2, 3], verify_curve=straight_curve(0.4), single_s=0.02))
