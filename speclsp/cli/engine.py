@@ -18,7 +18,7 @@ from speclsp.embedded import TITLE
 from speclsp.engine_process.place import EnginePlace, known_places, read_info
 from speclsp.engine_process.start import running_engines, status_of
 from speclsp.engine_process.start import stop as stop_engine
-from speclsp.errors import EngineProcessError, SpecLspError
+from speclsp.errors import SpecLspError
 from speclsp.hub.references import model_title
 
 _FOLLOW_S = 0.2
@@ -79,7 +79,7 @@ def stop(pids: tuple[int, ...], *, as_json: bool) -> None:
         row: dict[str, Any] = {"pid": info.pid, "model": info.model, "stopped": True}
         try:
             stop_engine(place)
-        except EngineProcessError:
+        except TimeoutError:
             row["stopped"] = False
             failures.append(f"Process {info.pid} does not answer: end it by `kill -9 {info.pid}`.")
         rows.append(row)
@@ -132,7 +132,7 @@ def _status_row(place: EnginePlace) -> dict[str, Any]:
     """Return an engine's status; what its info file says of one that does not answer."""
     try:
         found = status_of(place)
-    except EngineProcessError:
+    except TimeoutError:
         found = None
     if found is not None:
         return found

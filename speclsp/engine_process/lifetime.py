@@ -114,7 +114,7 @@ def free_bytes(settings: Settings) -> int:
 
 
 def _is_ended(place: EnginePlace) -> bool:
-    with suppress(EngineProcessError):
+    with suppress(EngineProcessError, OSError):
         return stop(place, only_idle=True)
     return False
 

@@ -44,8 +44,6 @@ _FOLDER_MODE: Final = 0o700
 _MAX_SOCKET_PATH: Final = 103
 """Bytes of a Unix socket's path: macOS allows 104 with the final NUL, Linux 108."""
 _LOCK_POLL_S: Final = 0.02
-_STALE_S: Final = 7 * 24 * 3600.0
-"""Age after which the files of an engine that does not run are removed."""
 _ENVIRONMENT: Final = ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
 """Variables that decide where the stores are, and prefixes of those that llama.cpp reads."""
 _ENVIRONMENT_PREFIXES: Final = ("GGML_", "LLAMA_", "CUDA_", "HIP_", "ROCR_", "VK_", "OMP_")
@@ -198,17 +196,6 @@ def read_info(place: EnginePlace) -> EngineInfo | None:
         return msgspec.json.decode(place.info.read_bytes(), type=EngineInfo)
     except (OSError, msgspec.MsgspecError):
         return None
-
-
-def remove_stale(places: list[EnginePlace]) -> None:
-    """Remove the files of engines whose sockets are gone and which nobody wrote to for a week."""
-    for place in places:
-        with suppress(OSError, TimeoutError), place.locked(0.0):
-            files = [*place.folder.glob(f"{place.name}.*")]
-            newest = max(file.lstat().st_mtime for file in files)
-            if not place.socket.exists() and time.time() - newest > _STALE_S:
-                for file in files:
-                    file.unlink(missing_ok=True)
 
 
 def user_folder() -> Path:

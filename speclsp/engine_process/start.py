@@ -8,6 +8,7 @@ listens before the process runs, so the others connect to it at once and wait in
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -28,7 +29,6 @@ from speclsp.engine_process.place import (
     engine_place,
     given_settings,
     known_places,
-    remove_stale,
     with_absolute_paths,
 )
 from speclsp.errors import EngineProcessError
@@ -45,6 +45,7 @@ _MAX_LINE: Final = 1 << 20
 _RETRY_S: Final = 0.02
 _CONTROL_TIMEOUT_S: Final = 5.0
 _REAP_S: Final = 2.0
+_STALE_S: Final = 7 * 24 * 3600.0
 
 _Line = TypeVar("_Line")
 
@@ -102,7 +103,9 @@ def connect(
     """Return a connection to the engine of these settings; start the engine where none runs.
 
     ``settings`` name files, not presets.  ``program`` is the command before ``engine run``.
-    Blocks for at most ``timeout_s`` seconds.  Raises :class:`EngineProcessError`, with a remedy.
+    Blocks for at most ``timeout_s`` seconds.  Raises :class:`EngineProcessError`, with a remedy,
+    and OSError where another attempt may succeed: the engine does not answer in time, or was killed
+    while it started.
     """
     if sys.platform == "win32":
         raise EngineProcessError(
@@ -201,7 +204,7 @@ def running_engines() -> list[EnginePlace]:
     """Return the user's engines that listen.  Raises :class:`EngineProcessError`."""
     found = []
     for place in known_places():
-        with suppress(EngineProcessError):
+        with suppress(EngineProcessError, OSError):
             connection = _dial(place)
             if connection is not None:
                 connection.close()
@@ -212,7 +215,7 @@ def running_engines() -> list[EnginePlace]:
 def status_of(place: EnginePlace) -> dict[str, Any] | None:
     """Return the status of an engine, None where it has ended.
 
-    Raises :class:`EngineProcessError` where it does not answer.
+    Raises TimeoutError where it does not answer.
     """
     deadline = time.monotonic() + _CONTROL_TIMEOUT_S
     connection = _dial(place)
@@ -227,7 +230,7 @@ def status_of(place: EnginePlace) -> dict[str, Any] | None:
 def stop(place: EnginePlace, *, only_idle: bool = False, timeout_s: float = 10.0) -> bool:
     """Ask an engine to end and wait until it has; ``only_idle`` spares one that windows use.
 
-    Return whether it has ended.  Raises :class:`EngineProcessError` where it does not answer.
+    Return whether it has ended.  Raises TimeoutError where it does not answer.
     """
     deadline = time.monotonic() + timeout_s
     connection = _dial(place)
@@ -245,6 +248,20 @@ def stop(place: EnginePlace, *, only_idle: bool = False, timeout_s: float = 10.0
         except OSError:
             refused = False
     return not refused
+
+
+def remove_stale(places: Sequence[EnginePlace]) -> None:
+    """Remove the files of engines that do not run and that nobody wrote to for a week."""
+    for place in places:
+        with suppress(OSError, EngineProcessError), place.locked(0.0):
+            files = [*place.folder.glob(f"{place.name}.*")]
+            is_old = time.time() - max(file.lstat().st_mtime for file in files) > _STALE_S
+            connection = _dial(place) if is_old else None
+            if connection is not None:
+                connection.close()
+            elif is_old:
+                for file in files:
+                    file.unlink(missing_ok=True)
 
 
 def check_peer(connection: socket.socket) -> None:
@@ -292,8 +309,8 @@ def _greet(
 ) -> Welcome | None:
     """Exchange the first lines; None where the engine ended meanwhile.
 
-    Raises :class:`EngineProcessError` where the engine refuses, or does not answer in time.
-    Closes the connection unless it returns a welcome.
+    Raises :class:`EngineProcessError` where the engine refuses, and TimeoutError where it does not
+    answer.  Closes the connection unless it returns a welcome.
     """
     welcome: Welcome | None = None
     try:
@@ -340,10 +357,12 @@ def log_tail(place: EnginePlace, n_lines: int = LOG_TAIL_LINES) -> str:
     return ""
 
 
-def _not_started(place: EnginePlace, process: subprocess.Popen[bytes]) -> EngineProcessError:
+def _not_started(place: EnginePlace, process: subprocess.Popen[bytes]) -> Exception:
     with suppress(subprocess.TimeoutExpired):
         process.wait(_REAP_S)
     status = process.returncode
+    if status in {-signal.SIGKILL, -signal.SIGTERM}:
+        return ConnectionResetError("the engine was killed while it started")
     how = f"by signal {-status}" if status is not None and status < 0 else f"with status {status}"
     tail = log_tail(place)
     return EngineProcessError(
@@ -352,8 +371,7 @@ def _not_started(place: EnginePlace, process: subprocess.Popen[bytes]) -> Engine
     )
 
 
-def _no_answer(place: EnginePlace) -> EngineProcessError:
-    return EngineProcessError(
-        f"The engine at {place.socket} does not answer.",
-        remedy="Run `speclsp engine status` and end its process, or " + OWN_ENGINE,
+def _no_answer(place: EnginePlace) -> TimeoutError:
+    return TimeoutError(
+        f"The engine at {place.socket} does not answer; `speclsp engine status` names its process."
     )

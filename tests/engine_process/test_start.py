@@ -17,7 +17,7 @@ from echo_engines import PROGRAM, Engines, is_running, wait_for_end, wait_until
 
 import speclsp
 from speclsp.engine_process import place as place_module
-from speclsp.engine_process.place import engine_place, read_info, remove_stale, user_folder
+from speclsp.engine_process.place import engine_place, read_info, user_folder
 from speclsp.engine_process.start import connect, running_engines, status_of, stop
 from speclsp.errors import EngineProcessError
 from speclsp.settings import Settings
@@ -131,7 +131,7 @@ def hold_lock(engines: Engines) -> subprocess.Popen[bytes]:
 
 def test_a_lock_whose_holder_is_killed_is_free(engines: Engines) -> None:
     with hold_lock(engines) as holder:
-        with pytest.raises(EngineProcessError, match="does not answer"):
+        with pytest.raises(TimeoutError, match="does not answer"):
             connect(Settings(), program=PROGRAM, timeout_s=0.2)
         assert engines.pids() == []
         holder.kill()
@@ -149,13 +149,18 @@ def test_a_lock_file_that_was_removed_meanwhile_does_not_count(engines: Engines)
 
 def test_files_of_former_engines_are_removed_after_a_week(engines: Engines) -> None:
     old, young = engines.place(Settings(ctx_size=1024)), engines.place(Settings(ctx_size=2048))
+    running = engines.connect(Settings(ctx_size=512))
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(old.socket))
     for file in (old.log, old.info, old.lock, young.log):
         file.touch()
-    for file in (old.log, old.info, old.lock):
+    for file in (*old.folder.glob(f"{old.name}.*"), *old.folder.glob(f"{running.place.name}.*")):
         os.utime(file, (0, 0))
-    remove_stale([old, young])
-    assert not any(file.exists() for file in (old.log, old.info, old.lock))
+    engines.connect().socket.close()
+    assert list(old.folder.glob(f"{old.name}.*")) == []
     assert young.log.exists()
+    assert running_engines() == sorted([running.place, engines.place()], key=lambda p: p.name)
+    running.socket.close()
 
 
 # --- engines that do not work ---------------------------------------------------------------------
@@ -173,6 +178,14 @@ def test_an_engine_that_cannot_start_is_an_error_with_its_last_words(
     engines.connect().socket.close()
 
 
+def test_an_engine_that_is_killed_while_it_starts_is_no_reason_to_give_up(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ECHO_ENGINE_FAILS", "kill")
+    with pytest.raises(ConnectionResetError):
+        engines.connect()
+
+
 def test_a_program_that_is_missing_is_an_error(engines: Engines) -> None:
     with pytest.raises(EngineProcessError, match="cannot be started"):
         connect(Settings(), program=["/nowhere/python"], timeout_s=10)
@@ -183,7 +196,7 @@ def test_a_suspended_engine_is_an_error_in_time_and_is_not_replaced(engines: Eng
     with closing(engines.connect().socket):
         (pid,) = engines.pids()
         os.kill(pid, signal.SIGSTOP)
-        with pytest.raises(EngineProcessError, match="does not answer"):
+        with pytest.raises(TimeoutError, match="does not answer"):
             connect(Settings(), program=PROGRAM, timeout_s=0.2)
         os.kill(pid, signal.SIGCONT)
         engines.connect().socket.close()
