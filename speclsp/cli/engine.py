@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import faulthandler
+import logging
 import os
+import socket
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -14,12 +17,16 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
+from speclsp.cli.options import SettingsCommand, given_settings
 from speclsp.embedded import TITLE
-from speclsp.engine_process.place import EnginePlace, known_places, read_info
+from speclsp.engine_process.place import EnginePlace, engine_place, known_places, read_info
 from speclsp.engine_process.start import running_engines, status_of
 from speclsp.engine_process.start import stop as stop_engine
-from speclsp.errors import SpecLspError
+from speclsp.errors import EngineProcessError, SpecLspError
 from speclsp.hub.references import model_title
+
+if TYPE_CHECKING:
+    from speclsp.engine_process.server import EngineServer
 
 _FOLLOW_S = 0.2
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
@@ -33,6 +40,42 @@ def engine() -> None:
     models and engine settings use it, and it ends when the last window has been gone for
     `engine_exit_seconds`.
     """
+
+
+@engine.command(cls=SettingsCommand)
+@click.option("--listen-fd", metavar="N", type=int, required=True, help="The listening socket.")
+@click.option("--name", required=True, help="The engine's name, which its settings make.")
+def run(listen_fd: int, name: str, **options: Any) -> None:
+    """Serve windows until the last has gone; a window runs this command."""
+    # Imported here: the other commands shall answer at once.
+    from speclsp.completer.local import LocalCompleter  # noqa: PLC0415
+    from speclsp.engine_process import lifetime  # noqa: PLC0415
+    from speclsp.engine_process.server import EngineServer  # noqa: PLC0415
+
+    faulthandler.enable()
+    settings = given_settings(options)
+    place = engine_place(settings)
+    if place.name != name:
+        raise EngineProcessError(
+            "speclsp was changed while a window was open.",
+            remedy="Restart the language server in that window.",
+        )
+    logging.basicConfig(level=logging.DEBUG, handlers=[lifetime.LogFile(place)])
+    server = EngineServer(lambda of_window, _: LocalCompleter(of_window))
+    lifetime.run_engine(
+        place,
+        socket.socket(fileno=listen_fd),
+        settings,
+        server.serve_window,
+        status=lambda: _served(server),
+        close=server.close,
+        refusal=lifetime.no_room(place, settings),
+    )
+
+
+def _served(server: EngineServer) -> dict[str, Any]:
+    windows = server.status()
+    return {"windows": windows, "n_requests": sum(int(str(w["requests"])) for w in windows)}
 
 
 @engine.command()

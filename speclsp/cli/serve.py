@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import secrets
 import sys
 from functools import partial
@@ -12,6 +13,8 @@ from typing import Any
 import click
 
 from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.engine_process.client import EngineLink, SharedCompleter
+from speclsp.engine_process.start import connect
 from speclsp.errors import SettingsError, StoreError
 from speclsp.lsp.server import create_server
 from speclsp.lsp.sockets import parse_address, serve_tcp, serve_websocket
@@ -19,6 +22,8 @@ from speclsp.lsp.stdio import serve_stdio
 from speclsp.seam import Completer
 from speclsp.settings import Settings
 from speclsp.storage.locations import make_private_file
+
+logger = logging.getLogger(__name__)
 
 SWITCH_INTERVAL_S = 0.0005
 """Seconds that the engine's thread may run Python code while the event loop waits.
@@ -75,6 +80,11 @@ def serve(
 
 
 def _completer(settings: Settings) -> Completer:
+    if settings.engine == "shared" and sys.platform != "win32":
+        gc.freeze()
+        return SharedCompleter(settings, _link)
+    if settings.engine == "shared":
+        logger.warning("Windows cannot share an engine yet: this window loads the models itself.")
     # Imported when the client has been answered: NumPy and llama.cpp take their time.
     from speclsp.completer.local import LocalCompleter  # noqa: PLC0415
 
@@ -82,6 +92,11 @@ def _completer(settings: Settings) -> Completer:
     # instead of 60 to 90), and 350 completion requests cause none.
     gc.freeze()
     return LocalCompleter(settings)
+
+
+def _link(settings: Settings) -> EngineLink:
+    connection = connect(settings)
+    return EngineLink(connection.socket, connection.place.log)
 
 
 def _address(option: str, text: str) -> tuple[str, int]:
