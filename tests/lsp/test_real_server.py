@@ -105,9 +105,12 @@ class Heard:
 Start = Callable[..., Awaitable[Heard]]
 
 
-@pytest_asyncio.fixture
-async def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Start]:
-    """Start servers on a folder, with caches of their own."""
+@pytest_asyncio.fixture(params=["own", "shared"])
+async def start(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Start]:
+    """Start servers on a folder, with caches of their own and either kind of engine."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "r"))  # short: sockets lie in it
     for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     started: list[Heard] = []
@@ -118,7 +121,8 @@ async def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         heard = Heard()
         started.append(heard)
         # A busy machine is no defect.
-        options = {"deadline_ms": 60_000, **options}
+        engine = {"engine": request.param, "engine_exit_seconds": 0}
+        options = {"deadline_ms": 60_000, **engine, **options}
         await heard.server.start([*command, *arguments], folder, options=options)
         return heard
 
