@@ -56,7 +56,8 @@ faults: $(STAMPS)/dev
 
 damaged: $(STAMPS)/dev
 	SPECLSP_DAMAGED_STEP=1 $(BIN)/pytest -s tests/engine/llama/test_damaged_models.py \
-		tests/storage/test_damaged_stores.py $(ARGS)
+		tests/storage/test_damaged_stores.py \
+		tests/ngrams/test_damaged_files.py $(ARGS)
 
 # Fetched before the tests share them; what cannot be fetched is skipped there, with the reason.
 test-neovim: $(STAMPS)/dev

@@ -170,8 +170,10 @@ def convert(name: str, value: Any, *, from_text: bool = False) -> Any:
     Raises :class:`SettingsError` with the expected type and the default.
     """
     try:
-        return msgspec.convert(value, TYPES[name], strict=not from_text)
-    except msgspec.ValidationError as error:
+        converted = msgspec.convert(value, TYPES[name], strict=not from_text)
+        msgspec.json.encode(converted)  # lone surrogates are in no path and no message
+        return converted
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         reason = _FORMER_VALUES.get((name, str(value))) or str(error).split(" - at")[0]
         raise SettingsError(
             f"setting {name}: {reason}, got {value!r}.", remedy=f"The default is {default(name)!r}."

@@ -1,11 +1,15 @@
 """The table of settings: spellings, types, layers, languages."""
 
+import dataclasses
+import random
+
+import msgspec
 import pytest
 
 from speclsp import settings
 from speclsp.errors import SettingsError
 from speclsp.settings import Settings
-from speclsp.settings_resolution import canonical_name, convert, for_language, resolve
+from speclsp.settings_resolution import SHARED, canonical_name, convert, for_language, resolve
 
 
 @pytest.mark.parametrize(
@@ -191,3 +195,26 @@ def test_of_two_shared_settings_the_smaller_maximum_counts():
 def test_a_shared_setting_may_stand_in_another_layer_than_a_drafters_own():
     resolved = resolve([{"spec_draft_n_max": 7}, {"draft": 2}]).settings
     assert (resolved.spec_draft_n_max, resolved.num_pred_tokens) == (7, 2)
+
+
+WILD = (
+    None, True, False, 0, -1, 2**31, -(2**63), 2**100, 1.5, float("nan"), float("inf"), "", "x",
+    "\ud800", "auto", "-1", "a" * 100_000, [], [None], ["x", 3], [["x"]], {}, {"": None},
+    {"python": 3}, {"python": {"n_predict": "x", "nothing": [], "top_p": 2}}, {"x": {"x": {}}},
+)  # fmt: skip
+
+
+def test_whatever_a_client_sends_gives_valid_settings_or_a_problem_with_the_default():
+    dice = random.Random(1)
+    # `draft_max` 0 sets each drafter's own maximum to 0, which by itself is no value of it.
+    shared = {name for names in SHARED.values() for name in names}
+    spellings = [*settings.FIELDS, *map(str.upper, settings.FIELDS), "np", "x", "", "\ud800", "é"]
+    for _ in range(2000):
+        layer = {dice.choice(spellings): dice.choice(WILD) for _ in range(dice.randrange(1, 6))}
+        resolved = resolve([layer])
+        assert all(problem.message for problem in resolved.problems), layer
+        values = dataclasses.asdict(resolved.settings)
+        for name, value in values.items():
+            if name not in shared:
+                assert msgspec.convert(value, settings.TYPES[name]) == value, (name, layer)
+        assert len(resolved.problems) <= 8 * len(layer)

@@ -75,7 +75,7 @@ class FileHeader(msgspec.Struct, frozen=True):
 
 
 def parse(path: Path, data: bytes) -> tuple[FileHeader, NgramTables]:
-    """Read the content of a file that begins with the magic, and verify all checksums.
+    """Read the content of a file that begins with the magic; verify checksums, tokens and counts.
 
     Raises StoreError with the offset of the first error.
     """
@@ -100,7 +100,12 @@ def parse(path: Path, data: bytes) -> tuple[FileHeader, NgramTables]:
     tables = {}
     offset = body_offset
     for table in header.tables:
-        tables[table.order] = _table(data, table, offset)
+        found = tables[table.order] = _table(data, table, offset)
+        is_possible = (found.tokens >= 0) & (found.tokens < header.n_tokens) & (found.counts >= 1)
+        if not is_possible.all():
+            raise damaged(
+                path, offset, "a follower is outside the vocabulary, or its count below 1"
+            )
         offset += table.n_bytes
     return header, NgramTables(tables)
 

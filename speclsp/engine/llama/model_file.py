@@ -174,7 +174,10 @@ def load_error(path: Path, reasons: Sequence[str]) -> ModelLoadError:
     """Return the error to raise for ``path``, given what llama.cpp logged when it refused it."""
     text = " ".join(reasons)
     reason = _plain_reason(reasons)
-    if "not within the file bounds" in text or "failed to read" in text or "unexpectedly" in text:
+    if any(
+        sign in text
+        for sign in ("gguf_init", "not within the file bounds", "failed to read", "unexpectedly")
+    ):
         return ModelLoadError(
             f"The model file {path} is damaged or incomplete: {reason}.",
             remedy="Download it again.",
@@ -198,6 +201,8 @@ def load_error(path: Path, reasons: Sequence[str]) -> ModelLoadError:
 def _plain_reason(reasons: Sequence[str]) -> str:
     """Return llama.cpp's most specific line, without the function's name before it."""
     for line in reasons:
+        if line.startswith("gguf_init"):
+            break
         _, found, reason = line.partition("error loading model: ")
         if found:
             return reason.rstrip(". ")

@@ -82,6 +82,14 @@ def test_a_truncated_model_is_damaged_or_incomplete(
             "cannot spread m.gguf by rows",
         ),
         (["f: something else", "g: failed to load model"], "something else"),
+        (
+            [
+                "gguf_init_from_reader: tensor 'x' has offset 16, expected 64",
+                "gguf_init_from_reader: failed to read tensor data",
+                "llama_model_load: error loading model: failed to load model from m.gguf",
+            ],
+            "m.gguf is damaged or incomplete: tensor 'x' has offset 16, expected 64",
+        ),
     ],
 )
 def test_llama_cpp_s_reason_is_told(reasons: list[str], message: str) -> None:

@@ -1,0 +1,122 @@
+"""A damaged statistics file is refused with its place and a remedy, or holds what it may hold.
+
+``make damaged`` tries 2,000 damages of each layout, the tests a sample.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+import zlib
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from speclsp.errors import StoreError
+from speclsp.ngrams.counting import count_tokens
+from speclsp.ngrams.files import open_statistics, write
+from speclsp.ngrams.own_layout import _ALIGNMENT, _CRC, _PREAMBLE, BLOCK_BYTES
+
+N_CASES = 2000 // int(os.environ.get("SPECLSP_DAMAGED_STEP", "40"))
+SEED = os.environ.get("SPECLSP_DAMAGED_SEED", "1")
+WORDS = (0, 1, 2, -1, -2, 4, 5, 127, 999, 1000, 2**16, 2**24, 2**31 - 1, -(2**31))
+NUMBERS = (-1, 0, 1, 2, 3, 1000, 2**31, 2**53, 2**63, 2**64, 1.5, None, "x", [], {})
+
+
+class Vocabulary:
+    n_tokens = 1000
+    fingerprint = "0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def contents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """A whole file of each layout."""
+    path = tmp_path_factory.mktemp("whole") / "f"
+    tokens = np.random.default_rng(1).integers(0, 1000, 4000).astype(np.int32)
+    tables = count_tokens([tokens], [1, 2, 3, 4])
+    found = {}
+    for layout in ("speclsp", "llama.cpp"):
+        write(path, tables, layout, Vocabulary())  # type: ignore[arg-type]
+        found[layout] = path.read_bytes()
+    return found
+
+
+def damaged(data: bytes, dice: random.Random) -> bytes:
+    """Change bytes and words, cut, repeat, remove or insert."""
+    changed = bytearray(data)
+    for _ in range(dice.choice([1, 1, 2, 5])):
+        at = dice.randrange(len(changed) + 1)
+        at &= dice.choice([-1, -4])
+        n_bytes = dice.choice([1, 4, 20, 4096])
+        match dice.randrange(6):
+            case 0:
+                changed[at : at + 1] = dice.randbytes(1)
+            case 1:
+                changed[at : at + 4] = struct.pack("<i", dice.choice(WORDS))
+            case 2:
+                del changed[at : at + n_bytes]
+            case 3:
+                changed[at:at] = dice.randbytes(n_bytes)
+            case 4:
+                changed[at:at] = changed[at : at + n_bytes]
+            case 5:
+                del changed[at:]
+        changed = changed or bytearray(b"\0")
+    return bytes(changed)
+
+
+def damaged_and_signed(data: bytes, dice: random.Random) -> bytes:
+    """Damage header or body of speclsp's layout, and give them right checksums again."""
+    _, version, n_header, _, _ = _PREAMBLE.unpack_from(data)
+    header = data[_PREAMBLE.size : _PREAMBLE.size + n_header]
+    start = -(-(_PREAMBLE.size + n_header) // _ALIGNMENT) * _ALIGNMENT
+    n_blocks = (len(data) - start) // (BLOCK_BYTES + _CRC.size) + 1
+    body = data[start : len(data) - _CRC.size * (n_blocks + 1)]
+    if dice.randrange(2):
+        values = msgspec.json.decode(header)
+        place = dice.choice([values, *values["tables"]])
+        place[dice.choice(list(place))] = dice.choice(NUMBERS)
+        header = msgspec.json.encode(values)
+    else:
+        words = np.frombuffer(body, dtype="<i4").copy()
+        for _ in range(dice.choice([1, 10, 1000])):
+            words[dice.randrange(len(words))] = dice.choice(WORDS)
+        body = words.tobytes()
+    blocks = [body[at : at + BLOCK_BYTES] for at in range(0, len(body), BLOCK_BYTES)]
+    checksums = b"".join(_CRC.pack(zlib.crc32(block)) for block in blocks)
+    preamble = _PREAMBLE.pack(data[:8], version, len(header), zlib.crc32(header), 0)
+    padding = bytes(-(len(preamble) + len(header)) % _ALIGNMENT)
+    return preamble + header + padding + body + checksums + _CRC.pack(zlib.crc32(checksums))
+
+
+@pytest.mark.parametrize(
+    ("layout", "damage"),
+    [("speclsp", damaged), ("speclsp", damaged_and_signed), ("llama.cpp", damaged)],
+    ids=["speclsp", "speclsp-signed", "llama.cpp"],
+)
+def test_a_damaged_file_is_refused_or_read(
+    contents: dict[str, bytes], tmp_path: Path, layout: str, damage: object
+) -> None:
+    path = tmp_path / "f"
+    refusals: list[StoreError] = []
+    for number in range(N_CASES):
+        content = damage(contents[layout], random.Random(f"{SEED} {number}"))  # type: ignore[operator]
+        path.write_bytes(content)
+        try:
+            tables = open_statistics(path, Vocabulary()).tables
+        except StoreError as error:
+            refusals.append(error)
+            continue
+        for order, table in tables.by_order.items():
+            for gram in table.grams[:: max(1, len(table.grams) // 50)].tolist():
+                found = tables.followers(tuple(gram))
+                assert len(gram) == order
+                assert found.tokens.size == found.counts.size, number
+                assert ((found.tokens >= 0) & (found.tokens < 1000)).all(), number
+                assert (found.counts >= 1).all(), number
+    print(layout, damage.__name__, f"{len(refusals)} of {N_CASES} refused")  # type: ignore[attr-defined]  # noqa: T201 - figures
+    assert refusals
+    assert all(str(path) in refusal.message and refusal.remedy for refusal in refusals)
