@@ -5,6 +5,7 @@
 # make fuzz   random editor traffic into a real server: SECONDS=600, SEED=N for one seed again
 # make faults every call on a store's files fails or ends the process: all cases, in about an hour
 # make damaged  every damaged model, statistics file and store of the tests: all variants
+# make soak   type into a real server for MINUTES=30; the plot is soak.svg
 # make bench  run the benchmarks that need no other program; ARGS="-m MODEL.gguf" and other settings
 # make peers  build llama-server, which `python -m benchmarks peers` compares with
 # make dist   build the wheel, the sdist, the VSIX and the Neovim plugin, and check them
@@ -29,7 +30,7 @@ WITH_PROGRESS := $(PYTHON) tools/run_with_progress.py
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--python-version 3.11 --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: demo test lint types tests fuzz faults damaged test-neovim test-vscode bench peers docs dist lock clean
+.PHONY: demo test lint types tests fuzz faults damaged soak test-neovim test-vscode bench peers docs dist lock clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/run
@@ -58,6 +59,9 @@ damaged: $(STAMPS)/dev
 	SPECLSP_DAMAGED_STEP=1 $(BIN)/pytest -s tests/engine/llama/test_damaged_models.py \
 		tests/storage/test_damaged_stores.py \
 		tests/ngrams/test_damaged_files.py $(ARGS)
+
+soak: $(STAMPS)/dev
+	SPECLSP_SOAK_MINUTES=$(or $(MINUTES),30) $(BIN)/pytest -s tests/fuzz/test_soak.py $(ARGS)
 
 # Fetched before the tests share them; what cannot be fetched is skipped there, with the reason.
 test-neovim: $(STAMPS)/dev

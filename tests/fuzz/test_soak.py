@@ -1,0 +1,208 @@
+"""Hours of typing into a real server: memory, threads, open files and latency have no trend.
+
+``make soak MINUTES=30`` types at full speed, prints a table by minute, and writes a plot.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import matplotlib as mpl
+import psutil
+import pytest
+from fuzzing_client import FuzzingClient
+
+MINUTES = float(os.environ.get("SPECLSP_SOAK_MINUTES", "0"))
+PLOT = Path(os.environ.get("SPECLSP_SOAK_PLOT", "soak.svg"))
+SOURCES = Path(__file__).parents[2] / "fixtures" / "cases"
+OPTIONS = {"debounce_ms": 0, "n_predict": 24, "cache_ram": 32}
+"""A small cache of KV states is full after a minute, and then stays as it is."""
+WARM_UP = 0.2
+"""Share of the time after which caches are full, and trends count."""
+MOST_GROWTH = 0.1
+"""Growth of memory from the warm-up to the end, as a share."""
+MOST_SLOWER = 1.5
+"""p99 in the last third of the time, as a multiple of that in the first third."""
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(not MINUTES, reason="`make soak MINUTES=30` types for so long"),
+]
+
+
+@dataclass
+class Minute:
+    """What was measured in one interval."""
+
+    latencies_ms: list[float] = field(default_factory=list)
+    n_items: int = 0
+    mebibytes: float = 0.0
+    n_threads: int = 0
+    n_files: int = 0
+
+    def percentile(self, percent: int) -> float:
+        return statistics.quantiles(self.latencies_ms, n=100)[percent - 1]
+
+
+class Typist:
+    """Opens files one after the other, and types some of their lines again, key by key."""
+
+    def __init__(self, client: FuzzingClient) -> None:
+        self.client = client
+        self.dice = random.Random(1)
+        self.texts = {
+            path.relative_to(SOURCES): path.read_text()
+            for path in sorted(SOURCES.rglob("*.py"))
+            if path.stat().st_size < 60_000
+        }
+        for path, text in self.texts.items():
+            file = client.folder / "project" / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+
+    def session(self) -> Iterator[tuple[float, int]]:
+        """Type in one file; yield milliseconds and number of items of each request."""
+        path = self.dice.choice(list(self.texts))
+        uri = (self.client.folder / "project" / path).as_uri()
+        lines = self.texts[path].splitlines()
+        document = {"uri": uri, "languageId": "python", "version": 1, "text": "\n".join(lines)}
+        self.client.notify("textDocument/didOpen", {"textDocument": document})
+        version = 1
+        for _ in range(self.dice.randrange(5, 15)):
+            row = self.dice.randrange(len(lines))
+            line = lines[row]
+            start = len(line) - len(line.lstrip())
+            version = self._replace(uri, version, row, (start, len(line)), "")
+            column = start
+            while column < len(line):
+                version = self._replace(uri, version, row, (column, column), line[column])
+                column += 1
+                before = time.perf_counter()
+                answer = self._ghost_text(uri, row, column)
+                yield (time.perf_counter() - before) * 1e3, len(answer)
+                text = answer[0]["insertText"] if answer else ""
+                # What stands in the line is accepted; the rest of it is typed.
+                if text and line.startswith(text, column) and self.dice.random() < 0.5:
+                    self._accept(answer[0])
+                    version = self._replace(uri, version, row, (column, column), text)
+                    column += len(text)
+        self.client.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
+        self.client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+        self.client.wait_all()
+
+    def _replace(
+        self, uri: str, version: int, row: int, columns: tuple[int, int], text: str
+    ) -> int:
+        span = {
+            name: {"line": row, "character": column}
+            for name, column in zip(("start", "end"), columns, strict=True)
+        }
+        params = {
+            "textDocument": {"uri": uri, "version": version + 1},
+            "contentChanges": [{"range": span, "text": text}],
+        }
+        self.client.notify("textDocument/didChange", params)
+        return version + 1
+
+    def _ghost_text(self, uri: str, row: int, column: int) -> list[dict]:
+        params = {
+            "textDocument": {"uri": uri},
+            "position": {"line": row, "character": column},
+            "context": {"triggerKind": 2},
+        }
+        return (self.client.ask("textDocument/inlineCompletion", params) or {"items": []})["items"]
+
+    def _accept(self, item: dict) -> None:
+        self.client.notify("textDocument/didShowCompletion", {"item": item})
+        command = item["command"]
+        arguments = {"command": command["command"], "arguments": command["arguments"]}
+        self.client.request("workspace/executeCommand", arguments)
+
+
+def processes(folder: Path) -> list[psutil.Process]:
+    """Return the server and the engine that it started, which have the test's folders."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("XDG_STATE_HOME") == str(folder / "XDG_STATE_HOME"):
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def measure(minute: Minute, folder: Path) -> None:
+    for process in processes(folder):
+        minute.mebibytes += process.memory_info().rss / 2**20
+        minute.n_threads += process.num_threads()
+        minute.n_files += process.num_fds()
+
+
+def plot(minutes: list[Minute], seconds: float) -> None:
+    mpl.use("svg")
+    from matplotlib import pyplot as plt
+
+    times = [(number + 1) * seconds / 60 for number in range(len(minutes))]
+    figure, axes = plt.subplots(4, 1, sharex=True, figsize=(8, 9))
+    for axis, name, values in (
+        (axes[0], "MiB", [minute.mebibytes for minute in minutes]),
+        (axes[1], "threads", [minute.n_threads for minute in minutes]),
+        (axes[2], "open files", [minute.n_files for minute in minutes]),
+        (axes[3], "p99, ms", [minute.percentile(99) for minute in minutes]),
+    ):
+        axis.plot(times, values, marker=".")
+        axis.set_ylabel(name)
+        axis.set_ylim(bottom=0)
+    axes[3].plot(times, [minute.percentile(50) for minute in minutes], marker=".", label="p50")
+    axes[3].legend()
+    axes[3].set_xlabel("minutes")
+    figure.savefig(PLOT)
+
+
+@pytest.mark.timeout(MINUTES * 60 + 600)
+def test_nothing_grows(tmp_path: Path) -> None:
+    client = FuzzingClient(tmp_path, OPTIONS, "utf-16")
+    typist = Typist(client)
+    seconds = min(60.0, MINUTES * 60 / 15)
+    minutes = [Minute()]
+    start = time.monotonic()
+    while len(minutes) <= MINUTES * 60 / seconds:
+        for latency_ms, n_items in typist.session():
+            minutes[-1].latencies_ms.append(latency_ms)
+            minutes[-1].n_items += n_items
+            if time.monotonic() - start >= len(minutes) * seconds:
+                client.check()
+                measure(minutes[-1], tmp_path)
+                row = minutes[-1]
+                print(  # noqa: T201 - figures
+                    f"{len(minutes) * seconds / 60:6.1f} min: {len(row.latencies_ms):6} requests, "
+                    f"{row.n_items} items, {row.mebibytes:.0f} MiB, {row.n_threads} threads, "
+                    f"{row.n_files} files, p50 {row.percentile(50):.1f} ms, "
+                    f"p99 {row.percentile(99):.1f} ms",
+                    flush=True,
+                )
+                minutes.append(Minute())
+    assert client.close() == 0
+    measured = [minute for minute in minutes if minute.mebibytes]
+    plot(measured, seconds)
+    settled = measured[int(WARM_UP * len(measured)) :]
+    places = range(len(settled))
+    third = len(settled) // 3
+    growth = statistics.linear_regression(places, [m.mebibytes for m in settled]).slope
+    growth *= len(settled) / settled[0].mebibytes
+    early, late = (
+        statistics.median(minute.percentile(99) for minute in part)
+        for part in (settled[:third], settled[-third:])
+    )
+    print(f"memory {growth:+.1%}, p99 {early:.1f} then {late:.1f} ms")  # noqa: T201 - figures
+    assert growth < MOST_GROWTH
+    assert max(m.n_threads for m in settled[-third:]) <= max(m.n_threads for m in settled[:third])
+    assert max(m.n_files for m in settled[-third:]) <= max(m.n_files for m in settled[:third]) + 2
+    assert late < MOST_SLOWER * early
+    assert sum(minute.n_items for minute in measured)
