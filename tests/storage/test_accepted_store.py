@@ -64,6 +64,18 @@ def test_texts_age(make_store: MakeStore) -> None:
     assert sum(use.n_items for use in store.uses()) == 2
 
 
+def test_a_clock_that_jumps_back_loses_nothing(make_store: MakeStore) -> None:
+    now = [1_000_000_000.0]
+    store = make_store(clock=lambda: now[0], max_texts=3)
+    store.append("/a", "m.py", "before")
+    now[0] -= 10 * MAX_AGE_S
+    store.append("/a", "m.py", "after")
+    assert store.recent("/a", 10) == ["before", "after"]
+    now[0] = 0.0
+    store.append("/a", "m.py", "at the epoch")
+    assert store.recent("/a", 10) == ["before", "after", "at the epoch"]
+
+
 def test_odd_texts(make_store: MakeStore) -> None:
     store = make_store()
     store.append("/a", "m\udcff.py", "lone \ud800 surrogate")

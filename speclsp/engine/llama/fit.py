@@ -153,7 +153,9 @@ def estimate_shape(
     return ModelShape(
         layer_bytes=tuple(layer_bytes),
         output_bytes=output_bytes,
-        kv_bytes_per_position=_kv_bytes(header, n_layers, context_params),
+        kv_bytes_per_position=kv_bytes(header, context_params)
+        if context_params.kv_offload
+        else (0,) * n_layers,
         compute_bytes=_compute_bytes(header, context_params),
     )
 
@@ -163,10 +165,8 @@ def _wanted_ctx(header: GgufHeader, params: ContextParams) -> int:
     return min(params.n_ctx or n_ctx_train, n_ctx_train)
 
 
-def _kv_bytes(header: GgufHeader, n_layers: int, params: ContextParams) -> tuple[int, ...]:
+def kv_bytes(header: GgufHeader, params: ContextParams) -> tuple[int, ...]:
     """Return the bytes of one position per layer: n_head_kv · head width · bytes per value."""
-    if not params.kv_offload:
-        return (0,) * n_layers
     n_heads = max(1, header.number("attention.head_count", 1))
     width = header.number("embedding_length", 0) // n_heads
     key_width = header.number("attention.key_length", width)
@@ -174,7 +174,7 @@ def _kv_bytes(header: GgufHeader, n_layers: int, params: ContextParams) -> tuple
     bytes_per_head = (
         key_width * _BYTES_PER_VALUE[params.type_k] + value_width * _BYTES_PER_VALUE[params.type_v]
     )
-    heads = header.numbers("attention.head_count_kv", n_layers, n_heads)
+    heads = header.numbers("attention.head_count_kv", header.n_layers - 1, n_heads)
     return tuple(round(n_heads_kv * bytes_per_head) for n_heads_kv in heads)
 
 

@@ -13,8 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+import psutil
+
 from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.llama.fit import Attempt, first_attempt, next_attempt
+from speclsp.engine.llama.fit import Attempt, first_attempt, kv_bytes, next_attempt
 from speclsp.engine.llama.library import DeviceInfo, gpu_backends, library_version, why_no_gpu
 from speclsp.engine.llama.model import LoadProgress, offload_devices, open_model
 from speclsp.engine.llama.model_file import check_model_file, read_gguf_header
@@ -78,6 +80,7 @@ def load_target(
         )
     while True:
         try:
+            _check_kv_cache(sum(kv_bytes(header, context_params)) * attempt.n_ctx, gpus)
             loaded = _load(path, model_params, context_params, attempt, progress)
             break
         except ModelLoadError as error:
@@ -96,6 +99,19 @@ def load_target(
         log(level, line)
     loaded.shortfall = "; ".join(line for level, line in report if level == "warning")
     return loaded
+
+
+def _check_kv_cache(n_bytes: int, gpus: Sequence[DeviceInfo]) -> None:
+    """Raise ModelLoadError where a KV cache exceeds the free memory of all devices together.
+
+    Linux grants an allocation beyond it, and ends the process when llama.cpp clears the memory.
+    """
+    n_free = psutil.virtual_memory().available + sum(gpu.memory_free for gpu in gpus)
+    if n_bytes > n_free:
+        raise ModelLoadError(
+            f"an allocation of {n_bytes // _MIB:,} MiB for the KV cache exceeds the "
+            f"{n_free // _MIB:,} MiB that are free."
+        )
 
 
 def _load(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,26 @@ def test_the_log_says_what_is_where(path: Path) -> None:
     assert "embedded-target-q8_0.gguf: 6 of 6 layers on CPU, " in text
     assert "context 2048 (trained on 2048)" in text
     assert "no GPU to offload to, computing on the CPU: this build" in text
+
+
+def test_a_kv_cache_beyond_the_free_memory_is_cut_before_it_is_allocated(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def free(n_bytes: int) -> None:
+        memory = types.SimpleNamespace(available=n_bytes)
+        monkeypatch.setattr(loading.psutil, "virtual_memory", lambda: memory)
+
+    n_bytes_per_position = 5 * 2 * 64 * 2  # layers, keys and values, head width, f16
+    free(600 * n_bytes_per_position)
+    target, lines = load(path, ctx_size=0, fit_ctx=512)
+    assert target.n_ctx == 512
+    target.close()
+    warnings = [line for level, line in lines if level == "warning"]
+    assert "for the KV cache exceeds" in warnings[0]
+    assert "the KV cache was cut from 2048 to 512 positions" in warnings[-1]
+    with pytest.raises(ModelLoadError, match="does not fit the memory") as caught:
+        load(path, ctx_size=0, fit=False)
+    assert "lower ctx_size" in caught.value.remedy
 
 
 def test_progress_is_told_and_may_call_it_off(path: Path) -> None:
