@@ -1,6 +1,6 @@
-"""``textDocument/inlineCompletion``, ghost text, and ``textDocument/completion``.
+"""``textDocument/inlineCompletion`` (ghost text) and ``textDocument/completion``.
 
-The second is for clients that have no inline completion: one item in a popup.
+Clients without inline completion get one item in their popup.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from lsprotocol import types
 
 from speclsp.lsp.execute_command import ACCEPTED
-from speclsp.lsp.session import Session
-from speclsp.lsp.suggestion import (
+from speclsp.lsp.items import (
+    Item,
     Query,
-    Suggestion,
     before_cursor,
+    items_from,
     query_at,
     query_selected,
-    suggestions_from,
     with_word_before,
 )
+from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import Cursor, TextBuffer
 from speclsp.request import CompletionRequest, Trigger
 from speclsp.settings_resolution import for_language
@@ -41,18 +41,18 @@ async def inline_completion(
         return nothing
     trigger = session.trigger_kinds.trigger(int(params.context.trigger_kind))
     method = types.TEXT_DOCUMENT_INLINE_COMPLETION
-    buffer, suggestions = await _ask(session, query, method, trigger)
-    if not suggestions:
+    buffer, items = await _ask(session, query, method, trigger)
+    if not items:
         return nothing
-    _note_sent(session, suggestions)
+    _note_sent(session, items)
     return types.InlineCompletionList(
         items=[
             types.InlineCompletionItem(
-                insert_text=suggestion.text,
-                range=_wire_range(session, buffer, suggestion),
-                command=_accept_command(suggestion),
+                insert_text=item.text,
+                range=_wire_range(session, buffer, item),
+                command=_accept_command(item),
             )
-            for suggestion in suggestions
+            for item in items
         ]
     )
 
@@ -66,33 +66,33 @@ async def completion(session: Session, params: types.CompletionParams) -> types.
     query = query_at(*found)
     # Popups send the kind "invoked" for every letter, so the kind does not tell who asked.
     method = types.TEXT_DOCUMENT_COMPLETION
-    buffer, suggestions = await _ask(session, query, method, "automatic")
-    if not suggestions:
+    buffer, items = await _ask(session, query, method, "automatic")
+    if not items:
         return nothing
-    suggestion = with_word_before(before_cursor(suggestions[0], buffer), buffer)
-    _note_sent(session, [suggestion])
-    session.offered.offer(buffer.uri, suggestion)
-    first_line = next((s.strip() for s in suggestion.text.splitlines() if s.strip()), "…")
-    item = types.CompletionItem(
+    item = with_word_before(before_cursor(items[0], buffer), buffer)
+    _note_sent(session, [item])
+    session.offered.offer(buffer.uri, item)
+    first_line = next((s.strip() for s in item.text.splitlines() if s.strip()), "…")
+    popup_item = types.CompletionItem(
         label=first_line,
         kind=types.CompletionItemKind.Text,
         detail="speclsp",
-        documentation=_documentation(suggestion.text, buffer.language_id),
+        documentation=_documentation(item.text, buffer.language_id),
         preselect=True,
         # Sorts before all other servers' items, which sort by their labels.
         sort_text="\x20",
-        filter_text=suggestion.text.partition("\n")[0],
+        filter_text=item.text.partition("\n")[0],
         insert_text_format=types.InsertTextFormat.PlainText,
         # The text has its indentation already.
         insert_text_mode=types.InsertTextMode.AsIs,
         text_edit=types.TextEdit(
-            range=_wire_range(session, buffer, suggestion),
-            # Some editors insert a popup's text as it is.  All that show ghost text have LF inside.
-            new_text=suggestion.text.replace("\n", buffer.newline),
+            range=_wire_range(session, buffer, item),
+            # Some editors insert a popup's text unchanged; those with ghost text convert line ends.
+            new_text=item.text.replace("\n", buffer.newline),
         ),
-        command=_accept_command(suggestion),
+        command=_accept_command(item),
     )
-    return types.CompletionList(is_incomplete=True, items=[item])
+    return types.CompletionList(is_incomplete=True, items=[popup_item])
 
 
 def _buffer_and_cursor(
@@ -132,8 +132,8 @@ def _inline_query(
 
 async def _ask(
     session: Session, query: Query, method: str, trigger: Trigger
-) -> tuple[TextBuffer, list[Suggestion]]:
-    """Ask the completer; return the buffer's current version and suggestions for it, best first.
+) -> tuple[TextBuffer, list[Item]]:
+    """Ask the completer; return the buffer's current version and items for it, the best first.
 
     A newer call for the same document and method cancels this one.
     """
@@ -160,32 +160,32 @@ async def _ask(
     now = session.documents.get(buffer.uri)
     if result is None or now is None or now.opening is not buffer.opening:
         return buffer, []
-    return now, suggestions_from(query, result, now)
+    return now, items_from(query, result, now)
 
 
-def _note_sent(session: Session, suggestions: Sequence[Suggestion]) -> None:
-    """Note that suggestions are sent; for clients that do not report it, the first is now shown."""
+def _note_sent(session: Session, items: Sequence[Item]) -> None:
+    """Note that items are sent; for clients that do not report it, the first is shown now."""
     window = session.window
     if window is None:
         return
-    for suggestion in suggestions:
-        window.sent(suggestion.completion_id, suggestion.text, suggestion.n_foreign)
+    for item in items:
+        window.sent(item.completion_id, item.text, item.n_foreign)
     if not session.client_reports_shown:
-        session.tell("shown", window.shown, suggestions[0].completion_id)
+        session.tell("shown", window.shown, items[0].completion_id)
 
 
-def _wire_range(session: Session, buffer: TextBuffer, suggestion: Suggestion) -> types.Range:
-    """Return the range that a suggestion replaces, in the client's units."""
-    start, end = suggestion.start, suggestion.end
+def _wire_range(session: Session, buffer: TextBuffer, item: Item) -> types.Range:
+    """Return the range that an item replaces, in the client's units."""
+    start, end = item.start, item.end
     return types.Range(
         start=types.Position(start.line, buffer.character_at(start, session.encoding)),
         end=types.Position(end.line, buffer.character_at(end, session.encoding)),
     )
 
 
-def _accept_command(suggestion: Suggestion) -> types.Command:
+def _accept_command(item: Item) -> types.Command:
     """Return the command by which a client reports that it inserted an item."""
-    return types.Command(title="Accepted", command=ACCEPTED, arguments=[suggestion.completion_id])
+    return types.Command(title="Accepted", command=ACCEPTED, arguments=[item.completion_id])
 
 
 def _documentation(text: str, language_id: str) -> types.MarkupContent | None:

@@ -21,9 +21,10 @@ from speclsp.cancellation import CancellationToken
 from speclsp.decoding.report import report_lines, request_line
 from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.lsp.client_settings import ClientSettings
-from speclsp.lsp.completion_requests import InFlightRequests, OfferedItems, TriggerKinds
+from speclsp.lsp.completion_requests import InFlightRequests, TriggerKinds
 from speclsp.lsp.document_store import DocumentStore
 from speclsp.lsp.editor import Editor, ProgressReporter, Wire
+from speclsp.lsp.items import OfferedItems
 from speclsp.lsp.locations import Location, WorkspaceFolders, cell_path, locate
 from speclsp.lsp.log import EventPump
 from speclsp.lsp.models import NamedModels

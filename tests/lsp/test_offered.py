@@ -9,8 +9,7 @@ import pytest
 import pytest_asyncio
 from lsp_wire import URI, LspWire, span
 
-from speclsp.lsp.completion_requests import OfferedItems
-from speclsp.lsp.suggestion import Suggestion
+from speclsp.lsp.items import Item, OfferedItems
 from speclsp.lsp.text_buffer import Cursor, TextBuffer
 
 METHOD = "textDocument/completion"
@@ -114,7 +113,7 @@ async def test_closed_document_has_no_popup(offered: LspWire) -> None:
 def test_several_lines_stand_where_they_belong(after: str, is_taken: bool) -> None:
     items = OfferedItems()
     place = Cursor(0, 8)
-    suggestion = Suggestion(completion_id="a", text=BODY, start=place, end=place)
-    items.offer(URI, suggestion)
+    item = Item(completion_id="a", text=BODY, start=place, end=place)
+    items.offer(URI, item)
     buffer = TextBuffer(URI, "python", 2, after)
-    assert items.taken(buffer, "def f():\n") == (suggestion if is_taken else None)
+    assert items.taken(buffer, "def f():\n") == (item if is_taken else None)

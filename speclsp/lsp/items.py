@@ -1,4 +1,4 @@
-"""From a cursor to the completer's request, and from its result to what an editor inserts.
+"""Items: texts and ranges that an editor inserts, made from a cursor and a completer's result.
 
 Functions over frozen data, without LSP's types.
 """
@@ -8,11 +8,16 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
+from typing import Final
 
+from speclsp.documents import common_head
+from speclsp.lsp.locations import document_key
 from speclsp.lsp.text_buffer import Cursor, TextBuffer, well_formed, with_line_feeds
 from speclsp.request import CompletionResult, GeneratedText, TextEdit
 
-_WORD_BEFORE = re.compile(r"\w+\Z")
+_WORD_BEFORE: Final = re.compile(r"\w+\Z")
+_N_PASTED: Final = 2
+"""Characters that an edit inserts at once and that nobody types at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +39,11 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Suggestion:
-    """Text for ``start``..``end``, which lie on one line.
+class Item:
+    """A text that replaces ``start``..``end``, which lie on one line.
 
-    ``n_foreign`` is how many characters longer ``text`` is at its front than the completer's:
-    positive after a popup's selected text, negative where the user has typed some already.
+    ``n_foreign`` is how many characters ``text`` has before the completer's text (a word, or the
+    popup's selected text); it is negative where the user has typed some of the completer's text.
     """
 
     completion_id: str
@@ -57,7 +62,7 @@ def query_selected(buffer: TextBuffer, start: Cursor, end: Cursor, text: str) ->
     """Return the query behind the popup's selected item, as if the item had been inserted.
 
     The item replaces its range, which holds what was typed of it.  None if the range spans lines,
-    which no suggestion can replace.
+    which no item can replace.
     """
     if start.line != end.line or end < start:
         return None
@@ -73,14 +78,12 @@ def query_selected(buffer: TextBuffer, start: Cursor, end: Cursor, text: str) ->
     )
 
 
-def suggestions_from(
-    query: Query, result: CompletionResult, buffer: TextBuffer
-) -> list[Suggestion]:
-    """Return the result's texts as suggestions for the buffer's current version.
+def items_from(query: Query, result: CompletionResult, buffer: TextBuffer) -> list[Item]:
+    """Return the result's texts as items for the buffer's current version.
 
-    If the user has typed the beginning of a text meanwhile, the suggestion is its remainder; texts
-    that no longer fit are left out.  The texts are sorted by mean log-probability, the best first,
-    if all have one.
+    If the user has typed the beginning of a text meanwhile, the item holds the rest; texts that no
+    longer fit are left out.  The texts are sorted by mean log-probability, the best first, if all
+    have one.
     """
     if result.finish_reason == "cancelled":
         return []
@@ -95,13 +98,11 @@ def suggestions_from(
     ]
     if all(text.mean_logprob is not None for text in texts if text.text):
         texts.sort(key=lambda text: -(text.mean_logprob or 0.0))
-    found = [_suggestion_from(query, text, buffer) for text in texts]
-    return [suggestion for suggestion in found if suggestion is not None]
+    found = [_item_from(query, text, buffer) for text in texts]
+    return [item for item in found if item is not None]
 
 
-def _suggestion_from(
-    query: Query, alternative: GeneratedText, buffer: TextBuffer
-) -> Suggestion | None:
+def _item_from(query: Query, alternative: GeneratedText, buffer: TextBuffer) -> Item | None:
     text = with_line_feeds(alternative.text)
     if not text:
         return None
@@ -112,7 +113,7 @@ def _suggestion_from(
         return None
     start = _advanced(query.start, typed)
     n_line = len(buffer.line(start.line))
-    return Suggestion(
+    return Item(
         completion_id=alternative.completion_id,
         text=text[len(typed) :],
         start=start,
@@ -121,51 +122,51 @@ def _suggestion_from(
     )
 
 
-def before_cursor(suggestion: Suggestion, buffer: TextBuffer) -> Suggestion:
-    """Return the suggestion with a range that ends at the cursor, if its text allows that.
+def before_cursor(item: Item, buffer: TextBuffer) -> Item:
+    """Return the item with a range that ends at the cursor, if its text allows that.
 
     Kate's popup ignores the part of the range behind the cursor, so that a closing bracket there
     would appear twice.
     """
-    line, column = suggestion.start
-    kept = buffer.line(line)[column : suggestion.end.column]
-    text = suggestion.text.removesuffix(kept)
-    if not text or text == suggestion.text:
-        return suggestion
-    return dataclasses.replace(suggestion, text=text, end=suggestion.start)
+    line, column = item.start
+    kept = buffer.line(line)[column : item.end.column]
+    text = item.text.removesuffix(kept)
+    if not text or text == item.text:
+        return item
+    return dataclasses.replace(item, text=text, end=item.start)
 
 
-def with_word_before(suggestion: Suggestion, buffer: TextBuffer) -> Suggestion:
-    """Return the suggestion with the word before it included in its range.
+def with_word_before(item: Item, buffer: TextBuffer) -> Item:
+    """Return the item with the word before it included in its range.
 
     Popups filter their items by that word.
     """
-    line, column = suggestion.start
+    line, column = item.start
     match = _WORD_BEFORE.search(buffer.line(line)[:column])
     if match is None:
-        return suggestion
+        return item
     return dataclasses.replace(
-        suggestion,
-        text=match[0] + suggestion.text,
+        item,
+        text=match[0] + item.text,
         start=Cursor(line, match.start()),
-        n_foreign=suggestion.n_foreign + len(match[0]),
+        n_foreign=item.n_foreign + len(match[0]),
     )
 
 
 def _after_selected(
     query: Query, selected: str, alternative: GeneratedText, text: str, buffer: TextBuffer
-) -> Suggestion | None:
-    # The range is the popup's, and it holds for one version.
+) -> Item | None:
+    # The popup's range is valid in one version only.
     if buffer.version != query.buffer.version:
         return None
     if alternative.n_replaced:
-        # What stands behind the range stays: the text leaves out what it would have replaced.
+        # The text behind the range stays, so the item leaves out what it would have replaced.
         column = query.end.column
         kept = buffer.line(query.end.line)[column : column + alternative.n_replaced]
         text = text.removesuffix(kept) if text.endswith(kept) else ""
     if not text:
         return None
-    return Suggestion(
+    return Item(
         completion_id=alternative.completion_id,
         text=selected + text,
         start=query.start,
@@ -191,3 +192,51 @@ def _advanced(cursor: Cursor, typed: str) -> Cursor:
     if not n_lines:
         return Cursor(cursor.line, cursor.column + len(typed))
     return Cursor(cursor.line + n_lines, len(typed) - typed.rfind("\n") - 1)
+
+
+class OfferedItems:
+    """The latest popup item of each document.
+
+    A client reports an accepted item by its command.  Helix and Emacs's eglot do not run it: for
+    them :meth:`taken` finds the item in the text of an edited document.
+    """
+
+    def __init__(self) -> None:
+        self._by_document: dict[str, Item] = {}
+
+    def offer(self, uri: str, item: Item) -> None:
+        """Note the item that is sent to a document's popup."""
+        self._by_document[document_key(uri)] = item
+
+    def is_offered(self, uri: str) -> bool:
+        """Whether a document's popup was sent an item that may still be accepted."""
+        return document_key(uri) in self._by_document
+
+    def taken(self, buffer: TextBuffer, text_before: str) -> Item | None:
+        """Return and forget the item that an edit has inserted into the buffer; None if it did not.
+
+        ``text_before`` is the buffer's text before the edit.  Some clients replace the item's
+        range, some delete it first, and some insert only what is missing, so the text after the
+        edit decides.  An item that the user has typed to its end was not accepted.
+        """
+        item = self._by_document.get(document_key(buffer.uri))
+        if item is None or not _stands_in(buffer, item):
+            return None
+        # The text is there, accepted or typed, so the item is no longer offered.
+        self.forget(buffer.uri)
+        n_before = buffer.offset(item.start)
+        there = text_before[n_before : n_before + len(item.text)]
+        n_typed = common_head(there, item.text, len(there))
+        return item if len(item.text) - n_typed >= _N_PASTED else None
+
+    def forget(self, uri: str) -> None:
+        """Forget a document's item."""
+        self._by_document.pop(document_key(uri), None)
+
+
+def _stands_in(buffer: TextBuffer, item: Item) -> bool:
+    """Whether the item's text stands at its start in the buffer."""
+    start = item.start
+    if start.line >= buffer.n_lines or start.column > len(buffer.line(start.line)):
+        return False
+    return buffer.text.startswith(item.text, buffer.offset(start))
