@@ -10,9 +10,9 @@ from typing import Final
 from speclsp.request import CompletionRequest, Document, PlacedRequest, TextEdit
 
 N_VERSIONS: Final = 8
-"""Latest versions of a document that are kept, since a request names one."""
+"""Latest versions of a document that are kept for requests, which name a version."""
 _MAX_CHARS: Final = 4_000_000
-"""Characters of a document's versions together, beyond which only two are kept."""
+"""Characters of a document's kept versions together; two versions are always kept."""
 
 _STEP: Final = 65_536
 

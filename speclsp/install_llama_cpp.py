@@ -70,7 +70,7 @@ SECONDS_BETWEEN_LINES = 30
 
 @dataclass
 class Step:
-    """One way to install: pip's arguments, or why it cannot work."""
+    """One way to install: pip's arguments, or the reason why it cannot work."""
 
     title: str
     arguments: tuple[str, ...] = ()
@@ -178,7 +178,7 @@ def python_problem() -> str:
             "  Install one and name it: make PYTHON=python3.11"
         )
     try:
-        import ensurepip  # noqa: F401, PLC0415  # its absence is what is asked
+        import ensurepip  # noqa: F401, PLC0415  # only whether it exists
         import venv  # noqa: F401, PLC0415
     except ImportError:
         return (

@@ -91,7 +91,7 @@ def save_suppliers(path: Path, suppliers: list[Supplier]) -> None:
 def demo(fast: bool, svg: Path | None, **options: Any) -> None:
     """Type into a copy of a small sample project.
 
-    Ghost text is grey, and blue where accepted draft tokens gave it; what was taken keeps a green
+    Ghost text is grey, and blue where accepted draft tokens gave it; accepted text keeps a green
     background. Then the same is typed without speculation, and a table compares the two.
     Nothing is kept on disk afterwards.
     """

@@ -153,7 +153,7 @@ def remove(name: str, *, as_json: bool) -> None:
 
 
 def memory_text(memory: Memory) -> str:
-    """Return a memory as its user knows it."""
+    """Return a memory in words."""
     if memory.kind == "CPU":
         return f"{memory.name}, no GPU that this llama.cpp can use"
     gib = 1 << 30

@@ -24,26 +24,26 @@ class Choice:
     name: str
     """What ``speclsp models pull`` takes."""
     title: str
-    """The models as users know them."""
+    """The models' names for people."""
     target: Reference | None
     """None where only the draft model is named on the hub."""
     draft: Reference | None = None
     size_bytes: int | None = None
-    """Of the download; None where only the hub knows."""
+    """Size of the download; None where only the hub knows it."""
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """What has to be in the cache."""
+        """The models that must be in the cache."""
         return tuple(one for one in (self.target, self.draft) if one is not None)
 
     @property
     def is_downloaded(self) -> bool:
-        """Whether all is in the cache."""
+        """Whether all of them are in the cache."""
         return all(cached_paths(reference) is not None for reference in self.references)
 
 
 def named(name: str, memory: Callable[[], Memory] = find_memory) -> Choice:
-    """Return what a preset's name, ``auto`` or ``OWNER/NAME[:QUANTIZATION]`` means.
+    """Return the models of a preset, of ``auto``, or of ``OWNER/NAME[:QUANTIZATION]``.
 
     Raises :class:`~speclsp.errors.SettingsError`.
     """
@@ -64,10 +64,10 @@ def named(name: str, memory: Callable[[], Memory] = find_memory) -> Choice:
 
 
 def choice_of(settings: Settings, memory: Callable[[], Memory] = find_memory) -> Choice | None:
-    """Return what settings name on the hub, None where they name files or nothing.
+    """Return the models on the hub that settings name, None where they name files or nothing.
 
-    A preset counts before a repository, and that before a file; a draft model that is named apart
-    counts before the preset's.
+    A preset takes precedence over a repository, and a repository over a file; a draft model named
+    by itself takes precedence over the preset's.
     Raises :class:`~speclsp.errors.SettingsError`.
     """
     found: Choice | None = None

@@ -24,7 +24,7 @@ from speclsp.errors import DownloadCancelledError, DownloadError, ModelNotFoundE
 from speclsp.hub.references import Reference, parts_of
 
 Report = Callable[[int, int], None]
-"""Takes the bytes that are there and the bytes in all."""
+"""Called with the bytes present and the bytes in total."""
 
 _CHUNK_BYTES: Final = 1 << 18
 _N_RETRIES: Final = 5
@@ -52,11 +52,11 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to download."""
+    """The files of a download."""
 
     files: tuple[RemoteFile, ...]
     missing_bytes: int
-    """Of those files that are not in the cache, less what earlier downloads left of them."""
+    """Bytes that are neither in the cache nor left from an earlier download."""
 
 
 def cache_folder() -> Path:
@@ -146,7 +146,7 @@ def remove(paths: Sequence[Path]) -> int:
 
 
 class _Transfer:
-    """Downloads one file; a broken connection is retried five times without progress."""
+    """Downloads one file; gives up after five retries without progress."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class _Transfer:
             try:
                 self._receive(have)
             except _hub().errors.HfHubHTTPError:
-                raise  # the hub's own answer is the same the next time
+                raise  # the hub's answer would not change
             except _hub().errors.HTTPError:
                 n_failures = 0 if self._size() > have else n_failures + 1
                 if n_failures > _N_RETRIES:
@@ -195,7 +195,7 @@ class _Transfer:
         self._partial.replace(_blob(self._file))
 
     def _receive(self, have: int) -> None:
-        """Append what the hub sends from byte ``have`` on."""
+        """Append the file's bytes from ``have`` on."""
         hub = _hub()
         url = hub.hf_hub_url(self._file.repository, self._file.name)
         headers = hub.utils.build_hf_headers(token=self._token or None, library_name="speclsp")

@@ -13,14 +13,14 @@ from speclsp.engine.params import physical_cpu_count
 MemoryKind = Literal["NVIDIA GPU", "Metal", "GPU", "CPU"]
 
 _KINDS: Final[dict[str, MemoryKind]] = {"CUDA": "NVIDIA GPU", "MTL": "Metal", "Metal": "Metal"}
-"""By how ggml's devices of a kind are called."""
+"""By the beginning of the names that ggml gives its devices."""
 _NVIDIA_TIMEOUT_S: Final = 5.0
 _MIB: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Where a model's weights go."""
+    """The memory for a model's weights."""
 
     kind: MemoryKind
     name: str
@@ -59,7 +59,7 @@ def find_memory() -> Memory:
 
 
 def nvidia_memory() -> Memory | None:
-    """Return what ``nvidia-smi`` says, None where it is missing or lists no GPU."""
+    """Return the memory that ``nvidia-smi`` prints, None where it is missing or lists no GPU."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return None

@@ -17,7 +17,7 @@ from speclsp.hub.memory import Memory
 from speclsp.hub.references import Reference, model_title
 
 AUTO: Final = "auto"
-"""The preset that is chosen by the memory that is free."""
+"""The name that stands for the best preset for the free memory."""
 
 _N_CTX: Final = 4096
 """Positions of the KV cache to leave room for: the default of ``ctx_size``."""
@@ -43,7 +43,7 @@ class ModelFile:
 
     @property
     def title(self) -> str:
-        """The model as users know it, with its quantization."""
+        """The model's name for people, with its quantization."""
         return model_title(self.file)
 
     @property
@@ -59,12 +59,12 @@ class Preset:
     target: ModelFile
     draft: ModelFile | None = None
     memory: str = ""
-    """What ``auto`` takes it for, such as ``8 GB``; empty where you have to ask for it."""
+    """Memory for which ``auto`` chooses it, such as ``8 GB``; empty where it does not."""
     why: str
 
     @property
     def title(self) -> str:
-        """The models as users know them."""
+        """The models' names for people."""
         return self.target.title + (f" with {self.draft.title}" if self.draft else "")
 
     @property
@@ -74,7 +74,7 @@ class Preset:
 
     @property
     def size_bytes(self) -> int:
-        """Of the download."""
+        """Size of the download."""
         return sum(file.size_bytes for file in self.files)
 
     @property

@@ -12,7 +12,7 @@ from speclsp.errors import ModelNotFoundError, SettingsError
 _REPOSITORY: Final = re.compile(r"^[\w.-]+/[\w.-]+$")
 _SPLIT: Final = re.compile(r"^(?P<stem>.*)-\d{5}-of-(?P<count>\d{5})\.gguf$", re.IGNORECASE)
 _NO_MODELS: Final = ("mmproj", "imatrix", "mtp-", "eagle3-", "dflash-", "dspark-")
-"""Parts of the names of GGUFs that only go with a model."""
+"""Parts of the names of GGUFs that belong to a model and are none themselves."""
 _PREFERRED: Final = ("Q4_K_M", "Q8_0")
 """Quantizations that are taken where none is named, as llama.cpp does."""
 _SIZE: Final = r"\d+(?:\.\d+)?[BM](?:-A\d+(?:\.\d+)?B)?"
@@ -21,7 +21,7 @@ _QUANTIZATION: Final = r"(?:UD-)?I?Q\d\w*|BF16|F16|F32|MXFP4"
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A model in a repository: a file by its name, or by a quantization, or what is usual."""
+    """A model in a repository, by its file, by a quantization, or by the preferred one."""
 
     repository: str
     quantization: str = ""
@@ -33,7 +33,7 @@ class Reference:
 
 
 def parse_reference(text: str, file: str = "") -> Reference:
-    """Return what ``OWNER/NAME[:QUANTIZATION]`` means; a ``file`` goes before a quantization.
+    """Parse ``OWNER/NAME[:QUANTIZATION]``; a ``file`` takes precedence over a quantization.
 
     Raises :class:`~speclsp.errors.SettingsError`.
     """
@@ -98,7 +98,7 @@ def _choice_of(models: Sequence[str]) -> str:
 
 
 def model_title(file_name: str) -> str:
-    """Return a model as users know it, by its file: ``Qwen2.5-Coder 7B Q4_K_M``."""
+    """Return a model's name for people, made from its file's: ``Qwen2.5-Coder 7B Q4_K_M``."""
     stem = re.sub(r"(?i)(-\d{5}-of-\d{5})?\.gguf$", "", file_name.rsplit("/", 1)[-1])
     quantization = re.search(rf"[-._]({_QUANTIZATION})$", stem, re.IGNORECASE)
     if quantization is not None:

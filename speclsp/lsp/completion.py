@@ -171,7 +171,7 @@ def _note_sent(session: Session, items: Sequence[Item]) -> None:
     for item in items:
         window.sent(item.completion_id, item.text, item.n_foreign)
     if not session.client_reports_shown:
-        session.tell("shown", window.shown, items[0].completion_id)
+        session.tell(window.shown, items[0].completion_id)
 
 
 def _wire_range(session: Session, buffer: TextBuffer, item: Item) -> types.Range:

@@ -36,9 +36,9 @@ class DocumentStore:
         return self._buffers.get(document_key(uri))
 
     def note_arrival(self, params: Any) -> None:
-        """Keep the document of an arriving request as it is now, for the request's handler.
+        """Keep a snapshot of an arriving request's document for the request's handler.
 
-        The handler runs later; a change that arrives with the request must not move its cursor.
+        The handler runs later; a change that arrives meanwhile must not move the cursor.
         """
         uri = getattr(getattr(params, "text_document", None), "uri", None)
         buffer = self.get(uri) if isinstance(uri, str) else None

@@ -1,6 +1,6 @@
 """``didOpen``, ``didChange``, ``didSave`` and ``didClose`` of documents and of notebooks.
 
-A notebook's cells are documents like all others; a notebook adds their order.
+A notebook's cells are documents; the notebook adds their order.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from speclsp.request import LogLevel, Progress
 logger = logging.getLogger(__name__)
 
 _MESSAGE_TYPE: dict[LogLevel, types.MessageType] = {
-    # Log, not Debug: that one came with LSP 3.18, and older clients stumble over it.
+    # Debug is new in LSP 3.18, and older clients do not know it.
     "debug": types.MessageType.Log,
     "info": types.MessageType.Info,
     "warning": types.MessageType.Warning,
@@ -77,7 +77,7 @@ class Editor:
         self._notify(types.PROGRESS, types.ProgressParams(token=token, value=value))
 
     async def ask(self, message: str, actions: Sequence[str]) -> str | None:
-        """Ask the user to choose an action; None where no answer was chosen or can be."""
+        """Ask the user to choose an action; return None where none was chosen."""
         params = types.ShowMessageRequestParams(
             type=types.MessageType.Info,
             message=message,

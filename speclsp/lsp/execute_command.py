@@ -1,4 +1,4 @@
-"""``workspace/executeCommand``, ``speclsp/statistics``, and reports of what was shown and accepted.
+"""``workspace/executeCommand``, ``speclsp/statistics``, and reports of shown and accepted items.
 
 ``textDocument/didShowCompletion`` and ``textDocument/didPartiallyAcceptCompletion`` are not in LSP:
 their names and params are those of Copilot's language server.
@@ -33,7 +33,7 @@ SNOOZE = "speclsp.snooze"
 MAX_SNOOZE_MINUTES = 24 * 60
 
 _REQUEST_FAILED = -32803
-"""LSP's code for a request that is right and cannot be served."""
+"""LSP's code for a valid request that failed."""
 
 STATISTICS = "speclsp/statistics"
 """A request that returns the same as ``speclsp.showStatistics``, and logs nothing."""
@@ -57,12 +57,12 @@ async def execute_command(session: Session, params: types.ExecuteCommandParams) 
 
 
 def accepted(session: Session, arguments: Sequence[Any]) -> None:
-    """Learn that the user accepted an item: ``[completion_id]``."""
+    """Note that the user accepted an item: ``[completion_id]``."""
     if len(arguments) != 1 or not isinstance(arguments[0], str):
         raise _wrong(f"{ACCEPTED} takes the completion's id")
     if session.window is not None:
-        session.tell("shown", session.window.shown, arguments[0])
-        session.tell("accepted", session.window.accepted, arguments[0])
+        session.tell(session.window.shown, arguments[0])
+        session.tell(session.window.accepted, arguments[0])
 
 
 def show_statistics(session: Session, _: Sequence[Any]) -> Any:
@@ -73,7 +73,7 @@ def show_statistics(session: Session, _: Sequence[Any]) -> Any:
 def reindex(session: Session, _: Sequence[Any]) -> None:
     """Scan all workspace folders again."""
     if session.window is not None:
-        session.tell("reindex", session.window.completer.reindex)
+        session.tell(session.window.completer.reindex)
 
 
 def toggle(session: Session, arguments: Sequence[Any]) -> dict[str, bool]:
@@ -87,7 +87,7 @@ def toggle(session: Session, arguments: Sequence[Any]) -> dict[str, bool]:
 
 
 def snooze(session: Session, arguments: Sequence[Any]) -> None:
-    """Suggest nothing unasked for a while: ``[minutes]``, 0 to end that."""
+    """Suspend automatic suggestions: ``[minutes]``, 0 to end that."""
     if len(arguments) != 1 or type(arguments[0]) not in (int, float):
         raise _wrong(f"{SNOOZE} takes a number of minutes")
     if not 0 <= arguments[0] <= MAX_SNOOZE_MINUTES:
@@ -151,7 +151,7 @@ def did_show_completion(session: Session, params: Any) -> None:
     if completion_id is None:
         logger.warning("%s: no item of ours in %r", DID_SHOW, params)
     elif session.window is not None:
-        session.tell("shown", session.window.shown, completion_id)
+        session.tell(session.window.shown, completion_id)
 
 
 def did_partially_accept_completion(session: Session, params: Any) -> None:
@@ -165,7 +165,7 @@ def did_partially_accept_completion(session: Session, params: Any) -> None:
         return
     n_chars = code_points(suggestion.sent_text, max(0, n_units), "utf-16") - suggestion.n_foreign
     if n_chars > 0 and window is not None:
-        session.tell("accepted", window.accepted, suggestion.completion_id, n_chars)
+        session.tell(window.accepted, suggestion.completion_id, n_chars)
 
 
 def _completion_id(session: Session, params: Any) -> str | None:

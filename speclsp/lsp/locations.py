@@ -37,7 +37,7 @@ _SUFFIX_OF_LANGUAGE = {
 _NO_REPOSITORY = "untitled"
 _IGNORES_CASE = sys.platform in {"darwin", "win32"}
 _HAS_HOSTS = sys.platform == "win32"
-"""Whether paths of this system can name another host."""
+"""Whether this system's paths can name a host."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Carries log records, printed lines and the completer's events from any thread to a sink.
+"""Delivers log records, printed lines and the completer's events from any thread to a sink.
 
 Python's log records go to the editor's log (:class:`WireLog`) or to standard error
 (``speclsp.cli.without_editor``).  Standard output carries the protocol, so prints are logged.
@@ -76,7 +76,7 @@ class WireLog(logging.Handler):
         try:
             text = self.format(record)
         except (TypeError, ValueError, KeyError, AttributeError):
-            # The arguments do not fit the format; logging would write to standard error, unread.
+            # The arguments do not fit the format; logging itself would write to standard error.
             text = f"{record.name}: {record.msg!r} {record.args!r}"
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._deliver, level_of(record), text)
@@ -100,7 +100,7 @@ class PrintedLines(io.TextIOBase):
         self._rest = ""
 
     def writable(self) -> bool:
-        """Text may be written."""
+        """Return True."""
         return True
 
     def write(self, text: str) -> int:

@@ -1,4 +1,4 @@
-"""Models by name in an editor: which ones fit, their download, and the change to another one.
+"""Models by name in an editor: which ones fit, download, and choice.
 
 A model is downloaded when the editor sends ``speclsp.pullModel``, or when the user accepts the
 server's offer.  Nothing else starts a download.
@@ -62,12 +62,12 @@ class NamedModels:
     # --- settings ---------------------------------------------------------------------------------
 
     async def prepare(self, settings: Settings) -> None:
-        """Find the memory, where the settings choose by it."""
+        """Find the memory if the settings choose a model by it."""
         if settings.preset == AUTO and self._memory is None:
             self._memory = await self.memory()
 
     def resolve(self, settings: Settings) -> Settings:
-        """Return settings that name files; what is not downloaded is offered, and left out."""
+        """Return settings with file paths; a missing model is left out and offered for download."""
         choice: Choice | None = None
         try:
             choice = choice_of(settings, self._known_memory)
@@ -95,7 +95,7 @@ class NamedModels:
     # --- commands ---------------------------------------------------------------------------------
 
     async def memory(self) -> Memory:
-        """Return the memory for models, that of the loaded ones included."""
+        """Return the memory for models; what the loaded ones take counts as free."""
         found = await asyncio.to_thread(find_memory)
         files = (Path(name) for name in (self._resolved.model, self._resolved.spec_draft_model))
         own = sum(path.stat().st_size for path in files if path.is_file())
@@ -119,7 +119,7 @@ class NamedModels:
         }
 
     async def pull(self, name: str, token: str) -> list[str]:
-        """Download what a name means, and return the paths of its models' first files.
+        """Download the models of a name, and return the paths of their first files.
 
         Raises :class:`~speclsp.errors.SpecLspError`.
         """
@@ -128,7 +128,7 @@ class NamedModels:
         return [str(paths[0]) for one in choice.references if (paths := download.cached_paths(one))]
 
     async def downloaded(self, name: str) -> Choice:
-        """Return what a name means, where it is downloaded.
+        """Return the models of a name, which must be downloaded.
 
         Raises :class:`~speclsp.errors.SpecLspError`.
         """
@@ -206,7 +206,7 @@ class NamedModels:
             message = error.message
             raise
         finally:
-            cancel.set()  # where this task was cancelled, the thread goes on until it looks
+            cancel.set()  # ends the thread where this task was cancelled
             del self._downloads[progress_token]
             self._progress.take(Progress(token=progress_token, stage="end", message=message))
-        self._apply_settings()  # which may name what is there now
+        self._apply_settings()  # they may name the new model

@@ -137,7 +137,7 @@ class Session:
             await asyncio.sleep(0)  # lets the last deliveries run
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine in the background; what it raises is logged."""
+        """Run a coroutine in the background; its exception is logged."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._spawned_done)
@@ -168,19 +168,19 @@ class Session:
             self._pump = EventPump(
                 completer, lambda event: loop.call_soon_threadsafe(self._take_event, event)
             )
-            self.tell("start", completer.start)
+            self.tell(completer.start)
             for folder in self.folders:
-                self.tell("open_folder", completer.open_folder, folder)
+                self.tell(completer.open_folder, folder)
             for buffer in self.documents:
                 self.tell_opened(buffer)
         self.apply_settings()
 
-    def tell(self, what: str, call: Callable[..., object], *arguments: object) -> Any:
+    def tell(self, call: Callable[..., object], *arguments: object) -> Any:
         """Call the completer; its exceptions are logged and do not reach the client."""
         try:
             return call(*arguments)
         except Exception:
-            logger.exception("the completer failed at %s", what)
+            logger.exception("the completer failed at %s", getattr(call, "__name__", call))
             return None
 
     def _take_event(self, event: Event) -> None:
@@ -215,7 +215,7 @@ class Session:
             self._show_problem("warning", f"speclsp: {state.model.shortfall}")
 
     def send_status(self) -> None:
-        """Send the engine's state, its model and the snooze; what there is none of is left out."""
+        """Send the engine's state, and its model and the end of the snooze if there are any."""
         status: dict[str, Any] = {"state": self._state.state, "message": self._state.message}
         if self._state.model is not None:
             status["model"] = msgspec.to_builtins(self._state.model)
@@ -224,7 +224,7 @@ class Session:
         self.editor.status(status)
 
     def snooze(self, minutes: float) -> None:
-        """Answer automatic requests with nothing for so many minutes; 0 ends that."""
+        """Suspend automatic suggestions for so many minutes; 0 ends that."""
         self._snoozed_until = time.time() + 60 * minutes
         if self._snooze_end is not None:
             self._snooze_end.cancel()
@@ -234,16 +234,16 @@ class Session:
 
     @property
     def is_snoozing(self) -> bool:
-        """Whether automatic requests get nothing for a while."""
+        """Whether automatic suggestions are suspended."""
         return time.time() < self._snoozed_until
 
     # --- settings ---------------------------------------------------------------------------------
 
     async def pull_settings(self) -> None:
-        """Ask the client for its settings, globally and by folder, and put them into effect."""
+        """Fetch the client's settings, globally and by folder, and apply them."""
         scopes: list[str | None] = [None, *(f.uri for f in self.folders.all_folders)]
         if len(scopes) == 2:
-            scopes = scopes[1:]  # the one folder's settings hold everywhere
+            scopes = scopes[1:]  # the only folder's settings apply everywhere
         answer = self.editor.configuration(scopes)
         if answer is not None:
             try:
@@ -263,7 +263,7 @@ class Session:
         self.settings.set_pulled(values[0], by_folder)
 
     def apply_settings(self) -> None:
-        """Put the resolved settings into effect, and report problems and needed restarts."""
+        """Apply the resolved settings, and report problems and settings that need a restart."""
         for problem in self.settings.new_problems():
             self.editor.show("warning", f"speclsp: {problem.message}")
         if self.window is None:
@@ -279,7 +279,7 @@ class Session:
                 self.spawn(self._start_completer())  # the change may have solved the problem
             return
         self._applied = new
-        restart = self.tell("apply_settings", self.window.apply_settings, new) or ()
+        restart = self.tell(self.window.apply_settings, new) or ()
         logger.info("settings changed: %s", ", ".join(changed))
         if restart:
             logger.warning("takes effect after a restart of the server: %s", ", ".join(restart))
@@ -295,7 +295,7 @@ class Session:
         return dataclasses.replace(found, path=cell_path(found.path, buffer.language_id))
 
     def document(self, buffer: TextBuffer) -> Document:
-        """Return a buffer's version as the completer takes it."""
+        """Return a buffer's version as a document for the completer."""
         location = self.location(buffer)
         return Document(
             uri=buffer.uri,
@@ -330,7 +330,7 @@ class Session:
     def tell_opened(self, buffer: TextBuffer) -> None:
         """Give the completer an opened document, unless it is too large."""
         if self.window is not None and not self.is_too_large(buffer):
-            self.tell("open_document", self.window.open_document, self.document(buffer))
+            self.tell(self.window.open_document, self.document(buffer))
 
     def tell_changed(self, buffer: TextBuffer) -> None:
         """Give the completer a document's next version, unless it is too large."""
@@ -340,20 +340,20 @@ class Session:
         if window.document(buffer.uri) is None:
             self.tell_opened(buffer)
         elif self.is_too_large(buffer):
-            self.tell("close_document", window.close_document, buffer.uri)
+            self.tell(window.close_document, buffer.uri)
         else:
             arguments = buffer.uri, buffer.version, buffer.text
-            self.tell("change_document", window.change_document, *arguments)
+            self.tell(window.change_document, *arguments)
 
     def tell_saved(self, uri: str) -> None:
         """Tell the completer that a document was written to its file."""
         if self.window is not None:
-            self.tell("save_document", self.window.save_document, uri)
+            self.tell(self.window.save_document, uri)
 
     def tell_closed(self, uri: str) -> None:
         """Tell the completer that a document was closed."""
         if self.window is not None:
-            self.tell("close_document", self.window.close_document, uri)
+            self.tell(self.window.close_document, uri)
 
     def tell_moved(self) -> None:
         """Open again the documents whose path or repository name has changed with the folders."""
@@ -401,12 +401,12 @@ class Session:
                 self.log_statistics()
 
     def statistics(self) -> SessionStats:
-        """Return the sums so far."""
-        found = self.tell("statistics", self.window.statistics) if self.window is not None else None
+        """Return the session's statistics."""
+        found = self.tell(self.window.statistics) if self.window is not None else None
         return found or SessionStats()
 
     def log_statistics(self) -> SessionStats:
-        """Log the statistics block and return what it holds."""
+        """Log the statistics block, and return the statistics."""
         stats = self.statistics()
         if lines := report_lines(stats):
             self.editor.log("info", "\n".join(lines))

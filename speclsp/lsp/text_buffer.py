@@ -25,7 +25,7 @@ class Cursor(NamedTuple):
 
 
 class TextBuffer:
-    """The text of one document, edited by range."""
+    """The text of one version of a document, which edits change in place."""
 
     def __init__(self, uri: str, language_id: str, version: int, text: str) -> None:
         self.opening = object()
@@ -99,7 +99,9 @@ class TextBuffer:
             line = self._lines[start.line]
             edited = line[: start.column] + well_formed(text) + line[end.column :]
             line_before = self._lines[start.line - 1] if start.line else ""
-            if not (line_before.endswith("\r") and edited.startswith("\n")):  # which would join
+            if not (
+                line_before.endswith("\r") and edited.startswith("\n")
+            ):  # which together are one line end
                 self._lines[start.line] = edited
                 self.n_chars += len(edited) - len(line)
                 return
@@ -116,7 +118,7 @@ class TextBuffer:
         after = self._lines[end.line][end.column :] + "".join(self._lines[end.line + 1 : last + 1])
         lines = split_lines(before + well_formed(text) + after)
         if last < len(self._lines) - 1:
-            lines.pop()  # the region ends with a line end, after which the next line stands
+            lines.pop()  # the empty string behind the region's last line end
         self.n_chars += sum(map(len, lines)) - sum(map(len, self._lines[first : last + 1]))
         self._lines[first : last + 1] = lines
 

@@ -47,7 +47,7 @@ def did_change_workspace_folders(
     for removed in params.event.removed:
         folder = session.folders.remove(removed.uri)
         if folder is not None and folder.place.file_path and window is not None:
-            session.tell("close_folder", window.completer.close_folder, folder.place.file_path)
+            session.tell(window.completer.close_folder, folder.place.file_path)
     session.tell_moved()
     added = [uri.uri for uri in params.event.added if session.folders.add(uri.uri) is not None]
     session.spawn(_open_folders(session, added))
@@ -59,7 +59,7 @@ async def _open_folders(session: Session, added: list[str]) -> None:
             continue
         named = await session.folders.learn_name(folder)
         if named is not None and named.place.file_path and session.window is not None:
-            session.tell("open_folder", session.window.completer.open_folder, folder_on_disk(named))
+            session.tell(session.window.completer.open_folder, folder_on_disk(named))
     session.tell_moved()
     await session.pull_settings()
 

@@ -1,1 +1,1 @@
-"""What earlier answers say about the next request: pure, without clock and threads."""
+"""The window's side of the completer seam: masked documents, ledger of suggestions, debounce."""

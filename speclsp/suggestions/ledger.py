@@ -1,14 +1,14 @@
-"""The ledger: one table of the latest suggestions and of what became of each.
+"""The ledger: the latest suggestions of a window, and the outcome of each.
 
 A suggestion is requested (or prefetched), generated, shown, typed through, accepted in parts or
-rejected.  When the user types as a suggestion has it, the rest stays the suggestion and the model
-is not asked.  A remembered answer is thus the rest of an earlier one, not what the model would say
-now: it may have several lines where the settings would now allow one.
+rejected.  While the user types the text of a suggestion, requests are answered with its rest, and
+the model does not run.  Such an answer is not what the model would generate now: it may have
+several lines where the settings now allow one.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -28,7 +28,7 @@ MAX_SUGGESTIONS: Final = 512
 MAX_AGE_S: Final = 600.0
 """Seconds that a suggestion answers requests; other files may have changed after that."""
 MAX_AGE_OF_NOTHING_S: Final = 2.0
-"""Seconds that an empty answer counts."""
+"""Seconds that an empty answer is reused."""
 
 N_HELD_BACK: Final = 2
 """Rejections of one text at one place after which it is not shown there again."""
@@ -36,14 +36,15 @@ N_AGREED: Final = 3
 """Characters typed as suggested after which typing something else is no rejection."""
 
 N_LATEST_PREFETCHES: Final = 24
-"""Latest prefetches that decide whether they are worth it."""
+"""Latest prefetches that decide whether prefetching goes on."""
 LEAST_USED: Final = 0.1
-"""Share of them that must have answered a request; else prefetching rests, since it costs a
+"""Share of them that must have answered a request.  Below it prefetching rests, since it costs a
 completion for every suggestion shown."""
 N_RESTED: Final = 6
-"""While it rests, one in six suggestions is prefetched for all the same."""
+"""While prefetching rests, one suggestion in six is still followed by a prefetch."""
 N_COMMITTED: Final = 2
-"""After this many characters typed as suggested the rest is likely to be accepted: prefetch."""
+"""Characters typed as suggested after which the rest is likely to be accepted, so that even a
+resting prefetch runs."""
 
 CONTEXT_LINES: Final = 2
 """Lines before the cursor that are kept with an accepted text."""
@@ -54,7 +55,7 @@ _N_LINE_CHARS: Final = 200
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Suggestion:
-    """One text for one place, and what became of it."""
+    """One text at one place, and its outcome."""
 
     completion_id: str
     request: CompletionRequest
@@ -116,12 +117,10 @@ class Ledger:
         """By document."""
         self._n_rejected: OrderedDict[tuple[str, str, str], int] = OrderedDict()
         """By document, line before the cursor and text."""
-        self._was_used: deque[bool] = deque(maxlen=N_LATEST_PREFETCHES)
-        self._unused: deque[Suggestion] = deque()
-        """Prefetches that have answered no request yet."""
         self._n_rested = 0
+        """Suggestions shown since the last prefetch, modulo ``N_RESTED``."""
         self._in_part: tuple[Suggestion, str] | None = None
-        """What was last accepted in part; it is kept when no more of it can come."""
+        """The text accepted in part so far; it is learned when no further part can follow."""
 
     def get(self, completion_id: str) -> Suggestion | None:
         """Return a suggestion, or None where it is not known any more."""
@@ -136,7 +135,7 @@ class Ledger:
     # --- requested and generated ----------------------------------------------------------------
 
     def asked(self, request: PlacedRequest, *, may_answer: bool) -> None:
-        """Note a request to the model."""
+        """Note a request that the model gets."""
         suggestion = self._new(request, request.completion_id)
         suggestion.is_pending = True
         suggestion.may_answer = may_answer
@@ -153,7 +152,7 @@ class Ledger:
             if rest is not None and rest.text == result.text:
                 own.rest_of, own.n_said = whole, rest.n_said
                 own.text, own.n_replaced = result.text, result.n_replaced
-                own.may_answer = False  # the whole of it may
+                own.may_answer = False  # the whole suggestion may
                 return
         if result.finish_reason == "cancelled":
             return
@@ -162,14 +161,9 @@ class Ledger:
             beside.may_answer = own.may_answer
             self._fill(beside, other, now)
         self._fill(own, result, now)
-        if request.is_prefetch and result.text:
-            self._unused.append(own)
-            if len(self._unused) > N_LATEST_PREFETCHES:
-                self._unused.popleft()
-                self._was_used.append(False)
 
     def failed(self, request: PlacedRequest) -> None:
-        """Note that the model gives no answer."""
+        """Note that a request failed."""
         suggestion = self._by_id.get(request.completion_id)
         if suggestion is not None:
             suggestion.is_pending = False
@@ -200,20 +194,17 @@ class Ledger:
         given = self._new(request, request.completion_id)
         given.text, given.n_replaced = rest.text, rest.n_replaced
         given.rest_of, given.n_said = whole, rest.n_said
-        whole.is_used = True
-        if whole in self._unused:
-            self._unused.remove(whole)
-            self._was_used.append(True)
+        if whole.request.is_prefetch and not whole.is_used:
             self._counts.prefetch_used()
+        whole.is_used = True
 
     def clear(self) -> None:
-        """Answer no request from the suggestions so far: settings or models changed."""
+        """Stop answering requests from the present suggestions: settings or models changed."""
         for suggestion in self._by_id.values():
             suggestion.may_answer = False
-        self._unused.clear()
 
     def forget(self, uri: str) -> None:
-        """Answer no request of a closed document from its suggestions."""
+        """Stop answering requests from the suggestions of a closed document."""
         for suggestion in self._by_id.values():
             suggestion.may_answer = suggestion.may_answer and suggestion.request.uri != uri
         self._on_screen.pop(uri, None)
@@ -243,7 +234,7 @@ class Ledger:
         return suggestion
 
     def typed(self, request: PlacedRequest) -> None:
-        """Note where the user is now, and whether that rejects the suggestion on screen."""
+        """Note a new request's cursor, which may reject the suggestion on screen."""
         suggestion = self._on_screen.get(request.uri)
         if suggestion is None:
             return
@@ -289,7 +280,7 @@ class Ledger:
         return learned + self.flush() if n_chars == len(suggestion.text) else learned
 
     def flush(self) -> list[AcceptedText]:
-        """Return what was accepted in part so far."""
+        """Return the text that was accepted in part, if it was not returned before."""
         taken, self._in_part = self._in_part, None
         if taken is None or taken[0].is_learned:
             return []
@@ -311,8 +302,10 @@ class Ledger:
         return shown.n_said >= N_COMMITTED or not self._prefetching_rests()
 
     def _prefetching_rests(self) -> bool:
-        n = len(self._was_used)
-        if n < N_LATEST_PREFETCHES or sum(self._was_used) >= LEAST_USED * n:
+        prefetched = [s for s in self._by_id.values() if s.request.is_prefetch and s.text]
+        latest = prefetched[-N_LATEST_PREFETCHES:]
+        n_used = sum(suggestion.is_used for suggestion in latest)
+        if len(latest) < N_LATEST_PREFETCHES or n_used >= LEAST_USED * len(latest):
             return False
         self._n_rested = (self._n_rested + 1) % N_RESTED
         return self._n_rested != 0
@@ -349,5 +342,5 @@ class Ledger:
 
 
 def line_before(before: str) -> str:
-    """Return the end of the cursor's line before the cursor."""
+    """Return the part of the cursor's line before the cursor, at most 200 characters."""
     return before[-_N_LINE_CHARS:].rpartition("\n")[2]

@@ -1,8 +1,8 @@
-"""A window's documents as the completer has them: their secrets are masked.
+"""A window's documents with their secrets masked, as the completer gets them.
 
-Secrets are masked once per change, by the lines that changed.  A cursor counts characters of the
-window's text and becomes an offset in the masked text.  The two never differ on the cursor's line:
-on a line that holds a secret nothing is asked.
+Each change is masked once, by the lines that changed.  A cursor counts characters of the window's
+text and becomes an offset in the masked text.  The two texts are equal on the cursor's line, since
+nothing is requested on a line that holds a secret.
 """
 
 from __future__ import annotations
@@ -24,17 +24,15 @@ from speclsp.secrets.paths import is_secret_path
 logger = logging.getLogger(__name__)
 
 AT_ONCE: Final = 65_536
-"""Characters that are masked at once, in 5 to 60 ms; with ``masks_late`` a thread masks more."""
+"""Characters that are masked at once, in 5 to 60 ms; with ``masks_late`` a thread masks longer
+texts."""
 
 Refusal = Literal["private", "unknown"]
-"""Why a request has no masked text: nothing may be asked there, or its version is not known."""
+"""Why a request is not made: its line or file holds secrets, or its version is not kept."""
 
 
 class MaskedDocuments:
-    """The documents of one window, which it opens and changes in the completer too.
-
-    Any thread may call it.
-    """
+    """The documents of one window; the completer gets each change.  Any thread may call it."""
 
     def __init__(self, completer: Completer, *, masks: bool, masks_late: bool) -> None:
         self._completer = completer
@@ -85,7 +83,7 @@ class MaskedDocuments:
         return self._documents.at_version(uri, version)
 
     def place(self, request: CompletionRequest) -> PlacedRequest | Refusal:
-        """Return a request in the masked text of the version that it was made in."""
+        """Return a request with its offset and edit in the masked text of its version."""
         if not self._masks:
             return self.place_masked(request)
         document = self._documents.get(request.uri)
@@ -109,20 +107,20 @@ class MaskedDocuments:
         return self.place_masked(dataclasses.replace(request, offset=offset, edit=edit))
 
     def place_masked(self, request: CompletionRequest) -> PlacedRequest | Literal["unknown"]:
-        """Return a request whose offset and edit are of the masked text already."""
+        """Return a request whose offset and edit refer to the masked text."""
         return self._documents.place(request) or "unknown"
 
     def is_masked_soon(self, request: CompletionRequest) -> bool:
-        """Whether the thread masks the version that a request was made in."""
+        """Whether the thread is about to mask a request's version."""
         late = self._late.get(request.uri)
         return late is not None and late.version == request.version
 
     def stop_masking(self) -> None:
-        """Leave the texts that wait for the thread unmasked, and out."""
+        """Drop the texts that wait for the masking thread."""
         self._late_thread.shutdown(wait=False, cancel_futures=True)
 
     def _take(self, document: Document) -> None:
-        """Mask a version and deliver it, now or late.  The lock is held."""
+        """Mask a version and deliver it, now or on the thread.  The lock is held."""
         if not self._masks:
             self._deliver(document)
             return
@@ -147,9 +145,9 @@ class MaskedDocuments:
                     if self._late.get(uri) is document:
                         del self._late[uri]
                         self._deliver_masked(document, masked)
-                        return  # a newer version comes with a call of its own
+                        return  # a newer version is submitted by itself
         except Exception:
-            # A text that is not masked stays here: the document is left out.
+            # An unmasked text must not reach the completer.
             logger.exception("the secrets of %s could not be masked; open it again", uri)
             with self._lock:
                 self._late.pop(uri, None)
@@ -162,7 +160,7 @@ class MaskedDocuments:
         self._deliver(dataclasses.replace(document, text=masked.text))
 
     def _deliver(self, document: Document) -> None:
-        """Give the completer a version, without secrets.  The lock is held."""
+        """Give the completer a masked version.  The lock is held."""
         former = self._documents.get(document.uri)
         is_change = former is not None and former == dataclasses.replace(
             document, version=former.version, text=former.text

@@ -1,7 +1,7 @@
-"""One editor window's side of the completer seam: its suggestions and its debounce.
+"""One editor window's side of the completer seam.
 
-What the ledger of suggestions knows never reaches the completer.  What needs the model waits for
-the next keystroke first.
+A request that the ledger of suggestions can answer never reaches the completer.  Other automatic
+requests wait for the debounce first, so that the next keystroke replaces them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MASK_POLL_S: Final = 0.01
 
 
 def new_id() -> str:
-    """Return an id for a request and the text that answers it."""
+    """Return a new id for a request and its answer."""
     return uuid.uuid4().hex
 
 
@@ -62,7 +62,7 @@ class Window:
         masks_late: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """With ``masks_late`` a thread masks large texts, so that opening one blocks nobody.
+        """With ``masks_late`` a thread masks large texts, so that opening one does not block.
 
         :meth:`complete` waits for that; :meth:`ask` answers empty meanwhile.
         """
@@ -89,13 +89,13 @@ class Window:
         return self.completer.apply_settings(settings)
 
     def statistics(self) -> SessionStats:
-        """Return the session's sums."""
+        """Return the session's statistics."""
         engine = self.completer.statistics()
         with self._lock:
             return self._counts.snapshot(engine)
 
     def close(self) -> None:
-        """Report what was accepted in part to the completer, and close it."""
+        """Let the completer learn a text that was accepted in part, and close it."""
         self._documents.stop_masking()
         with self._lock:
             learned = self._ledger.flush()
@@ -150,10 +150,10 @@ class Window:
             with self._lock:
                 self._stop(placed.uri)  # the running generation cannot answer this request
             await asyncio.sleep(delay_ms / 1000)
-            known = self._known(placed)  # something may have arrived
+            known = self._known(placed)  # an answer may have arrived
             if known is not None:
                 return known
-        # The completer's own future must not be cancelled: its thread is going to set it.
+        # The completer's thread sets the future, so it must not be cancelled.
         return await asyncio.shield(asyncio.wrap_future(self._ask(placed, cancel)))
 
     def ask(
@@ -212,7 +212,7 @@ class Window:
             return None
         is_cut = not known.rest.text or known.suggestion.finish_reason == "deadline"
         if request.trigger == "invoked" and is_cut:
-            return None  # whoever asks by hand wants a whole text
+            return None  # a request by hand gets a whole text
         if self._holds_back(settings, request, known.rest.text):
             return CompletionResult.empty(
                 request.completion_id, known.suggestion.finish_reason, "filter"
@@ -277,7 +277,7 @@ class Window:
                     pass
                 elif not isinstance(error, EngineUnavailableError):
                     self._counts.failed()
-                elif request.supersede:  # others ask again until the engine is ready
+                elif request.supersede:  # others are repeated until the engine is ready
                     self._counts.unavailable()
                 raise error
             result = done.result()
@@ -300,7 +300,7 @@ class Window:
         self._in_flight = [asked for asked in self._in_flight if asked[0] is not request]
 
     def _stop(self, uri: str) -> None:
-        """Cancel a document's requests: a newer one needs no model, or waits."""
+        """Cancel a document's requests: a newer one is answered from the ledger, or waits."""
         for request, cancel in self._in_flight:
             if request.uri == uri and request.supersede and not request.is_prefetch:
                 cancel.cancel(for_good=True)
@@ -392,14 +392,14 @@ class Window:
 
 
 class Debounce:
-    """The time that an automatic request waits for the next keystroke, by the model's speed."""
+    """How long an automatic request waits for the next keystroke, by the model's speed."""
 
     N_ANSWERS: Final = 32
-    """Latest answers by the model, whose median time counts."""
+    """Latest answers of the model of which the median time is taken."""
     N_KNOWN: Final = 4
-    """With fewer answers requests do not wait."""
+    """Answers below which requests do not wait."""
     FAST_MS: Final = 60.0
-    """An idle engine that answers within this is asked at once."""
+    """Median time within which an idle engine gets requests at once."""
     SHARE: Final = 0.25
     """Share of the median time to wait, so that waiting costs no more than it can save."""
     MAX_MS: Final = 150.0
@@ -430,6 +430,6 @@ def is_inside_word(text: str, cursor: int) -> bool:
 
 
 def _is_word_character(character: str) -> bool:
-    # Scripts without case often have no spaces either: their letters are words of their own.
+    # Scripts without case often have no spaces: each letter may be a word.
     is_letter = character.isalnum() and unicodedata.category(character) != "Lo"
     return is_letter or character == "_"
