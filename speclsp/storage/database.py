@@ -96,26 +96,39 @@ class Database:
             except _ERRORS as error:
                 if not _is_damage(error):
                     raise self._failure(error) from error
-                self._start_anew(error)
+                self._reconnect(error)
 
     def run(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
         """Run ``work`` in one transaction and return its result.
 
-        Where the database is damaged, ``work`` runs again in a new one.
+        Where the database is damaged, ``work`` runs again: by a new connection, since a read error
+        of the disk looks like damage and may not return, and then in a new database.
         Raises StoreError, or its subclass BusyError where another process is writing.
         """
         with self._lock:
-            try:
-                return self._attempt(work)
-            except _ERRORS as error:
-                # A database that was moved or removed by another process is read-only.
-                if not _is_damage(error) and self._file_now() == self._opened_file:
-                    raise self._failure(error) from error
-                self._start_anew(error)
+            for recover in (self._reconnect, self._start_anew):
+                try:
+                    return self._attempt(work)
+                except _ERRORS as error:
+                    # A database that was moved or removed by another process is read-only.
+                    if not _is_damage(error) and self._file_now() == self._opened_file:
+                        raise self._failure(error) from error
+                    recover(error)
             try:
                 return self._attempt(work)
             except _ERRORS as error:
                 raise self._failure(error) from error
+
+    def _reconnect(self, _cause: Exception) -> None:
+        try:
+            connection = self._connect()
+        except _ERRORS as error:
+            if not _is_damage(error):
+                raise self._failure(error) from error
+            self._start_anew(error)
+        else:
+            self._disconnect()
+            self._connection = connection
 
     def _attempt(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
         connection = self._opened()

@@ -3,7 +3,8 @@
    faulty_disk_arm(folder, nth, n_failures, error) makes the nth counted call and those after it,
    n_failures in all, return `error`; error 0 ends the process by SIGKILL there.  A write that fails
    has written its first half.  faulty_disk_calls() returns how many calls were counted since, and
-   faulty_disk_kinds() their initials: w(rite) s(ync) t(runcate) o(pen) r(ename) u(nlink) m(map). */
+   faulty_disk_kinds() their kinds: w(rite), i(nput), s(ync), t(runcate), o(pen), r(ename),
+   u(nlink), m(map). */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -81,6 +82,21 @@ ssize_t pwrite64(int fd, const void *data, size_t n, off64_t at)
 {
     return WRITE_FAILS(fd, REAL(pwrite64, fd, data, n / 2, at)) ? -1
                                                                 : REAL(pwrite64, fd, data, n, at);
+}
+
+ssize_t read(int fd, void *data, size_t n)
+{
+    return is_inside_fd(fd) && fails('i') ? -1 : REAL(read, fd, data, n);
+}
+
+ssize_t pread(int fd, void *data, size_t n, off_t at)
+{
+    return is_inside_fd(fd) && fails('i') ? -1 : REAL(pread, fd, data, n, at);
+}
+
+ssize_t pread64(int fd, void *data, size_t n, off64_t at)
+{
+    return is_inside_fd(fd) && fails('i') ? -1 : REAL(pread64, fd, data, n, at);
 }
 
 int fsync(int fd) { return is_inside_fd(fd) && fails('s') ? -1 : REAL(fsync, fd); }
