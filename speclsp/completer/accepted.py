@@ -65,13 +65,10 @@ class AcceptedTexts:
     A store that fails is not used again, which the log says once; texts are then kept in memory.
     """
 
-    def __init__(
-        self, settings: Settings, events: EventQueue, *, root_of: Callable[[str], str]
-    ) -> None:
+    def __init__(self, settings: Settings, events: EventQueue) -> None:
         self._masks = settings.mask_secrets
         self._is_kept = settings.persist
         self._events = events
-        self._root_of = root_of
         self._lock = threading.Lock()
         self._vocabulary: Vocabulary | None = None
         self._read: dict[str, tuple[AcceptedTokens, Future[None]]] = {}
@@ -90,23 +87,22 @@ class AcceptedTexts:
             self._vocabulary = tokenizer.vocabulary
             self._read = {}
 
-    def take(self, accepted: AcceptedText) -> None:
-        """Keep and count a text unless it may be secret."""
+    def take(self, accepted: AcceptedText, root: str) -> None:
+        """Keep and count a text of a workspace unless it may be secret."""
         before, text, path = accepted.before, accepted.text, accepted.path
         if not text.strip() or is_secret_path(path):
             return
         if self._masks and holds_secret(before + text, path):
             return
-        root = self._root_of(accepted.file)
         read = self._of_workspace(root)
         self._later(self._add, root, accepted, None if read is None else read[0])
 
-    def of_file(self, file: str) -> AcceptedTokens | None:
-        """Return what was accepted in a file's workspace, for the engine thread.
+    def of_root(self, root: str) -> AcceptedTokens | None:
+        """Return what was accepted in a workspace, for the engine thread.
 
         None without a vocabulary.
         """
-        read = self._of_workspace(self._root_of(file))
+        read = self._of_workspace(root)
         if read is None:
             return None
         accepted, reading = read

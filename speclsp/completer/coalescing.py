@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from speclsp.cancellation import CancellationToken
+from speclsp.completer.completion import EngineWindow
 from speclsp.errors import SpecLspError
 from speclsp.request import (
     CompletionResult,
@@ -35,6 +36,7 @@ class CompletionJob:
     """A request and its future.  ``submitted`` and ``deadline`` are seconds of the clock."""
 
     request: PlacedRequest
+    window: EngineWindow
     cancel: CancellationToken
     submitted: float
     deadline: float
@@ -88,6 +90,10 @@ class RunningGeneration:
         """The job that gets the result."""
         self.is_stopped = False
         """Whether it has to stop at its next check."""
+        self.is_preempted = False
+        """Whether it has to stop because somebody types in another document, and is done later."""
+        self.is_begun = False
+        """Whether the first decode has begun."""
         self._others_wait = others_wait
         self._growing = growing_text(job.request)
         self._lock = threading.Lock()
@@ -164,7 +170,9 @@ class RunningGeneration:
         Called before each decode step, and by the backend during one.
         """
         waiter = self.waiter
-        if self.is_stopped or waiter.is_superseded or self._is_contradicted():
+        if self.is_stopped or self.is_preempted:
+            return "cancelled"
+        if waiter.is_superseded or self._is_contradicted():
             return "cancelled"
         if waiter.cancel.cancelled and not self._is_graced(waiter, now):
             return "cancelled"

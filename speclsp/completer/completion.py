@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from speclsp.prompt.healing import healing_prefix
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 from speclsp.request import (
     CompletionResult,
+    Event,
     FinishReason,
     GeneratedText,
     PlacedRequest,
@@ -84,6 +85,26 @@ class DraftSources:
     """Context from other files for the prompt."""
 
 
+class EngineWindow(Protocol):
+    """A window, as far as the engine that computes its completions must know it."""
+
+    settings: Settings
+    """The window's settings, under those of a request's folder and language."""
+    tokens: DocumentTokens
+
+    def sources(self, request: PlacedRequest) -> DraftSources:
+        """Return what a request's drafts and prompt may come from."""
+
+    def grew(self, completion_id: str, text: str) -> None:
+        """Take the text so far of the window's running request; empty ones when it has ended."""
+
+    def take_tokenizer(self, tokenizer: Tokenizer) -> None:
+        """Take another vocabulary."""
+
+    def take_event(self, event: Event) -> None:
+        """Take an event of the engine."""
+
+
 def is_typing(request: PlacedRequest) -> bool:
     """Whether a keystroke in an editor made the request, which then must not take long."""
     return request.supersede and request.trigger == "automatic"
@@ -109,11 +130,13 @@ def run_completion(
     bench: Workbench,
     sources: DraftSources,
     interrupted: Callable[[], FinishReason | None],
+    aborted: Callable[[], bool],
     clock: Callable[[], float],
     watch: Callable[[CompletionText], None],
 ) -> CompletionResult:
     """Complete one request on the engine thread.
 
+    ``interrupted`` is called between decodes, ``aborted`` by the backend during one.
     ``clock`` is in seconds.  ``watch`` is called with the text before it grows.
     Raises :class:`~speclsp.errors.DecodeError`.
     """
@@ -148,7 +171,7 @@ def run_completion(
     scores = maker.scores(sampler, n_rivals=n_rivals(request))
     watch(text)
     tokenized = clock()
-    bench.weights.set_interrupt(lambda: interrupted() is not None)
+    bench.weights.set_interrupt(aborted)
     try:
         generation = generate(
             bench.weights.target,

@@ -13,14 +13,23 @@ from concurrent.futures import Future
 from typing import Final, TypeVar
 
 from speclsp.completer.coalescing import CompletionJob, RunningGeneration
-from speclsp.completer.completion import DraftSources, Workbench, run_completion
+from speclsp.completer.completion import EngineWindow, Workbench, run_completion
 from speclsp.completer.fair_queue import FairQueue
 from speclsp.completer.models import Models
 from speclsp.decoding.session import summed
 from speclsp.engine.battery import Battery
 from speclsp.errors import EngineError, EngineUnavailableError, SpecLspError
 from speclsp.events import EventQueue
-from speclsp.request import CompletionResult, PlacedRequest, RequestStats, SessionStats
+from speclsp.request import (
+    CompletionResult,
+    Event,
+    FinishReason,
+    LogLine,
+    PlacedRequest,
+    RequestStats,
+    SessionStats,
+    StateChanged,
+)
 from speclsp.settings import Settings
 
 _T = TypeVar("_T")
@@ -36,27 +45,69 @@ Action = Callable[[], None]
 """Other work of the engine thread: load, free, tokenise ahead."""
 
 
+class WindowEvents(EventQueue):
+    """Gives the engine's events to its windows; log lines to the one that caused them, if any."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cause: EngineWindow | None = None
+        """The window for which the engine works now."""
+        self._windows_lock = threading.Lock()
+        self._windows: list[EngineWindow] = []
+        self._state: StateChanged | None = None
+
+    def emit(self, event: Event) -> None:
+        """Give an event to the windows that it concerns."""
+        with self._windows_lock:
+            if isinstance(event, StateChanged):
+                self._state = event
+            windows = [*self._windows]
+        if isinstance(event, LogLine) and self.cause in windows:
+            windows = [self.cause]
+        for window in windows:
+            window.take_event(event)
+
+    def join(self, window: EngineWindow) -> None:
+        """Add a window; it is told the engine's state."""
+        with self._windows_lock:
+            self._windows.append(window)
+            if self._state is not None:
+                window.take_event(self._state)
+
+    def leave(self, window: EngineWindow) -> None:
+        """Remove a window."""
+        with self._windows_lock:
+            if window in self._windows:
+                self._windows.remove(window)
+            if self.cause is window:
+                self.cause = None
+
+    @property
+    def state(self) -> StateChanged | None:
+        """The last change of the engine's state."""
+        return self._state
+
+
 class EngineThread:
     """Runs jobs on a thread of its own until it is closed."""
 
     def __init__(
         self,
         models: Models,
-        events: EventQueue,
+        events: WindowEvents,
         *,
-        sources: Callable[[PlacedRequest], DraftSources],
         clock: Callable[[], float],
     ) -> None:
-        """``sources`` returns what a request's drafts and context may come from."""
         self._models = models
         self._events = events
-        self._sources = sources
         self._clock = clock
         self._queue: FairQueue[CompletionJob, Action] = FairQueue()
         self._closing = threading.Event()
         self._placing = threading.Lock()
         """Held while a request is queued or joins the running generation."""
         self._running: RunningGeneration | None = None
+        self.n_steps = 0
+        """Checks for an interruption, made between decodes and during them: signs of life."""
         self._n_coalesced = 0
         self._in_vain = RequestStats()
         self._n_failures = 0
@@ -99,6 +150,7 @@ class EngineThread:
         if self.closing:
             state, reason = "off", EngineUnavailableError("the server is shutting down.")
         if state == "unloaded" and not is_prefetch and self._models.wake():
+            self._events.cause = job.window
             self._queue.put_control(self._models.load)
         if state in ("off", "failed") or (state != "ready" and not job.request.wait_for_model):
             job.fail(reason)
@@ -120,7 +172,9 @@ class EngineThread:
         """Evaluate in a pause what the next prompts begin with, if that has changed."""
         self.run_idle("prompts", self._settle_prompts)
 
-    def with_models(self, use: Callable[[Workbench, Settings], _T]) -> Future[_T]:
+    def with_models(
+        self, window: EngineWindow, use: Callable[[Workbench, Settings], _T]
+    ) -> Future[_T]:
         """Call ``use`` with the loaded models; the future raises where there are none."""
         future: Future[_T] = Future()
 
@@ -129,21 +183,24 @@ class EngineThread:
                 future.set_exception(self._models.availability()[1])
                 return
             try:
-                future.set_result(use(self._models.workbench(), self._models.settings))
+                bench = self._models.workbench(window.settings, window.tokens)
+                future.set_result(use(bench, window.settings))
             except SpecLspError as error:
                 future.set_exception(error)
 
         self._queue.put_control(run)
         return future
 
-    def apply_settings(self, settings: Settings, *, reload: bool) -> None:
+    def apply_settings(
+        self, settings: Settings, window: EngineWindow | None, *, reload: bool
+    ) -> None:
         """Take new settings with the next job; ``reload`` frees and loads the models.
 
-        The running generation answers no newer request.
+        A running generation of the window whose settings changed answers no newer request.
         """
         self._queue.put_control(lambda: self._models.take_settings(settings, reload=reload))
         running = self._running
-        if running is not None:
+        if running is not None and running.waiter.window is window:
             running.close()
 
     def close(self, timeout_s: float) -> bool:
@@ -170,8 +227,11 @@ class EngineThread:
                 older = [joined, *self._queue.take(uri)]
             else:
                 older = self._queue.put(uri, job, supersede=supersede)
-                if supersede and running is not None and running.request.uri == uri:
-                    running.waiter.is_superseded = True
+                if supersede and running is not None:
+                    if running.request.uri == uri:
+                        running.waiter.is_superseded = True
+                    else:
+                        running.is_preempted = True
         for superseded in older:
             self._answer_empty(superseded)
 
@@ -201,6 +261,7 @@ class EngineThread:
 
     def _act(self, action: Action) -> None:
         self._events.guard("the engine", action)
+        self._events.cause = None
         state, reason = self._models.availability()
         if state in ("off", "failed"):
             self._abandon(reason)
@@ -212,7 +273,7 @@ class EngineThread:
         if reason is not None or (is_prefetch and (not has_weights or self._rests())):
             job.answer_empty(reason or "cancelled", self._clock())
         elif has_weights:
-            bench = self._models.workbench()
+            bench = self._models.workbench(job.window.settings, job.window.tokens)
             if is_prefetch:
                 # Most prefetches are not used: the documents' prompts stay where they are.
                 bench = dataclasses.replace(bench, prompts=bench.prompts.apart())
@@ -224,14 +285,31 @@ class EngineThread:
         """Complete a request, and give the result to the job that waits by then."""
         running = RunningGeneration(job, self._queue.waiting)
         self._running = running
+        self._events.cause = job.window
         started = self._clock()
+
+        newer = (waiting.submitted > job.submitted for waiting in self._queue.editors_jobs())
+        yields = any(newer)
+
+        def interrupted() -> FinishReason | None:
+            # Called between decodes; a job that others wait for gets one.
+            running.is_preempted = running.is_preempted or (yields and running.is_begun)
+            running.is_begun = True
+            job.window.grew(job.request.completion_id, running.so_far)
+            return aborted()
+
+        def aborted() -> FinishReason | None:
+            self.n_steps += 1
+            return running.interrupted(self._clock())
+
         try:
             result = run_completion(
                 job.request,
-                self._models.settings,
+                job.window.settings,
                 bench,
-                self._sources(job.request),
-                lambda: running.interrupted(self._clock()),
+                job.window.sources(job.request),
+                interrupted,
+                lambda: aborted() is not None,
                 self._clock,
                 running.watch,
             )
@@ -241,6 +319,9 @@ class EngineThread:
         except Exception as error:  # noqa: BLE001 - the thread must outlive any defect
             self._failed(running, EngineError(f"the engine had an internal error: {error!r}."))
             return
+        finally:
+            job.window.grew("", "")
+            self._events.cause = None
         self._deliver(running, result, started)
         self._n_failures = 0
         self.look_for_plans()
@@ -251,6 +332,13 @@ class EngineThread:
         with self._placing:
             self._running = None
             waiter = running.close()
+            is_cut_off = running.is_preempted and result.finish_reason == "cancelled"
+            if is_cut_off and waiter.interrupted(self._clock()) is None:
+                # What it said is drafted from when its turn comes again.
+                request = waiter.request
+                self._queue.put_back(request.uri, waiter, supersede=request.supersede)
+                self._in_vain = summed(self._in_vain, result.stats)
+                return
             answer = running.result_for(waiter, result)
             if answer is None:
                 self._queue.put(waiter.request.uri, waiter, supersede=False)

@@ -17,14 +17,19 @@ IDLE_AFTER_S: Final = 0.003
 
 
 class FairQueue(Generic[Job, Control]):
-    """Control jobs come before all others; then documents take turns; then come idle jobs.
+    """Control jobs come before all others, then editors' jobs, then others', then idle jobs.
 
-    A document's jobs come out in the order in which they went in.
+    Editors' jobs supersede older ones of their document.  The documents take turns, and the newest
+    job waits for one other at most.  A document's other jobs come out as they went in.
     """
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._control: deque[Control] = deque()
+        self._by_editors: OrderedDict[str, Job] = OrderedDict()
+        self._newest = ""
+        """The document whose editor's job came last."""
+        self._is_newest_next = False
         self._by_document: OrderedDict[str, deque[Job]] = OrderedDict()
         self._idle: OrderedDict[str, Job | Control] = OrderedDict()
         self._is_drained = False
@@ -32,13 +37,31 @@ class FairQueue(Generic[Job, Control]):
     def put(self, document: str, job: Job, *, supersede: bool) -> list[Job]:
         """Queue a job; with ``supersede`` remove and return the document's older ones."""
         with self._condition:
-            jobs = self._by_document.setdefault(document, deque())
-            superseded = list(jobs) if supersede else []
-            if supersede:
-                jobs.clear()
-            jobs.append(job)
+            if not supersede:
+                self._by_document.setdefault(document, deque()).append(job)
+                self._condition.notify_all()
+                return []
+            superseded = [*self._by_document.pop(document, ())]
+            if document in self._by_editors:
+                superseded.append(self._by_editors[document])
+            self._by_editors[document] = job
+            self._newest = document
             self._condition.notify_all()
             return superseded
+
+    def put_back(self, document: str, job: Job, *, supersede: bool) -> None:
+        """Queue a job again that was taken and is not done."""
+        with self._condition:
+            if supersede:
+                self._by_editors.setdefault(document, job)
+            else:
+                self._by_document.setdefault(document, deque()).appendleft(job)
+            self._condition.notify_all()
+
+    def editors_jobs(self) -> list[Job]:
+        """Return the editors' jobs that wait."""
+        with self._condition:
+            return [*self._by_editors.values()]
 
     def put_control(self, job: Control) -> None:
         """Queue a job that comes before every document's."""
@@ -62,9 +85,11 @@ class FairQueue(Generic[Job, Control]):
             if not self._condition.wait_for(self._any, timeout_s):
                 return None
             self._is_drained = False
-            self._condition.wait_for(lambda: self._control or self._by_document, IDLE_AFTER_S)
+            self._condition.wait_for(self._is_waited_for, IDLE_AFTER_S)
             if self._control:
                 return self._control.popleft()
+            if self._by_editors:
+                return self._editors_next()
             if self._by_document:
                 document, jobs = self._by_document.popitem(last=False)
                 job = jobs.popleft()
@@ -76,7 +101,7 @@ class FairQueue(Generic[Job, Control]):
     def waiting(self) -> bool:
         """Whether a control job or a document's job waits (idle jobs do not count)."""
         with self._condition:
-            return bool(self._control or self._by_document)
+            return self._is_waited_for()
 
     def wait_quiet(self, seconds: float) -> bool:
         """Wait, on the taking thread, for ``seconds`` without a job; return whether none came."""
@@ -91,7 +116,10 @@ class FairQueue(Generic[Job, Control]):
     def take(self, document: str) -> list[Job]:
         """Remove and return a document's jobs."""
         with self._condition:
-            return list(self._by_document.pop(document, ()))
+            jobs = [*self._by_document.pop(document, ())]
+            if document in self._by_editors:
+                jobs.append(self._by_editors.pop(document))
+            return jobs
 
     def take_all(self) -> list[Job | Control]:
         """Remove and return all documents' jobs and the idle jobs; control jobs stay."""
@@ -99,10 +127,21 @@ class FairQueue(Generic[Job, Control]):
             taken: list[Job | Control] = [
                 job for jobs in self._by_document.values() for job in jobs
             ]
-            taken += self._idle.values()
+            taken += [*self._by_editors.values(), *self._idle.values()]
             self._by_document.clear()
+            self._by_editors.clear()
             self._idle.clear()
             return taken
 
+    def _editors_next(self) -> Job:
+        oldest = next(iter(self._by_editors))
+        newest = self._newest if self._newest in self._by_editors else oldest
+        document = newest if self._is_newest_next else oldest
+        self._is_newest_next = document != newest
+        return self._by_editors.pop(document)
+
+    def _is_waited_for(self) -> bool:
+        return bool(self._control or self._by_editors or self._by_document)
+
     def _any(self) -> bool:
-        return bool(self._control or self._by_document or self._idle)
+        return self._is_waited_for() or bool(self._idle)

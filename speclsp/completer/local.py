@@ -10,19 +10,18 @@ from dataclasses import replace
 
 from speclsp import settings as settings_table
 from speclsp.cancellation import CancellationToken
-from speclsp.completer.accepted import AcceptedTexts
 from speclsp.completer.coalescing import CompletionJob
 from speclsp.completer.completion import DraftSources
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.document_tokens import DocumentTokens
-from speclsp.completer.engine_thread import EngineThread
+from speclsp.completer.engine import Engine
 from speclsp.completer.explaining import PromptExplanation, explain_prompt
-from speclsp.completer.models import Models
 from speclsp.completer.project import Project
 from speclsp.completer.prompts import ChunkSource
 from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.documents import Documents
-from speclsp.engine.models import LlamaLoader, Loader, Tokenizer
+from speclsp.engine.models import Loader, Tokenizer
+from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.events import EventQueue
 from speclsp.request import (
     AcceptedText,
@@ -33,6 +32,7 @@ from speclsp.request import (
     Event,
     PlacedRequest,
     SessionStats,
+    StateChanged,
     TextEdit,
     WorkspaceFolder,
 )
@@ -40,11 +40,13 @@ from speclsp.seam import answered
 from speclsp.settings import Settings
 from speclsp.text.typed_text import may_share_text
 
-CLOSE_TIMEOUT_S = 5.0
-
 
 class LocalCompleter:
-    """A :class:`speclsp.seam.Completer` whose engine is a thread of this process."""
+    """A :class:`speclsp.seam.Completer` whose engine is a thread of this process.
+
+    It serves one window.  Several may share an :class:`Engine`; then their documents must have
+    different URIs.
+    """
 
     def __init__(
         self,
@@ -52,36 +54,37 @@ class LocalCompleter:
         *,
         loader: Loader | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        engine: Engine | None = None,
+        grew: Callable[[str, str], None] = lambda _id, _text: None,
     ) -> None:
-        self._settings = settings
+        """Without ``engine`` it has one of its own, which ``loader`` and ``clock`` are for.
+
+        ``grew`` takes the id and text so far of the window's running request before each decode,
+        and empty texts when it has ended.
+        """
+        self.settings = settings
+        self.grew = grew
         self._masks = settings.mask_secrets  # a change takes effect after a restart
-        self._clock = clock
+        self._is_own = engine is None
+        self._engine = engine or Engine(settings, loader=loader, clock=clock)
+        self._clock = self._engine.clock
         self._events = EventQueue()
         self._documents = Documents()
         self._tokenizer: Tokenizer | None = None
-        self._tokens = DocumentTokens(self._documents, self._is_ignored)
-        self._models = Models(
-            settings,
-            loader if loader is not None else LlamaLoader(self._events.log),
-            self._tokens,
-            self._events,
-            take_tokenizer=self._take_tokenizer,
-        )
-        self._engine = EngineThread(self._models, self._events, sources=self._sources, clock=clock)
-        self._project = Project(
-            settings, self._events, self._documents, busy=lambda: self._engine.busy
-        )
+        self.tokens = DocumentTokens(self._documents, self._is_ignored)
+        self._project = Project(settings, self._events, self._documents, self._engine.indexes)
         self._context = ContextChunks(
             settings,
             self._events,
             documents=self._documents,
             project=self._project,
             is_ignored=self._is_ignored,
-            busy=lambda: self._engine.busy,
-            chosen=self._engine.look_for_plans,
+            busy=lambda: self._engine.thread.busy,
+            chosen=self._engine.thread.look_for_plans,
         )
-        self._statistics = StatisticsFiles(settings, self._events)
-        self._accepted = AcceptedTexts(settings, self._events, root_of=self._project.root_of)
+        self._statistics = StatisticsFiles(settings, self._events, self._engine.statistics_files)
+        self._accepted = self._engine.accepted(settings)
+        self._engine.join(self)
 
     # --- life -----------------------------------------------------------------------------------
 
@@ -90,17 +93,21 @@ class LocalCompleter:
         self._engine.start()
 
     def close(self) -> None:
-        """Stop all threads and free the models."""
+        """Leave the engine, or stop its threads and free the models where no other window may."""
         self._context.close()
-        self._engine.close(CLOSE_TIMEOUT_S)
+        if self._is_own:
+            self._engine.close()
+        else:
+            for document in self._documents.newest():
+                self._documents.close(document.uri)
+        self._engine.leave(self)
         self._project.close()
-        self._accepted.close()
         self._statistics.close()
         self._events.close()
 
     def state(self) -> EngineState:
         """Return what the engine is doing."""
-        return self._models.state
+        return "off" if self._engine.is_off_for(self) else self._engine.models.state
 
     def next_event(self, timeout_s: float) -> Event | None:
         """Return the next event, or None."""
@@ -108,20 +115,31 @@ class LocalCompleter:
 
     def apply_settings(self, settings: Settings) -> tuple[str, ...]:
         """Take new settings; return those that take effect after a restart."""
-        changed = settings_table.changed(self._settings, settings)
+        former, self.settings = self.settings, settings
+        changed = settings_table.changed(former, settings)
         scopes = {name: settings_table.info(name).scope for name in changed}
-        self._settings = settings
         if changed:
-            self._engine.apply_settings(settings, reload="engine" in scopes.values())
+            self._engine.apply_settings(self, reload="engine" in scopes.values())
+            if settings.enabled != former.enabled:
+                self._tell_enabled()
             self._project.apply_settings(settings)
             self._context.apply_settings(settings)
             self._statistics.apply_settings(settings)
         return tuple(name for name, scope in scopes.items() if scope == "restart")
 
+    def _tell_enabled(self) -> None:
+        """Tell the window that completion is off or on in it, where the engine goes on anyway."""
+        if self._engine.is_off_for(self):
+            self._events.emit(StateChanged(state="off", message="switched off"))
+        elif self.settings.enabled and self._engine.events.state is not None:
+            self._events.emit(self._engine.events.state)
+
     def statistics(self) -> SessionStats:
         """Return the statistics of the models and of the index."""
         return replace(
-            self._engine.statistics(), index=self._project.stats(), is_idle=self.wait_idle(0.0)
+            self._engine.thread.statistics(),
+            index=self._project.stats(),
+            is_idle=self.wait_idle(0.0),
         )
 
     def wait_idle(self, timeout_s: float) -> bool:
@@ -129,7 +147,7 @@ class LocalCompleter:
         return (
             self._context.wait_settled(timeout_s)
             and self._accepted.wait_done(timeout_s)
-            and self._engine.wait_idle(timeout_s)
+            and self._engine.thread.wait_idle(timeout_s)
         )
 
     # --- folders and documents --------------------------------------------------------------------
@@ -171,17 +189,17 @@ class LocalCompleter:
             self._project.documents_changed()
             self._project.saved(document.file)
         self._context.forget(uri)
-        self._engine.run_idle(uri, lambda: self._warm(uri))  # which drops its tokens
+        self._engine.thread.run_idle(uri, lambda: self._warm(uri))  # which drops its tokens
 
     def _took(self, document: Document) -> None:
         self._context.changed(document)
-        self._engine.run_idle(document.uri, lambda: self._warm(document.uri))
+        self._engine.thread.run_idle(document.uri, lambda: self._warm(document.uri))
 
     def _warm(self, uri: str) -> None:
         """Tokenise a piece of a document, on the engine thread, before a request needs it."""
         tokenizer = self._tokenizer
-        if tokenizer is not None and not self._tokens.warm(uri, tokenizer.vocabulary.tokenize):
-            self._engine.run_idle(uri, lambda: self._warm(uri))
+        if tokenizer is not None and not self.tokens.warm(uri, tokenizer.vocabulary.tokenize):
+            self._engine.thread.run_idle(uri, lambda: self._warm(uri))
 
     # --- completions ------------------------------------------------------------------------------
 
@@ -197,17 +215,20 @@ class LocalCompleter:
             return answered(CompletionResult.empty(request.completion_id, "cancelled"))
         if self._is_ignored(placed.file):
             return answered(CompletionResult.empty(request.completion_id, "stop", "filter"))
-        settings = placed.settings_over(self._settings)
+        settings = placed.settings_over(self.settings)
+        if self._engine.is_off_for(self):
+            return _refused(EngineUnavailableError("completion is switched off."))
         if not placed.is_prefetch:
             self._context.asked(placed)
         job = CompletionJob(
             request=placed,
+            window=self,
             cancel=cancel,
             submitted=submitted,
             deadline=submitted + settings.deadline_ms / 1000,
             may_coalesce=may_share_text(settings, placed),
         )
-        self._engine.submit(job)
+        self._engine.thread.submit(job)
         return job.future
 
     def could_join(self, request: CompletionRequest) -> bool:
@@ -215,8 +236,8 @@ class LocalCompleter:
         placed = self._documents.place(request)
         if placed is None:
             return False
-        settings = placed.settings_over(self._settings)
-        return may_share_text(settings, placed) and self._engine.could_join(placed)
+        settings = placed.settings_over(self.settings)
+        return may_share_text(settings, placed) and self._engine.thread.could_join(placed)
 
     def explain(self, request: CompletionRequest) -> Future[PromptExplanation]:
         """Return the prompt of a request and the reasons for its parts, without decoding."""
@@ -227,29 +248,38 @@ class LocalCompleter:
             reason = ".gitignore or the setting exclude leaves the file out"
             return answered(PromptExplanation(refused=reason))
         self._context.asked(placed)
-        return self._engine.with_models(
+        return self._engine.thread.with_models(
+            self,
             lambda bench, settings: explain_prompt(
                 placed, settings, bench, self._context.candidates(placed)
-            )
+            ),
         )
 
     def learn(self, accepted: AcceptedText) -> None:
         """Keep what the user accepted, and draft from it."""
-        self._accepted.take(accepted)
+        self._accepted.take(accepted, self._project.root_of(accepted.file))
 
     def _is_ignored(self, file: str) -> bool:
         return self._masks and bool(file) and self._project.is_ignored(file)
 
-    # --- called by the engine thread --------------------------------------------------------------
+    # --- called by the engine ---------------------------------------------------------------------
 
-    def _take_tokenizer(self, tokenizer: Tokenizer) -> None:
+    def take_event(self, event: Event) -> None:
+        """Take an event of the engine; its state is none of a window's that is switched off."""
+        if not (isinstance(event, StateChanged) and self._engine.is_off_for(self)):
+            self._events.emit(event)
+
+    def take_tokenizer(self, tokenizer: Tokenizer) -> None:
+        """Tokenise everything with another vocabulary."""
         self._tokenizer = tokenizer
+        self.tokens.forget()
         self._project.take_tokenizer(tokenizer)
-        self._accepted.take_tokenizer(tokenizer)
         self._statistics.take_tokenizer(tokenizer)
 
-    def _sources(self, request: PlacedRequest) -> DraftSources:
-        accepted, counts = self._accepted.of_file(request.file), self._statistics.current()
+    def sources(self, request: PlacedRequest) -> DraftSources:
+        """Return what a request's drafts and prompt may come from."""
+        accepted = self._accepted.of_root(self._project.root_of(request.file))
+        counts = self._statistics.current()
         if accepted is not None and accepted.counts is not None:
             counts = replace(counts, dynamic=(*counts.dynamic, accepted.counts))
         return DraftSources(
@@ -260,3 +290,9 @@ class LocalCompleter:
                 ranked=lambda: self._context.ranked(request), gone=self._context.gone
             ),
         )
+
+
+def _refused(error: SpecLspError) -> Future[CompletionResult]:
+    future: Future[CompletionResult] = Future()
+    future.set_exception(error)
+    return future

@@ -33,9 +33,10 @@ from speclsp.errors import (
 )
 from speclsp.events import EventQueue, ProgressReport
 from speclsp.request import EngineState, LoadedModel, SessionStats, StateChanged
-from speclsp.settings import Settings
+from speclsp.settings import FIELDS, Settings, info
 
 _MIB: Final = 1 << 20
+_DRAFTING: Final = tuple(name for name in FIELDS if "speculation" in info(name).group)
 
 
 class Models:
@@ -48,7 +49,6 @@ class Models:
         self,
         settings: Settings,
         loader: Loader,
-        tokens: DocumentTokens,
         events: EventQueue,
         *,
         take_tokenizer: Callable[[Tokenizer], None],
@@ -61,12 +61,13 @@ class Models:
         self.prompts: Prompts | None = None
         """The prompts on the loaded target."""
         self._loader = loader
-        self._tokens = tokens
         self._events = events
         self._give_tokenizer = take_tokenizer
         self._is_stopped = threading.Event()
         self._tokenizer: Tokenizer | None = None
         self._proposer: Proposer | None = None
+        self._drafting: tuple[object, ...] = ()
+        """The settings that the proposer was made by."""
         self._acceptance = AcceptanceTable()
         self._generated: deque[TokenArray] = deque(maxlen=N_GENERATED)
         self._n_idle_evaluated = 0
@@ -126,8 +127,8 @@ class Models:
             self.free("off", "switched off")
         elif reload or not was_enabled:
             self.load_anew()
-        else:
-            self._make_proposer()
+        elif _drafting_of(settings) != self._drafting:
+            self._make_proposer(settings)
 
     def load_anew(self) -> None:
         """Free the weights and load them."""
@@ -161,8 +162,10 @@ class Models:
         self._free_weights("closed")
         self._set_state("off", EngineUnavailableError("completion is switched off."))
 
-    def workbench(self) -> Workbench:
-        """Return what a completion works with; there must be weights."""
+    def workbench(self, settings: Settings, tokens: DocumentTokens) -> Workbench:
+        """Return what a window's completion works with; there must be weights."""
+        if _drafting_of(settings) != self._drafting:
+            self._make_proposer(settings)
         assert self._tokenizer is not None
         assert self.weights is not None
         assert self.prompts is not None
@@ -170,7 +173,7 @@ class Models:
             tokenizer=self._tokenizer,
             weights=self.weights,
             proposer=self._proposer,
-            tokens=self._tokens,
+            tokens=tokens,
             prompts=self.prompts,
             generated=self._generated,
             report=self._report_once,
@@ -192,7 +195,7 @@ class Models:
         self._generated.clear()
         n_state_bytes = settings.cache_ram * _MIB if weights.supports_rollback else 0
         self.prompts = Prompts(weights.target, n_state_bytes)
-        self._make_proposer()
+        self._make_proposer(settings)
         for problem in weights.problems:
             self._events.problem(problem.message, problem.remedy)
         self._latest = SessionStats(
@@ -230,19 +233,19 @@ class Models:
             weights.close()
             self._events.log("info", f"freed the model's memory ({why}).")
 
-    def _make_proposer(self) -> None:
+    def _make_proposer(self, settings: Settings) -> None:
         """Make the drafters of the settings; there are none without weights."""
         self._proposer = None
+        self._drafting = _drafting_of(settings)
         if self.weights is not None and self._tokenizer is not None:
             self._proposer = make_proposer(
-                self.settings, self.weights, self._acceptance, self._report_once
+                settings, self.weights, self._acceptance, self._report_once
             )
 
     def _take_tokenizer(self, tokenizer: Tokenizer) -> None:
         old = self._tokenizer
         self._tokenizer = tokenizer
         if old is None or old.vocabulary.fingerprint != tokenizer.vocabulary.fingerprint:
-            self._tokens.forget()
             self._give_tokenizer(tokenizer)
 
     def _all_idle_evaluated(self) -> int:
@@ -267,6 +270,11 @@ class Models:
             if is_changed or message:
                 model = self._loaded if state in ("ready", "unloaded") else None
                 self._events.emit(StateChanged(state=state, message=message, model=model))
+
+
+def _drafting_of(settings: Settings) -> tuple[object, ...]:
+    """Return what drafters depend on: windows may differ in the rest."""
+    return tuple(getattr(settings, name) for name in _DRAFTING)
 
 
 def make_proposer(

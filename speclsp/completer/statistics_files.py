@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,9 @@ _SETTLED_S: Final = 0.2
 _FileState = tuple[int, int, int] | None
 """Size, time of the last change and inode of a file; None where there is none."""
 
+OpenedFiles = MutableMapping[tuple[Path, Role, _FileState, str], StatisticsFile]
+"""Opened files by path, role, state and vocabulary, which windows share."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Entry:
@@ -42,8 +45,9 @@ class StatisticsFiles:
     being written just then is opened when that has ended.
     """
 
-    def __init__(self, settings: Settings, events: EventQueue) -> None:
+    def __init__(self, settings: Settings, events: EventQueue, opened: OpenedFiles) -> None:
         self._settings = settings
+        self._opened = opened
         self._events = events
         self._closing = threading.Event()
         self._thread = ThreadPoolExecutor(1, "speclsp-statistics")
@@ -107,12 +111,15 @@ class StatisticsFiles:
         known = self._entries.get((path, role))
         if known is not None and (known.state, known.fingerprint) == (state, fingerprint):
             return known
+        key = path, role, state, fingerprint
+        opened = self._opened.get(key)
         try:
-            file = open_statistics(path, vocabulary, role)
+            file = opened if opened is not None else open_statistics(path, vocabulary, role)
         except StoreError as error:
             if state is not None or not self._settings.lookup_cache_update:
                 self._report(error, path, state)
             return _Entry(role, state, fingerprint, None)
+        self._opened[key] = file
         sizes = ", ".join(f"{n:,} of order {order}" for order, n in file.n_ngrams.items())
         self._events.log("info", f"{role} statistics {path}: n-grams: {sizes or 'none'}")
         return _Entry(role, state, fingerprint, file)

@@ -33,7 +33,7 @@ class VocabularyIdentity(Protocol):
         """A hash over all tokens."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class StatisticsFile:
     """The checked content of a file."""
 

@@ -51,13 +51,14 @@ _MAX_WAITING_CHARS: Final = 32 * 2**20
 _JOIN_S: Final = 5.0
 _MAX_FAILURES: Final = 3
 
-_INDEX_SETTINGS: Final = (
+INDEX_SETTINGS: Final = (
     "index_project",
     "max_file_size",
     "max_files",
     "exclude",
     "max_index_tokens",
 )
+"""Settings that change what is indexed."""
 
 
 class _ObsoleteError(Exception):
@@ -152,7 +153,7 @@ class ProjectIndex:
     def apply_settings(self, settings: Settings) -> None:
         """Apply new settings; scans again if they affect the index."""
         former, self._settings = self._settings, settings
-        if any(getattr(former, name) != getattr(settings, name) for name in _INDEX_SETTINGS):
+        if any(getattr(former, name) != getattr(settings, name) for name in INDEX_SETTINGS):
             self.reindex()
 
     def set_open(self, paths: frozenset[str]) -> None:

@@ -39,9 +39,7 @@ class Kept:
     def __init__(self, **options: Any) -> None:
         self.events = EventQueue()
         settings = Settings(**options)
-        self.texts = AcceptedTexts(
-            settings, self.events, root_of=lambda file: file.rpartition("/")[0]
-        )
+        self.texts = AcceptedTexts(settings, self.events)
         self.use("bytes")
 
     def use(self, fingerprint: str) -> None:
@@ -49,16 +47,16 @@ class Kept:
 
     def take(self, before: str, text: str, root: str = "/r") -> None:
         accepted = AcceptedText(path="a.py", file=f"{root}/a.py", before=before, text=text)
-        self.texts.take(accepted)
+        self.texts.take(accepted, root)
         assert self.texts.wait_done(WAIT_S)
 
     def drafted_from(self, root: str = "/r") -> bytes:
-        accepted = self.texts.of_file(f"{root}/a.py")
+        accepted = self.texts.of_root(root)
         assert accepted is not None
         return bytes(accepted.tokens.tolist())
 
     def followers(self, ngram: bytes, root: str = "/r") -> dict[str, int]:
-        accepted = self.texts.of_file(f"{root}/a.py")
+        accepted = self.texts.of_root(root)
         assert self.texts.wait_done(WAIT_S)
         assert accepted is not None
         assert accepted.counts is not None

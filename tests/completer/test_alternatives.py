@@ -277,7 +277,7 @@ def test_alternatives_that_fail_leave_the_first_text() -> None:
 
     try:
         completing(completer, "x = 0\n")
-        loader = completer._models._loader
+        loader = completer.window.completer._engine.models._loader
         loader.target.decode_forks = fail
         result = completing(completer, "x = 1\n", n_candidates=4)
     finally:

@@ -11,7 +11,7 @@ from scripted_models import ScriptedLoader
 from typed_requests import request_between
 
 from speclsp.completer.context_chunks import ContextChunks
-from speclsp.completer.project import Project
+from speclsp.completer.project import Project, ProjectIndexes
 from speclsp.documents import Documents
 from speclsp.events import EventQueue
 from speclsp.prompt.context.candidates import Candidate
@@ -31,7 +31,7 @@ class OpenProject:
         self.told: list[bool] = []
         settings = settings or Settings(persist=False)
         self.documents = Documents()
-        self.index = Project(settings, EventQueue(), self.documents, busy=lambda: False)
+        self.index = Project(settings, EventQueue(), self.documents, ProjectIndexes(lambda: False))
         self.index.open_folder(WorkspaceFolder(root=str(root), name="p"))
         self.index.take_tokenizer(ScriptedLoader().tokenizer(settings))
         self.chunks = ContextChunks(

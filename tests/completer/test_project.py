@@ -11,7 +11,7 @@ import pytest
 from indexed_project import wait_until, write
 from scripted_models import ScriptedLoader
 
-from speclsp.completer.project import Project
+from speclsp.completer.project import Project, ProjectIndexes
 from speclsp.documents import Documents
 from speclsp.events import EventQueue
 from speclsp.project.corpus import Corpus
@@ -30,7 +30,7 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def index_once(root: Path, *, persist: bool) -> None:
     settings = Settings(persist=persist)
-    project = Project(settings, EventQueue(), Documents(), busy=lambda: False)
+    project = Project(settings, EventQueue(), Documents(), ProjectIndexes(lambda: False))
     project.open_folder(WorkspaceFolder(root=str(root), name="p"))
     project.take_tokenizer(ScriptedLoader().tokenizer(settings))
     wait_until(lambda: not project.stats().building)
@@ -91,7 +91,7 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
         write(tmp_path / "p" / name, f"name = {name!r}\n" * 9)
     settings = Settings(persist=False)
     documents = Documents()
-    project = Project(settings, EventQueue(), documents, busy=lambda: False)
+    project = Project(settings, EventQueue(), documents, ProjectIndexes(lambda: False))
     project.open_folder(WorkspaceFolder(root=str(tmp_path / "p"), name="p"))
     project.take_tokenizer(ScriptedLoader().tokenizer(settings))
     wait_until(lambda: not project.stats().building)

@@ -44,7 +44,7 @@ def make(events: EventQueue) -> Iterator[Make]:
 
     def make_source(fingerprint: str = "bytes", **options: object) -> StatisticsFiles:
         settings = Settings(**{"drafters": "ngram-cache", **options})  # type: ignore[arg-type]
-        source = StatisticsFiles(settings, events)
+        source = StatisticsFiles(settings, events, {})
         source.take_tokenizer(ScriptedLoader(fingerprint=fingerprint).tokenizer(settings))
         made.append(source)
         return source

@@ -346,7 +346,7 @@ def test_closing_while_one_has_joined_answers_both(make) -> None:
     second = typist.start("f¦")
     closing = threading.Thread(target=typist.completer.close)
     closing.start()
-    until(lambda: typist.completer._engine.closing)
+    until(lambda: typist.completer._engine.thread.closing)
     typist.go_on()
     closing.join(WAIT_S)
     assert first.done()

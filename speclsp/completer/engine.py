@@ -1,0 +1,131 @@
+"""What the windows of one process share: models, engine thread, project indexes, accepted texts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+from weakref import WeakValueDictionary
+
+from speclsp.completer.accepted import AcceptedTexts
+from speclsp.completer.completion import EngineWindow
+from speclsp.completer.engine_thread import EngineThread, WindowEvents
+from speclsp.completer.models import Models
+from speclsp.completer.project import ProjectIndexes
+from speclsp.completer.statistics_files import OpenedFiles
+from speclsp.engine.models import LlamaLoader, Loader, Tokenizer
+from speclsp.settings import Settings
+
+CLOSE_TIMEOUT_S: Final = 5.0
+
+
+class Engine:
+    """One engine and its windows.  Any thread may call it.
+
+    The settings of scope ``engine`` are the same for all windows; each has its own other settings.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        loader: Loader | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.clock = clock
+        self.events = WindowEvents()
+        self._settings = settings
+        """What the engine thread works by: the newest window's settings, see :meth:`_merged`."""
+        self._windows: list[EngineWindow] = []
+        self._lock = threading.RLock()
+        self._tokenizer: Tokenizer | None = None
+        self._is_started = False
+        self._accepted: dict[tuple[bool, bool], AcceptedTexts] = {}
+        self.models = Models(
+            settings,
+            loader if loader is not None else LlamaLoader(self.events.log),
+            self.events,
+            take_tokenizer=self._take_tokenizer,
+        )
+        self.thread = EngineThread(self.models, self.events, clock=clock)
+        self.indexes = ProjectIndexes(busy=lambda: self.thread.busy)
+        self.statistics_files: OpenedFiles = WeakValueDictionary()
+
+    def start(self) -> None:
+        """Begin to load the models, once."""
+        with self._lock:
+            if self._is_started:
+                return
+            self._is_started = True
+        self.thread.start()
+
+    def close(self) -> None:
+        """Stop all threads and free the models."""
+        self.thread.close(CLOSE_TIMEOUT_S)
+        for texts in self._accepted.values():
+            texts.close()
+
+    def join(self, window: EngineWindow) -> None:
+        """Add a window: it gets the engine's vocabulary, state and events."""
+        with self._lock:
+            self._windows.append(window)
+            if self._tokenizer is not None:
+                window.take_tokenizer(self._tokenizer)
+            self.events.join(window)
+            self._settle(window.settings)
+
+    def leave(self, window: EngineWindow) -> None:
+        """Remove a window.  The last one leaves the models as they are."""
+        with self._lock:
+            self.events.leave(window)
+            if window in self._windows:
+                self._windows.remove(window)
+            if self._windows:
+                self._settle(self._settings)
+
+    def apply_settings(self, window: EngineWindow, *, reload: bool) -> None:
+        """Put a window's new settings into effect; ``reload`` loads the models again."""
+        with self._lock:
+            self._settings = self._merged(window.settings)
+            self.thread.apply_settings(self._settings, window, reload=reload)
+
+    def accepted(self, settings: Settings) -> AcceptedTexts:
+        """Return the accepted texts of the windows that mask and keep texts as these settings."""
+        with self._lock:
+            key = settings.mask_secrets, settings.persist
+            if key not in self._accepted:
+                texts = self._accepted[key] = AcceptedTexts(settings, self.events)
+                if self._tokenizer is not None:
+                    texts.take_tokenizer(self._tokenizer)
+            return self._accepted[key]
+
+    def is_off_for(self, window: EngineWindow) -> bool:
+        """Whether completion is off in a window, and the engine runs for others."""
+        return not window.settings.enabled and self._settings.enabled
+
+    def _settle(self, settings: Settings) -> None:
+        merged = self._merged(settings)
+        if merged != self._settings:
+            self._settings = merged
+            self.thread.apply_settings(merged, None, reload=False)
+
+    def _merged(self, settings: Settings) -> Settings:
+        """Return settings with what the engine does if any window wants it."""
+        every = [window.settings for window in self._windows] or [settings]
+        seconds = [each.sleep_idle_seconds for each in every]
+        return replace(
+            settings,
+            enabled=any(each.enabled for each in every),
+            sleep_idle_seconds=-1 if min(seconds) < 0 else max(seconds),
+        )
+
+    def _take_tokenizer(self, tokenizer: Tokenizer) -> None:
+        """Give another vocabulary to everything that tokenises; on the engine thread."""
+        with self._lock:
+            self._tokenizer = tokenizer
+            for texts in self._accepted.values():
+                texts.take_tokenizer(tokenizer)
+            for window in self._windows:
+                window.take_tokenizer(tokenizer)
