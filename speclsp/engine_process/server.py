@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from socket import socket
 from typing import Final
@@ -15,7 +17,7 @@ from typing import Final
 from speclsp.cancellation import CancellationToken
 from speclsp.engine_process import wire
 from speclsp.errors import EngineProcessError, SpecLspError
-from speclsp.request import CompletionResult
+from speclsp.request import CompletionRequest, CompletionResult
 from speclsp.seam import Completer
 from speclsp.settings import Settings
 
@@ -43,10 +45,12 @@ class EngineServer:
         self._make_completer = make_completer
         self._lock = threading.Lock()
         self._windows: set[_Window] = set()
+        self._numbers = itertools.count(1)
 
     def serve_window(self, sock: socket) -> None:
         """Serve a window until it has gone; takes the socket."""
-        window = _Window(wire.engine_connection(sock, max_waiting=MAX_WAITING))
+        connection = wire.engine_connection(sock, max_waiting=MAX_WAITING)
+        window = _Window(connection, next(self._numbers))
         with self._lock:
             self._windows.add(window)
         try:
@@ -69,10 +73,14 @@ class EngineServer:
 
 
 class _Window:
-    """One connected window."""
+    """One connected window.
 
-    def __init__(self, connection: wire.Connection[wire.WindowMessage]) -> None:
+    Its documents' URIs get its number, since other windows have documents of the same URI.
+    """
+
+    def __init__(self, connection: wire.Connection[wire.WindowMessage], number: int) -> None:
         self._connection = connection
+        self._scope = f"{number}:"
         self._answered = threading.Condition()
         self._tokens: dict[int, CancellationToken] = {}
         """Of the requests that are not answered."""
@@ -132,17 +140,18 @@ class _Window:
             case wire.Complete():
                 self._complete(completer, message)
             case wire.ChangeDocument():
-                completer.change_document(message.uri, message.version, message.edit)
+                completer.change_document(self._scope + message.uri, message.version, message.edit)
             case wire.Cancel():
                 token = self._tokens.get(message.number)
                 if token is not None:
                     token.cancel(for_good=message.for_good)
             case wire.OpenDocument():
-                completer.open_document(message.document)
+                document = message.document
+                completer.open_document(replace(document, uri=self._scope + document.uri))
             case wire.SaveDocument():
-                completer.save_document(message.uri)
+                completer.save_document(self._scope + message.uri)
             case wire.CloseDocument():
-                completer.close_document(message.uri)
+                completer.close_document(self._scope + message.uri)
             case wire.Learn():
                 completer.learn(message.accepted)
             case wire.AskStatistics():
@@ -170,11 +179,20 @@ class _Window:
     def _complete(self, completer: Completer, message: wire.Complete) -> None:
         self._n_requests += 1
         token = self._tokens[message.number] = CancellationToken()
-        future = completer.complete(message.request, token)
+        future = completer.complete(self._scoped(message.request), token)
         future.add_done_callback(partial(self._answer, completer, message.number))
         with self._answered:
             # Nothing is read meanwhile, and the window's own queue fills.
             self._answered.wait_for(lambda: len(self._tokens) < MAX_UNANSWERED)
+
+    def _scoped(self, request: CompletionRequest) -> CompletionRequest:
+        scope = self._scope
+        return replace(
+            request,
+            uri=scope + request.uri,
+            above=tuple((scope + uri, version) for uri, version in request.above),
+            below=tuple((scope + uri, version) for uri, version in request.below),
+        )
 
     def _answer(self, completer: Completer, number: int, future: Future[CompletionResult]) -> None:
         error = future.exception()

@@ -190,7 +190,7 @@ def test_what_a_dead_engine_left_is_answered_empty_and_the_next_one_gets_everyth
     assert {future.result(WAIT_S).finish_reason for future in asked} == {"cancelled"}
     until(lambda: len(scripted.made) == 2 and window._connection)
     assert ask(window, version=2, offset=12).result(WAIT_S).text == "completed"
-    assert scripted.completer.documents[URI].text == "x = 1\ny = 2\n"
+    assert scripted.completer.documents[f"2:{URI}"].text == "x = 1\ny = 2\n"
     assert scripted.completer.folders == {"/p": "p"}
 
 

@@ -5,11 +5,18 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from speclsp.completer.engine import Engine
+from speclsp.completer.explaining import PromptExplanation
+from speclsp.completer.local import LocalCompleter
 from speclsp.engine_process.client import EngineLink, SharedCompleter
 from speclsp.engine_process.server import EngineServer, MakeCompleter
-from speclsp.settings import Settings
+from speclsp.request import CompletionRequest
+from speclsp.settings import FIELDS, Settings, info
 
 
 class ThreadedEngine:
@@ -40,3 +47,43 @@ class ThreadedEngine:
     def drop(self) -> None:
         """End the last connection without a word, as a killed engine does."""
         self.sockets[-1].shutdown(socket.SHUT_RDWR)
+
+
+class AcrossSocket(SharedCompleter):
+    """A completer with an engine of its own behind a socket; another one for other models."""
+
+    def __init__(self, settings: Settings, *, loader: Any, clock: Callable[[], float]) -> None:
+        self._loader = loader
+        self._engine_clock = clock
+        self._engine = self._new_engine(settings)
+        self.threaded = ThreadedEngine(self._completer)
+        self.completers: list[LocalCompleter] = []
+        super().__init__(settings, self.threaded.link)
+
+    def explain(self, request: CompletionRequest) -> Future[PromptExplanation]:
+        assert self.wait_idle(60)
+        scope = f"{len(self.completers)}:"
+        return self.completers[-1].explain(replace(request, uri=scope + request.uri))
+
+    def close(self) -> None:
+        super().close()
+        for thread in self.threaded.threads:
+            thread.join(60)
+        self._engine.close()
+
+    def _new_engine(self, settings: Settings) -> Engine:
+        self._models = _models_of(settings)
+        return Engine(settings, loader=self._loader, clock=self._engine_clock)
+
+    def _completer(self, settings: Settings, grew: Callable[[str, str], None]) -> LocalCompleter:
+        if _models_of(settings) != self._models:
+            self._engine.close()
+            self._engine = self._new_engine(settings)
+        self.completers.append(LocalCompleter(settings, engine=self._engine, grew=grew))
+        return self.completers[-1]
+
+
+def _models_of(settings: Settings) -> list[object]:
+    """Return the settings that an engine's windows have in common."""
+    names = (name for name in FIELDS if info(name).scope == "engine")
+    return [getattr(settings, name) for name in names]

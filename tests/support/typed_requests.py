@@ -8,6 +8,8 @@ import time
 from concurrent.futures import Future
 from typing import Any
 
+from shared_engine import AcrossSocket
+
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.explaining import PromptExplanation
 from speclsp.completer.local import LocalCompleter
@@ -49,11 +51,16 @@ def result_of(text: str, **fields: Any) -> CompletionResult:
     return CompletionResult(text=text, **{**known, **fields})
 
 
+is_across_socket = False
+"""Whether :func:`typed_completer` puts a socket between the window and its completer."""
+
+
 def typed_completer(
     settings: Settings, *, loader: Any = None, clock: Any = time.perf_counter
 ) -> TypedWindow:
-    """Return a completer of this process behind a window."""
-    completer = LocalCompleter(settings, loader=loader, clock=clock)
+    """Return a completer behind a window, in this process or across a socket."""
+    made = AcrossSocket if is_across_socket else LocalCompleter
+    completer = made(settings, loader=loader, clock=clock)
     return TypedWindow(Window(completer, settings, clock=clock))
 
 
@@ -107,7 +114,7 @@ class TypedWindow:
         masked = self.window.masked_request(self.brought_to(request))
         assert isinstance(masked, CompletionRequest)
         completer = self.window.completer
-        assert isinstance(completer, LocalCompleter)
+        assert isinstance(completer, (LocalCompleter, AcrossSocket))
         return completer.explain(masked)
 
     def change_document(self, document: Document) -> None:
