@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import logging
 import os
 import socket
@@ -17,16 +18,19 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
-from speclsp.cli.options import SettingsCommand, given_settings
+from speclsp.cli.options import SWITCH_INTERVAL_S, SettingsCommand, given_settings
 from speclsp.embedded import TITLE
 from speclsp.engine_process.place import EnginePlace, engine_place, known_places, read_info
 from speclsp.engine_process.start import running_engines, status_of
 from speclsp.engine_process.start import stop as stop_engine
 from speclsp.errors import EngineProcessError, SpecLspError
 from speclsp.hub.references import model_title
+from speclsp.request import Event, LogLine, Problem, StateChanged
 
 if TYPE_CHECKING:
     from speclsp.engine_process.server import EngineServer
+
+logger = logging.getLogger(__name__)
 
 _FOLLOW_S = 0.2
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
@@ -48,6 +52,7 @@ def engine() -> None:
 def run(listen_fd: int, name: str, **options: Any) -> None:
     """Serve windows until the last has gone; a window runs this command."""
     # Imported here: the other commands shall answer at once.
+    from speclsp.completer.engine import Engine  # noqa: PLC0415
     from speclsp.completer.local import LocalCompleter  # noqa: PLC0415
     from speclsp.engine_process import lifetime  # noqa: PLC0415
     from speclsp.engine_process.server import EngineServer  # noqa: PLC0415
@@ -61,16 +66,37 @@ def run(listen_fd: int, name: str, **options: Any) -> None:
             remedy="Restart the language server in that window.",
         )
     logging.basicConfig(level=logging.DEBUG, handlers=[lifetime.LogFile(place)])
-    server = EngineServer(lambda of_window, _: LocalCompleter(of_window))
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.freeze()
+    models = Engine(settings, log=_log)
+    server = EngineServer(
+        lambda of_window, grew: LocalCompleter(of_window, engine=models, grew=grew)
+    )
+
+    def close() -> None:
+        server.close()
+        models.close()
+
     lifetime.run_engine(
         place,
         socket.socket(fileno=listen_fd),
         settings,
         server.serve_window,
         status=lambda: _served(server),
-        close=server.close,
+        close=close,
         refusal=lifetime.no_room(place, settings),
     )
+
+
+def _log(event: Event) -> None:
+    """Write the engine's events into its log, llama.cpp's lines among them."""
+    match event:
+        case LogLine():
+            logger.log(logging.getLevelNamesMapping()[event.level.upper()], "%s", event.message)
+        case Problem():
+            logger.error("%s %s", event.message, event.remedy)
+        case StateChanged():
+            logger.info("%s: %s", event.state, event.message)
 
 
 def _served(server: EngineServer) -> dict[str, Any]:

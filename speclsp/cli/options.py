@@ -22,6 +22,13 @@ from speclsp.hub.choice import resolve_models
 from speclsp.hub.presets import LLAMA_CPP_NAMES
 from speclsp.settings_resolution import convert, former_setting, resolve
 
+SWITCH_INTERVAL_S = 0.0005
+"""Seconds that the engine's thread may run Python code while the event loop waits.
+
+With the interpreter's default of 5 ms, an answer from memory, which takes 0.1 ms, often waited as
+long.
+"""
+
 
 class SettingOption(click.Option):
     """The option of a setting; its help shows the name and llama.cpp's short form only."""

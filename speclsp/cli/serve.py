@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.cli.options import SWITCH_INTERVAL_S, SettingsCommand, given_options
 from speclsp.engine_process.client import EngineLink, SharedCompleter
 from speclsp.engine_process.start import connect
 from speclsp.errors import SettingsError, StoreError
@@ -24,13 +24,6 @@ from speclsp.settings import Settings
 from speclsp.storage.locations import make_private_file
 
 logger = logging.getLogger(__name__)
-
-SWITCH_INTERVAL_S = 0.0005
-"""Seconds that the engine's thread may run Python code while the event loop waits.
-
-With the interpreter's default of 5 ms, an answer from memory, which takes 0.1 ms, often waited as
-long.
-"""
 
 
 @click.command(cls=SettingsCommand)

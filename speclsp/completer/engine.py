@@ -16,6 +16,7 @@ from speclsp.completer.models import Models
 from speclsp.completer.project import ProjectIndexes
 from speclsp.completer.statistics_files import OpenedFiles
 from speclsp.engine.models import LlamaLoader, Loader, Tokenizer
+from speclsp.request import Event
 from speclsp.settings import Settings
 
 CLOSE_TIMEOUT_S: Final = 5.0
@@ -33,9 +34,11 @@ class Engine:
         *,
         loader: Loader | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        log: Callable[[Event], None] = lambda _event: None,
     ) -> None:
+        """``log`` takes every event of the engine, for whichever window."""
         self.clock = clock
-        self.events = WindowEvents()
+        self.events = WindowEvents(log)
         self._settings = settings
         """What the engine thread works by: the newest window's settings, see :meth:`_merged`."""
         self._windows: list[EngineWindow] = []

@@ -48,8 +48,9 @@ Action = Callable[[], None]
 class WindowEvents(EventQueue):
     """Gives the engine's events to its windows; log lines to the one that caused them, if any."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: Callable[[Event], None]) -> None:
         super().__init__()
+        self._log = log
         self.cause: EngineWindow | None = None
         """The window for which the engine works now."""
         self._windows_lock = threading.Lock()
@@ -58,6 +59,7 @@ class WindowEvents(EventQueue):
 
     def emit(self, event: Event) -> None:
         """Give an event to the windows that it concerns."""
+        self._log(event)
         with self._windows_lock:
             if isinstance(event, StateChanged):
                 self._state = event
