@@ -20,7 +20,6 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from speclsp.errors import ModelNotFoundError
 from speclsp.hub import download
 from speclsp.hub.choice import Choice, named, preset_rows
 from speclsp.hub.memory import Memory, find_memory
@@ -65,7 +64,7 @@ def list_models(*, as_json: bool) -> None:
     """Show the presets, what fits this machine, and what is downloaded."""
     memory = find_memory()
     rows = preset_rows(memory)
-    own = {path for row in rows for path in _paths_or_none(named(row["name"]))}
+    own = {path for row in rows if row["downloaded"] for path in _files(named(row["name"]))}
     others = [
         {"repository": repository, "title": model_title(path.name), "path": str(path)}
         for repository, path in download.cached_models()
@@ -117,7 +116,7 @@ def pull(name: str, hf_token: str, *, as_json: bool) -> None:
             token=hf_token,
             report=lambda done, total: progress.update(task, completed=done, total=total),
         )
-    paths = [str(found[0]) for one in choice.references if (found := download.cached_paths(one))]
+    paths = [str(parts[0]) for parts in choice.files().values()]
     if as_json:
         _print_json({"name": choice.name, "title": choice.title, "paths": paths})
         return
@@ -132,7 +131,7 @@ def pull(name: str, hf_token: str, *, as_json: bool) -> None:
 @_AS_JSON
 def path(name: str, *, as_json: bool) -> None:
     """Print where the files of a downloaded model lie, the target's before the draft model's."""
-    paths = [str(found) for found in _paths(named(name))]
+    paths = [str(found) for found in _files(named(name))]
     if as_json:
         _print_json({"paths": paths})
     else:
@@ -144,7 +143,7 @@ def path(name: str, *, as_json: bool) -> None:
 @_AS_JSON
 def remove(name: str, *, as_json: bool) -> None:
     """Remove a model's files from the cache; other programs lose them too."""
-    paths = _paths(named(name))
+    paths = _files(named(name))
     freed = download.remove(paths)
     if as_json:
         _print_json({"paths": [str(found) for found in paths], "freed_bytes": freed})
@@ -161,19 +160,9 @@ def memory_text(memory: Memory) -> str:
     return f"{memory.name}, {total:.0f} GB, {free:.1f} GB free"
 
 
-def _paths(choice: Choice) -> list[Path]:
-    """Return all files of a choice.  Raises ModelNotFoundError where one is missing."""
-    found = _paths_or_none(choice)
-    if not found:
-        raise ModelNotFoundError(
-            f"{choice.title} is not downloaded.", remedy=f"Run `speclsp models pull {choice.name}`."
-        )
-    return found
-
-
-def _paths_or_none(choice: Choice) -> list[Path]:
-    found = [download.cached_paths(reference) for reference in choice.references]
-    return [path for paths in found if paths for path in paths] if all(found) else []
+def _files(choice: Choice) -> list[Path]:
+    """Return all parts of all models of a choice.  Raises ModelNotFoundError."""
+    return [part for parts in choice.files().values() for part in parts]
 
 
 def _print_json(data: Any) -> None:

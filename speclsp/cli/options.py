@@ -41,10 +41,7 @@ class SettingOption(click.Option):
         elif isinstance(settings.default(setting_name), list):
             super().__init__(declarations, multiple=True, metavar=metavar(setting_name))
         else:
-            make_check = _json_check if isinstance(settings.default(setting_name), dict) else _check
-            super().__init__(
-                declarations, type=make_check(setting_name), metavar=metavar(setting_name)
-            )
+            super().__init__(declarations, type=_check(setting_name), metavar=metavar(setting_name))
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str]:  # noqa: ARG002  # click's
         """Return the row of the help text."""
@@ -164,25 +161,16 @@ def _check(name: str) -> Callable[[str], Any]:
 
     def check(text: str) -> Any:
         try:
-            return convert(name, text, from_text=True)
+            if not isinstance(settings.default(name), dict):
+                return convert(name, text, from_text=True)
+            value = msgspec.json.decode(text)
+        except msgspec.DecodeError as error:
+            raise click.BadParameter(f"not JSON: {error}.") from error
         except SettingsError as error:
             words = choices(name)
             hint = f" Possible words: {', '.join(words)}." if words else ""
             raise click.BadParameter(f"{error}{hint}") from error
-
-    return check
-
-
-def _json_check(name: str) -> Callable[[str], Any]:
-    """Return a function that converts a setting's JSON, with the server's checks."""
-
-    def check(text: str) -> Any:
-        try:
-            value = msgspec.json.decode(text)
-        except msgspec.DecodeError as error:
-            raise click.BadParameter(f"not JSON: {error}.") from error
-        problems = resolve([{name: value}]).problems
-        if problems:
+        if problems := resolve([{name: value}]).problems:
             raise click.BadParameter(" ".join(problem.message for problem in problems))
         return value
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 from speclsp.errors import ModelNotFoundError
@@ -40,6 +41,19 @@ class Choice:
     def is_downloaded(self) -> bool:
         """Whether all of them are in the cache."""
         return all(cached_paths(reference) is not None for reference in self.references)
+
+    def files(self) -> dict[Reference, tuple[Path, ...]]:
+        """Return each model's files in the cache, the first part first.
+
+        Raises :class:`~speclsp.errors.ModelNotFoundError`, with the command that downloads them.
+        """
+        found = {one: paths for one in self.references if (paths := cached_paths(one)) is not None}
+        if len(found) < len(self.references):
+            raise ModelNotFoundError(
+                f"{self.title} is not downloaded.",
+                remedy=f"Run `speclsp models pull {self.name}`.",
+            )
+        return found
 
 
 def named(name: str, memory: Callable[[], Memory] = find_memory) -> Choice:
@@ -89,24 +103,16 @@ def choice_of(settings: Settings, memory: Callable[[], Memory] = find_memory) ->
 def with_paths(settings: Settings, choice: Choice | None) -> Settings:
     """Return settings that name files in the cache instead of models on the hub.
 
-    Raises :class:`~speclsp.errors.ModelNotFoundError`, with the command that downloads what is
-    missing.
+    Raises :class:`~speclsp.errors.ModelNotFoundError`.
     """
     plain = without_names(settings)
     if choice is None:
         return plain
-    paths = {reference: cached_paths(reference) for reference in choice.references}
-    missing = [reference for reference, found in paths.items() if found is None]
-    if missing:
-        raise ModelNotFoundError(
-            f"{choice.title} is not downloaded.",
-            remedy=f"Run `speclsp models pull {choice.name}`.",
-        )
-    target, draft = (paths.get(one) if one else None for one in (choice.target, choice.draft))
+    files = choice.files()
     return replace(
         plain,
-        model=str(target[0]) if target else plain.model,
-        spec_draft_model=str(draft[0]) if draft else plain.spec_draft_model,
+        model=str(files[choice.target][0]) if choice.target else plain.model,
+        spec_draft_model=str(files[choice.draft][0]) if choice.draft else plain.spec_draft_model,
     )
 
 

@@ -125,7 +125,7 @@ class NamedModels:
         """
         choice = await asyncio.to_thread(named, name)
         await self._pull(choice, token)
-        return [str(paths[0]) for one in choice.references if (paths := download.cached_paths(one))]
+        return [str(parts[0]) for parts in choice.files().values()]
 
     async def downloaded(self, name: str) -> Choice:
         """Return the models of a name, which must be downloaded.
@@ -134,7 +134,7 @@ class NamedModels:
         """
         memory = await self.memory() if name == AUTO else None
         choice = named(name, lambda: memory or find_memory())
-        with_paths(Settings(), choice)
+        choice.files()
         return choice
 
     def cancel(self, token: str) -> None:
