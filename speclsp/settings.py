@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -52,20 +52,25 @@ class _Group:
     scope: Scope = "live"
     per_language: bool = False
     by_folder: bool = False
+    of_machine: bool = False
 
 
 # The settings that most users touch first come first, in help texts and tables too.
 _COMPLETION = _Group("completion", per_language=True, by_folder=True)
 _MEMORY = _Group("memory")
 _MODEL = _Group("model", scope="engine")
+_MODEL_FILES = replace(_MODEL, of_machine=True)
 _PROMPT = _Group("prompt", by_folder=True)
 _SPECULATION = _Group("speculation")
+_STATISTICS_FILES = replace(_SPECULATION, of_machine=True)
 _PROJECT = _Group("project")
 _LOG = _Group("log")
 _SAMPLING = _Group("sampling", per_language=True, by_folder=True)
 _ADVANCED_PROMPT = _Group("advanced: prompt", by_folder=True)
 _ADVANCED_SPECULATION = _Group("advanced: speculation")
+_ADVANCED_DRAFTERS = replace(_ADVANCED_SPECULATION, scope="engine")
 _ADVANCED_MODEL = _Group("advanced: models", scope="engine")
+_ADVANCED_MODEL_FILES = replace(_ADVANCED_MODEL, of_machine=True)
 _ADVANCED_PROJECT = _Group("advanced: project")
 
 
@@ -102,7 +107,6 @@ def _setting(
     aliases: Sequence[str] = (),
     short: str = "",
     per_language: bool | None = None,
-    of_machine: bool = False,
 ) -> Any:
     scope = group.scope if scope is None else scope
     info = SettingInfo(
@@ -113,7 +117,7 @@ def _setting(
         short=short,
         per_language=group.per_language if per_language is None else per_language,
         by_folder=group.by_folder and scope == "live",
-        of_machine=of_machine,
+        of_machine=group.of_machine,
     )
     if isinstance(default, (dict, list)):
         return field(default_factory=lambda: type(default)(default), metadata={"info": info})
@@ -200,35 +204,31 @@ class Settings:
 
     preset: str = _setting(
         "",
-        _MODEL,
+        _MODEL_FILES,
         "Models by a name of `speclsp models list`; `auto` chooses by the memory that is free. "
         "It counts before `hf_repo`, and that before `model`.",
-        of_machine=True,
     )
     model: str = _setting(
         "",
-        _MODEL,
+        _MODEL_FILES,
         "Path of the target model's GGUF file; empty for the embedded model.",
         short="-m",
-        of_machine=True,
     )
     spec_draft_model: str = _setting(
         "",
-        _MODEL,
+        _MODEL_FILES,
         "Path of the draft model's GGUF file; empty for none, `embedded` for the one that belongs "
         "to the embedded target model.",
         aliases=("draft_model", "model_draft"),
         short="-md",
-        of_machine=True,
     )
     hf_repo: str = _setting(
         "",
-        _MODEL,
+        _MODEL_FILES,
         "Target model on Hugging Face: `OWNER/NAME[:QUANTIZATION]`, Q4_K_M where none is named; "
         "`speclsp models pull` downloads it.",
         aliases=("hfr",),
         short="-hf",
-        of_machine=True,
     )
     n_gpu_layers: GpuLayers = _setting(
         "auto",
@@ -283,18 +283,16 @@ class Settings:
     )
     engine: EngineKind = _setting(
         "own",
-        _MODEL,
+        _MODEL_FILES,
         "`own` loads the models in each window's server; `shared` loads them once, in an engine "
         "process for all windows with the same models. Only `serve` reads it.",
         scope="restart",
-        of_machine=True,
     )
     engine_exit_seconds: _NonNegative = _setting(
         60,
-        _MODEL,
+        _MODEL_FILES,
         "Seconds after which the shared engine ends when its last window has closed.",
         scope="live",
-        of_machine=True,
     )
     sleep_idle_seconds: _MinusOneOrMore = _setting(
         900,
@@ -334,26 +332,23 @@ class Settings:
     )
     lookup_cache_static: list[str] = _setting(
         [],
-        _SPECULATION,
+        _STATISTICS_FILES,
         "ngram-cache: statistics files of n-grams of two tokens, which confirm or overrule drafts "
         "(llama.cpp's format or speclsp's).",
         short="-lcs",
-        of_machine=True,
     )
     lookup_cache_dynamic: list[str] = _setting(
         [],
-        _SPECULATION,
+        _STATISTICS_FILES,
         "ngram-cache: statistics files of n-grams of any length to draft from (llama.cpp's "
         "format, 1 to 4 tokens, or speclsp's).",
         short="-lcd",
-        of_machine=True,
     )
     lookup_cache_update: bool = _setting(
         False,
-        _SPECULATION,
+        _STATISTICS_FILES,
         "ngram-cache: when the server ends, add the n-grams of what you accepted to the first file "
         "of `lookup_cache_dynamic`; a file that does not exist is made, in llama.cpp's format.",
-        of_machine=True,
     )
 
     index_project: bool = _setting(
@@ -446,40 +441,35 @@ class Settings:
     )
     draft_max: _MinusOneOrMore = _setting(
         -1,
-        _ADVANCED_SPECULATION,
+        _ADVANCED_DRAFTERS,
         "Maximum tokens of one draft, for each drafter whose own setting is not given; -1 leaves "
         "each its default.",
-        scope="engine",
         aliases=("draft", "draft_n", "draft_n_max"),
     )
     draft_min: _MinusOneOrMore = _setting(
         -1,
-        _ADVANCED_SPECULATION,
+        _ADVANCED_DRAFTERS,
         "Drafts shorter than this are dropped, for each drafter whose own setting is not given; "
         "-1 leaves each its default.",
-        scope="engine",
         aliases=("draft_n_min",),
     )
     spec_ngram_size_n: _NgramDraftSize = _setting(
         0,
-        _ADVANCED_SPECULATION,
+        _ADVANCED_DRAFTERS,
         "Tokens of context that must match, for each ngram drafter whose own setting is not given; "
         "0 leaves each its default.",
-        scope="engine",
     )
     spec_ngram_size_m: _NgramDraftSize = _setting(
         0,
-        _ADVANCED_SPECULATION,
+        _ADVANCED_DRAFTERS,
         "Maximum tokens of one draft, for each ngram drafter whose own setting is not given; 0 "
         "leaves each its default.",
-        scope="engine",
     )
     spec_ngram_min_hits: _NonNegative = _setting(
         0,
-        _ADVANCED_SPECULATION,
+        _ADVANCED_DRAFTERS,
         "Occurrences of the context in the text before it is drafted from, for each ngram drafter "
         "whose own setting is not given; 0 leaves each its default.",
-        scope="engine",
     )
     max_ngram_size: _Positive = _setting(
         16, _ADVANCED_SPECULATION, "prompt-lookup: maximum tokens of context to match."
@@ -491,121 +481,91 @@ class Settings:
         10, _ADVANCED_SPECULATION, "prompt-lookup: maximum tokens of one draft."
     )
     spec_ngram_simple_size_n: _NgramSize = _setting(
-        12,
-        _ADVANCED_SPECULATION,
-        "ngram-simple: tokens of context that must match.",
-        scope="engine",
+        12, _ADVANCED_DRAFTERS, "ngram-simple: tokens of context that must match."
     )
     spec_ngram_simple_size_m: _NgramSize = _setting(
-        48, _ADVANCED_SPECULATION, "ngram-simple: maximum tokens of one draft.", scope="engine"
+        48, _ADVANCED_DRAFTERS, "ngram-simple: maximum tokens of one draft."
     )
     spec_ngram_simple_min_hits: _Positive = _setting(
         1,
-        _ADVANCED_SPECULATION,
+        _ADVANCED_DRAFTERS,
         "ngram-simple: occurrences of the context in the text before it is drafted from.",
-        scope="engine",
     )
     spec_ngram_map_k_size_n: _NgramSize = _setting(
-        12, _ADVANCED_SPECULATION, "ngram-map-k: tokens of context that must match.", scope="engine"
+        12, _ADVANCED_DRAFTERS, "ngram-map-k: tokens of context that must match."
     )
     spec_ngram_map_k_size_m: _NgramSize = _setting(
-        48, _ADVANCED_SPECULATION, "ngram-map-k: maximum tokens of one draft.", scope="engine"
+        48, _ADVANCED_DRAFTERS, "ngram-map-k: maximum tokens of one draft."
     )
     spec_ngram_map_k_min_hits: _Positive = _setting(
         1,
-        _ADVANCED_SPECULATION,
+        _ADVANCED_DRAFTERS,
         "ngram-map-k: occurrences of the context in the text before it is drafted from.",
-        scope="engine",
     )
     spec_ngram_map_k4v_size_n: _NgramSize = _setting(
-        12,
-        _ADVANCED_SPECULATION,
-        "ngram-map-k4v: tokens of context that must match.",
-        scope="engine",
+        12, _ADVANCED_DRAFTERS, "ngram-map-k4v: tokens of context that must match."
     )
     spec_ngram_map_k4v_size_m: _NgramSize = _setting(
         48,
-        _ADVANCED_SPECULATION,
+        _ADVANCED_DRAFTERS,
         "ngram-map-k4v: maximum tokens of one draft, and tokens that tell values apart.",
-        scope="engine",
     )
     spec_ngram_map_k4v_min_hits: _Positive = _setting(
         1,
-        _ADVANCED_SPECULATION,
+        _ADVANCED_DRAFTERS,
         "ngram-map-k4v: occurrences of the context in the text before it is drafted from.",
-        scope="engine",
     )
     spec_ngram_mod_n_match: _NgramSize = _setting(
-        24, _ADVANCED_SPECULATION, "ngram-mod: tokens of context that must match.", scope="engine"
+        24, _ADVANCED_DRAFTERS, "ngram-mod: tokens of context that must match."
     )
     spec_ngram_mod_n_min: _NgramDraftSize = _setting(
-        48,
-        _ADVANCED_SPECULATION,
-        "ngram-mod: drafts shorter than this are dropped.",
-        scope="engine",
+        48, _ADVANCED_DRAFTERS, "ngram-mod: drafts shorter than this are dropped."
     )
     spec_ngram_mod_n_max: _NgramDraftSize = _setting(
-        64, _ADVANCED_SPECULATION, "ngram-mod: maximum tokens of one draft.", scope="engine"
+        64, _ADVANCED_DRAFTERS, "ngram-mod: maximum tokens of one draft."
     )
     spec_ngram_cache_n_max: _Positive = _setting(
         8, _ADVANCED_SPECULATION, "ngram-cache: maximum tokens of one draft."
     )
     draft_sampling: DraftSamplingMode = _setting(
         "argmax",
-        _ADVANCED_SPECULATION,
+        _ADVANCED_DRAFTERS,
         "draft: how the model chooses at a temperature above 0: `argmax` drafts the most probable "
         "token and keeps a seeded completion the same as without drafts; `sampled` draws one, "
         "which the target accepts more often (the same distribution, by other random numbers).",
-        scope="engine",
     )
     spec_draft_n_max: _NonNegative = _setting(
-        3,
-        _ADVANCED_SPECULATION,
-        "draft: maximum tokens of one draft.",
-        scope="engine",
+        3, _ADVANCED_DRAFTERS, "draft: maximum tokens of one draft."
     )
     spec_draft_n_min: _NonNegative = _setting(
-        0,
-        _ADVANCED_SPECULATION,
-        "draft: drafts shorter than this are dropped.",
-        scope="engine",
+        0, _ADVANCED_DRAFTERS, "draft: drafts shorter than this are dropped."
     )
     spec_draft_p_min: _Probability = _setting(
         0.0,
-        _ADVANCED_SPECULATION,
+        _ADVANCED_DRAFTERS,
         "draft: a token less probable than this ends the draft.",
         aliases=("draft_p_min",),
-        scope="engine",
     )
 
     hf_file: str = _setting(
-        "",
-        _ADVANCED_MODEL,
-        "File of `hf_repo`, instead of a quantization.",
-        short="-hff",
-        of_machine=True,
+        "", _ADVANCED_MODEL_FILES, "File of `hf_repo`, instead of a quantization.", short="-hff"
     )
     spec_draft_hf: str = _setting(
         "",
-        _ADVANCED_MODEL,
+        _ADVANCED_MODEL_FILES,
         "Draft model on Hugging Face, as `hf_repo`.",
         aliases=("hf_repo_draft", "hfrd"),
         short="-hfd",
-        of_machine=True,
     )
     hf_token: str = _setting(
         "",
-        _ADVANCED_MODEL,
+        _ADVANCED_MODEL_FILES,
         "Token for private and gated repositories; empty takes HF_TOKEN's, or that of "
         "`hf auth login`.",
         short="-hft",
-        of_machine=True,
     )
     offline: bool = _setting(
-        False,
-        _ADVANCED_MODEL,
-        "Use downloaded models only, and offer no download.",
-        of_machine=True,
+        False, _ADVANCED_MODEL_FILES, "Use downloaded models only, and offer no download."
     )
 
     split_mode: SplitMode = _setting(
