@@ -159,7 +159,7 @@ class RunningGeneration:
             completion_id=job.request.completion_id,
             text=rest.text,
             n_replaced=rest.n_replaced,
-            drafted=ranges_from(result.drafted, rest.n_said),
+            drafted=ranges_from(result.drafted, rest.n_typed),
             alternatives=(),
             generated=whole,
         )

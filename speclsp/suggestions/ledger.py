@@ -22,7 +22,14 @@ from speclsp.request import (
     PlacedRequest,
     Ranges,
 )
-from speclsp.text.typed_text import CursorContext, Rest, cursor_context, n_said, rest_of, rules_of
+from speclsp.text.typed_text import (
+    CursorContext,
+    Rest,
+    cursor_context,
+    rest_of,
+    rules_of,
+    typed_length,
+)
 
 MAX_SUGGESTIONS: Final = 512
 MAX_AGE_S: Final = 600.0
@@ -30,7 +37,7 @@ MAX_AGE_S: Final = 600.0
 MAX_AGE_OF_NOTHING_S: Final = 2.0
 """Seconds that an empty answer is reused."""
 
-N_HELD_BACK: Final = 2
+N_REJECTIONS: Final = 2
 """Rejections of one text at one place after which it is not shown there again."""
 N_AGREED: Final = 3
 """Characters typed as suggested after which typing something else is no rejection."""
@@ -77,7 +84,7 @@ class Suggestion:
     """Whether its rest may answer later requests."""
     rest_of: Suggestion | None = None
     """The suggestion of which ``text`` is the rest."""
-    n_said: int = 0
+    n_typed: int = 0
     """Characters of that one's text before the cursor."""
     is_used: bool = False
     """Whether a request was answered from it."""
@@ -134,7 +141,7 @@ class Ledger:
 
     # --- requested and generated ----------------------------------------------------------------
 
-    def asked(self, request: PlacedRequest, *, may_answer: bool) -> None:
+    def requested(self, request: PlacedRequest, *, may_answer: bool) -> None:
         """Note a request that the model gets."""
         suggestion = self._new(request, request.completion_id)
         suggestion.is_pending = True
@@ -150,7 +157,7 @@ class Ledger:
             self._fill(whole, of, now)
             rest = rest_of(whole.place, of.text, of.n_replaced, request)
             if rest is not None and rest.text == result.text:
-                own.rest_of, own.n_said = whole, rest.n_said
+                own.rest_of, own.n_typed = whole, rest.n_typed
                 own.text, own.n_replaced = result.text, result.n_replaced
                 own.may_answer = False  # the whole suggestion may
                 return
@@ -193,7 +200,7 @@ class Ledger:
             return
         given = self._new(request, request.completion_id)
         given.text, given.n_replaced = rest.text, rest.n_replaced
-        given.rest_of, given.n_said = whole, rest.n_said
+        given.rest_of, given.n_typed = whole, rest.n_typed
         if whole.request.is_prefetch and not whole.is_used:
             self._counts.prefetch_used()
         whole.is_used = True
@@ -229,7 +236,7 @@ class Ledger:
         self._counts.shown()
         before = self._on_screen.get(suggestion.request.uri)
         is_same = before is not None and before.whole is suggestion.whole
-        if before is None or not is_same or suggestion.n_said < before.n_said:
+        if before is None or not is_same or suggestion.n_typed < before.n_typed:
             self._on_screen[suggestion.request.uri] = suggestion
         return suggestion
 
@@ -239,19 +246,19 @@ class Ledger:
         if suggestion is None:
             return
         moved = suggestion.place.moved_to(request)
-        if moved is not None and n_said(suggestion.text, moved.typed) is not None:
+        if moved is not None and typed_length(suggestion.text, moved.typed) is not None:
             return
         del self._on_screen[request.uri]
-        if moved is not None and n_said(suggestion.text, moved.typed[:N_AGREED]) != N_AGREED:
+        if moved is not None and typed_length(suggestion.text, moved.typed[:N_AGREED]) != N_AGREED:
             key = (request.uri, suggestion.line_before, suggestion.text)
             self._n_rejected[key] = self._n_rejected.pop(key, 0) + 1
             while len(self._n_rejected) > _MAX_REJECTED:
                 self._n_rejected.popitem(last=False)
 
-    def holds_back(self, request: PlacedRequest, text: str) -> bool:
+    def was_rejected(self, request: PlacedRequest, text: str) -> bool:
         """Whether ``text`` was rejected at the request's place too often to show it again."""
         key = (request.uri, line_before(cursor_context(request).before), text)
-        return self._n_rejected.get(key, 0) >= N_HELD_BACK
+        return self._n_rejected.get(key, 0) >= N_REJECTIONS
 
     # --- accepted -------------------------------------------------------------------------------
 
@@ -271,8 +278,8 @@ class Ledger:
         self._n_rejected.pop(key, None)
         self._on_screen.pop(suggestion.request.uri, None)
         whole = suggestion.whole
-        said = whole.text[: suggestion.n_said] if whole is not suggestion else ""
-        taken = (whole, said + suggestion.text[:n_chars])
+        typed = whole.text[: suggestion.n_typed] if whole is not suggestion else ""
+        taken = (whole, typed + suggestion.text[:n_chars])
         learned = []
         if self._in_part is not None and self._in_part[0] is not whole:
             learned += self.flush()
@@ -299,7 +306,7 @@ class Ledger:
             is_same_document = known.request.uri == after.uri and known.rules == rules
             if is_there and is_same_document and known.place == place:
                 return False
-        return shown.n_said >= N_COMMITTED or not self._prefetching_rests()
+        return shown.n_typed >= N_COMMITTED or not self._prefetching_rests()
 
     def _prefetching_rests(self) -> bool:
         prefetched = [s for s in self._by_id.values() if s.request.is_prefetch and s.text]

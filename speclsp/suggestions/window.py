@@ -213,7 +213,7 @@ class Window:
         is_cut = not known.rest.text or known.suggestion.finish_reason == "deadline"
         if request.trigger == "invoked" and is_cut:
             return None  # a request by hand gets a whole text
-        if self._holds_back(settings, request, known.rest.text):
+        if self._was_rejected(settings, request, known.rest.text):
             return CompletionResult.empty(
                 request.completion_id, known.suggestion.finish_reason, "filter"
             )
@@ -226,22 +226,22 @@ class Window:
             n_replaced=known.rest.n_replaced,
             source="memory",
             mean_logprob=known.suggestion.mean_logprob,
-            drafted=ranges_from(known.suggestion.drafted, known.rest.n_said),
+            drafted=ranges_from(known.suggestion.drafted, known.rest.n_typed),
         )
 
-    def _holds_back(self, settings: Settings, request: PlacedRequest, text: str) -> bool:
+    def _was_rejected(self, settings: Settings, request: PlacedRequest, text: str) -> bool:
         return (
             request.supersede
             and request.trigger == "automatic"
             and settings.automatic_filters
             and bool(text)
-            and self._ledger.holds_back(request, text)
+            and self._ledger.was_rejected(request, text)
         )
 
     def _ask(self, request: PlacedRequest, cancel: CancellationToken) -> Future[CompletionResult]:
         with self._lock:
             may_answer = request.supersede and self._settings_of(request).suggestion_memory
-            self._ledger.asked(request, may_answer=may_answer)
+            self._ledger.requested(request, may_answer=may_answer)
             self._in_flight.append((request, cancel))
         answer: Future[CompletionResult] = Future()
         answer.set_running_or_notify_cancel()
@@ -287,7 +287,7 @@ class Window:
                     self._counts.prefetched(result.stats)
                 return result
             self._debounce.answered(result)
-            if self._holds_back(self._settings_of(request), request, result.text):
+            if self._was_rejected(self._settings_of(request), request, result.text):
                 reason = result.finish_reason
                 empty = CompletionResult.empty(request.completion_id, reason, "filter")
                 result = dataclasses.replace(empty, stats=result.stats)

@@ -133,7 +133,7 @@ def growing_text(request: PlacedRequest) -> GrowingText:
     return GrowingText(request.uri, cursor_context(request), rules_of(request))
 
 
-def n_said(text: str, typed: str) -> int | None:
+def typed_length(text: str, typed: str) -> int | None:
     """Return how many characters of ``text`` the user typed with ``typed``; None if it differs.
 
     Lines of white space count as equal: an editor indents a blank line, and a suggestion does
@@ -147,8 +147,8 @@ def n_said(text: str, typed: str) -> int | None:
         end = text.find("\n", offset)
         if end < 0:
             return None
-        said = text[offset:end]
-        if said != line and (said.strip() or line.strip()):
+        line_of_text = text[offset:end]
+        if line_of_text != line and (line_of_text.strip() or line.strip()):
             return None
         offset = end + 1
     return offset + len(last) if text.startswith(last, offset) else None
@@ -157,7 +157,7 @@ def n_said(text: str, typed: str) -> int | None:
 class Rest(NamedTuple):
     """The rest of a text for a later cursor."""
 
-    n_said: int
+    n_typed: int
     """Characters of the text that are before the cursor now."""
     text: str
     """The text to insert at the cursor."""
@@ -175,7 +175,7 @@ def rest_of(
     moved = place.moved_to(request)
     if moved is None or moved.n_passed > n_replaced:
         return None
-    n = n_said(text, moved.typed)
+    n = typed_length(text, moved.typed)
     if n is None or (n == len(text) and text):
         return None
     left = text[n:]

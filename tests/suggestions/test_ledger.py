@@ -40,7 +40,7 @@ class Kept:
 
     def asked(self, request: PlacedRequest) -> PlacedRequest:
         asked = dataclasses.replace(request, completion_id=f"id-{next(self._numbers)}")
-        self.ledger.asked(asked, may_answer=True)
+        self.ledger.requested(asked, may_answer=True)
         return asked
 
     def made(self, request: PlacedRequest, text: str, **fields: Any) -> str:
@@ -159,14 +159,14 @@ def test_an_empty_text_is_nobodys_suggestion() -> None:
 def test_a_text_that_was_typed_against_twice_is_held_back_at_that_place() -> None:
     kept = Kept()
     kept.turn_down()
-    assert not kept.ledger.holds_back(PLACE, "foo")
+    assert not kept.ledger.was_rejected(PLACE, "foo")
     kept.turn_down()
-    assert kept.ledger.holds_back(PLACE, "foo")
-    assert not kept.ledger.holds_back(PLACE, "bar")
-    assert not kept.ledger.holds_back(request_at("y = ¦\n"), "foo")
-    assert not kept.ledger.holds_back(request_at("a = 1\nx = ¦\n", uri="file:///b"), "foo")
+    assert kept.ledger.was_rejected(PLACE, "foo")
+    assert not kept.ledger.was_rejected(PLACE, "bar")
+    assert not kept.ledger.was_rejected(request_at("y = ¦\n"), "foo")
+    assert not kept.ledger.was_rejected(request_at("a = 1\nx = ¦\n", uri="file:///b"), "foo")
     kept.ledger.accepted(kept.made(PLACE, "foo"), None)
-    assert not kept.ledger.holds_back(PLACE, "foo")
+    assert not kept.ledger.was_rejected(PLACE, "foo")
 
 
 @pytest.mark.parametrize("then", ["a = 1\nx = f¦\n", "a = 1\nx = ¦\n", "a = 1\nx =¦\n", "¦a = 1"])
@@ -175,7 +175,7 @@ def test_what_was_typed_as_suggested_or_left_was_not_turned_down(then: str) -> N
     for _ in range(3):
         kept.ledger.shown(kept.made(PLACE, "foo"))
         kept.ledger.typed(request_at(then))
-    assert not kept.ledger.holds_back(PLACE, "foo")
+    assert not kept.ledger.was_rejected(PLACE, "foo")
 
 
 def test_what_is_left_of_a_suggestion_is_still_that_suggestion() -> None:
@@ -186,12 +186,12 @@ def test_what_is_left_of_a_suggestion_is_still_that_suggestion() -> None:
             kept.ledger.typed(request_at(f"a = 1\nx = {typed}¦\n"))
             kept.ledger.shown(kept.given(f"a = 1\nx = {typed}¦\n"))
         kept.ledger.typed(request_at("a = 1\nx = for¦\n"))
-    assert kept.ledger.holds_back(PLACE, "foo(1)")
+    assert kept.ledger.was_rejected(PLACE, "foo(1)")
     for n in range(2):  # a suggestion that was right at first was not turned down
         for _ in range(2):
             kept.ledger.shown(kept.made(PLACE, f"bar({n})"))
             kept.ledger.typed(request_at("a = 1\nx = bar[¦\n"))
-        assert not kept.ledger.holds_back(PLACE, f"bar({n})")
+        assert not kept.ledger.was_rejected(PLACE, f"bar({n})")
 
 
 def test_a_closed_documents_screen_is_forgotten() -> None:
@@ -200,7 +200,7 @@ def test_a_closed_documents_screen_is_forgotten() -> None:
         kept.ledger.shown(kept.made(PLACE, "foo"))
         kept.ledger.forget(PLACE.uri)
         kept.ledger.typed(request_at("a = 1\nx = z¦\n"))
-    assert not kept.ledger.holds_back(PLACE, "foo")
+    assert not kept.ledger.was_rejected(PLACE, "foo")
 
 
 # --- shown and accepted ---------------------------------------------------------------------------
@@ -300,7 +300,7 @@ def rested(kept: Kept, n_used: int) -> list[bool]:
 def test_where_it_is_seldom_used_it_rests_and_tries_again() -> None:
     kept = Kept()
     assert rested(kept, 0) == ([False] * (N_RESTED - 1) + [True]) * 2
-    typed_on = dataclasses.replace(shown(kept, "y¦", "a"), n_said=N_COMMITTED)
+    typed_on = dataclasses.replace(shown(kept, "y¦", "a"), n_typed=N_COMMITTED)
     assert kept.ledger.wants_prefetch(typed_on, request_at("ya¦"))
     assert all(rested(Kept(), 2 * N_LATEST_PREFETCHES))
     assert kept.stats.n_prefetches_used == 0

@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 from typed_requests import request_at
 
-from speclsp.text.typed_text import N_CHARS, contradicts, cursor_context, n_said, rest_of
+from speclsp.text.typed_text import N_CHARS, contradicts, cursor_context, rest_of, typed_length
 
 TEXT = "for x in y:\n\n    print(x)\n\n    return"
 
 
 @pytest.mark.parametrize("n_chars", range(len(TEXT) + 1))
 def test_every_beginning_of_a_text_was_said(n_chars: int) -> None:
-    assert n_said(TEXT, TEXT[:n_chars]) == n_chars
+    assert typed_length(TEXT, TEXT[:n_chars]) == n_chars
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_every_beginning_of_a_text_was_said(n_chars: int) -> None:
     ],
 )
 def test_what_an_editor_adds_on_blank_lines_does_not_count(typed: str, rest: str | None) -> None:
-    n = n_said(TEXT, typed)
+    n = typed_length(TEXT, typed)
     assert (None if n is None else TEXT[n:]) == rest
 
 
