@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -44,9 +45,9 @@ def complete(project: Path | None, show_timings: bool, **options: Any) -> None:
         deadline_ms=given.get("deadline_ms", NO_DEADLINE_MS),
         show_timings=show_timings,
     )
-    if sys.stdin.isatty():
-        click.echo("Type one JSON-RPC request per line; Ctrl-D ends.", err=True)
     with claimed_descriptors() as wire, logging_by(RecordLog(resolved.log_level)):
+        if os.isatty(wire[0]):
+            click.echo("Type one JSON-RPC request per line; Ctrl-D ends.", err=True)
         code = asyncio.run(_serve(resolved, headless, *wire))
     sys.exit(code)
 

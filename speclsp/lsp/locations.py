@@ -59,7 +59,7 @@ class UriParts:
     @property
     def file_path(self) -> str:
         """The path in the file system, empty if the URI names no file."""
-        if self.scheme != "file":
+        if self.scheme != "file" or "\0" in self.host + self.path:
             return ""
         return f"//{self.host}{self.path}" if self.host else self.path
 
@@ -67,8 +67,8 @@ class UriParts:
     def local_file(self) -> str:
         """The absolute path on this system, empty if it is one of another system."""
         path = self.file_path
-        possible = os.path.isabs(path) and "\0" not in path  # noqa: PTH117  text, no file
-        return path if possible and (not self.host or _HAS_HOSTS) else ""
+        is_absolute = os.path.isabs(path)  # noqa: PTH117  text, no file
+        return path if is_absolute and (not self.host or _HAS_HOSTS) else ""
 
     @property
     def name(self) -> str:

@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 
+from speclsp.errors import SpecLspError
 from speclsp.lsp.framing import FrameDecoder
 from speclsp.lsp.json_rpc import JsonRpcConnection
 from speclsp.lsp.log import PrintedLines, logging_to
@@ -112,7 +113,14 @@ def claimed_descriptors() -> Iterator[tuple[int, int]]:
 
     Meanwhile standard input is empty, what Python prints goes to the log, and what C code writes
     to standard output goes to standard error.
+    Raises SpecLspError if the process was started without one of the two.
     """
+    # Python sets a stream to None if its descriptor is closed, which any file may have taken since.
+    if sys.stdin is None or sys.stdout is None:
+        raise SpecLspError(
+            f"standard {'input' if sys.stdin is None else 'output'} is closed.",
+            remedy="Start speclsp with both open; messages come and go there.",
+        )
     sys.stdout.flush()
     stdin, stdout = os.dup(_STDIN), os.dup(_STDOUT)
     null = os.open(os.devnull, os.O_RDWR)
@@ -129,7 +137,11 @@ def claimed_descriptors() -> Iterator[tuple[int, int]]:
 def on_stop_signal(stop: Callable[[], None]) -> None:
     """Call ``stop`` on the running loop when the process is told to terminate."""
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    # Not on Windows, and not under nohup.
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
         # Not on Windows, and not off the main thread, where the signals keep their meaning.
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             loop.add_signal_handler(number, stop)

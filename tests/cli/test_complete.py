@@ -317,8 +317,9 @@ def test_a_reader_that_goes_away_ends_the_process(process: Process) -> None:
     assert process.process.wait(timeout=600) == 1
 
 
-def test_an_interrupt_ends_the_process(process: Process) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_process(number: signal.Signals, process: Process) -> None:
     process.send(request(1, PREFIXES[0]))
     assert process.answer()["id"] == 1
-    process.process.send_signal(signal.SIGINT)
+    process.process.send_signal(number)
     assert process.process.wait(timeout=600) == 1

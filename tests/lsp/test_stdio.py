@@ -158,7 +158,29 @@ def test_exit_without_shutdown(server: Process) -> None:
     assert server.end() == (1, b"")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_request_sees_the_document_as_of_its_arrival(server: Process) -> None:
+    server.initialize()
+    server.open("ab\n")
+
+    def changed(version: int, text: str) -> bytes:
+        params = {
+            "textDocument": {"uri": URI, "version": version},
+            "contentChanges": [{"text": text}],
+        }
+        body = {"jsonrpc": "2.0", "method": "textDocument/didChange", "params": params}
+        return frame(json.dumps(body).encode())
+
+    request = {"jsonrpc": "2.0", "id": 1, "method": INLINE, "params": at(1, 4)}
+    one_read = (
+        changed(2, "ab\ncdef\nxyz"),
+        frame(json.dumps(request).encode()),
+        changed(3, "ab\ncdef"),
+    )
+    server.write(b"".join(one_read))
+    assert server.answer(1)["result"]["items"][0]["insertText"] == " # 7+4"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signals_end_the_session_cleanly(number: int, server: Process) -> None:
     server.initialize()
     server.complete()
@@ -204,3 +226,38 @@ def test_huge_content_length(server: Process) -> None:
     server.process.stdin.close()
     server.process.stdin = None
     assert server.end()[0] == 1
+
+
+@pytest.mark.parametrize("command", ["serve", "complete"])
+@pytest.mark.parametrize(("redirection", "closed"), [("<&-", "input"), (">&-", "output")])
+def test_a_closed_stream_is_one_clear_error(command: str, redirection: str, closed: str) -> None:
+    outcome = subprocess.run(
+        ["sh", "-c", f'"$0" -m speclsp {command} {redirection}', sys.executable],
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert outcome.returncode == 1
+    assert outcome.stderr.startswith(f"Error: standard {closed} is closed.")
+    assert len(outcome.stderr.splitlines()) == 1
+
+
+def test_nohup_is_respected() -> None:
+    process = subprocess.Popen(
+        ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", sys.executable, str(SERVER), "--stdio"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(frame(b"{"))
+    process.stdin.flush()
+    process.stdout.read(1)  # the server is there
+    process.send_signal(signal.SIGHUP)
+    process.stdin.write(frame(b'{"jsonrpc":"2.0","id":77,"method":"x"}'))
+    process.stdin.close()
+    with process.stdout as stdout:
+        assert b'"id":77' in stdout.read()
+    assert process.wait(TIMEOUT_S) == 1

@@ -78,3 +78,12 @@ async def test_repository_is_named_as_its_remote(
     wire = connect()
     await wire.initialize(folders=(checkout.as_uri(),))
     assert wire.completer.folders == {str(checkout): "rocket"}
+
+
+async def test_a_folder_that_no_file_system_can_have_is_no_folder(
+    connect: Callable[..., LspWire],
+) -> None:
+    wire = connect()
+    await wire.initialize(folders=("file:///home/a%00b", "file://ho%00st/a", FOLDER))
+    opened = [call[1] for call in wire.completer.calls if call[0] == "open_folder"]
+    assert opened == ["/home/user/project"]
