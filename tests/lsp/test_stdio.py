@@ -174,10 +174,10 @@ def test_a_request_sees_the_document_as_of_its_arrival(server: Process) -> None:
     one_read = (
         changed(2, "ab\ncdef\nxyz"),
         frame(json.dumps(request).encode()),
-        changed(3, "ab\ncdef"),
+        changed(3, "ab\ncdef #\nxyz"),
     )
     server.write(b"".join(one_read))
-    assert server.answer(1)["result"]["items"][0]["insertText"] == " # 7+4"
+    assert server.answer(1)["result"]["items"][0]["insertText"] == " 7+4"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
