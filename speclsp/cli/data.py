@@ -18,8 +18,10 @@ from speclsp.storage.database import WorkspaceStore, WorkspaceUse, aside_files_o
 from speclsp.storage.learned_store import LearnedStore
 from speclsp.storage.locations import (
     accepted_store_path,
+    cache_dir,
     former_store_paths,
     learned_store_path,
+    state_dir,
     token_store_path,
     workspace_id,
 )
@@ -66,6 +68,8 @@ def forget(workspace: str | None, *, everything: bool) -> None:
     """Remove what is kept on disk for one workspace folder, or for all."""
     if (workspace is None) == (not everything):
         raise click.UsageError("Say what to remove: --workspace DIR, or --all.")
+    if everything:
+        _remove_links()
     with _stores() as stores:
         if workspace is None:
             n_removed = {what: store.forget_all() for what, store in stores.items()}
@@ -80,15 +84,29 @@ def forget(workspace: str | None, *, everything: bool) -> None:
     )
 
 
+def _remove_links() -> None:
+    """Remove symbolic links in place of speclsp's folders and files; their targets stay."""
+    for folder in (cache_dir(), state_dir()):
+        entries = [] if folder.is_symlink() or not folder.is_dir() else folder.iterdir()
+        for path in (folder, *entries):
+            if path.is_symlink():
+                _remove(path)
+                click.echo(f"Removed the symbolic link {path}; its target was left alone.")
+
+
 def _remove_asides_and_formers() -> None:
     files = [file for path in _paths().values() for file in aside_files_of(path)]
     for former in former_store_paths():
         files += [*files_of(former), *aside_files_of(former)]
     for file in files:
-        try:
-            file.unlink(missing_ok=True)
-        except OSError as error:
-            raise StoreError(f"{file} cannot be removed: {error}.") from error
+        _remove(file)
+
+
+def _remove(file: Path) -> None:
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"{file} cannot be removed: {error}.") from error
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import hashlib
 import os
 import stat
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -60,12 +59,14 @@ def workspace_id(root: str) -> bytes:
 def make_private(path: Path) -> None:
     """Create a file and its folder, accessible by the user only.  Raises StoreError.
 
-    Neither may be a symbolic link or belong to another user.
+    Neither the folder nor anything in it may be a symbolic link or belong to another user.
     """
     try:
-        path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         check_own(path.parent)
+        path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         path.parent.chmod(_FOLDER_MODE)
+        for kept in path.parent.iterdir():
+            check_own(kept)
         make_private_file(path)
     except (OSError, ValueError) as error:
         raise StoreError(
@@ -79,16 +80,18 @@ def make_private_file(path: Path) -> None:
 
     Raises OSError, also if it is a symbolic link or belongs to another user.
     """
-    with suppress(FileNotFoundError):
-        check_own(path)
+    check_own(path)
     # SQLite copies a database's mode to the files beside it.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | _NO_LINK, _FILE_MODE))
     path.chmod(_FILE_MODE)
 
 
 def check_own(path: Path) -> None:
-    """Raise OSError if a path is missing, a symbolic link, or another user's."""
-    status = path.lstat()
+    """Raise OSError if a path is a symbolic link or another user's."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return
     if stat.S_ISLNK(status.st_mode):
         raise OSError(
             f"{path} is a symbolic link, which is not followed; remove it (`speclsp data forget "

@@ -99,3 +99,27 @@ def test_damaged_store_is_told_and_removed(tmp_path: Path) -> None:
     assert aside.exists()
     assert "0 files, 2 accepted" in run("forget", "--all").output
     assert not aside.exists()
+
+
+def test_forget_all_removes_links_and_goes_on(tmp_path: Path) -> None:
+    keep_something(str(tmp_path / "here"), "/there")
+    (tmp_path / "target").write_text("kept")
+    accepted_store_path().unlink()
+    accepted_store_path().symlink_to(tmp_path / "target")
+    result = CliRunner().invoke(data, ["list"])
+    assert "symbolic link" in str(result.exception)
+    output = run("forget", "--all").output
+    assert f"Removed the symbolic link {accepted_store_path()}" in output
+    assert "3 files, 0 accepted completions, and 7 n-grams" in output
+    assert (tmp_path / "target").read_text() == "kept"
+    assert "Nothing is kept." in run("list").output
+
+
+def test_forget_all_removes_a_linked_folder(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "tokens.sqlite3").write_text("kept")
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "speclsp").symlink_to(tmp_path / "elsewhere")
+    assert "symbolic link" in run("forget", "--all").output
+    assert not (tmp_path / "cache" / "speclsp").exists()
+    assert (tmp_path / "elsewhere" / "tokens.sqlite3").read_text() == "kept"

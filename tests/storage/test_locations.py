@@ -1,9 +1,11 @@
+import os
 import stat
 from pathlib import Path
 
 import pytest
 
 from speclsp.errors import StoreError
+from speclsp.storage.database import Database
 from speclsp.storage.locations import (
     accepted_store_path,
     cache_dir,
@@ -56,6 +58,42 @@ def test_impossible_place(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="cannot be written") as caught:
             make_private(path)
         assert "persist" in caught.value.remedy
+
+
+@pytest.mark.parametrize("name", ["speclsp", "speclsp/a.sqlite3", "speclsp/a.sqlite3-journal"])
+@pytest.mark.parametrize("target", ["folder", "empty", "missing"])
+def test_links_are_refused_and_their_targets_left_alone(
+    name: str, target: str, tmp_path: Path
+) -> None:
+    (tmp_path / "folder").mkdir(mode=0o755)
+    (tmp_path / "empty").touch(mode=0o644)
+    link = tmp_path / name
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(tmp_path / target)
+    with pytest.raises(StoreError, match=r"symbolic link.*forget"):
+        Database(tmp_path / "speclsp" / "a.sqlite3", "CREATE TABLE t (x)", 1, pytest.fail)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "folder", "speclsp"]
+    assert list((tmp_path / "folder").iterdir()) == []
+    assert (tmp_path / "empty").read_bytes() == b""
+    modes = [stat.S_IMODE((tmp_path / kind).stat().st_mode) for kind in ("folder", "empty")]
+    assert modes == [0o755, 0o644]
+
+
+@pytest.mark.parametrize("name", ["speclsp", "speclsp/a.sqlite3"])
+def test_another_users_files_are_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "speclsp").mkdir()
+    (tmp_path / "speclsp" / "a.sqlite3").touch()
+    foreign, real_lstat = tmp_path / name, Path.lstat
+
+    def lstat(path: Path) -> os.stat_result:
+        status = real_lstat(path)
+        return os.stat_result([*status[:4], status.st_uid + (path == foreign), *status[5:10]])
+
+    monkeypatch.setattr(Path, "lstat", lstat)
+    with pytest.raises(StoreError, match="another user"):
+        make_private(tmp_path / "speclsp" / "a.sqlite3")
 
 
 def test_workspace_id_sees_through_links(tmp_path: Path) -> None:
