@@ -57,7 +57,6 @@ def run(listen_fd: int, name: str, **options: Any) -> None:
     from speclsp.engine_process import lifetime  # noqa: PLC0415
     from speclsp.engine_process.server import EngineServer  # noqa: PLC0415
 
-    faulthandler.enable()
     settings = given_settings(options)
     place = engine_place(settings)
     if place.name != name:
@@ -65,6 +64,7 @@ def run(listen_fd: int, name: str, **options: Any) -> None:
             "speclsp was changed while a window was open.",
             remedy="Restart the language server in that window.",
         )
+    faulthandler.enable()
     logging.basicConfig(level=logging.DEBUG, handlers=[lifetime.LogFile(place)])
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.freeze()

@@ -15,6 +15,7 @@ from echo_engines import Engines, wait_for_end
 
 from speclsp.cli.engine import engine
 from speclsp.engine_process import start
+from speclsp.errors import EngineProcessError
 from speclsp.settings import Settings
 
 
@@ -82,6 +83,13 @@ def test_an_engine_that_does_not_answer_is_named(
         assert (row["pid"], row["error"]) == (pid, "does not answer")
         result = CliRunner().invoke(engine, ["stop"])
         assert f"kill -9 {pid}" in str(result.exception)
+
+
+def test_an_engine_of_another_build_does_not_start(engines: Engines) -> None:
+    """An update while a window is open: its new engine would not understand it."""
+    result = CliRunner().invoke(engine, ["run", "--listen-fd=0", "--name=1-other"])
+    assert isinstance(result.exception, EngineProcessError)
+    assert "Restart the language server" in str(result.exception)
 
 
 def test_the_log_is_that_of_the_running_engine_or_of_the_last(engines: Engines) -> None:

@@ -203,8 +203,8 @@ def test_the_engine_knows_its_windows_by_their_process(engines: Engines) -> None
     second.socket.close()
 
 
-def test_a_window_that_is_killed_is_counted_out(engines: Engines, tmp_path: Path) -> None:
-    first = engines.connect()
+def killed_window(tmp_path: Path) -> int:
+    """Connect a window in another process, kill it, and return its engine's process."""
     code = (
         "import sys, time; from speclsp.engine_process.start import connect\n"
         "from speclsp.settings import Settings\n"
@@ -214,11 +214,25 @@ def test_a_window_that_is_killed_is_counted_out(engines: Engines, tmp_path: Path
     argv = [sys.executable, "-c", code, *PROGRAM]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=tmp_path) as window:
         assert window.stdout is not None
-        assert int(window.stdout.readline()) == first.pid
-        assert n_windows(first) == 2
+        pid = int(window.stdout.readline())
         window.kill()
+    return pid
+
+
+def test_a_window_that_is_killed_is_counted_out(engines: Engines, tmp_path: Path) -> None:
+    first = engines.connect()
+    assert killed_window(tmp_path) == first.pid
     wait_until(lambda: n_windows(first) == 1)
     first.socket.close()
+
+
+def test_the_engine_outlives_the_window_that_started_it(engines: Engines, tmp_path: Path) -> None:
+    pid = killed_window(tmp_path)
+    second = engines.connect()
+    assert second.pid == pid
+    second.socket.sendall(b"x")
+    assert second.socket.recv(1) == b"x"
+    second.socket.close()
 
 
 @pytest.fixture
