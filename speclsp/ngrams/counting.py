@@ -1,7 +1,6 @@
 """Counts n-grams in token sequences and merges counts.
 
-The tables are canonical: equal counts give equal arrays.  Rows are sorted by their hashes,
-followers by their ids.
+The tables are canonical: equal counts give equal arrays.
 """
 
 from __future__ import annotations
@@ -13,21 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speclsp.drafting.protocol import TokenArray
-from speclsp.errors import StoreError
-from speclsp.ngrams.table import (
-    MAX_COUNT,
-    Keys,
-    NgramTable,
-    NgramTables,
-    bucket_bits,
-    bucket_starts,
-    buckets_of,
-    keys_of,
-    tags_of,
-)
+from speclsp.ngrams.table import MAX_COUNT, NgramTable, NgramTables, rows_of_grams
 
 _SEPARATOR = -1
-_MAX_FOLLOWERS = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,45 +81,32 @@ def rows_by_order(tables: NgramTables) -> dict[int, Observations]:
 
 def rows_of(table: NgramTable) -> Observations:
     """Return one observation per n-gram and follower of a table."""
-    lengths = table.lengths.astype(np.int64)
-    ends = np.cumsum(lengths)
-    n_rows = int(ends[-1]) if len(ends) else 0
-    offsets = table.begins.astype(np.int64) - (ends - lengths)
-    places = np.repeat(offsets, lengths) + np.arange(n_rows)
-    rows = np.repeat(np.arange(len(table)), lengths)
-    return Observations(
-        np.take(table.grams, rows, axis=0), table.tokens[places], table.counts[places]
-    )
+    return Observations(np.repeat(table.grams, table.lengths, axis=0), table.tokens, table.counts)
 
 
 def table_of(seen: Observations) -> NgramTable:
-    """Count observations.  Raises StoreError where they are too many for one table."""
-    keys = keys_of([seen.grams[:, column] for column in range(seen.grams.shape[1])])
-    rows, is_first = _grouped(keys, seen.grams)
-    pairs = (np.cumsum(is_first) - 1).astype(np.uint64) << np.uint64(32)
-    pairs |= seen.tokens[rows].astype(np.uint64)
-    within = np.argsort(pairs)
-    pairs = pairs[within]
-    is_new = np.ones(pairs.size, dtype=np.bool_)
-    np.not_equal(pairs[1:], pairs[:-1], out=is_new[1:])
-    firsts = np.flatnonzero(is_new)
-    if firsts.size > _MAX_FOLLOWERS:
-        raise StoreError(
-            f"{firsts.size:,} followers of n-grams are too many for one file.",
-            remedy="Build several files, or a lower order.",
-        )
-    counts = np.add.reduceat(seen.counts[rows][within].astype(np.int64), firsts)
-    group_rows = rows[is_first]
-    lengths = np.bincount((pairs[firsts] >> np.uint64(32)).astype(np.int64))
-    keys = keys[group_rows]
-    n_bits = bucket_bits(keys.size)
+    """Count observations."""
+    columns = [*seen.grams.T, seen.tokens]
+    # As many tokens as fit into 64 bits are sorted as one number.
+    n_bits = max(1, max(int(column.max()) for column in columns).bit_length())
+    keys: list[NDArray[np.uint64]] = []
+    for idx, column in enumerate(columns):
+        if idx % (64 // n_bits) == 0:
+            keys.append(column.astype(np.uint64))
+        else:
+            keys[-1] <<= np.uint64(n_bits)
+            keys[-1] |= column.astype(np.uint64)
+    rows = np.lexsort(keys[::-1]) if len(keys) > 1 else np.argsort(keys[0])
+    is_new, is_new_gram = _changes(keys, rows), _changes(columns[:-1], rows)
+    firsts, gram_rows = np.flatnonzero(is_new), np.flatnonzero(is_new_gram)
+    counts = np.add.reduceat(seen.counts[rows].astype(np.int64), firsts)
+    # Which n-gram each follower belongs to.
+    owners = np.cumsum(is_new_gram)[firsts] - 1
     return NgramTable(
-        starts=bucket_starts(buckets_of(keys, n_bits), n_bits),
-        tags=tags_of(keys),
-        grams=np.take(seen.grams, group_rows, axis=0),
-        begins=(np.cumsum(lengths) - lengths).astype(np.uint32),
-        lengths=lengths.astype(np.uint32),
-        tokens=(pairs[firsts] & np.uint64(2**32 - 1)).astype(np.int32),
+        order=seen.grams.shape[1],
+        rows=rows_of_grams(np.take(seen.grams, rows[gram_rows], axis=0)),
+        lengths=np.bincount(owners).astype(np.uint32),
+        tokens=seen.tokens[rows[firsts]],
         counts=np.minimum(counts, MAX_COUNT).astype(np.int32),
     )
 
@@ -145,27 +119,11 @@ def _joined(parts: Sequence[Observations]) -> Observations:
     )
 
 
-def _grouped(keys: Keys, grams: TokenArray) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Sort rows so that equal n-grams are adjacent; mark the first row of each n-gram."""
-    rows = np.argsort(keys)
-    is_new_key, is_new = _changes(keys, grams, rows)
-    if (is_new & ~is_new_key).any():
-        # Different n-grams have the same hash: rare, but their rows must not be interleaved.
-        rows = np.lexsort((*grams.T[::-1], keys))
-        _, is_new = _changes(keys, grams, rows)
-    return rows, is_new
-
-
-def _changes(
-    keys: Keys, grams: TokenArray, rows: NDArray[np.int64]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return whether each row's key, and whether its n-gram, differs from the previous row's."""
-    is_new_key = np.ones(rows.size, dtype=np.bool_)
-    is_new = np.ones(rows.size, dtype=np.bool_)
-    sorted_keys = keys[rows]
-    np.not_equal(sorted_keys[1:], sorted_keys[:-1], out=is_new_key[1:])
-    is_new[1:] = is_new_key[1:]
-    for column in grams.T:
+def _changes(columns: Sequence[NDArray[np.integer]], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return for each of the sorted rows whether any column differs from the row before."""
+    differs = np.zeros(rows.size, dtype=np.bool_)
+    differs[0] = True
+    for column in columns:
         values = column[rows]
-        is_new[1:] |= values[1:] != values[:-1]
-    return is_new_key, is_new
+        differs[1:] |= values[1:] != values[:-1]
+    return differs

@@ -68,7 +68,7 @@ def open_statistics(
     the file, the offset and the reason.
     """
     data = read_bytes(path)
-    if not data.startswith(own_layout.MAGIC):
+    if not data.startswith((own_layout.MAGIC, own_layout.FORMER_MAGIC)):
         orders = [2] if role == "static" else llama_cpp_layout.ALL_ORDERS
         n_vocab = None if vocabulary is None else vocabulary.n_tokens
         return StatisticsFile(path, llama_cpp_layout.parse(path, data, n_vocab, orders), None)
@@ -76,7 +76,7 @@ def open_statistics(
     if vocabulary is not None and header.fingerprint != vocabulary.fingerprint:
         raise damaged(
             path,
-            0,
+            None,
             f"it belongs to another vocabulary ({header.n_tokens:,} tokens, fingerprint "
             f"{header.fingerprint[:8]}…, not {vocabulary.n_tokens:,} and "
             f"{vocabulary.fingerprint[:8]}…)",
@@ -85,7 +85,7 @@ def open_statistics(
     if role == "static" and llama_cpp_layout.STATIC_ORDER not in tables.by_order:
         raise damaged(
             path,
-            0,
+            None,
             "it has no n-grams of 2 tokens, which static statistics are",
             "Name it in lookup_cache_dynamic instead.",
         )

@@ -107,13 +107,12 @@ def parse(
 def write(tables: NgramTables, stream: BinaryIO) -> None:
     """Write canonical tables.  Raises StoreError for orders other than 1 to 4."""
     check_orders(tables)
-    for order, table in sorted(tables.by_order.items()):
+    for _, table in sorted(tables.by_order.items()):
         lengths = table.lengths.astype(np.int64)
-        begins = table.begins.astype(np.int64)
-        starts = _HEADER * np.arange(len(table)) + 2 * begins
+        starts = _HEADER * np.arange(len(table)) + 2 * (np.cumsum(lengths) - lengths)
         words = np.full(_HEADER * len(table) + 2 * table.n_followers, _UNUSED, dtype=np.int32)
-        for column in range(order):
-            words[starts + column] = table.grams[:, column]
+        for column, tokens in enumerate(table.grams.T):
+            words[starts + column] = tokens
         words[starts + MAX_ORDER] = lengths
         pairs = _HEADER * (np.repeat(np.arange(len(table)), lengths) + 1)
         pairs += 2 * np.arange(table.n_followers)

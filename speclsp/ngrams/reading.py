@@ -35,6 +35,7 @@ def read_bytes(path: Path) -> bytes:
     return data
 
 
-def damaged(path: Path, offset: int, reason: str, remedy: str = REBUILD) -> StoreError:
-    """Return an error with the file, the byte offset and the reason."""
-    return StoreError(f"{path}, byte {offset:,}: {reason}.", remedy=remedy)
+def damaged(path: Path, offset: int | None, reason: str, remedy: str = REBUILD) -> StoreError:
+    """Return an error with the file, the byte offset where one is known, and the reason."""
+    place = "" if offset is None else f", byte {offset:,}"
+    return StoreError(f"{path}{place}: {reason}.", remedy=remedy)

@@ -1,12 +1,9 @@
-"""Tables of n-gram counts, with look-up by hash.
-
-The rows of a table are sorted by the 64-bit hashes of their n-grams.  The leading bits select a
-bucket of about a hundred rows, the last 32 bits are the n-gram's tag; a look-up compares all tags
-of the bucket at once and then the tokens, so hash collisions are harmless.
-"""
+"""Tables of n-gram counts, with look-up by bisection: the rows are sorted by their n-grams."""
 
 from __future__ import annotations
 
+import struct
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,109 +16,66 @@ from speclsp.drafting.protocol import NO_FOLLOWERS, Followers, TokenArray
 MAX_COUNT: Final = 2**31 - 1
 """Largest count, which is that of llama.cpp's layout."""
 
-_MASK: Final = 2**64 - 1
-_FACTOR: Final = 0x9E3779B97F4A7C15
-_MIX: Final = 0xD6E8FEB86659FD93
-_ROWS_PER_BUCKET: Final = 128
-_MAX_BUCKET_BITS: Final = 16
-_TAG_MASK: Final = 2**32 - 1
 
-Keys = NDArray[np.uint64]
-"""Hashes of n-grams."""
-
-
-def key_of(ngram: Sequence[int]) -> int:
-    """Return the hash of one n-gram: a polynomial of its tokens modulo 2^64, mixed."""
-    key = 0
-    for token in ngram:
-        key = (key * _FACTOR + token + 1) & _MASK
-    key = ((key ^ (key >> 32)) * _MIX) & _MASK
-    return key ^ (key >> 29)
-
-
-def keys_of(columns: Sequence[TokenArray]) -> Keys:
-    """Return the hashes of many n-grams, whose i-th tokens are ``columns[i]``."""
-    keys = np.zeros(len(columns[0]), dtype=np.uint64)
-    for column in columns:
-        keys *= np.uint64(_FACTOR)
-        keys += column.astype(np.uint64)
-        keys += np.uint64(1)
-    keys ^= keys >> np.uint64(32)
-    keys *= np.uint64(_MIX)
-    keys ^= keys >> np.uint64(29)
-    return keys
-
-
-def bucket_bits(n_ngrams: int) -> int:
-    """Return how many leading bits of the hash select the bucket in a table of this size."""
-    return min(max(n_ngrams // _ROWS_PER_BUCKET, 1).bit_length() - 1, _MAX_BUCKET_BITS)
-
-
-def buckets_of(keys: Keys, n_bits: int) -> NDArray[np.uint16]:
-    """Return the bucket of each hash."""
-    # Two shifts, since n_bits may be 0 and a shift by 64 is undefined.
-    return ((keys >> np.uint64(63 - n_bits)) >> np.uint64(1)).astype(np.uint16)
-
-
-def bucket_starts(buckets: NDArray[np.uint16], n_bits: int) -> NDArray[np.int64]:
-    """Return where each bucket's rows begin; the last item is where the rows end."""
-    starts = np.zeros((1 << n_bits) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(buckets, minlength=1 << n_bits), out=starts[1:])
-    return starts
-
-
-def tags_of(keys: Keys) -> NDArray[np.uint32]:
-    """Return the tags of hashes."""
-    return (keys & np.uint64(_TAG_MASK)).astype(np.uint32)
+def rows_of_grams(grams: NDArray[np.integer]) -> bytes:
+    """Return n-grams as a table has them."""
+    return grams.astype(">i4").tobytes()
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class NgramTable:
     """The followers of m n-grams of one order, one n-gram per row.  Arrays are not modified."""
 
-    starts: NDArray[np.int64]
-    """Where the rows of each bucket begin; shape [buckets + 1]."""
-    tags: NDArray[np.uint32]
-    """The last bits of each row's hash; shape [m]."""
-    grams: TokenArray
-    """The n-grams; shape [m, order]."""
-    begins: NDArray[np.uint32]
-    """Where each row's followers begin in ``tokens`` and ``counts``; shape [m]."""
+    order: int
+    """Tokens of each n-gram."""
+    rows: bytes
+    """The n-grams in lexicographic order, four big-endian bytes a token, so that comparing bytes
+    compares n-grams."""
     lengths: NDArray[np.uint32]
-    """Number of different followers; shape [m]."""
+    """Number of different followers of each row; shape [m]."""
     tokens: TokenArray
+    """The followers of all rows, one row after the other, each row's in ascending order."""
     counts: NDArray[np.int32]
-    _starts: memoryview = field(init=False, repr=False)
+    """How often each follower was seen."""
+    _ends: NDArray[np.int64] = field(init=False, repr=False)
+    """Where each row's followers end in ``tokens`` and ``counts``; shape [m]."""
+
+    _first: memoryview = field(init=False, repr=False)
+    """The first token of each row, which is bisected several times faster than the rows."""
 
     def __post_init__(self) -> None:
-        # A memoryview reads single items several times faster than an array.
-        object.__setattr__(self, "_starts", self.starts.data)
+        object.__setattr__(self, "_ends", np.cumsum(self.lengths, dtype=np.int64))
+        object.__setattr__(self, "_first", np.ascontiguousarray(self.grams[:, 0]).data)
 
     def __len__(self) -> int:
-        return len(self.tags)
+        return len(self.lengths)
 
     @property
-    def order(self) -> int:
-        """Tokens of each n-gram."""
-        return int(self.grams.shape[1])
+    def grams(self) -> TokenArray:
+        """The n-grams; shape [m, order]."""
+        return np.frombuffer(self.rows, dtype=">i4").reshape(-1, self.order).astype(np.int32)
 
     @property
     def n_followers(self) -> int:
         """Pairs of an n-gram and a follower."""
-        return int(self.lengths.sum(dtype=np.int64))
+        return self.tokens.size
 
     def followers(self, ngram: Sequence[int]) -> Followers:
         """Return the followers of an n-gram of this order."""
-        key = key_of(ngram)
-        bucket = key * (len(self._starts) - 1) >> 64
-        low, high = self._starts[bucket], self._starts[bucket + 1]
-        for place in (self.tags[low:high] == key & _TAG_MASK).nonzero()[0].tolist():
-            row = low + place
-            if self.grams[row].tolist() == list(ngram):
-                begin = int(self.begins[row])
-                end = begin + int(self.lengths[row])
-                return Followers(self.tokens[begin:end], self.counts[begin:end])
-        return NO_FOLLOWERS
+        low = bisect_left(self._first, ngram[0])
+        high = bisect_right(self._first, ngram[0], low)
+        wanted, rows = struct.pack(f">{len(ngram)}i", *ngram), self.rows
+        n_bytes = len(wanted)
+
+        def gram(row: int) -> bytes:
+            return rows[row * n_bytes : (row + 1) * n_bytes]
+
+        row = bisect_left(range(high), wanted, low, key=gram)
+        if gram(row) != wanted:
+            return NO_FOLLOWERS
+        end = int(self._ends[row])
+        begin = end - int(self.lengths[row])
+        return Followers(self.tokens[begin:end], self.counts[begin:end])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
