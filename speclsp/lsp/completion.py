@@ -35,8 +35,7 @@ async def inline_completion(
     Without items the answer is an empty list: null leaves old ghost text on screen.
     """
     nothing = types.InlineCompletionList(items=[])
-    found = _buffer_and_cursor(session, params)
-    query = _inline_query(session, found, params.context.selected_completion_info)
+    query = _query(session, params, params.context.selected_completion_info)
     if query is None:
         return nothing
     trigger = session.trigger_kinds.trigger(int(params.context.trigger_kind))
@@ -60,10 +59,9 @@ async def inline_completion(
 async def completion(session: Session, params: types.CompletionParams) -> types.CompletionList:
     """Return one item, or none; the list is incomplete, so the client asks again at each key."""
     nothing = types.CompletionList(is_incomplete=True, items=[])
-    found = _buffer_and_cursor(session, params)
-    if found is None:
+    query = _query(session, params)
+    if query is None:
         return nothing
-    query = query_at(*found)
     # Popups send the kind "invoked" for every letter, so the kind does not tell who asked.
     method = types.TEXT_DOCUMENT_COMPLETION
     buffer, items = await _ask(session, query, method, "automatic")
@@ -95,39 +93,28 @@ async def completion(session: Session, params: types.CompletionParams) -> types.
     return types.CompletionList(is_incomplete=True, items=[popup_item])
 
 
-def _buffer_and_cursor(
-    session: Session, params: types.InlineCompletionParams | types.CompletionParams
-) -> tuple[TextBuffer, Cursor] | None:
-    """Return the document as of the request's arrival and the cursor in it.
+def _query(
+    session: Session,
+    params: types.InlineCompletionParams | types.CompletionParams,
+    selected: types.SelectedCompletionInfo | None = None,
+) -> Query | None:
+    """Return the cursor in the document as of the request's arrival.
 
-    None where it is not open, or too large.
+    None where the document is not open, or too large, or nothing can replace the selected item.
     """
     buffer = session.documents.as_of_arrival(params.text_document.uri)
     if buffer is None or session.is_too_large(buffer):
         return None
     if session.window is not None and session.window.document(buffer.uri) is None:
         session.tell_opened(buffer)  # the limit was raised
-    position = params.position
-    return buffer, buffer.cursor_at(position.line, position.character, session.encoding)
 
+    def cursor(position: types.Position) -> Cursor:
+        return buffer.cursor_at(position.line, position.character, session.encoding)
 
-def _inline_query(
-    session: Session,
-    found: tuple[TextBuffer, Cursor] | None,
-    selected: types.SelectedCompletionInfo | None,
-) -> Query | None:
-    if found is None:
-        return None
-    buffer, cursor = found
     if selected is None:
-        return query_at(buffer, cursor)
+        return query_at(buffer, cursor(params.position))
     start, end = selected.range.start, selected.range.end
-    return query_selected(
-        buffer,
-        buffer.cursor_at(start.line, start.character, session.encoding),
-        buffer.cursor_at(end.line, end.character, session.encoding),
-        selected.text,
-    )
+    return query_selected(buffer, cursor(start), cursor(end), selected.text)
 
 
 async def _ask(
