@@ -1,4 +1,4 @@
-"""The client's settings: several layers, resolved to one table.
+"""The client's settings: several layers, resolved to one :class:`~speclsp.settings.Settings`.
 
 From the lowest layer up: the command line, ``initializationOptions``, pushed settings, pulled
 settings, settings pulled for one workspace folder, and ``speclsp.toggle``.
@@ -28,19 +28,18 @@ class ClientSettings:
     """The layers of settings, resolved whenever one is replaced."""
 
     def __init__(self, base_options: Mapping[str, Any]) -> None:
-        self._layers: dict[str, Mapping[str, Any]] = {
+        self._layers: dict[str, object] = {
             "command line": base_options,
-            _INITIALIZATION: {},
-            _PUSHED: {},
-            _PULLED: {},
+            _INITIALIZATION: None,
+            _PUSHED: None,
+            _PULLED: None,
         }
-        """The lowest layer first, by source."""
-        self._pulled_by_folder: dict[str, dict[str, Any]] = {}
+        """The lowest layer first, by source, as the client sent it."""
+        self._pulled_by_folder: Mapping[str, object] = {}
         self._switched: dict[str, Any] = {}
         self._by_folder: dict[str, Settings] = {}
         self._problems: tuple[SettingProblem, ...] = ()
         self._reported: frozenset[SettingProblem] = frozenset()
-        self._shape_problems: dict[str, SettingProblem] = {}
         self._models_wanted: tuple[Any, ...] = ()
         """What the client's own layers name as models."""
         self.current = Settings()
@@ -50,22 +49,19 @@ class ClientSettings:
         """Take ``initializationOptions``; its token was checked by the transport."""
         if isinstance(value, Mapping):
             value = {name: value[name] for name in value if name != "token"}
-        self._layers[_INITIALIZATION] = self._wire_options(_INITIALIZATION, value)
+        self._layers[_INITIALIZATION] = value
         self._resolve()
 
     def set_pushed(self, value: object) -> None:
         """Take the settings of didChangeConfiguration; null keeps the previous settings."""
         if value is not None:
-            self._layers[_PUSHED] = self._wire_options(_PUSHED, value)
+            self._layers[_PUSHED] = value
             self._resolve()
 
     def set_pulled(self, value: object, by_folder: Mapping[str, object]) -> None:
         """Take the answers to workspace/configuration: the global one, and one by folder URI."""
-        self._layers[_PULLED] = self._wire_options(_PULLED, value)
-        self._pulled_by_folder = {
-            uri: self._wire_options(_PULLED, folder_value)
-            for uri, folder_value in by_folder.items()
-        }
+        self._layers[_PULLED] = value
+        self._pulled_by_folder = by_folder
         self._resolve()
 
     def switch(self, name: str, value: object) -> None:
@@ -101,13 +97,13 @@ class ClientSettings:
 
     def new_problems(self) -> tuple[SettingProblem, ...]:
         """Return the problems that the previous call did not return."""
-        found = dict.fromkeys((*self._shape_problems.values(), *self._problems))
-        new = tuple(p for p in found if p not in self._reported)
-        self._reported = frozenset(found)
+        new = tuple(p for p in dict.fromkeys(self._problems) if p not in self._reported)
+        self._reported = frozenset(self._problems)
         return new
 
     def _resolve(self) -> None:
-        below = [*self._layers.values()]
+        problems: list[SettingProblem] = []
+        below = [_options(source, value, problems) for source, value in self._layers.items()]
         of_client = resolve(below).settings
         wanted = tuple(getattr(of_client, name) for name in _MODEL_NAMES)
         if wanted != self._models_wanted:
@@ -116,9 +112,10 @@ class ClientSettings:
                 self._switched.pop(name, None)
         resolution = resolve([*below, self._switched])
         self.current = resolution.settings
-        problems = list(resolution.problems)
+        problems += resolution.problems
         self._by_folder = {}
-        for uri, layer in self._pulled_by_folder.items():
+        for uri, value in self._pulled_by_folder.items():
+            layer = _options(_PULLED, value, problems)
             in_folder = resolve([*below, layer, self._switched])
             self._by_folder[uri] = in_folder.settings
             problems += in_folder.problems
@@ -131,20 +128,20 @@ class ClientSettings:
                 problems.append(SettingProblem(uri, message))
         self._problems = tuple(problems)
 
-    def _wire_options(self, source: str, value: object) -> dict[str, Any]:
-        self._shape_problems.pop(source, None)
-        where = source
-        if isinstance(value, Mapping) and _SECTION in value:
-            where, value = f"{source}: {_SECTION}", value[_SECTION]
-            if isinstance(value, Mapping):
-                return dict(value)
-        if value is None:
-            return {}
-        if not isinstance(value, Mapping):
-            message = f"{where}: expected an object of settings, got {value!r:.80}."
-            self._shape_problems[source] = SettingProblem(source, message)
-            return {}
+
+def _options(source: str, value: object, problems: list[SettingProblem]) -> Mapping[str, Any]:
+    """Return the settings that a client sent; what is no object of settings is a problem."""
+    where = source
+    if isinstance(value, Mapping) and _SECTION in value:
+        where, value = f"{source}: {_SECTION}", value[_SECTION]
+        if isinstance(value, Mapping):
+            return value
+    if isinstance(value, Mapping):
         return flat_options(value)
+    if value is not None:
+        message = f"{where}: expected an object of settings, got {value!r:.80}."
+        problems.append(SettingProblem(source, message))
+    return {}
 
 
 def flat_options(value: Mapping[str, Any]) -> dict[str, Any]:
