@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -84,6 +84,12 @@ class Folder:
     place: UriParts
     name: str
 
+    @property
+    def on_disk(self) -> WorkspaceFolder | None:
+        """The folder as the completer takes it, None if it has no files."""
+        root = self.place.file_path
+        return WorkspaceFolder(root=root, name=self.name) if root else None
+
 
 @dataclass(frozen=True, slots=True)
 class Location:
@@ -130,7 +136,7 @@ def folder_at(uri: str, name: str = "") -> Folder:
     return Folder(uri=uri, place=place, name=name or place.name or _NO_REPOSITORY)
 
 
-def locate(uri: str, language_id: str, folders: Sequence[Folder]) -> Location:
+def locate(uri: str, language_id: str, folders: Iterable[Folder]) -> Location:
     """Return a document's location in the deepest folder that holds it, if any.
 
     Outside all folders the repository is named after the parent folder.  A document without a file
@@ -141,7 +147,7 @@ def locate(uri: str, language_id: str, folders: Sequence[Folder]) -> Location:
     if place.scheme == "untitled" and place.path.startswith("/"):
         place = UriParts("file", "", place.path)  # where VS Code is going to save it
     if place.scheme == "untitled" or not place.path.strip("/"):
-        folder = folders[0] if folders else None
+        folder = next(iter(folders), None)
         name = place.name or "untitled"
         if "." not in name:
             name += _SUFFIX_OF_LANGUAGE.get(language_id, "")
@@ -176,21 +182,13 @@ def _holds(folder: UriParts, document: UriParts) -> bool:
 
 
 class WorkspaceFolders:
-    """The client's workspace folders by URI, in the order in which the client added them.
-
-    Iterating yields the folders with files that can be indexed, as the completer takes them.
-    """
+    """The client's workspace folders, in the order in which the client added them."""
 
     def __init__(self) -> None:
         self._by_key: dict[str, Folder] = {}
 
-    @property
-    def all_folders(self) -> tuple[Folder, ...]:
-        """All folders."""
-        return tuple(self._by_key.values())
-
-    def __iter__(self) -> Iterator[WorkspaceFolder]:
-        return (folder_on_disk(f) for f in self.all_folders if f.place.file_path)
+    def __iter__(self) -> Iterator[Folder]:
+        return iter(tuple(self._by_key.values()))
 
     def add(self, uri: str) -> Folder | None:
         """Add a folder; return None if it is there already."""
@@ -226,11 +224,6 @@ class WorkspaceFolders:
     def remove(self, uri: str) -> Folder | None:
         """Remove and return a folder, or return None if it is not there."""
         return self._by_key.pop(_key(uri), None)
-
-
-def folder_on_disk(folder: Folder) -> WorkspaceFolder:
-    """Convert a folder for the completer."""
-    return WorkspaceFolder(root=folder.place.file_path, name=folder.name)
 
 
 def _key(uri: str) -> str:

@@ -108,7 +108,7 @@ class Session:
         if registered is not None:
             registered.add_done_callback(_log_refusal)
         await asyncio.gather(
-            self.pull_settings(), *(self.folders.learn_name(f) for f in self.folders.all_folders)
+            self.pull_settings(), *(self.folders.learn_name(folder) for folder in self.folders)
         )
         await self._start_completer()
 
@@ -170,7 +170,8 @@ class Session:
             )
             self.tell(completer.start)
             for folder in self.folders:
-                self.tell(completer.open_folder, folder)
+                if folder.on_disk is not None:
+                    self.tell(completer.open_folder, folder.on_disk)
             for buffer in self.documents:
                 self.tell_opened(buffer)
         self.apply_settings()
@@ -241,7 +242,7 @@ class Session:
 
     async def pull_settings(self) -> None:
         """Fetch the client's settings, globally and by folder, and apply them."""
-        scopes: list[str | None] = [None, *(f.uri for f in self.folders.all_folders)]
+        scopes: list[str | None] = [None, *(folder.uri for folder in self.folders)]
         if len(scopes) == 2:
             scopes = scopes[1:]  # the only folder's settings apply everywhere
         answer = self.editor.configuration(scopes)
@@ -289,7 +290,7 @@ class Session:
     def location(self, buffer: TextBuffer) -> Location:
         """Return a document's location; a notebook's cells have the notebook's."""
         notebook = self.documents.notebook_uri(buffer.uri)
-        found = locate(notebook or buffer.uri, buffer.language_id, self.folders.all_folders)
+        found = locate(notebook or buffer.uri, buffer.language_id, self.folders)
         if notebook is None:
             return found
         return dataclasses.replace(found, path=cell_path(found.path, buffer.language_id))

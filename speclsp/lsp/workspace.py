@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 from lsprotocol import types
 
-from speclsp.lsp.locations import folder_on_disk
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import PositionEncoding
 
@@ -46,20 +45,20 @@ def did_change_workspace_folders(
     window = session.window
     for removed in params.event.removed:
         folder = session.folders.remove(removed.uri)
-        if folder is not None and folder.place.file_path and window is not None:
-            session.tell(window.completer.close_folder, folder.place.file_path)
+        if folder is not None and folder.on_disk is not None and window is not None:
+            session.tell(window.completer.close_folder, folder.on_disk.root)
     session.tell_moved()
     added = [uri.uri for uri in params.event.added if session.folders.add(uri.uri) is not None]
     session.spawn(_open_folders(session, added))
 
 
 async def _open_folders(session: Session, added: list[str]) -> None:
-    for folder in session.folders.all_folders:
+    for folder in session.folders:
         if folder.uri not in added:
             continue
         named = await session.folders.learn_name(folder)
-        if named is not None and named.place.file_path and session.window is not None:
-            session.tell(session.window.completer.open_folder, folder_on_disk(named))
+        if named is not None and named.on_disk is not None and session.window is not None:
+            session.tell(session.window.completer.open_folder, named.on_disk)
     session.tell_moved()
     await session.pull_settings()
 
