@@ -85,6 +85,8 @@ class LocalCompleter:
         self._statistics = StatisticsFiles(settings, self._events, self._engine.statistics_files)
         self._accepted = self._engine.accepted(settings)
         self._engine.join(self)
+        if self._engine.is_off_for(self):
+            self._tell_enabled()
 
     # --- life -----------------------------------------------------------------------------------
 

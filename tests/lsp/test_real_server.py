@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,8 @@ async def start(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Start]:
     """Start servers on a folder, with caches of their own and either kind of engine."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "r"))  # short: sockets lie in it
+    runtime = tempfile.mkdtemp(prefix="speclsp-")  # a socket's path must be short
+    monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
     for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     started: list[Heard] = []
@@ -129,6 +131,7 @@ async def start(
     yield make
     for heard in started:
         await heard.server.shutdown()
+    shutil.rmtree(runtime)
 
 
 @pytest.fixture(scope="module")
