@@ -55,7 +55,7 @@ def run(listen_fd: int, name: str, **options: Any) -> None:
     from speclsp.completer.engine import Engine  # noqa: PLC0415
     from speclsp.completer.local import LocalCompleter  # noqa: PLC0415
     from speclsp.engine_process import lifetime  # noqa: PLC0415
-    from speclsp.engine_process.server import EngineServer  # noqa: PLC0415
+    from speclsp.engine_process.server import EngineServer, Watchdog  # noqa: PLC0415
 
     settings = given_settings(options)
     place = engine_place(settings)
@@ -73,7 +73,10 @@ def run(listen_fd: int, name: str, **options: Any) -> None:
         lambda of_window, grew: LocalCompleter(of_window, engine=models, grew=grew)
     )
 
+    watchdog = Watchdog(lambda: models.thread.progress)
+
     def close() -> None:
+        watchdog.close()
         server.close()
         models.close()
 

@@ -108,8 +108,8 @@ class EngineThread:
         self._placing = threading.Lock()
         """Held while a request is queued or joins the running generation."""
         self._running: RunningGeneration | None = None
-        self.n_steps = 0
-        """Checks for an interruption, made between decodes and during them: signs of life."""
+        self._n_steps = 0
+        self._is_decoding = False
         self._n_coalesced = 0
         self._in_vain = RequestStats()
         self._n_failures = 0
@@ -127,6 +127,11 @@ class EngineThread:
     def closing(self) -> bool:
         """Whether :meth:`close` was called."""
         return self._closing.is_set()
+
+    @property
+    def progress(self) -> int | None:
+        """A count that grows between decodes, and on CPUs during them; None while none runs."""
+        return self._n_steps if self._is_decoding else None
 
     @property
     def busy(self) -> bool:
@@ -288,8 +293,8 @@ class EngineThread:
         running = RunningGeneration(job, self._queue.waiting)
         self._running = running
         self._events.cause = job.window
+        self._is_decoding = True
         started = self._clock()
-
         newer = (waiting.submitted > job.submitted for waiting in self._queue.editors_jobs())
         yields = any(newer)
 
@@ -301,7 +306,7 @@ class EngineThread:
             return aborted()
 
         def aborted() -> FinishReason | None:
-            self.n_steps += 1
+            self._n_steps += 1
             return running.interrupted(self._clock())
 
         try:
@@ -322,6 +327,7 @@ class EngineThread:
             self._failed(running, EngineError(f"the engine had an internal error: {error!r}."))
             return
         finally:
+            self._is_decoding = False
             job.window.grew("", "")
             self._events.cause = None
         self._deliver(running, result, started)
@@ -337,13 +343,12 @@ class EngineThread:
             is_cut_off = running.is_preempted and result.finish_reason == "cancelled"
             if is_cut_off and waiter.interrupted(self._clock()) is None:
                 # What it said is drafted from when its turn comes again.
+                answer = None
+            else:
+                answer = running.result_for(waiter, result)
+            if answer is None:
                 request = waiter.request
                 self._queue.put_back(request.uri, waiter, supersede=request.supersede)
-                self._in_vain = summed(self._in_vain, result.stats)
-                return
-            answer = running.result_for(waiter, result)
-            if answer is None:
-                self._queue.put(waiter.request.uri, waiter, supersede=False)
                 self._in_vain = summed(self._in_vain, result.stats)
                 return
         waiter.answer(
@@ -379,12 +384,19 @@ class EngineThread:
         if self._rests():
             return
         is_done = False
+
+        def interrupted() -> bool:
+            self._n_steps += 1
+            return self._queue.waiting()
+
         if self._queue.wait_quiet(PAUSE_S):
-            weights.set_interrupt(self._queue.waiting)
+            self._is_decoding = True
+            weights.set_interrupt(interrupted)
             try:
-                is_done = prompts.settle(self._queue.waiting)
+                is_done = prompts.settle(interrupted)
             finally:
                 weights.set_interrupt(None)
+                self._is_decoding = False
         if not is_done:
             self.run_idle("prompts", self._settle_prompts)
 

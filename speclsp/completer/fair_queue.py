@@ -52,8 +52,8 @@ class FairQueue(Generic[Job, Control]):
     def put_back(self, document: str, job: Job, *, supersede: bool) -> None:
         """Queue a job again that was taken and is not done."""
         with self._condition:
-            if supersede:
-                self._by_editors.setdefault(document, job)
+            if supersede and document not in self._by_editors:
+                self._by_editors[document] = job
             else:
                 self._by_document.setdefault(document, deque()).appendleft(job)
             self._condition.notify_all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -28,6 +29,10 @@ MAX_WAITING: Final = 1 << 24
 MAX_UNANSWERED: Final = 256
 """Requests of one window that may wait; no more is read from it until some are answered."""
 
+STILL_S: Final = 30.0
+"""Seconds without progress, beyond the model's own pace, after which a decode counts as hung."""
+_PACE: Final = 4
+
 _EVENT_S: Final = 0.5
 _PUSH_S: Final = 0.02
 """Seconds between two pushes of a running generation's text."""
@@ -36,6 +41,52 @@ _PUSH_S: Final = 0.02
 MakeCompleter = Callable[[Settings, Callable[[str, str], None]], Completer]
 """Makes the completer of a window.  The function that it is given takes a running request's id and
 text so far, and empty texts when it ends."""
+
+
+class Watchdog:
+    """Ends the process when a decode makes no progress: a hung driver answers nobody ever.
+
+    It counts its own seconds, so that a suspended process is not taken for a hung one.
+    """
+
+    def __init__(
+        self,
+        progress: Callable[[], int | None],
+        *,
+        still_s: float = STILL_S,
+        tick_s: float = 1.0,
+        end: Callable[[], None] = os.abort,
+    ) -> None:
+        """``progress`` returns a number that grows with each sign of life; None at rest.
+
+        It may stay the same for ``still_s`` and four times the longest time that it did so far.
+        """
+        self._progress = progress
+        self._still_s = still_s
+        self._tick_s = tick_s
+        self._end = end
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="speclsp-watchdog", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Watch no more."""
+        self._closing.set()
+
+    def _run(self) -> None:
+        last: int | None = None
+        n_still = n_longest = 0
+        while not self._closing.wait(self._tick_s):
+            now = self._progress()
+            if now is None or now != last:
+                n_longest = max(n_longest, n_still)
+                n_still, last = 0, now
+                continue
+            n_still += 1
+            if n_still * self._tick_s >= self._still_s + _PACE * n_longest * self._tick_s:
+                logger.critical("a decode made no progress for %d s", n_still * self._tick_s)
+                self._end()  # faulthandler writes where it hung
+                return
 
 
 class EngineServer:
