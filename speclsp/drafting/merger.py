@@ -6,8 +6,9 @@ the highest
     rate = (1 + Σ p̂ of its paths) / (T(k) / T(1)),
 
 the tokens expected in the time of a pass without a draft.  Asking a drafter takes time, too, before
-anything is known: a drafter is asked where what it saved on average, in units of T(1), is at least
-what asking takes, and 1 % of the time goes into asking the others.
+anything is known: a drafter is asked where what it saved on average behind passes like the last
+one, in units of T(1), is at least what asking takes, and 1 % of the time goes into asking the
+others.
 """
 
 from __future__ import annotations
