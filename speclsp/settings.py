@@ -24,7 +24,6 @@ FlashAttn = Literal["on", "off", "auto"]
 FimLayout = Literal["anchored", "plain"]
 Multiline = Literal["auto", "always", "never"]
 DraftMode = Literal["auto", "tree", "chain", "first"]
-DraftSamplingMode = Literal["argmax", "sampled"]
 SplitMode = Literal["none", "layer", "row", "tensor"]
 LoadMode = Literal["auto", "none", "mmap", "mlock", "mmap+mlock", "dio"]
 EngineKind = Literal["shared", "own"]
@@ -526,13 +525,6 @@ class Settings:
     )
     spec_ngram_cache_n_max: _Positive = _setting(
         8, _ADVANCED_SPECULATION, "ngram-cache: maximum tokens of one draft."
-    )
-    draft_sampling: DraftSamplingMode = _setting(
-        "argmax",
-        _ADVANCED_DRAFTERS,
-        "draft: how the model chooses at a temperature above 0: `argmax` drafts the most probable "
-        "token and keeps a seeded completion the same as without drafts; `sampled` draws one, "
-        "which the target accepts more often (the same distribution, by other random numbers).",
     )
     spec_draft_n_max: _NonNegative = _setting(
         3, _ADVANCED_DRAFTERS, "draft: maximum tokens of one draft."

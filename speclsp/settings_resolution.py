@@ -131,6 +131,7 @@ _NO_SETTINGS: dict[str, str] = {
         "the GPU.",
         "spec_draft_n_cpu_moe spec_draft_ncmoe n_cpu_moe_draft ncmoed": "set spec_draft_ngl, the "
         "draft model's layers on the GPU.",
+        "draft_sampling": "the draft model drafts its most probable tokens at every temperature.",
         "spec_replace": "choose a draft model of the target's family, which has the same "
         "vocabulary.",
     }.items()

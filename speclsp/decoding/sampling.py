@@ -26,12 +26,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-
-from speclsp.drafting.protocol import Distribution, DraftSampling
 
 LogitRow: TypeAlias = NDArray[np.float32]
 """Logits of one position, shape [n_vocab]."""
@@ -66,23 +64,6 @@ class RedrawingSampler(Sampler, Protocol):
 
     def sample_again(self, row: LogitRow) -> int:
         """Return what :meth:`sample` would have returned for ``row`` instead of the last one."""
-
-
-@runtime_checkable
-class RandomSampler(Sampler, Protocol):
-    """A sampler that draws at random, and can do so step by step, as sampled drafts need it."""
-
-    def distribution(self, row: LogitRow) -> Distribution:
-        """Return what :meth:`sample` draws from."""
-
-    def uniform(self) -> float:
-        """Return a new random number in (0, 1)."""
-
-    def draw_from(self, distribution: Distribution) -> int:
-        """Return a token drawn from ``distribution`` by a new random number."""
-
-    def drafts(self) -> DraftSampling:
-        """Return the same sampling for drafts, with random numbers of its own."""
 
 
 class GreedySampler:
@@ -120,47 +101,15 @@ class SeededSampler:
         sole = sole_candidate(row, self.params)
         return sole if sole is not None else draw(*candidates(row, self.params), self.number)
 
-    def distribution(self, row: LogitRow) -> Distribution:
-        """Return what :meth:`sample` draws from."""
-        return normalised(*candidates(row, self.params))
-
-    def uniform(self) -> float:
-        """Return a new random number in (0, 1)."""
-        return _uniform(self._generator.random_raw())
-
-    def draw_from(self, distribution: Distribution) -> int:
-        """Return a token drawn from ``distribution`` by a new random number."""
-        return _draw_from(distribution, self._generator.random_raw())
-
-    def drafts(self) -> DraftSampler:
-        """Return the same sampling for drafts, with random numbers of its own."""
-        return DraftSampler(self.params, self._generator.jumped())
-
     def for_fork(self, fork_idx: int) -> SeededSampler:
         """Return the same sampling for a further text, with random numbers of its own."""
         sampler = SeededSampler(self.params)
-        # The first jump's numbers are the drafts'.
-        sampler._generator = self._generator.jumped(2 + fork_idx)
+        sampler._generator = self._generator.jumped(1 + fork_idx)
         return sampler
 
     def skip(self, n_tokens: int) -> None:
         """Use up the numbers of ``n_tokens`` tokens, to go on in the middle of a seeded run."""
         self._generator.advance(n_tokens)
-
-
-class DraftSampler:
-    """Implements :class:`~speclsp.drafting.protocol.DraftSampling`."""
-
-    __slots__ = ("_generator", "_params")
-
-    def __init__(self, params: SamplingParams, generator: np.random.PCG64) -> None:
-        self._params = params
-        self._generator = generator
-
-    def draw(self, row: LogitRow) -> tuple[int, Distribution]:
-        """Return a token for logits of shape [n_vocab], and what it was drawn from."""
-        distribution = normalised(*candidates(row, self._params))
-        return _draw_from(distribution, self._generator.random_raw()), distribution
 
 
 def make_sampler(params: SamplingParams) -> GreedySampler | SeededSampler:
@@ -229,25 +178,6 @@ def gumbel_noise(token_ids: NDArray[np.int64], number: int) -> NDArray[np.float6
     # The upper 53 bits are what a float64 holds; the half keeps u off 0 and 1.
     uniforms = ((state >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     return -np.log(-np.log(uniforms))
-
-
-def normalised(token_ids: NDArray[np.int64], log_weights: NDArray[np.float64]) -> Distribution:
-    """Return what :func:`draw` draws from, as probabilities."""
-    weights = np.exp(log_weights)
-    if np.any(token_ids[1:] < token_ids[:-1]):
-        order = np.argsort(token_ids)
-        token_ids, weights = token_ids[order], weights[order]
-    return Distribution(token_ids, weights / weights.sum())
-
-
-def _draw_from(distribution: Distribution, number: int) -> int:
-    with np.errstate(divide="ignore"):  # log 0 is −∞, which no noise makes the largest
-        log_weights = np.log(distribution.probabilities)
-    return draw(distribution.token_ids, log_weights, number)
-
-
-def _uniform(number: int) -> float:
-    return ((number >> 11) + 0.5) * 2.0**-53
 
 
 def best_tokens(row: LogitRow, best: float, n_tokens: int) -> NDArray[np.int64]:

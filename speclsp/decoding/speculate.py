@@ -20,12 +20,11 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from speclsp.decoding.protocol import Logits, Target, TreeTarget, tree_target
-from speclsp.decoding.sampling import LogitRow, RandomSampler, Sampler
+from speclsp.decoding.sampling import LogitRow, Sampler
 from speclsp.decoding.verify import (
     NO_NODE,
     draft_limit,
     verify_chain,
-    verify_sampled,
     verify_tree,
 )
 from speclsp.drafting.merger import DraftMerger
@@ -107,15 +106,7 @@ class Passes:
         started = self.clock()
         self.proposer.clock = self.clock
         n_branches = self.trees.n_branches if self.trees is not None else 1
-        sampling = self.sampler.drafts() if isinstance(self.sampler, RandomSampler) else None
-        self.proposer.begin(
-            replace(
-                context,
-                n_vocab=self.target.n_vocab,
-                n_branches=n_branches,
-                sampling=sampling,
-            )
-        )
+        self.proposer.begin(replace(context, n_vocab=self.target.n_vocab, n_branches=n_branches))
         self.counts.s_draft += self.clock() - started
 
     def draft(self, n_pending: int) -> DraftTree:
@@ -194,13 +185,10 @@ class Passes:
 
     def _verified(self, logits: Logits, tree: DraftTree) -> tuple[Iterator[tuple[int, int]], int]:
         """Return the tokens of the pass with their nodes, and the tree's depth."""
-        tokens, drawn_from = tree.tokens, tree.distributions
-        if not is_chain(tree):
-            depth = max(node_depths(tree.parents)) + 1
-            return verify_tree(logits, tokens, tree.parents, self.sampler), depth
-        if len(drawn_from) == len(tokens) > 0 and isinstance(self.sampler, RandomSampler):
-            return verify_sampled(logits, tokens, drawn_from, self.sampler), len(tokens)
-        return verify_chain(logits, tokens, self.sampler), len(tokens)
+        if is_chain(tree):
+            return verify_chain(logits, tree.tokens, self.sampler), len(tree.tokens)
+        depth = max(node_depths(tree.parents)) + 1
+        return verify_tree(logits, tree.tokens, tree.parents, self.sampler), depth
 
     def step(self) -> FinishReason | None:
         """Make one pass after the prefill."""

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from speclsp.decoding.protocol import Logits
-from speclsp.decoding.sampling import RandomSampler, Sampler
-from speclsp.drafting.protocol import Distribution, residual
+from speclsp.decoding.sampling import Sampler
 
 NO_NODE: Final = -1
 """Stands for the node of a token that was not drafted."""
@@ -73,29 +72,6 @@ def verify_tree(
         yield token, node
         if node == NO_NODE:
             return
-
-
-def verify_sampled(
-    logits: Logits,
-    draft: Sequence[int],
-    distributions: Sequence[Distribution],
-    sampler: RandomSampler,
-) -> Iterator[tuple[int, int]]:
-    """Yield the tokens for one pass over a draft drawn at random, and their places in it.
-
-    A draft token x that was drawn from q is accepted with probability min(1, p(x) / q(x)), p being
-    the target's distribution at its place; else a token is drawn from norm((p − q)+) and ends the
-    pass (Leviathan et al. 2023, algorithm 1).  That accepts more than sample-and-match does, and
-    emits by the same law, but uses other random numbers: a seeded run gives other tokens than one
-    without drafts.
-    """
-    for row_idx, (drafted, q) in enumerate(zip(draft, distributions, strict=True)):
-        p = sampler.distribution(logits[row_idx])
-        if sampler.uniform() * q.of(drafted) >= p.of(drafted):
-            yield sampler.draw_from(residual(p, q)), NO_NODE
-            return
-        yield drafted, row_idx
-    yield sampler.sample(logits[len(draft)]), NO_NODE
 
 
 def draft_limit(n_cached: int, n_pending: int, n_left: int, n_ctx: int, n_batch: int) -> int:

@@ -87,17 +87,15 @@ class _Worth:
         self._credit = 0.0
         """What exploring may lose, in units of T(1)."""
 
-    def pays(self, single_s: float, *, draws: bool) -> bool:
+    def pays(self, single_s: float) -> bool:
         """Whether to ask, where a pass without a draft takes ``single_s`` (0: not known).
 
-        Each time exploring may lose a little more.
-        Losses by verifying its drafts lower p̂ and count nothing here, unless it ``draws`` them:
-        those are verified whatever p̂ is.
+        Each time exploring may lose a little more.  Losses by verifying its drafts lower p̂ and
+        count nothing here.
         """
         self._credit += _EXPLORED
         cost = self._seconds / single_s if single_s > 0.0 else 0.0
-        saved = self._saved if draws else max(self._saved, 0.0)
-        return cost - saved <= self._credit
+        return cost - max(self._saved, 0.0) <= self._credit
 
     def learn(self, saved: float, seconds: float) -> None:
         """Note what asking saved, in units of T(1), and what it took."""
@@ -117,8 +115,6 @@ class _Member:
     def __init__(self, drafter: Drafter, limits: DraftLimits) -> None:
         self.measured = MeasuredDrafter(drafter, limits)
         self.name = drafter.name
-        self.draws = False
-        """Whether its last draft was drawn at random."""
         self.worths = (_Worth(), _Worth(), _Worth())
         """By :data:`_COLD`, :data:`_WARM` and :data:`_SECOND`."""
         self.start_pass()
@@ -217,22 +213,17 @@ class DraftMerger:
             self._n_drafted = 0
             return NO_TREE
         candidates: list[Candidate] = []
-        drawn: tuple[_Member, Draft] | None = None
         for member in self._members:
             if not self._asks(member):
                 continue
             started = self.clock()
             found = self._candidates(member, generated, n_max)
-            if member.draft.distributions:
-                drawn = member, member.draft
-            elif found:
+            if found:
                 candidates += found
                 self._decide(candidates, n_max)
             member.seconds = self.clock() - started
         self._warmth = _COLD
-        if drawn is not None:
-            self._plan = self._drawn_plan(*drawn)
-        elif not self._plan.tree.tokens and candidates and self._mode == "auto":
+        if not self._plan.tree.tokens and candidates and self._mode == "auto":
             self._try(min(n_max, _MOST_TRIED))
         if self._plan.tree.tokens:
             self._n_drafted += 1
@@ -287,7 +278,7 @@ class DraftMerger:
 
     def _asks(self, member: _Member) -> bool:
         asked = member.worths[_SECOND if self._plan.tree.tokens else self._warmth]
-        if self._mode == "auto" and not asked.pays(self._context.single_s, draws=member.draws):
+        if self._mode == "auto" and not asked.pays(self._context.single_s):
             return False
         member.asked = asked
         return True
@@ -301,7 +292,6 @@ class DraftMerger:
             found = measured.candidates(generated, n_max, n_vocab, self.clock)
         else:
             draft = member.draft = measured.draft(generated, n_max, n_vocab, self.clock)
-            member.draws = bool(draft.distributions)
             found = [Candidate(draft.tokens, "", draft.match_length, 1.0, draft.probabilities)]
             if not draft.tokens:
                 return []
@@ -331,17 +321,6 @@ class DraftMerger:
                 self._plan = _Plan(chain_tree(member.draft, member.name))
                 break
         return self._plan.tree
-
-    def _drawn_plan(self, member: _Member, draft: Draft) -> _Plan:
-        """Return a draft that was drawn at random, whole, whatever was drawn.
-
-        To choose among its tokens would change the output's law (Leviathan et al. 2023).  It takes
-        the place of the others' plan, and with it what that would have saved.
-        """
-        tree = chain_tree(draft, member.name)
-        member.saved -= max(0.0, self._plan.n_expected - self._plan.ratio)
-        ratio = self._curve.ratio(len(tree.tokens) + 1)
-        return _Plan(tree, ratio, ratio)
 
     def _try(self, n_max: int) -> None:
         """Where drafts have not paid for long, verify one: what they cost may have changed."""

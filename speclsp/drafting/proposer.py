@@ -146,13 +146,11 @@ class MeasuredDrafter:
             self._drop("draft", error)
             draft = NO_DRAFT
         self._s_draft += clock() - started
-        # What was drawn at random may not be chosen from: the output's law would change.
-        if not draft.distributions and (
-            len(draft.tokens) < self._limits.n_min or not self._held.admits(generated, draft.tokens)
-        ):
+        n_tokens = len(draft.tokens)
+        if n_tokens < self._limits.n_min or not self._held.admits(generated, draft.tokens):
             return NO_DRAFT
-        self._n_proposed_drafts += len(draft.tokens) > 0
-        self._n_proposed += len(draft.tokens)
+        self._n_proposed_drafts += n_tokens > 0
+        self._n_proposed += n_tokens
         return draft
 
     def _most(self, n_max: int) -> int:
@@ -291,10 +289,4 @@ def usable(draft: Draft, n_max: int, n_vocab: int) -> Draft:
             break
     if not tokens:
         return NO_DRAFT
-    return Draft(
-        tokens,
-        draft.source,
-        draft.match_length,
-        draft.probabilities[: len(tokens)],
-        draft.distributions[: len(tokens)],
-    )
+    return Draft(tokens, draft.source, draft.match_length, draft.probabilities[: len(tokens)])

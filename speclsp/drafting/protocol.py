@@ -109,44 +109,6 @@ NOTHING_HELD = HeldText(b"", lambda _token: b"")
 """Every draft goes along with it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Distribution:
-    """Probabilities of the tokens that can be drawn; all others have none."""
-
-    token_ids: NDArray[np.int64]
-    """Shape [n], rising."""
-    probabilities: NDArray[np.float64]
-    """Shape [n], sum 1."""
-
-    def of(self, token: int) -> float:
-        """Return the probability of ``token``."""
-        return float(self.of_all(np.array([token], dtype=np.int64))[0])
-
-    def of_all(self, token_ids: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the probabilities of ``token_ids``, of whatever order."""
-        places = np.searchsorted(self.token_ids, token_ids)
-        places = np.minimum(places, self.token_ids.size - 1)
-        found = self.token_ids[places] == token_ids
-        return np.where(found, self.probabilities[places], 0.0)
-
-
-class DraftSampling(Protocol):
-    """Draws draft tokens as the target draws its own, from random numbers of its own."""
-
-    def draw(self, row: NDArray[np.float32]) -> tuple[int, Distribution]:
-        """Return a token for logits of shape [n_vocab], and what it was drawn from."""
-
-
-def residual(target: Distribution, draft: Distribution) -> Distribution:
-    """Return norm((p − q)+): what to draw from after a token of ``draft`` was refused."""
-    left = np.maximum(target.probabilities - draft.of_all(target.token_ids), 0.0)
-    mass = float(left.sum())
-    if mass <= 0.0:
-        # The two agree to the last bit, so that nothing is refused but by rounding.
-        return target
-    return Distribution(target.token_ids, left / mass)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftContext:
     """What is known when a request begins.  Arrays are read-only."""
@@ -176,9 +138,6 @@ class DraftContext:
     n_branches: int = 1
     """Most leaves of a tree; 1 where the target can verify drafts without branches only.  The
     decoding loop fills it in."""
-    sampling: DraftSampling | None = None
-    """Draws as the request's sampling asks; None where it takes the most probable token.  The
-    decoding loop fills it in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +151,6 @@ class Draft:
     """Tokens of context that matched; 0 where that has no meaning."""
     probabilities: tuple[float, ...] = ()
     """For each token, the chance that it is right if those before it are; empty if not known."""
-    distributions: tuple[Distribution, ...] = ()
-    """For each token, what it was drawn from at random; empty where nothing was drawn.
-
-    What is drafted and how much of it must then not depend on what was drawn, else the output's
-    law would: a token that came up may not be left out because it is improbable.
-    """
 
 
 NO_DRAFT = Draft()
@@ -217,8 +170,6 @@ class DraftTree:
     """The name of the drafter that each node is credited to."""
     probabilities: tuple[float, ...] = ()
     """For each node, the chance that it is right if its parent is; empty if not known."""
-    distributions: tuple[Distribution, ...] = ()
-    """For each node of a tree without branches, what it was drawn from; empty as for drafts."""
 
 
 NO_TREE = DraftTree()

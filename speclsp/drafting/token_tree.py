@@ -62,7 +62,6 @@ def chain_tree(draft: Draft, source: str) -> DraftTree:
         chain_parents(n_nodes),
         (source,) * n_nodes,
         draft.probabilities,
-        draft.distributions,
     )
 
 

@@ -9,11 +9,10 @@ from typing import Protocol
 from speclsp.decoding.protocol import Logits, Target
 from speclsp.decoding.sampling import LogitRow
 from speclsp.decoding.token_scores import log_sum_exp
-from speclsp.drafting.protocol import NO_DRAFT, Distribution, Draft, DraftContext, DraftSampling
+from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext
 from speclsp.engine.kv_states import KvStates
 from speclsp.errors import DecodeError, DrafterError
 from speclsp.request import LogLevel
-from speclsp.settings import DraftSamplingMode
 
 Log = Callable[[LogLevel, str], None]
 
@@ -45,12 +44,10 @@ class LoadedTarget(Target, Protocol):
 class DraftModelDrafter:
     """Implements :class:`speclsp.drafting.protocol.Drafter` with a small model.
 
-    With ``sampling`` ``argmax`` it drafts the most probable tokens.  With ``sampled``, and where
-    the request samples, it draws tokens, and its drafts carry the distributions.  A drawn token is
-    never dropped because of its value, which would change the output's distribution; so ``n_min``
-    does not apply to drawn drafts.
+    It drafts the most probable tokens at every temperature of the target: up to 0.4, drafts that
+    are drawn at random and accepted with min(1, p/q) (Leviathan et al. 2023) gained nothing.
 
-    Drafts of most probable tokens carry the model's own probabilities, softmax over its vocabulary.
+    Drafts carry the model's own probabilities, softmax over its vocabulary.
     From ``n_min`` tokens on, and where the request gives the times of passes, a draft ends where
     the product of the probabilities falls below the cost of a further token, here and in the
     target's batch: a token is accepted only if all before it are.  AdaEDL (Agrawal et al. 2024,
@@ -72,14 +69,11 @@ class DraftModelDrafter:
         p_min: float,
         n_target_vocab: int,
         end_tokens: frozenset[int] = frozenset(),
-        sampling: DraftSamplingMode = "argmax",
         log: Log | None = None,
         n_state_bytes: int = 0,
     ) -> None:
         self._model = model
         self._states = KvStates(model, n_state_bytes)
-        self._draws = sampling == "sampled"
-        self._sampling: DraftSampling | None = None
         self._n_max = n_max
         self._n_min = n_min
         self._p_min = p_min
@@ -119,12 +113,9 @@ class DraftModelDrafter:
     def begin(self, context: DraftContext) -> None:
         """Start a request.  Nothing is evaluated before the first :meth:`draft`."""
         self._text = list(context.prompt)
-        self._sampling = context.sampling if self._draws else None
         self._single_s = context.single_s
         curve = context.verify_curve
-        # The length of a drawn draft must not depend on the drawn tokens.
-        weighs = curve is not None and self._sampling is None
-        self._least_path = curve.least_slope if curve and weighs else 0.0
+        self._least_path = curve.least_slope if curve is not None else 0.0
         self._n_prompt = len(self._text)
         self._n_in_step = 0
 
@@ -148,7 +139,7 @@ class DraftModelDrafter:
             if self._log is not None and not self._interrupted():
                 self._log("warning", f"the draft model drafted nothing: {error}")
             return NO_DRAFT
-        if len(draft.tokens) < self._n_min and not draft.distributions:
+        if len(draft.tokens) < self._n_min:
             return NO_DRAFT
         return draft
 
@@ -181,19 +172,14 @@ class DraftModelDrafter:
         logits = self._catch_up(text)
         tokens: list[int] = []
         probabilities: list[float] = []
-        distributions: list[Distribution] = []
         path = 1.0
         while logits is not None:
             row = logits[-1, : self._n_ids]
             token, probability = _best(row)
             if not probability > 0.0 or probability < self._p_min:
                 break
-            if self._sampling is not None:
-                token, distribution = self._sampling.draw(row)
-                distributions.append(distribution)
-            else:
-                probabilities.append(probability)
-                path *= probability
+            probabilities.append(probability)
+            path *= probability
             tokens.append(token)
             if len(tokens) == n_tokens or token in self._end_tokens or self._interrupted():
                 break
@@ -205,12 +191,7 @@ class DraftModelDrafter:
             logits = self._step(token)
         if not tokens:
             return NO_DRAFT
-        return Draft(
-            tuple(tokens),
-            source="draft",
-            probabilities=tuple(probabilities),
-            distributions=tuple(distributions),
-        )
+        return Draft(tuple(tokens), source="draft", probabilities=tuple(probabilities))
 
     def _worth_a_step(self) -> float:
         """Return the path probability below which a further token does not pay; 0 if unknown."""

@@ -256,7 +256,6 @@ def load_draft_model(
         p_min=settings.spec_draft_p_min,
         n_target_vocab=vocabulary.n_tokens,
         end_tokens=vocabulary.end_tokens,
-        sampling=settings.draft_sampling,
         log=log,
         n_state_bytes=settings.cache_ram << 20,
     )

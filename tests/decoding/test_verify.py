@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from speclsp.decoding.sampling import GreedySampler
-from speclsp.decoding.verify import NO_NODE, verify_chain, verify_sampled, verify_tree
-from speclsp.drafting.protocol import Distribution
+from speclsp.decoding.verify import NO_NODE, verify_chain, verify_tree
 
 
 def rows(*choices: int) -> np.ndarray:
@@ -55,38 +52,3 @@ def test_nothing_is_sampled_behind_what_is_asked_for():
     walk = verify_tree(rows(1, 2, 3), [1, 2], [-1, 0], Counting())
     assert next(walk) == (1, 0)
     assert len(sampled) == 1
-
-
-class Scripted(GreedySampler):
-    """Takes its random numbers from a list; draws the most probable token."""
-
-    def __init__(self, numbers: Sequence[float]) -> None:
-        self._numbers = list(numbers)
-
-    def distribution(self, row: np.ndarray) -> Distribution:
-        return Distribution(np.arange(row.size), row.astype(np.float64))
-
-    def uniform(self) -> float:
-        return self._numbers.pop(0)
-
-    def draw_from(self, distribution: Distribution) -> int:
-        return int(distribution.token_ids[np.argmax(distribution.probabilities)])
-
-    def drafts(self):
-        raise NotImplementedError
-
-
-def test_a_drawn_token_is_accepted_with_the_ratio_of_the_probabilities():
-    p = np.array([[0.2, 0.5, 0.3], [0.6, 0.3, 0.1], [0.0, 0.0, 1.0]], dtype=np.float32)
-    q = Distribution(np.arange(3), np.array([0.5, 0.25, 0.25]))
-    # Token 0: p/q = 0.4.  Token 1 behind it: p/q = 1.2, always accepted.
-    taken = list(verify_sampled(p, [0, 1], [q, q], Scripted([0.39, 0.999])))
-    assert taken == [(0, 0), (1, 1), (2, NO_NODE)]
-    # Refused: of (p − q)+ = (0, 0.25, 0.05) token 1 has most.
-    assert list(verify_sampled(p, [0, 1], [q, q], Scripted([0.41]))) == [(1, NO_NODE)]
-
-
-def test_a_token_that_the_target_cannot_draw_is_refused_for_sure():
-    p = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]], dtype=np.float32)
-    q = Distribution(np.arange(3), np.array([0.9, 0.1, 0.0]))
-    assert list(verify_sampled(p, [0], [q], Scripted([1e-17]))) == [(1, NO_NODE)]

@@ -19,7 +19,6 @@ from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import (
     Candidate,
-    Distribution,
     Draft,
     DraftContext,
     Drafter,
@@ -295,34 +294,6 @@ class TestLearning:
         drafted = [bool(merger.propose([1, 2, 3] * idx, 15).tokens) for idx in range(400)]
         assert not drafted[0]
         assert drafted[-1]
-
-
-class TestDrawnDrafts:
-    DRAWN = Distribution(np.array([1, 2], dtype=np.int64), np.array([0.5, 0.5]))
-
-    def test_a_drawn_draft_stands_alone_and_whole(self) -> None:
-        drawn = Draft((2, 2, 2), distributions=(self.DRAWN,) * 3)
-        known = Branching(Candidate([1], "", 2))
-        merger = merged(known, ScriptedDrafter([drawn], "draft"), curve=DEAR)
-        tree = merger.propose([], 15)
-        assert (tree.tokens, tree.parents) == ((2, 2, 2), (-1, 0, 1))
-        assert tree.distributions == (self.DRAWN,) * 3
-        assert set(tree.sources) == {"draft"}
-        merger.accept([0])
-        assert merger.stats()["draft"].n_accepted == 1
-        # The next pass has none, so the others' draft counts again.
-        assert merger.propose([2, 1], 15).distributions == ()
-
-    def test_whether_to_draw_is_decided_before(self) -> None:
-        drawn = Draft((2,), distributions=(self.DRAWN,))
-        model = ScriptedDrafter([drawn] * 200, "draft")
-        merger = merged(Branching(Candidate([1, 1, 1, 1], "", 40)), model, mode="auto")
-        n_drawn = 0
-        for idx in range(100):
-            tree = merger.propose([1] * 5 * idx, 15)
-            n_drawn += bool(tree.distributions)
-            merger.accept([] if tree.distributions else [0, 1, 2, 3])
-        assert 1 < n_drawn < 10
 
 
 class TestFeedback:

@@ -89,7 +89,6 @@ def unread(running: tuple[str, ...], **given: object) -> list[str]:
         (("suffix",), {"spec_ngram_size_n": 8}, ["spec_ngram_size_n", "`ngram-simple`"]),
         (("suffix",), {"spec_ngram_min_hits": 2}, ["spec_ngram_min_hits", "`ngram-map-k4v`"]),
         (("suffix",), {"spec_draft_n_max": 8}, ["spec_draft_n_max", "`-md`"]),
-        (("suffix",), {"draft_sampling": "sampled"}, ["draft_sampling", "`-md`"]),
         ((), {"draft_max": 8, "drafters": "none"}, ["draft_max", "'none'", "`suffix`"]),
         (("suffix",), {"mode": "first", "max_draft": 8}, ["max_draft", "`mode`"]),
         (("suffix",), {"mode": "chain", "p_split": 0.1}, ["p_split", "`mode`", "`tree`"]),

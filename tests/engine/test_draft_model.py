@@ -14,10 +14,10 @@ import pytest
 from scripted_target import ScriptedTarget, following
 
 from speclsp.decoding.protocol import Logits
-from speclsp.decoding.sampling import GreedySampler, SamplingParams, SeededSampler
+from speclsp.decoding.sampling import GreedySampler
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.drafting.cost import straight_curve
-from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext
+from speclsp.drafting.protocol import NO_DRAFT, DraftContext
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.vocabulary import LlamaVocabulary
@@ -296,68 +296,6 @@ def test_the_least_length_is_heeded_before_a_draft_ends_early() -> None:
     assert len(drafter.draft([], 8).tokens) == 5
 
 
-def drawing(**options: Any) -> DraftModelDrafter:
-    """A draft model of eight equally probable tokens that draws."""
-    model = ScriptedDraftModel(lambda cached: [0.0] * 8, 8)
-    settings = {"n_max": 4, "n_min": 0, "p_min": 0.0, "n_target_vocab": 6, **options}
-    return DraftModelDrafter(model, sampling="sampled", **settings)
-
-
-def drawn_draft(drafter: DraftModelDrafter, seed: int = 1, n_max: int = 4) -> Draft:
-    sampler = SeededSampler(
-        SamplingParams(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, seed=seed)
-    )
-    drafter.begin(DraftContext(prompt=[1, 2, 3], sampling=sampler.drafts()))
-    return drafter.draft([], n_max)
-
-
-def test_drawn_drafts_say_what_they_were_drawn_from() -> None:
-    drafts = [drawn_draft(drawing(), seed) for seed in range(20)]
-    assert len({draft.tokens for draft in drafts}) > 10
-    for draft in drafts:
-        assert len(draft.distributions) == len(draft.tokens) == 4
-        # Two ids are the draft model's alone.
-        assert all(d.probabilities == pytest.approx([1 / 6] * 6) for d in draft.distributions)
-    assert drawn_draft(drawing(), 3).tokens == drafts[3].tokens
-
-
-def test_a_drawn_draft_is_not_left_out_for_what_was_drawn() -> None:
-    everything_ends = drawing(n_min=3, end_tokens=frozenset(range(8)))
-    assert len(drawn_draft(everything_ends).tokens) == 1
-    # What is known beforehand may prevent a draft: the room for it, or how sure the model is.
-    assert drawn_draft(drawing(n_min=3), n_max=2) == NO_DRAFT
-    assert drawn_draft(drawing(p_min=0.3)) == NO_DRAFT
-    assert len(drawn_draft(drawing(p_min=0.1)).tokens) == 4
-
-
-def test_a_greedy_request_gets_greedy_drafts_from_a_model_that_draws() -> None:
-    drafter = drawing()
-    drafter.begin(DraftContext(prompt=[1, 2, 3]))
-    draft = drafter.draft([], 3)
-    assert (draft.tokens, draft.source, draft.distributions) == ((0, 0, 0), "draft", ())
-    assert draft.probabilities == pytest.approx([1 / 6] * 3)
-
-
-def test_drawn_drafts_in_the_loop() -> None:
-    params = SamplingParams(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, seed=2)
-    target = ScriptedTarget(lambda cached: [0.0] * 6, 6)
-    generation = generate(
-        target,
-        DraftContext(prompt=[1, 2, 3]),
-        drafter=drawing(),
-        sampler=SeededSampler(params),
-        n_predict=60,
-        stop=lambda token: False,
-        interrupted=lambda: None,
-        clock=perf_counter,
-    )
-    # Both draw from the same distribution, so every draft token is accepted.
-    stats = generation.stats
-    assert stats.n_accepted == stats.n_drafted == 48
-    assert stats.n_target_passes == 12
-    assert list(target.cached) == [1, 2, 3, *generation.tokens[:-1]]
-
-
 class Recorder:
     """Stands before a real context and notes what it evaluates: each token with all before it."""
 
@@ -428,47 +366,6 @@ def test_no_token_of_a_real_generation_is_evaluated_twice(
         assert 0 < with_drafts.stats.ms_decode <= with_drafts.stats.ms_verify
     target_f16.truncate(0)
     assert complete(target_f16, prompt, None).tokens == with_drafts.tokens
-
-
-def test_drawn_drafts_of_a_real_model_are_accepted_more_often(
-    target_f16: LlamaTarget,
-    draft_q8: DraftModelDrafter,
-    vocabulary: LlamaVocabulary,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    tokens = vocabulary.tokenize(SOURCE).tolist()
-    rates = {}
-    for mode in ("argmax", "sampled"):
-        n_drafted = n_accepted = 0
-        for seed in range(12):
-            drafter = DraftModelDrafter(
-                draft_q8.model,
-                n_max=3,
-                n_min=0,
-                p_min=0.0,
-                n_target_vocab=vocabulary.n_tokens,
-                sampling=mode,  # type: ignore[arg-type]
-            )
-            params = SamplingParams(temperature=1.2, top_k=40, top_p=1.0, min_p=0.0, seed=seed)
-            prompt = tokens[seed * 20 : seed * 20 + 200]
-            generation = generate(
-                target_f16,
-                DraftContext(prompt=prompt),
-                drafter=drafter,
-                sampler=SeededSampler(params),
-                n_predict=60,
-                stop=lambda token: False,
-                interrupted=lambda: None,
-                clock=perf_counter,
-            )
-            assert generation.drafter_failures == ()
-            assert list(target_f16.cached) == [*prompt, *generation.tokens][:-1]
-            n_drafted += generation.stats.n_tried
-            n_accepted += generation.stats.n_accepted
-        rates[mode] = n_accepted / n_drafted
-    with capsys.disabled():
-        print(f"\ndraft tokens accepted of those tried: {rates}")  # noqa: T201
-    assert rates["sampled"] > rates["argmax"]
 
 
 def test_a_full_draft_context_drafts_nothing_and_the_target_goes_on(
