@@ -23,8 +23,8 @@ from benchmarks.tables import Table
 from speclsp.cli.options import SettingsCommand, given_settings
 from speclsp.drafting.protocol import TokenArray
 from speclsp.drafting.token_index import DEPTH, FileKey, TokenIndex
+from speclsp.embedded import model_files
 from speclsp.engine.llama.vocabulary import load_vocabulary
-from speclsp.engine.models import model_files
 from speclsp.project.corpus import Corpus
 
 

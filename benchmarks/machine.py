@@ -15,9 +15,10 @@ from typing import Final
 import click
 
 from speclsp import __version__
+from speclsp.embedded import model_files
 from speclsp.engine.llama.library import devices
 from speclsp.engine.llama.model_file import read_gguf_header
-from speclsp.engine.models import cost_true_remark, model_files
+from speclsp.engine.models import cost_true_remark
 from speclsp.engine.params import physical_cpu_count
 from speclsp.settings import Settings
 

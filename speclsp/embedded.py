@@ -1,12 +1,17 @@
-"""The paths of the embedded models and of the sample project.
+"""The paths of the models that settings name, of the embedded ones, and of the sample project.
 
 A wheel has them beside this package, a checkout or an editable install in ``fixtures/`` at the root
 of the repository.
 """
 
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from speclsp.errors import ModelNotFoundError, SpecLspError
+from speclsp.settings import Settings
+
+EMBEDDED: Final = "embedded"
+"""The value of ``spec_draft_model`` that selects the embedded draft model."""
 
 TARGET_FILE_NAME = "embedded-target-f16.gguf"
 DRAFT_FILE_NAME = "embedded-draft-q8_0.gguf"
@@ -19,6 +24,25 @@ MAX_PROMPT = 1536
 
 _PACKAGE = Path(__file__).resolve().parent
 _ROOTS = (_PACKAGE / "_fixtures", _PACKAGE.parent / "fixtures")
+
+
+class ModelFiles(NamedTuple):
+    """The GGUFs that the settings name."""
+
+    target: Path
+    draft: Path | None
+
+
+def model_files(settings: Settings) -> ModelFiles:
+    """Return the model files that the settings name; the embedded target is the default.
+
+    Raises :class:`~speclsp.errors.ModelNotFoundError` where the installation lacks an embedded one.
+    """
+    target = Path(settings.model).expanduser() if settings.model else embedded_target()
+    if settings.spec_draft_model == EMBEDDED:
+        return ModelFiles(target, embedded_draft())
+    draft = Path(settings.spec_draft_model).expanduser() if settings.spec_draft_model else None
+    return ModelFiles(target, draft)
 
 
 def embedded_target() -> Path:

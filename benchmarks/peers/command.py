@@ -30,7 +30,7 @@ from benchmarks.peers.own import own_settings
 from benchmarks.peers.typed_rounds import PeerRun, TypingPlan, all_of, case_lines, typed_rounds
 from speclsp import settings
 from speclsp.cli.options import OutputFile, SettingsCommand, given_settings
-from speclsp.engine.models import model_files
+from speclsp.embedded import model_files
 from speclsp.engine.params import target_params
 
 _TERMINATED: Final = 143

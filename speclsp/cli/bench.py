@@ -26,8 +26,7 @@ from speclsp.cli.options import SettingsCommand, given_options, show_timings_opt
 from speclsp.cli.without_editor import running
 from speclsp.decoding.report import timing_lines, tokens_per_pass
 from speclsp.decoding.session import summed
-from speclsp.embedded import TARGET_FILE_NAME
-from speclsp.engine.models import model_files
+from speclsp.embedded import TARGET_FILE_NAME, model_files
 from speclsp.errors import SpecLspError
 from speclsp.hub.choice import resolve_models
 from speclsp.project.repository import repository_name

@@ -17,7 +17,8 @@ import click
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.completer.local import LocalCompleter
-from speclsp.engine.models import LlamaLoader, model_files
+from speclsp.embedded import model_files
+from speclsp.engine.models import LlamaLoader
 from speclsp.errors import SpecLspError
 from speclsp.hub.choice import named, resolve_models, without_names
 from speclsp.hub.memory import find_memory, nvidia_memory

@@ -9,18 +9,22 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.filesize import decimal
-from rich.table import Table
 
 from speclsp.cli.options import SWITCH_INTERVAL_S, SettingsCommand, given_settings
 from speclsp.embedded import TITLE
-from speclsp.engine_process.place import EnginePlace, engine_place, known_places, read_info
+from speclsp.engine_process.place import (
+    EngineInfo,
+    EnginePlace,
+    engine_place,
+    known_places,
+    read_info,
+)
 from speclsp.engine_process.start import running_engines, status_of
 from speclsp.engine_process.start import stop as stop_engine
 from speclsp.errors import EngineProcessError, SpecLspError
@@ -28,10 +32,12 @@ from speclsp.hub.references import model_title
 from speclsp.request import Event, LogLine, Problem, StateChanged
 
 if TYPE_CHECKING:
+    from speclsp.completer.engine import Engine
     from speclsp.engine_process.server import EngineServer
 
 logger = logging.getLogger(__name__)
 
+_NATIVE_DEBUG = "llama.cpp: debug:"
 _FOLLOW_S = 0.2
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 
@@ -85,7 +91,7 @@ def run(listen_fd: int, name: str, **options: Any) -> None:
         socket.socket(fileno=listen_fd),
         settings,
         server.serve_window,
-        status=lambda: _served(server),
+        status=lambda: _served(server, models),
         close=close,
         refusal=lifetime.no_room(place, settings),
     )
@@ -94,6 +100,8 @@ def run(listen_fd: int, name: str, **options: Any) -> None:
 def _log(event: Event) -> None:
     """Write the engine's events into its log, llama.cpp's lines among them."""
     match event:
+        case LogLine() if event.message.startswith(_NATIVE_DEBUG):
+            return  # hundreds of lines for each load
         case LogLine():
             logger.log(logging.getLevelNamesMapping()[event.level.upper()], "%s", event.message)
         case Problem():
@@ -102,36 +110,32 @@ def _log(event: Event) -> None:
             logger.info("%s: %s", event.state, event.message)
 
 
-def _served(server: EngineServer) -> dict[str, Any]:
-    windows = server.status()
-    return {"windows": windows, "n_requests": sum(int(str(w["requests"])) for w in windows)}
+def _served(server: EngineServer, models: Engine) -> dict[str, Any]:
+    """Return what an engine adds to its status: windows, requests, and what is loaded where."""
+    windows, loaded = server.status(), models.models.statistics()
+    return {
+        "windows": windows,
+        "n_requests": sum(int(str(window["requests"])) for window in windows),
+        "state": loaded.state,
+        "loaded": {"model": loaded.model, "draft_model": loaded.draft_model},
+        "devices": loaded.layers,
+    }
 
 
 @engine.command()
 @_AS_JSON
 def status(*, as_json: bool) -> None:
     """Show the running engines: models, windows, memory, requests, uptime."""
-    rows = [_status_row(place) for place in running_engines()]
+    rows = [row for place in running_engines() if (row := _status_row(place)) is not None]
     if as_json:
         _print_json(rows)
         return
     if not rows:
         click.echo("No engine is running.")
         return
-    table = Table(box=SIMPLE_HEAD)
-    for header in ("process", "model", "windows", "requests", "memory", "uptime", "settings"):
-        table.add_column(header, overflow="fold")
     for row in rows:
-        table.add_row(
-            str(row["pid"]),
-            _title(row["model"]),
-            str(row.get("n_windows", "?")),
-            str(row.get("n_requests", "?")),
-            decimal(row["memory_bytes"]) if "memory_bytes" in row else row.get("error", "?"),
-            _duration(row["uptime_seconds"]) if "uptime_seconds" in row else "?",
-            ", ".join(f"{name}={value}" for name, value in row["settings"].items()),
-        )
-    Console(markup=False, highlight=False).print(table)
+        for line in _status_lines(row):
+            click.echo(line)
 
 
 @engine.command()
@@ -200,19 +204,29 @@ def log(lines: int, *, follow: bool) -> None:
             sys.stdout.flush()
 
 
-def _status_row(place: EnginePlace) -> dict[str, Any]:
-    """Return an engine's status; what its info file says of one that does not answer."""
+def _status_row(place: EnginePlace) -> dict[str, Any] | None:
+    """Return an engine's status, its info file's where it does not answer, None where it ended."""
     try:
-        found = status_of(place)
+        return status_of(place)
     except TimeoutError:
-        found = None
-    if found is not None:
-        return found
-    info = read_info(place)
-    row: dict[str, Any] = (
-        msgspec.to_builtins(info) if info else {"pid": 0, "model": "", "settings": {}}
-    )
-    return row | {"error": "does not answer"}
+        info = read_info(place) or EngineInfo(pid=0, version="", model="", settings={})
+        return {**msgspec.to_builtins(info), "error": "does not answer"}
+
+
+def _status_lines(row: Mapping[str, Any]) -> Iterator[str]:
+    yield f"Process {row['pid']}: {_title(row['model'])}"
+    if "error" in row:
+        yield f"  {row['error']}"
+        return
+    layers = ", ".join(f"{n} layers on {device}" for device, n in row.get("devices", {}).items())
+    yield "  " + ", ".join(filter(None, (row.get("state"), layers)))
+    memory, uptime = decimal(row["memory_bytes"]), _duration(row["uptime_seconds"])
+    yield f"  {row['n_windows']} windows, {row.get('n_requests', 0)} requests, {memory}, {uptime}"
+    if row["settings"]:
+        yield "  " + ", ".join(f"{name}={value}" for name, value in row["settings"].items())
+    for window in row.get("windows", ()):
+        folders = ", ".join(window["folders"]) or "no folder"
+        yield f"  window: {folders}, {window['requests']} requests"
 
 
 def _read_from(place: EnginePlace, mark: tuple[int, int]) -> tuple[str, tuple[int, int]]:

@@ -22,8 +22,8 @@ from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.ngram_cache import NgramCacheDrafter
 from speclsp.drafting.protocol import NO_STATISTICS, DraftContext, Statistics, TokenArray
 from speclsp.drafting.teacher_forcing import ReplayCounts, replay
+from speclsp.embedded import EMBEDDED, model_files
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
-from speclsp.engine.models import EMBEDDED, model_files
 from speclsp.engine.params import physical_cpu_count
 from speclsp.errors import StoreError
 from speclsp.ngrams import counting, files

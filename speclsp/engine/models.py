@@ -10,10 +10,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from speclsp import embedded
 from speclsp.drafting.cost import CPU_SLOPE, GPU_SLOPE, PassCost
+from speclsp.embedded import model_files
 from speclsp.engine.draft_model import DraftModelDrafter, LoadedTarget
 from speclsp.engine.params import draft_params, target_params
 from speclsp.errors import ModelError, ModelLoadError, SettingsError, SpecLspError
@@ -27,9 +28,6 @@ from speclsp.settings import Settings
 MAX_PROMPT = 2048
 """Default limit of prompt tokens.  A larger prompt makes every jump to another place slower."""
 
-EMBEDDED = "embedded"
-"""The value of ``spec_draft_model`` that selects the embedded draft model."""
-
 _DRAFT_CONTEXT_BYTES: Final = 512 << 20
 """Estimate of a draft model's KV cache and compute buffers on a GPU."""
 
@@ -42,13 +40,6 @@ TEXT_OF_KEY: Final = "speclsp.cost_true.text_of"
 Progress = Callable[[float], bool]
 """Takes the loaded share, 0 to 1; returns whether to continue."""
 Log = Callable[[LogLevel, str], None]
-
-
-class ModelFiles(NamedTuple):
-    """The GGUFs that the settings name."""
-
-    target: Path
-    draft: Path | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,15 +97,6 @@ class Loader(Protocol):
         self, settings: Settings, tokenizer: Tokenizer, progress: Progress, log: Log
     ) -> Weights:
         """Load the weights.  Raises a :class:`ModelError` when the target cannot be used."""
-
-
-def model_files(settings: Settings) -> ModelFiles:
-    """Return the model files that the settings name; the embedded target is the default."""
-    target = Path(settings.model).expanduser() if settings.model else embedded.embedded_target()
-    if settings.spec_draft_model == EMBEDDED:
-        return ModelFiles(target, embedded.embedded_draft())
-    draft = Path(settings.spec_draft_model).expanduser() if settings.spec_draft_model else None
-    return ModelFiles(target, draft)
 
 
 class LlamaLoader:

@@ -23,8 +23,8 @@ from speclsp.engine_process.place import (
     PROTOCOL,
     EngineInfo,
     EnginePlace,
+    existing_models,
     given_settings,
-    model_files,
     read_info,
 )
 from speclsp.engine_process.start import (
@@ -87,7 +87,7 @@ def no_room(place: EnginePlace, settings: Settings) -> EngineProcessError | None
     Engines that no window uses are ended first.
     """
     others = [other for other in running_engines() if other != place]
-    needed = sum(file.stat().st_size for file in model_files(settings) if file.is_file())
+    needed = sum(file.stat().st_size for file in existing_models(settings))
     if not others or needed <= free_bytes(settings):
         return None
     busy = [other for other in others if not _is_ended(other)]

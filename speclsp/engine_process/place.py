@@ -15,7 +15,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -25,8 +25,8 @@ import msgspec
 import platformdirs
 
 import speclsp
-from speclsp import embedded
-from speclsp.errors import EngineProcessError, SpecLspError
+from speclsp.embedded import EMBEDDED, model_files
+from speclsp.errors import EngineProcessError, ModelNotFoundError
 from speclsp.settings import FIELDS, Settings, info
 
 if sys.platform != "win32":
@@ -38,8 +38,6 @@ PROTOCOL: Final = 1
 OWN_ENGINE: Final = "set `engine` to own, and each window loads the model itself."
 """The remedy where no engine can be shared."""
 
-EMBEDDED: Final = "embedded"
-"""The value of `spec_draft_model` that is no path."""
 _FOLDER_MODE: Final = 0o700
 _MAX_SOCKET_PATH: Final = 103
 """Bytes of a Unix socket's path: macOS allows 104 with the final NUL, Linux 108."""
@@ -139,7 +137,7 @@ def engine_place(settings: Settings) -> EnginePlace:
             if name in _ENVIRONMENT or name.startswith(_ENVIRONMENT_PREFIXES)
         },
         "settings": {name: getattr(settings, name) for name in ENGINE_SETTINGS},
-        "files": [_file_identity(path) for path in model_files(settings)],
+        "files": [_file_identity(path) for path in existing_models(settings)],
     }
     encoded = msgspec.json.encode(identity, order="sorted")
     digest = hashlib.blake2b(encoded, digest_size=8).hexdigest()
@@ -273,17 +271,13 @@ def _file_identity(path: Path) -> list[object]:
     return [real, status.st_size, status.st_mtime_ns]
 
 
-def model_files(settings: Settings) -> Iterator[Path]:
-    """Yield the GGUFs that the settings name; a missing one is the engine's to report.
-
-    Like the function of this name in ``speclsp.engine.models``, without loading NumPy.
-    """
-    with suppress(SpecLspError):
-        yield Path(settings.model).expanduser() if settings.model else embedded.embedded_target()
-        if settings.spec_draft_model == EMBEDDED:
-            yield embedded.embedded_draft()
-        elif settings.spec_draft_model:
-            yield Path(settings.spec_draft_model).expanduser()
+def existing_models(settings: Settings) -> list[Path]:
+    """Return the GGUFs that the settings name; a missing one is the engine's to report."""
+    try:
+        files = model_files(settings)
+    except ModelNotFoundError:
+        return []
+    return [path for path in files if path is not None and path.is_file()]
 
 
 def _take_lock(descriptor: int) -> bool:
