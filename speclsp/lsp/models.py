@@ -68,28 +68,23 @@ class NamedModels:
 
     def resolve(self, settings: Settings) -> Settings:
         """Return settings with file paths; a missing model is left out and offered for download."""
-        choice: Choice | None = None
+        plain, in_use, memory = without_names(settings), self._resolved, self._memory
+        if settings.preset == AUTO and memory is None:  # it was set while the server runs
+            self._spawn(self._prepare_later(settings))
+            return replace(plain, model=in_use.model, spec_draft_model=in_use.spec_draft_model)
+        self._resolved, choice = plain, None
         try:
-            choice = choice_of(settings, self._known_memory)
+            choice = choice_of(settings, lambda: memory or find_memory())
             self._resolved = with_paths(settings, choice)
         except ModelNotFoundError as error:
             assert choice is not None
-            self._resolved = without_names(settings)
             self._offer(choice, settings, error)
         except SettingsError as error:
-            self._resolved = without_names(settings)
             self._report(str(error))
         return self._resolved
 
-    def _known_memory(self) -> Memory:
-        if self._memory is None:
-            # The setting was changed to `auto` while the server runs.
-            self._spawn(self._find_memory())
-            return Memory(kind="CPU", name="", total_bytes=0, free_bytes=0)
-        return self._memory
-
-    async def _find_memory(self) -> None:
-        self._memory = await self.memory()
+    async def _prepare_later(self, settings: Settings) -> None:
+        await self.prepare(settings)
         self._apply_settings()
 
     # --- commands ---------------------------------------------------------------------------------

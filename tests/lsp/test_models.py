@@ -14,7 +14,8 @@ from fake_hub import FakeHub, serve_hub
 from lsp_wire import FOLDER, LspWire
 
 from speclsp.hub import download
-from speclsp.hub.presets import PRESETS, preset
+from speclsp.hub.memory import Memory
+from speclsp.hub.presets import PRESETS, preset, recommend
 
 EXECUTE = "workspace/executeCommand"
 ASK = "window/showMessageRequest"
@@ -202,6 +203,21 @@ async def test_without_consent_nothing_is_fetched(
     await asyncio.sleep(0.05)
     assert len(wire.params_of(ASK)) == 1, "it is offered once"
     assert not hub.asked
+
+
+async def test_auto_that_is_set_later_waits_for_the_memory(
+    hub: FakeHub, connect: Callable[..., LspWire], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = Memory(kind="NVIDIA GPU", name="GPU", total_bytes=25 << 30, free_bytes=24 << 30)
+    monkeypatch.setattr("speclsp.lsp.models.find_memory", lambda: gpu)
+    wire = connect()
+    choose(wire, "Not now")
+    await wire.initialize()
+    wire.notify("workspace/didChangeConfiguration", {"settings": {"speclsp": {"preset": "auto"}}})
+    await wire.until(lambda: f"speclsp models pull {recommend(gpu)}" in wire.logged)
+    await asyncio.sleep(0.05)
+    (asked,) = wire.params_of(ASK)
+    assert preset(recommend(gpu)).title in asked["message"]
 
 
 async def test_a_client_that_cannot_ask_gets_no_download(
