@@ -191,8 +191,7 @@ class Settings:
     prefetch: bool = _setting(
         True,
         _MEMORY,
-        "While a suggestion is shown, generate what follows it; pauses where you seldom use it. "
-        "Off saves power.",
+        "While a suggestion is shown, generate what follows it; off saves power.",
     )
     on_battery: Literal["rest", "work"] = _setting(
         "rest",

@@ -42,17 +42,6 @@ N_REJECTIONS: Final = 2
 N_AGREED: Final = 3
 """Characters typed as suggested after which typing something else is no rejection."""
 
-N_LATEST_PREFETCHES: Final = 24
-"""Latest prefetches that decide whether prefetching goes on."""
-LEAST_USED: Final = 0.1
-"""Share of them that must have answered a request.  Below it prefetching rests, since it costs a
-completion for every suggestion shown."""
-N_RESTED: Final = 6
-"""While prefetching rests, one suggestion in six is still followed by a prefetch."""
-N_COMMITTED: Final = 2
-"""Characters typed as suggested after which the rest is likely to be accepted, so that even a
-resting prefetch runs."""
-
 CONTEXT_LINES: Final = 2
 """Lines before the cursor that are kept with an accepted text."""
 
@@ -124,8 +113,6 @@ class Ledger:
         """By document."""
         self._n_rejected: OrderedDict[tuple[str, str, str], int] = OrderedDict()
         """By document, line before the cursor and text."""
-        self._n_rested = 0
-        """Suggestions shown since the last prefetch, modulo ``N_RESTED``."""
         self._in_part: tuple[Suggestion, str] | None = None
         """The text accepted in part so far; it is learned when no further part can follow."""
 
@@ -296,26 +283,16 @@ class Ledger:
         before = "".join(suggestion.place.before.splitlines(keepends=True)[-CONTEXT_LINES:])
         return [AcceptedText(path=suggestion.path, file=suggestion.file, before=before, text=text)]
 
-    # --- prefetched -----------------------------------------------------------------------------
-
-    def wants_prefetch(self, shown: Suggestion, after: PlacedRequest) -> bool:
-        """Whether to prefetch what follows a suggestion on screen, one step ahead."""
-        place, rules = cursor_context(after), rules_of(after)
-        for known in self._by_id.values():
-            is_there = known.is_pending or (known.may_answer and known.made_at is not None)
-            is_same_document = known.request.uri == after.uri and known.rules == rules
-            if is_there and is_same_document and known.place == place:
-                return False
-        return shown.n_typed >= N_COMMITTED or not self._prefetching_rests()
-
-    def _prefetching_rests(self) -> bool:
-        prefetched = [s for s in self._by_id.values() if s.request.is_prefetch and s.text]
-        latest = prefetched[-N_LATEST_PREFETCHES:]
-        n_used = sum(suggestion.is_used for suggestion in latest)
-        if len(latest) < N_LATEST_PREFETCHES or n_used >= LEAST_USED * len(latest):
-            return False
-        self._n_rested = (self._n_rested + 1) % N_RESTED
-        return self._n_rested != 0
+    def has_text_at(self, request: PlacedRequest) -> bool:
+        """Whether a text for a request's place is known or being generated."""
+        place, rules = cursor_context(request), rules_of(request)
+        return any(
+            (known.is_pending or (known.may_answer and known.made_at is not None))
+            and known.request.uri == request.uri
+            and known.rules == rules
+            and known.place == place
+            for known in self._by_id.values()
+        )
 
     # --- the table ------------------------------------------------------------------------------
 

@@ -386,7 +386,7 @@ class Window:
             return None
         settings = self._settings_of(after)
         wants = settings.prefetch and settings.suggestion_memory
-        if not wants or not self._ledger.wants_prefetch(shown, after):
+        if not wants or self._ledger.has_text_at(after):
             return None
         return dataclasses.replace(after, completion_id=new_id())
 

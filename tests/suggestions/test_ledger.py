@@ -12,13 +12,8 @@ from typed_requests import request_at, result_of
 from speclsp.decoding.session import SessionRecorder
 from speclsp.request import AcceptedText, GeneratedText, PlacedRequest, SessionStats
 from speclsp.suggestions.ledger import (
-    LEAST_USED,
     MAX_SUGGESTIONS,
-    N_COMMITTED,
-    N_LATEST_PREFETCHES,
-    N_RESTED,
     Ledger,
-    Suggestion,
 )
 
 PLACE = request_at("a = 1\nx = ¦\n")
@@ -260,53 +255,24 @@ def test_what_the_client_was_given_is_found_by_its_text() -> None:
 # --- prefetches -----------------------------------------------------------------------------------
 
 
-def shown(kept: Kept, place: str, text: str) -> Suggestion:
-    suggestion = kept.ledger.shown(kept.made(request_at(place), text))
-    assert suggestion is not None
-    return suggestion
-
-
-def prefetch(kept: Kept, place: str, text: str) -> None:
-    kept.made(request_at(place, is_prefetch=True), text)
-
-
-def test_a_place_is_prefetched_once_while_it_is_asked_or_known() -> None:
+def test_a_place_is_prefetched_once_while_it_is_requested_or_known() -> None:
     kept = Kept()
-    suggestion, after = shown(kept, "¦", "abc"), request_at("abc¦", is_prefetch=True)
-    assert kept.ledger.wants_prefetch(suggestion, after)
+    after = request_at("abc¦", is_prefetch=True)
+    assert not kept.ledger.has_text_at(after)
     asked = kept.asked(after)
-    assert not kept.ledger.wants_prefetch(suggestion, after)
-    assert kept.ledger.wants_prefetch(suggestion, request_at("abd¦"))
+    assert kept.ledger.has_text_at(after)
+    assert not kept.ledger.has_text_at(request_at("abd¦"))
     kept.ledger.failed(asked)
-    assert kept.ledger.wants_prefetch(suggestion, after)
-    prefetch(kept, "abc¦", "def")
-    assert not kept.ledger.wants_prefetch(suggestion, after)
+    assert not kept.ledger.has_text_at(after)
+    kept.made(after, "def")
+    assert kept.ledger.has_text_at(after)
     kept.ledger.clear()
-    assert kept.ledger.wants_prefetch(suggestion, after)
-
-
-def rested(kept: Kept, n_used: int) -> list[bool]:
-    for n in range(2 * N_LATEST_PREFETCHES):
-        prefetch(kept, f"{n}¦", "text")
-        if n < n_used:
-            kept.given(f"{n}t¦")
-            kept.given(f"{n}te¦")
-    return [
-        kept.ledger.wants_prefetch(shown(kept, f"x{n}¦", "a"), request_at(f"x{n}a¦"))
-        for n in range(2 * N_RESTED)
-    ]
-
-
-def test_where_it_is_seldom_used_it_rests_and_tries_again() -> None:
-    kept = Kept()
-    assert rested(kept, 0) == ([False] * (N_RESTED - 1) + [True]) * 2
-    typed_on = dataclasses.replace(shown(kept, "y¦", "a"), n_typed=N_COMMITTED)
-    assert kept.ledger.wants_prefetch(typed_on, request_at("ya¦"))
-    assert all(rested(Kept(), 2 * N_LATEST_PREFETCHES))
-    assert kept.stats.n_prefetches_used == 0
+    assert not kept.ledger.has_text_at(after)
 
 
 def test_a_prefetch_is_used_once() -> None:
     kept = Kept()
-    rested(kept, n_used := round(LEAST_USED * N_LATEST_PREFETCHES) + 1)
-    assert kept.stats.n_prefetches_used == n_used
+    kept.made(request_at("a¦", is_prefetch=True), "text")
+    kept.given("at¦")
+    kept.given("ate¦")
+    assert kept.stats.n_prefetches_used == 1
