@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import struct
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -275,10 +274,9 @@ class _Reader:
         kind, n_items = self._scalar(_U32), self._scalar(_U64)
         if kind == _STRING:
             read, unpack = self._file.read, _U64.unpack
-            texts = (read(self._checked(unpack(read(8))[0])) for _ in range(n_items))
+            texts = [read(self._checked(unpack(read(8))[0])) for _ in range(n_items)]
             if key == _TOKENS and len(set(texts)) != n_items:
                 raise ValueError("two tokens have the same text")
-            deque(texts, 0)
             return None
         item = _SCALARS[kind]
         data = self._file.read(self._checked(n_items * item.size))
