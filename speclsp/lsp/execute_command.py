@@ -147,7 +147,7 @@ def statistics(session: Session, _: Any) -> Any:
 def did_show_completion(session: Session, params: Any) -> None:
     """Note that an item is on screen."""
     session.client_reports_shown = True
-    completion_id = _completion_id(session, params)
+    completion_id = _completion_id(params)
     if completion_id is None:
         logger.warning("%s: no item of ours in %r", DID_SHOW, params)
     elif session.window is not None:
@@ -157,7 +157,7 @@ def did_show_completion(session: Session, params: Any) -> None:
 def did_partially_accept_completion(session: Session, params: Any) -> None:
     """Note how much of an item the user has accepted so far, in UTF-16 units from its start."""
     window = session.window
-    completion_id = _completion_id(session, params)
+    completion_id = _completion_id(params)
     n_units = params.get("acceptedLength") if isinstance(params, dict) else None
     suggestion = window.suggestion(completion_id) if window and completion_id else None
     if suggestion is None or isinstance(n_units, bool) or not isinstance(n_units, int):
@@ -168,21 +168,12 @@ def did_partially_accept_completion(session: Session, params: Any) -> None:
         session.tell(window.accepted, suggestion.completion_id, n_chars)
 
 
-def _completion_id(session: Session, params: Any) -> str | None:
-    """Return the id in the item's command, or that of the latest item with its text."""
-    item = params.get("item") if isinstance(params, dict) else None
-    if not isinstance(item, dict):
-        return None
-    command = item.get("command")
-    if isinstance(command, dict) and command.get("command") == ACCEPTED:
-        arguments = command.get("arguments")
-        if isinstance(arguments, list) and arguments and isinstance(arguments[0], str):
-            return arguments[0]
-    text = item.get("insertText")
-    if not isinstance(text, str) or session.window is None:
-        return None
-    known = session.window.by_sent_text(text)
-    return known.completion_id if known is not None else None
+def _completion_id(params: Any) -> str | None:
+    """Return the id in the command of the params' item; None if it is no item of this server."""
+    match params:
+        case {"item": {"command": {"command": name, "arguments": [str(completion_id), *_]}}}:
+            return completion_id if name == ACCEPTED else None
+    return None
 
 
 def _wrong(message: str) -> JsonRpcException:

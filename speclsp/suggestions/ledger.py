@@ -120,12 +120,6 @@ class Ledger:
         """Return a suggestion, or None where it is not known any more."""
         return self._by_id.get(completion_id)
 
-    def by_sent_text(self, text: str) -> Suggestion | None:
-        """Return the latest suggestion that the client got as ``text``, or None."""
-        if not text:
-            return None
-        return next((s for s in reversed(self._by_id.values()) if s.sent_text == text), None)
-
     # --- requested and generated ----------------------------------------------------------------
 
     def requested(self, request: PlacedRequest, *, may_answer: bool) -> None:

@@ -331,11 +331,6 @@ class Window:
         with self._lock:
             return self._ledger.get(completion_id)
 
-    def by_sent_text(self, text: str) -> Suggestion | None:
-        """Return the latest suggestion that the client was given as ``text``, or None."""
-        with self._lock:
-            return self._ledger.by_sent_text(text)
-
     def sent(self, completion_id: str, text: str, n_foreign: int) -> None:
         """Note the text that the client gets for a suggestion; see :class:`Suggestion`."""
         with self._lock:

@@ -156,16 +156,16 @@ async def test_sent_counts_as_shown_until_the_client_says_what_it_shows(wire: Ls
     assert told(wire, "shown") == [("shown", "completion-1"), ("shown", "completion-2")]
 
 
-async def test_item_without_its_command_is_known_by_its_text(wire: LspWire) -> None:
+@pytest.mark.parametrize(
+    "item",
+    [{"insertText": "completed"}, {"command": {"command": "other", "arguments": ["x"]}}, None],
+)
+async def test_item_without_its_command_is_reported(item: Any, wire: LspWire) -> None:
     wire.open("x")
     await wire.ghost(0, 1)
-    wire.server.session.client_reports_shown = True
-    wire.completer.script = lambda asked: asked.answer("another")
-    await wire.ghost(0, 1)
-    wire.notify(SHOW, {"item": {"insertText": "another"}})
-    wire.notify(SHOW, {"item": {"insertText": "unknown"}})
-    assert told(wire, "shown") == [("shown", "completion-1"), ("shown", "completion-2")]
+    wire.notify(SHOW, {"item": item})
     await wire.until(lambda: "no item of ours" in wire.logged)
+    assert told(wire, "shown") == [("shown", "completion-1")]
 
 
 @pytest.mark.parametrize(("n_units", "n_chars"), [(1, 1), (3, 2), (5, 4), (99, 4), (0, None)])

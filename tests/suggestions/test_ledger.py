@@ -142,12 +142,6 @@ def test_what_was_generated_for_an_older_request_answers_at_its_place() -> None:
     assert (learned.before, learned.text) == ("x = ", "abcd")
 
 
-def test_an_empty_text_is_nobodys_suggestion() -> None:
-    kept = Kept()
-    kept.asked(request_at("x = ¦"))
-    assert kept.ledger.by_sent_text("") is None
-
-
 # --- rejections -----------------------------------------------------------------------------------
 
 
@@ -239,17 +233,6 @@ def test_what_was_taken_in_part_is_learned_with_the_next_or_at_the_end() -> None
     assert kept.ledger.flush() == []
     (whole,) = kept.ledger.accepted(kept.made(request_at("1\n2\n3¦"), "abc"), None)
     assert whole.before == "2\n3"
-
-
-def test_what_the_client_was_given_is_found_by_its_text() -> None:
-    kept = Kept()
-    first, second = kept.made(request_at("a¦"), "bc"), kept.made(request_at("b¦"), "bc")
-    for completion_id in (first, second):
-        kept.ledger.sent(completion_id, "xbc", 1)
-    found = kept.ledger.by_sent_text("xbc")
-    assert found is not None
-    assert (found.completion_id, found.n_foreign) == (second, 1)
-    assert kept.ledger.by_sent_text("bc") is None
 
 
 # --- prefetches -----------------------------------------------------------------------------------
