@@ -37,7 +37,7 @@ from speclsp.prompt.prompt import PromptBudget, PromptWindow
 from speclsp.prompt.protocol import Vocabulary
 
 _WORD: Final = re.compile(r"[^\W\d]\w+")
-_BUDGET: Final = PromptBudget(n_prompt=512, n_prefix=0, n_suffix=0)
+_BUDGET: Final = PromptBudget(n_prompt=512)
 _N_TOKENS_MAX: Final = 24
 """Most tokens of a completion: what is held back, and the rest of one word."""
 

@@ -33,7 +33,7 @@ _MOST_TIMED: Final = 24
 _N_TIMED: Final = 4
 """Passes over each size; the shortest counts."""
 _N_CTX: Final = 512
-_BUDGET: Final = PromptBudget(n_prompt=256, n_prefix=160, n_suffix=64)
+_BUDGET: Final = PromptBudget(n_prompt=256)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

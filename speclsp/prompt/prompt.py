@@ -44,16 +44,12 @@ _RESERVED: Final = 0.6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptBudget:
-    """Most tokens of a prompt, and of its parts before and after the cursor.
+    """Most tokens of a prompt, and of the context from other files in it, 0 for none.
 
-    With ``n_suffix`` 0 the suffix has a quarter of what special tokens, names and chunks leave,
-    with ``n_prefix`` 0 the prefix has what the suffix leaves.  ``n_chunks`` is the budget of
-    context from other files, 0 for none.
+    The suffix has a quarter of what special tokens, names and chunks leave, the prefix the rest.
     """
 
     n_prompt: int
-    n_prefix: int = 0
-    n_suffix: int = 0
     n_chunks: int = 0
 
 
@@ -142,14 +138,11 @@ class PromptLayout:
         if prefix is None or n_hidden is None:
             return None
         frame, room = self._frame(text, budget, window.chunks)
-        room -= len(window.suffix.tokens)
-        n_before = min(budget.n_prefix or room, room)
+        n_before = room - len(window.suffix.tokens)
         n_middle_max = _n_middle_max(n_before)
         if prefix.end > len(text.prefix) or (
             len(text.prefix) - prefix.end > n_middle_max * CHARS_PER_TOKEN * 2
         ):
-            return None
-        if budget.n_suffix and len(window.suffix.tokens) > budget.n_suffix:
             return None
         middle = self._encoded_middle(text.prefix, prefix.end)
         if len(middle) > min(n_middle_max, n_before - len(prefix.tokens)):
@@ -180,11 +173,10 @@ class PromptLayout:
         suffix = suffix_window(
             text.suffix[n_hidden:],
             near_suffix,
-            min(budget.n_suffix or room // 4, room),
+            room // 4,
             lambda part: encode_text(self.vocabulary, part, spaced=self._is_spaced("suffix")),
         )
-        room -= len(suffix.tokens)
-        n_before = min(budget.n_prefix or room, room)
+        n_before = room - len(suffix.tokens)
         n_middle_max = _n_middle_max(n_before)
         anchor, middle = len(text.prefix), self._encoded_middle("", 0)
         if not is_plain:

@@ -20,8 +20,6 @@ from speclsp.text.rules import StopRules, indent_width
 _EDITORS_CLOSERS: Final = frozenset(")]}\"'`;:,> \t")
 """Characters that editors insert behind the cursor."""
 
-_PARTING: Final = re.compile(r"[ \t]*(?:\n[ \t]*)?")
-
 _WORD_START: Final = re.compile(r"\w+", re.ASCII)
 _WORD_END: Final = re.compile(r"\w+\Z", re.ASCII)
 
@@ -67,16 +65,11 @@ def trimmed(text: str, rules: StopRules) -> Trimmed:
     if not text.strip():
         return _NOTHING
     fitted = fitted_to_line(text, rules.line_before, rules.line_after)
-    if not fitted.text.strip() or _changes_nothing(fitted, rules):
+    if not fitted.text.strip():
         return _NOTHING
     if fitted.n_replaced == 0 and _runs_into_a_word(fitted.text, rules):
         return _NOTHING
     return Trimmed(fitted.text.replace("\n", rules.newline), fitted.n_replaced)
-
-
-def _changes_nothing(fitted: Trimmed, rules: StopRules) -> bool:
-    """Whether the text equals what it replaces."""
-    return fitted.text.strip() == rules.line_after[: fitted.n_replaced].strip()
 
 
 def is_same_line(line: str, others: Sequence[str]) -> bool:
@@ -215,10 +208,8 @@ def _without_blank_end(text: str, line_after: str) -> str:
     Only a line end separates it from closing brackets, if the text has several lines.
     """
     kept = text.rstrip()
-    if not line_after.strip() or (has_only_closers(line_after) and "\n" not in kept):
-        return kept
-    parting = _PARTING.match(text, len(kept))
-    return text[: parting.end()] if parting else kept
+    is_parted = line_after.strip() and ("\n" in kept or not has_only_closers(line_after))
+    return text if is_parted else kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +262,9 @@ def _kept(text: str, after: str, unchanged: _Unpaired, rules: StopRules) -> str:
     if has_more_quotes:
         quote = _lone_quote(text, changed.quotes, len(rules.code_before))
         if quote is not None:
-            return _before_quote(text, quote)
+            before = _before_line_or(text, quote.index, _CONNECTORS)
+            # A long string may be all of the text.
+            return before or text if len(quote.kind) > 1 else before
     own = _own_state(text, rules)
     opens_block = _opens_block(text, after)
     blamed: list[Mark] = [m for m in own.brackets if not opens_block and not _ends_line(text, m)]
@@ -320,17 +313,6 @@ def _ends_line(text: str, opener: Mark) -> bool:
     """Whether an opener ends its line and more lines follow."""
     rest, _, following = text[opener.index + len(opener.kind) :].partition("\n")
     return not rest.strip() and bool(following.strip())
-
-
-def _before_quote(text: str, quote: Mark) -> str:
-    """Return the text before a string without end; all of it if it is one long string."""
-    before = text[: quote.index]
-    if len(quote.kind) > 1:
-        return _before_line_or(text, quote.index, _CONNECTORS) or text
-    if before[-2:].isalpha() and len(before) > 1:
-        # An apostrophe: the text is prose where code belongs.
-        return before.rpartition("\n")[0]
-    return _before_line_or(text, quote.index, _CONNECTORS)
 
 
 def _before_line_or(text: str, index: int, unwanted: str) -> str:

@@ -145,9 +145,6 @@ class CompletionText:
         raw = self._text
         if self._stopped_by is None or self._stopped_by == "end":
             raw = self._without_unwanted_last_line()
-        elif "\n" in raw[len(raw.rstrip()) :]:
-            # Blank lines before the cut go too.
-            raw = raw.rstrip()
         done = balanced(raw, self._rules)
         return CompletedText(done.text, done.n_replaced, self._stopped_by)
 

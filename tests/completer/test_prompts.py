@@ -225,7 +225,7 @@ def question(prefix: str, suffix: str) -> PromptQuestion:
             family=family_for(vocabulary, ""), vocabulary=vocabulary, layout="anchored"
         ),
         text=FimText(repo_name="p", path="a.py", prefix=prefix, suffix=suffix),
-        budget=PromptBudget(n_prompt=1_000, n_prefix=0, n_suffix=0),
+        budget=PromptBudget(n_prompt=1_000),
         n_first=350,
         chunks=NO_CHUNK_SOURCE,
     )

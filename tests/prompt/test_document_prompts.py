@@ -14,7 +14,7 @@ from speclsp.prompt.families import family_for
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
 
 SOURCE = Path(ast.__file__).read_text(encoding="utf-8")
-BUDGET = PromptBudget(n_prompt=640, n_prefix=0, n_suffix=0, n_chunks=160)
+BUDGET = PromptBudget(n_prompt=640, n_chunks=160)
 N_FIRST = 240
 CHUNK = ContextChunk(path="other.py", text="value = compute(1, 2, 3)\n" * 8, key="other")
 

@@ -10,7 +10,7 @@ from speclsp.prompt.chunks import ChunkWindow, ContextChunk, LaidOutChunk
 from speclsp.prompt.families import family_for
 from speclsp.prompt.prompt import PromptBudget, PromptLayout
 
-BUDGET = PromptBudget(n_prompt=512, n_prefix=0, n_suffix=0, n_chunks=256)
+BUDGET = PromptBudget(n_prompt=512, n_chunks=256)
 CODE = "def f(x):\n    ret▮ x\n\nf(1)\n"
 
 

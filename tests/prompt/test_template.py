@@ -21,7 +21,7 @@ def laid_out(vocabulary, spell, template, code=CODE):
         path="pkg/mod.py",
         prefix=prefix,
         suffix=suffix,
-        budget=PromptBudget(n_prompt=512, n_prefix=0, n_suffix=0),
+        budget=PromptBudget(n_prompt=512),
         window=None,
         layout="anchored",
     )

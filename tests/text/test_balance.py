@@ -25,7 +25,6 @@ CUT = {
         "rt { A } from",
     ),
     "an argument": ("lua", "local x = f(a,▮)\n", ' b, "event', " b"),
-    "an apostrophe in prose": ("typescript", "if (▮) {\n}\n", "make sure we can't do", ""),
     "a long string behind a definition": (
         "python",
         "▮\n\ndef g():\n    '''B.'''\n",

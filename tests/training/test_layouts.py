@@ -64,7 +64,7 @@ def of_the_product(
         path=text.path,
         prefix=text.prefix + text.typed,
         suffix=text.suffix,
-        budget=PromptBudget(n_prompt=1000, n_prefix=0, n_suffix=0),
+        budget=PromptBudget(n_prompt=1000),
         window=None,
         layout="plain" if is_plain else "anchored",
     )
