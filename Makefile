@@ -5,6 +5,7 @@
 # make fuzz   random editor traffic into a real server: SECONDS=600, SEED=N for one seed again
 # make faults every call on a store's files fails or ends the process: all cases, in about an hour
 # make damaged  every damaged model, statistics file and store of the tests: all variants
+# make kills  kill the shared engine KILLS=50 times while three windows type; SEED=N for others
 # make soak   type into a real server for MINUTES=30; the plot is soak.svg
 # make bench  run the benchmarks that need no other program; ARGS="-m MODEL.gguf" and other settings
 # make peers  build llama-server, which `python -m benchmarks peers` compares with
@@ -30,7 +31,7 @@ WITH_PROGRESS := $(PYTHON) tools/run_with_progress.py
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--python-version 3.11 --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: demo test lint types tests fuzz faults damaged soak test-neovim test-vscode bench peers docs dist lock clean
+.PHONY: demo test lint types tests fuzz faults damaged kills soak test-neovim test-vscode bench peers docs dist lock clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/run
@@ -54,6 +55,10 @@ fuzz: $(STAMPS)/dev
 
 faults: $(STAMPS)/dev
 	SPECLSP_FAULTS_SHARE=1 $(BIN)/pytest -s -n 2 tests/storage/test_faults.py $(ARGS)
+
+kills: $(STAMPS)/dev
+	SPECLSP_KILLS=$(or $(KILLS),50) SPECLSP_KILLS_SEED=$(or $(SEED),1) \
+		$(BIN)/pytest -s tests/engine_process/test_real_windows.py $(ARGS)
 
 damaged: $(STAMPS)/dev
 	SPECLSP_DAMAGED_STEP=1 $(BIN)/pytest -s tests/engine/llama/test_damaged_models.py \

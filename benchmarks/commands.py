@@ -6,6 +6,7 @@ import click
 
 from benchmarks.cases_command import cases_command, make_cases_command
 from benchmarks.drafters_command import drafters
+from benchmarks.engine_command import engine_command
 from benchmarks.healing_command import healing_command
 from benchmarks.host_command import host_command
 from benchmarks.index_command import index_command
@@ -23,8 +24,8 @@ def cli() -> None:
 
 
 for _command in (
-    cases_command, make_cases_command, make_model_command, drafters, healing_command,
-    host_command, index_command, peers_command, quality_command, secrets_command,
+    cases_command, make_cases_command, make_model_command, drafters, engine_command,
+    healing_command, host_command, index_command, peers_command, quality_command, secrets_command,
     speculation_command, typing_command,
 ):  # fmt: skip
     cli.add_command(_command)

@@ -151,6 +151,13 @@ class ServerProcess:
         return process.returncode if process.returncode is not None else -1
 
     @property
+    def pid(self) -> int:
+        """The id of the server's process.  Raises :class:`ServerProcessError` before the start."""
+        if self._process is None:
+            raise ServerProcessError("the server was not started.")
+        return self._process.pid
+
+    @property
     def stderr_tail(self) -> str:
         """The last lines that the server wrote to standard error."""
         return "\n".join(self._stderr)
@@ -249,13 +256,6 @@ class CaseServer(ServerProcess):
     def __init__(self, **callbacks: Any) -> None:
         super().__init__(**callbacks)
         self._others: dict[str, tuple[int, str]] = {}
-
-    @property
-    def pid(self) -> int:
-        """The id of the server's process.  Raises :class:`ServerProcessError` before the start."""
-        if self._process is None:
-            raise ServerProcessError("the server was not started.")
-        return self._process.pid
 
     def open_beside(self, uri: str, text: str, language_id: str) -> None:
         """Open one more document and make it the current one."""

@@ -169,6 +169,12 @@ class SharedCompleter:
         """Return the engine's state for this window."""
         return self._state
 
+    @property
+    def n_sent(self) -> int:
+        """Bytes that went to the engine that is connected."""
+        with self._changed:
+            return self._connection.n_sent if self._connection is not None else 0
+
     def next_event(self, timeout_s: float) -> Event | None:
         """Return the next event, or None."""
         return self._events.next(timeout_s)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +16,8 @@ from echo_engines import Engines, is_running, wait_until
 
 @pytest.fixture
 def engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engines]:
-    made = Engines(tmp_path / "run", tmp_path / "starts")
+    # A socket's path must be short.
+    made = Engines(Path(tempfile.mkdtemp(prefix="speclsp-")) / "run", tmp_path / "starts")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(made.runtime))
     monkeypatch.setenv("ECHO_ENGINE_STARTS", str(made.starts))
     yield made
@@ -22,3 +25,4 @@ def engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engines
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not any(map(is_running, made.pids())))
+    shutil.rmtree(made.runtime.parent)

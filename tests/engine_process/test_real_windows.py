@@ -1,0 +1,200 @@
+"""Real servers of three windows on one real engine, which is killed while somebody types.
+
+``make kills`` kills it 50 times; ``SPECLSP_KILLS`` and ``SPECLSP_KILLS_SEED`` choose others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import pytest_asyncio
+
+from benchmarks.server_process import InlineItem, ServerProcess
+from speclsp.engine_process.place import known_places, read_info
+from speclsp.engine_process.start import running_engines, status_of
+from speclsp.request import LogLine, StateChanged
+from speclsp.storage.accepted_store import AcceptedStore
+
+pytestmark = pytest.mark.real
+
+N_KILLS = int(os.environ.get("SPECLSP_KILLS", "10"))
+SEED = int(os.environ.get("SPECLSP_KILLS_SEED", "1"))
+SERVE = [sys.executable, "-m", "speclsp", "serve"]
+OPTIONS = {"deadline_ms": 60_000, "engine_exit_seconds": 0, "threads": 1}
+WAIT_S = 300  # a busy machine is no defect
+TYPED = "def total_of_items(items):\n    total = 0\n    for item in items:\n        total += "
+
+
+class TypedInto:
+    """A server, its client, and a document that grows."""
+
+    def __init__(self, folder: Path) -> None:
+        self.messages: list[LogLine] = []
+        self.log: list[LogLine] = []
+        self.states: list[StateChanged] = []
+        self.server = ServerProcess(
+            on_log=self.log.append, on_message=self.messages.append, on_state=self.states.append
+        )
+        self.folder = folder
+        self.text = ""
+        self.n_asked = 0
+        self.n_answered = 0
+        self.n_texts = 0
+
+    async def start(self, **options: Any) -> None:
+        self.folder.mkdir(exist_ok=True)
+        await self.server.start(SERVE, self.folder, options={**OPTIONS, **options})
+        self.server.open(self.folder / "typed.py", self.text)
+
+    async def ask(self) -> list[InlineItem]:
+        self.n_asked += 1
+        *before, last = self.text.split("\n")
+        async with asyncio.timeout(WAIT_S):
+            items = await self.server.inline_completion(len(before), len(last))
+        self.n_answered += 1
+        self.n_texts += bool(items)
+        return items
+
+    async def type(self, text: str) -> None:
+        for character in text:
+            self.text += character
+            self.server.change(self.text)
+            items = await self.ask()
+            if items and self.n_texts % 5 == 0:
+                await self.server.accept(items[0])
+
+    async def ghost(self) -> str:
+        async with asyncio.timeout(WAIT_S):
+            while not (items := await self.ask()):
+                await asyncio.sleep(0.02)
+        return items[0].insert_text
+
+
+@pytest_asyncio.fixture
+async def open_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Callable[[str], TypedInto]]:
+    runtime = tempfile.mkdtemp(prefix="speclsp-")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    opened: list[TypedInto] = []
+
+    def make(name: str) -> TypedInto:
+        opened.append(TypedInto(tmp_path / name))
+        return opened[-1]
+
+    yield make
+    for window in opened:
+        await window.server.shutdown()
+    async with asyncio.timeout(WAIT_S):
+        while running_engines():
+            await asyncio.sleep(0.02)
+    shutil.rmtree(runtime)
+
+
+def engine_pid() -> int | None:
+    """Return the process of the one engine that runs."""
+    found = [info.pid for place in known_places() if (info := read_info(place)) is not None]
+    running = [pid for pid in found if psutil.pid_exists(pid)]
+    return running[0] if running else None
+
+
+async def kill_at_random(n_kills: int, windows: list[TypedInto]) -> list[int]:
+    """Kill the engine, now while it computes and now while it loads; return the processes."""
+    dice = random.Random(SEED)
+    killed: list[int] = []
+    while len(killed) < n_kills:
+        await asyncio.sleep(dice.choice([0.1, 0.5, 1.0, 2.0]) * dice.random())
+        pid = engine_pid()
+        if pid is None or pid in killed:
+            continue
+        n_texts = [window.n_texts for window in windows]
+        os.kill(pid, signal.SIGKILL)
+        killed.append(pid)
+        if dice.random() < 0.7:  # otherwise the next one may die while it loads
+            async with asyncio.timeout(WAIT_S):
+                while any(w.n_texts == n for w, n in zip(windows, n_texts, strict=True)):
+                    await asyncio.sleep(0.02)
+    return killed
+
+
+async def test_nobody_notices_that_the_engine_is_killed_while_three_windows_type(
+    open_window: Callable[[str], TypedInto], tmp_path: Path
+) -> None:
+    windows = [open_window(name) for name in ("one", "two", "three")]
+    for window in windows:
+        await window.start(engine="shared")
+    for window in windows:
+        window.text = "# typed\n"
+        window.server.change(window.text)
+        await window.ghost()
+    assert len(running_engines()) == 1
+    killing = asyncio.create_task(kill_at_random(N_KILLS, windows))
+
+    async def type_until_done(window: TypedInto) -> None:
+        while not killing.done():
+            await window.type(TYPED)
+            window.text += "item\n\n\n"
+            if len(window.text) > 4000:
+                window.text = "# typed\n"
+
+    await asyncio.gather(killing, *map(type_until_done, windows))
+    assert len(set(killing.result())) == N_KILLS
+    for window in windows:
+        assert window.n_answered == window.n_asked > N_KILLS
+        assert not [line for line in window.messages if "speclsp" in line.message]
+        assert len([state for state in window.states if state.state == "ready"]) > 1
+    # The engine has the documents that the windows have: it continues as one of their own would.
+    for window in windows:
+        window.text += "def area_of_box(width, height):\n    return width * "
+        window.server.change(window.text)
+    shared = [await window.ghost() for window in windows]
+    own = open_window("one")
+    own.text = windows[0].text
+    await own.start(engine="own")
+    for window, text in zip(windows, shared, strict=True):
+        own.text = window.text
+        own.server.change(own.text)
+        assert await own.ghost() == text
+    stores = [path for path in tmp_path.rglob("*.db*") if path.suffix.startswith(".db")]
+    for path in stores:
+        with sqlite3.connect(path) as database:
+            assert database.execute("pragma integrity_check").fetchall() == [("ok",)]
+    store = AcceptedStore.open()
+    assert all(store.recent(str(window.folder.resolve()), 9) for window in windows)
+    store.close()
+
+
+async def test_a_window_that_is_killed_leaves_the_others_their_engine(
+    open_window: Callable[[str], TypedInto],
+) -> None:
+    first, second = open_window("one"), open_window("two")
+    for window in (first, second):
+        window.text = TYPED
+        await window.start(engine="shared")
+        await window.ghost()
+    (place,) = running_engines()
+    before = status_of(place)
+    assert before is not None
+    assert first.server._process is not None
+    first.server._process.kill()
+    async with asyncio.timeout(WAIT_S):
+        while status_of(place)["n_windows"] != 1:  # type: ignore[index]
+            await asyncio.sleep(0.02)
+    assert await second.ghost()
+    after = status_of(place)
+    assert after is not None
+    assert after["pid"] == before["pid"]
