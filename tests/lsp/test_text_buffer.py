@@ -64,6 +64,7 @@ def test_an_edit_splits_the_lines_beside_it_only(
 ) -> None:
     many = "far away\n" * 1000
     edited = buffer(many + text + "\n" + many)
+    assert edited.n_lines > 2000  # the whole text is split from now on
     start, end = Cursor(1000 + span[0], span[1]), Cursor(1000 + span[2], span[3])
     expected = text[: offset(text, Cursor(*span[:2]))] + inserted
     expected += text[offset(text, Cursor(*span[2:])) :]
