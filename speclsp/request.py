@@ -79,6 +79,8 @@ class AcceptedText:
     file: str
     before: str
     text: str
+    uri: str = ""
+    """The document's; empty for a text without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

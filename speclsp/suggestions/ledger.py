@@ -275,7 +275,15 @@ class Ledger:
         suggestion, text = taken
         suggestion.is_learned = True
         before = "".join(suggestion.place.before.splitlines(keepends=True)[-CONTEXT_LINES:])
-        return [AcceptedText(path=suggestion.path, file=suggestion.file, before=before, text=text)]
+        return [
+            AcceptedText(
+                path=suggestion.path,
+                file=suggestion.file,
+                before=before,
+                text=text,
+                uri=suggestion.request.uri,
+            )
+        ]
 
     def has_text_at(self, request: PlacedRequest) -> bool:
         """Whether a text for a request's place is known or being generated."""

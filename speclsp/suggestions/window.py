@@ -33,6 +33,7 @@ from speclsp.request import (
     ranges_from,
 )
 from speclsp.seam import Completer, answered
+from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 from speclsp.suggestions.ledger import Ledger, Suggestion
 from speclsp.suggestions.masked_documents import MaskedDocuments, Refusal
@@ -77,6 +78,10 @@ class Window:
         self._ledger = Ledger(self._counts)
         self._debounce = Debounce()
         self._in_flight: list[tuple[PlacedRequest, CancellationToken]] = []
+        self._unlearned: list[AcceptedText] = []
+        """Accepted texts in lines that the cursor may still be in."""
+        self._cursor = ("", 0)
+        """URI and offset of the latest request."""
 
     def apply_settings(self, settings: Settings) -> tuple[str, ...]:
         """Take new settings; return those that take effect after a restart.
@@ -95,11 +100,11 @@ class Window:
             return self._counts.snapshot(engine)
 
     def close(self) -> None:
-        """Let the completer learn a text that was accepted in part, and close it."""
+        """Let the completer learn what was accepted in lines that were left, and close it."""
         self._documents.stop_masking()
         with self._lock:
-            learned = self._ledger.flush()
-        self._learn(learned)
+            self._unlearned += self._ledger.flush()
+        self._learn_left_lines()
         self.completer.close()
 
     # --- documents ------------------------------------------------------------------------------
@@ -172,7 +177,11 @@ class Window:
         return placed.plain() if isinstance(placed, PlacedRequest) else placed
 
     def _place(self, request: CompletionRequest) -> PlacedRequest | Refusal:
-        return self._documents.place(dataclasses.replace(request, completion_id=new_id()))
+        placed = self._documents.place(dataclasses.replace(request, completion_id=new_id()))
+        if isinstance(placed, PlacedRequest):
+            self._cursor = (placed.uri, placed.offset)
+            self._learn_left_lines()
+        return placed
 
     def _refused(self, request: CompletionRequest, refusal: Refusal) -> CompletionResult:
         reason: FinishReason = "stop" if refusal == "private" else "cancelled"
@@ -350,12 +359,26 @@ class Window:
         They are counted from its start in each call.
         """
         with self._lock:
-            learned = self._ledger.accepted(completion_id, n_chars)
-        self._learn(learned)
+            self._unlearned += self._ledger.accepted(completion_id, n_chars)
 
-    def _learn(self, learned: list[AcceptedText]) -> None:
-        for accepted in learned:
-            self.completer.learn(accepted)
+    def _learn_left_lines(self) -> None:
+        """Let the completer learn the accepted texts in lines that the cursor has left.
+
+        Only then it is known whether the lines hold secrets, which were accepted in parts.
+        """
+        with self._lock:
+            accepted, self._unlearned = self._unlearned, []
+        for text in accepted:
+            document = self._documents.get(text.uri)
+            if document is None:
+                continue  # it was closed within the line
+            lines = lines_of(text, document.text)
+            uri, offset = self._cursor
+            if uri == text.uri and any(line.start <= offset <= line.stop for line in lines):
+                with self._lock:
+                    self._unlearned.append(text)
+            elif lines and not any(PLACEHOLDER in document.text[line] for line in lines):
+                self.completer.learn(text)
 
     def _after(self, shown: Suggestion) -> PlacedRequest | None:
         """Return the request that follows a suggestion's acceptance, if it is to be prefetched."""
@@ -415,6 +438,22 @@ class Debounce:
         if median <= self.FAST_MS and not busy:
             return 0.0
         return min(self.MAX_MS, self.SHARE * median)
+
+
+def lines_of(accepted: AcceptedText, text: str) -> list[slice]:
+    """Return where an accepted text stands in a document's text: its lines as a whole.
+
+    It is not there if it was edited, or masked as part of a secret.
+    """
+    typed = accepted.before.rpartition("\n")[2] + accepted.text
+    found: list[slice] = []
+    start = text.find(typed)
+    while start >= 0:
+        line_start = text.rfind("\n", 0, start) + 1
+        line_end = text.find("\n", start + len(typed))
+        found.append(slice(line_start, len(text) if line_end < 0 else line_end))
+        start = text.find(typed, start + 1)
+    return found
 
 
 def is_inside_word(text: str, cursor: int) -> bool:

@@ -216,6 +216,7 @@ def test_the_completer_learns_what_is_accepted_and_drafts_from_it() -> None:
             assert said == text
             for _ in range(2):  # the second time is the same acceptance
                 completer.accepted(completion_id)
+            ask(f"def f():\n    {text}\n")  # the line is left
         until(lambda: LearnedStore.open().uses())
         # Another text before the cursor, so that only what was learned can match.
         until(lambda: ask("class A:\n    ")[1] > len(text) // 2)

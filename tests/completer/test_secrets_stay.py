@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,6 +69,12 @@ class Session:
             uri=f"file://{file}", path=name, language_id="", version=version, text=text, file=file
         )
         (self.completer.open_document if version == 1 else self.completer.change_document)(document)
+
+    def type(self, name: str, text: str) -> None:
+        """Bring a document to a text, the cursor at its end."""
+        file = str(self.root / name)
+        uri = f"file://{file}"
+        self.completer.brought_to(request_between(text, uri=uri, path=name, file=file))
 
     def ask(
         self, name: str, prefix: str, suffix: str = "", says: str = "return 1"
@@ -156,3 +163,58 @@ def test_a_completion_is_cut_before_a_placeholder_and_refused_on_a_secrets_line(
         assert session.ask("public/a.py", "x = ").text
     finally:
         session.completer.close()
+
+
+def type_with_acceptances(root: Path, planted: list[Planted], settings: Settings) -> list[str]:
+    """Type each secret's lines key by key, accepting some characters three times; leave the line.
+
+    Returns what was logged.
+    """
+    session = Session(root, settings)
+    draw = random.Random(7)
+    n_accepted = 0
+    for number, secret in enumerate(planted):
+        name, whole = f"buffer_{number}/{secret.name}", BEFORE + secret.lines
+        starts = sorted(draw.sample(range(len(BEFORE), len(whole)), 3))
+        for n_typed in range(len(BEFORE), len(whole)):
+            session.type(name, whole[:n_typed])
+            if n_typed in starts:
+                says = whole[n_typed : n_typed + draw.randint(10, 30)].partition("\n")[0]
+                result = session.ask(name, whole[:n_typed], says=says)
+                session.type(name, whole[:n_typed] + result.text)
+                session.completer.accepted(result.completion_id)
+                n_accepted += bool(result.text)
+        session.type(name, whole)
+        below = f"{whole}\n\n\n"
+        result = session.ask(name, below, says="return box.height")
+        session.completer.accepted(result.completion_id)
+        session.ask(name, f"{below}{result.text}\n")
+    assert n_accepted > 80
+    session.completer.close()
+    return list(session.messages())
+
+
+def fragments(planted: list[Planted], texts: list[str]) -> set[str]:
+    """Return the kinds of the secrets of which ten characters in a row stand in the texts."""
+    whole = "\n".join(texts)
+    return {
+        secret.kind
+        for secret in planted
+        for text in secret.secrets
+        for start in range(len(text) - 9)
+        if text[start : start + 10] in whole
+    }
+
+
+def test_nothing_is_kept_of_secrets_that_were_accepted_in_parts(tmp_path, traces) -> None:
+    planted = planted_secrets(3)
+    messages = type_with_acceptances(tmp_path / "project", planted, Settings())
+    kept = list(kept_texts(traces, ByteVocabulary()))
+    assert any("return box.height" in text for text in kept)
+    assert fragments(planted, [*kept, *messages]) == set()
+
+
+def test_with_masking_off_the_parts_are_found(tmp_path, traces) -> None:
+    planted = planted_secrets(3)
+    type_with_acceptances(tmp_path / "project", planted, Settings(mask_secrets=False))
+    assert len(fragments(planted, list(kept_texts(traces, ByteVocabulary())))) > 20

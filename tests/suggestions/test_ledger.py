@@ -229,7 +229,9 @@ def test_what_was_taken_in_part_is_learned_with_the_next_or_at_the_end() -> None
     first, second = kept.made(request_at("1\n2\n3¦"), "abc"), kept.made(request_at("y¦"), "def")
     assert accepted(kept, first, 2) == []
     assert accepted(kept, second, 1) == ["ab"]
-    assert kept.ledger.flush() == [AcceptedText(path="a.py", file="", before="y", text="d")]
+    uri = "file:///p/a.py"
+    learned = AcceptedText(path="a.py", file="", before="y", text="d", uri=uri)
+    assert kept.ledger.flush() == [learned]
     assert kept.ledger.flush() == []
     (whole,) = kept.ledger.accepted(kept.made(request_at("1\n2\n3¦"), "abc"), None)
     assert whole.before == "2\n3"

@@ -146,6 +146,9 @@ def test_what_is_learned_is_the_whole_suggestion_once(make) -> None:
     third = typist.ask("first = 1¦")
     typist.completer.accepted(third.completion_id)
     typist.completer.accepted(first.completion_id)
+    typist.ask(TWO_LINES + "¦")
+    assert learned == []
+    typist.ask(TWO_LINES + "\n¦")
     assert learned == [TWO_LINES]
     stats = typist.completer.statistics()
     assert (stats.n_accepted_items, stats.n_partially_accepted) == (2, 1)
@@ -264,6 +267,7 @@ def test_a_generation_goes_on_while_what_is_typed_agrees(make) -> None:
     learned: list[str] = []
     typist.completer.window.completer.learn = lambda accepted: learned.append(accepted.text)
     typist.completer.accepted(result.completion_id)
+    typist.ask(TWO_LINES + "\n¦")
     assert learned == [TWO_LINES]
 
 
