@@ -192,6 +192,13 @@ def test_the_picture_is_self_contained() -> None:
     assert "suffix" in picture
 
 
+def test_the_tests_that_security_names_exist() -> None:
+    named = re.findall(r"\[`(test_\w+)`\]\(\.\./(tests/[\w/]+\.py)\)", page("security.md"))
+    assert len(named) > 20
+    for test, file in named:
+        assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), (test, file)
+
+
 @pytest.mark.parametrize("name", OWN_PAGES)
 def test_one_sentence_per_line(name: str) -> None:
     if name == "docs/gpu.md":
