@@ -159,7 +159,10 @@ class Window:
             if known is not None:
                 return known
         # The completer's thread sets the future, so it must not be cancelled.
-        return await asyncio.shield(asyncio.wrap_future(self._ask(placed, cancel)))
+        answer = asyncio.wrap_future(self._ask(placed, cancel))
+        # An error that arrives after the caller has gone needs no line in the log.
+        answer.add_done_callback(lambda done: done.exception())
+        return await asyncio.shield(answer)
 
     def ask(
         self, request: CompletionRequest, cancel: CancellationToken

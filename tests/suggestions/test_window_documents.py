@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from scripted_completer import ScriptedCompleter
 from typed_requests import request_between
 
 from speclsp.cancellation import CancellationToken
+from speclsp.errors import EngineUnavailableError
 from speclsp.request import CompletionRequest, CompletionResult, Document, TextEdit
 from speclsp.secrets.masked_text import PLACEHOLDER, MaskedText, masked
 from speclsp.settings import Settings
@@ -278,3 +280,24 @@ def test_a_request_between_cells_reads_them() -> None:
     request = completer.asked[0].request
     expected = request_between(f"above = 1\n{MASKED}\nx = ", f"\nbelow = 1\n{MASKED}")
     assert (request.prefix, request.suffix) == (expected.prefix, expected.suffix)
+
+
+async def test_an_error_after_the_request_was_cancelled_is_not_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An engine in another process refuses a request later than the editor cancels it."""
+    window, completer = make(debounce_ms=0)
+    completer.script = lambda asked: None
+    window.open_document(document("x = "))
+    wait_masked(window)
+    request = CompletionRequest(uri=URI, version=1, offset=4)
+    task = asyncio.create_task(window.complete(request, CancellationToken()))
+    while not completer.asked:
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    completer.asked[0].future.set_exception(EngineUnavailableError("the model is loading."))
+    await asyncio.sleep(0.01)
+    gc.collect()
+    assert caplog.text == ""
