@@ -50,9 +50,8 @@ def main() -> None:
     """Fork a process for each variant."""
     model, folder, step, first = sys.argv[1:]
     path = Path(folder) / "damaged.gguf"
-    # Neither core files nor a debugger for the processes that ggml ends.
+    # No core files of the processes that ggml ends.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.environ["GGML_NO_BACKTRACE"] = "1"
     all_variants = variants(read_model(Path(model)))
     for name, content_of in itertools.islice(all_variants, int(first), None, int(step)):
         path.write_bytes(content_of())
