@@ -302,7 +302,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m speclsp.install_llama_cpp")
     parser.add_argument("--python", default=sys.executable, help="the environment's Python")
     parser.add_argument("--dry-run", action="store_true", help="print the commands and run none")
-    parser.add_argument("--anew", action="store_true", help="install again what is there")
+    parser.add_argument("--anew", action="store_true", help="reinstall llama-cpp-python")
     parser.add_argument("--index", default="", help="take a prebuilt wheel from this index only")
     parser.add_argument("--lock", default="", help="requirements with hashes, for compiling")
     parser.add_argument("--check", action="store_true", help="check what is needed")

@@ -43,7 +43,7 @@ _MOVED: Final = (
 """Former benchmarks of `speclsp bench`, now of `python -m benchmarks`."""
 
 _STRIDE: Final = 4
-"""Keys between two requests: the debounce joins those of somebody who types fast."""
+"""Keys between two requests: the debounce skips requests of fast typing."""
 _LINE: Final = re.compile(r"^[ \t]*(\S.{10,}\S)\s*$", re.MULTILINE)
 """A line that is long enough to be typed, without its indentation."""
 _REST_S: Final = 20.0
@@ -82,7 +82,7 @@ Sides = dict[bool, Side]
 
 
 class BenchCommand(SettingsCommand):
-    """The command, which names the replacement of a former one."""
+    """The command; a benchmark that was moved gives an error with its replacement."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Raise UsageError where the first argument is a benchmark that was moved."""

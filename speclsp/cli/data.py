@@ -37,9 +37,9 @@ Stores = Mapping[str, WorkspaceStore]
 def data() -> None:
     """Show or remove what is kept on disk between sessions.
 
-    speclsp keeps the project files' tokens and their index, so that a restart builds neither
-    again, the completions that you accepted, and the n-grams counted in them. Workspace folders
-    are known by a hash of their path.
+    speclsp keeps the tokens and the index of the project's files, so that a restart need not
+    rebuild them, the completions that you accepted, and the n-grams counted in them. Workspace
+    folders are stored by a hash of their path.
     """
 
 

@@ -95,7 +95,7 @@ def list_models(*, as_json: bool) -> None:
 @click.option("--hf-token", "-hft", default="", metavar="TOKEN", help="Hugging Face's token.")
 @_AS_JSON
 def pull(name: str, hf_token: str, *, as_json: bool) -> None:
-    """Download a model; a download that was broken off goes on where it ended."""
+    """Download a model; an interrupted download is resumed."""
     choice = named(name)
     wanted = download.plan(choice.references, hf_token)
     console = Console(stderr=True)

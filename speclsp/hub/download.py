@@ -33,7 +33,7 @@ _POLL_S: Final = 0.1
 _TIMEOUT_S: Final = 10.0
 _CONNECTION_REMEDY: Final = (
     "Check the connection, and the proxy in HTTPS_PROXY; HF_ENDPOINT names a mirror. "
-    "What has arrived is kept: the same command goes on from there."
+    "The received part is kept: the same command resumes the download."
 )
 _LOGIN_REMEDY: Final = (
     "Log in with `hf auth login`, or set HF_TOKEN to a token that may read the repository."
@@ -114,7 +114,7 @@ def pull(
 ) -> None:
     """Download what a plan's files lack into the cache.
 
-    A cancelled or broken download goes on where it ended the next time.
+    An interrupted download is resumed.
     Raises :class:`~speclsp.errors.DownloadError`, also where it is cancelled.
     """
     total = sum(file.size for file in wanted.files)
@@ -239,7 +239,7 @@ class _Transfer:
         if self._is_cancelled():
             raise DownloadCancelledError(
                 f"The download of {self._file.name} was cancelled.",
-                remedy="What has arrived is kept: the next download goes on from there.",
+                remedy="The received part is kept: the next download resumes there.",
             )
 
 

@@ -44,8 +44,8 @@ class InFlightRequests:
 OLD_INVOKED: Final = 0
 _INVOKED, _AUTOMATIC = 1, 2
 _N_ONLY_ONES: Final = 3
-"""Requests of kind 1, and of no other kind, that a new client may send: nobody asks by hand more
-often before typing."""
+"""Requests of kind 1 alone that count as Invoked; a user does not ask by hand more often before
+typing."""
 
 
 class TriggerKinds:

@@ -17,7 +17,7 @@ from speclsp.request import CompletionResult, GeneratedText, TextEdit
 
 _WORD_BEFORE: Final = re.compile(r"\w+\Z")
 _N_PASTED: Final = 2
-"""Characters that an edit inserts at once and that nobody types at once."""
+"""Characters inserted at once from which an edit is not typing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ def test_the_next_download_goes_on_where_one_was_given_up(
     hub.cuts = [2 * MEBIBYTE, *[0] * 10]
     error = refusal(REPOSITORY)
     assert "cannot be reached" in error.message
-    assert "goes on" in error.remedy
+    assert "resumes the download" in error.remedy
     hub.cuts.clear()
     hub.asked.clear()
     assert download.plan([parse_reference(REPOSITORY)]).missing_bytes == MEBIBYTE
