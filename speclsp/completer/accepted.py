@@ -41,7 +41,8 @@ _CLOSE_S: Final = 5.0
 _Result = TypeVar("_Result")
 
 
-def _updated_file(settings: Settings) -> Path | None:
+def updated_file(settings: Settings) -> Path | None:
+    """Return the statistics file to which accepted n-grams are added; None for none."""
     if not settings.lookup_cache_update or not settings.lookup_cache_dynamic:
         return None
     return Path(settings.lookup_cache_dynamic[0]).expanduser()
@@ -75,7 +76,7 @@ class AcceptedTexts:
         self._thread = ThreadPoolExecutor(1, "speclsp-accepted")
         self._latest: Future[None] | None = None
         self._stores: tuple[AcceptedStore, LearnedStore] | None = None
-        self._file = _updated_file(settings)
+        self._file = updated_file(settings)
         """The statistics file that takes what is counted; None where there is none."""
         self._uncounted: Counter[tuple[tuple[int, ...], int]] = Counter()
         """Counts that it lacks, of the vocabulary ``_counts_of``."""

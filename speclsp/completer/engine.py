@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 from weakref import WeakValueDictionary
 
-from speclsp.completer.accepted import AcceptedTexts
+from speclsp.completer.accepted import AcceptedTexts, updated_file
 from speclsp.completer.completion import EngineWindow
 from speclsp.completer.engine_thread import EngineThread, WindowEvents
 from speclsp.completer.models import Models
@@ -45,7 +45,7 @@ class Engine:
         self._lock = threading.RLock()
         self._tokenizer: Tokenizer | None = None
         self._is_started = False
-        self._accepted: dict[tuple[bool, bool], AcceptedTexts] = {}
+        self._accepted: dict[tuple[object, ...], AcceptedTexts] = {}
         self.models = Models(
             settings,
             loader if loader is not None else LlamaLoader(self.events.log),
@@ -96,8 +96,8 @@ class Engine:
 
     def accepted(self, settings: Settings) -> AcceptedTexts:
         """Return the accepted texts of the windows that mask and keep texts as these settings."""
+        key = settings.mask_secrets, settings.persist, updated_file(settings)
         with self._lock:
-            key = settings.mask_secrets, settings.persist
             if key not in self._accepted:
                 texts = self._accepted[key] = AcceptedTexts(settings, self.events)
                 if self._tokenizer is not None:
