@@ -645,7 +645,7 @@ class Settings:
     max_index_tokens: _Positive = _setting(
         20_000_000,
         _ADVANCED_PROJECT,
-        "Maximum tokens in the index of a workspace folder, which takes 8 bytes of memory for each.",
+        "Maximum tokens in the index of a workspace folder; each takes 8 bytes of memory.",
     )
 
 
