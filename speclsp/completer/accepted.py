@@ -63,7 +63,7 @@ class AcceptedTokens:
 class AcceptedTexts:
     """Accepted texts and their n-grams, by workspace.
 
-    A store that fails is not used again, which the log says once; texts are then kept in memory.
+    A store that fails is logged once and not used again; texts are then kept in memory only.
     """
 
     def __init__(self, settings: Settings, events: EventQueue) -> None:
@@ -77,7 +77,7 @@ class AcceptedTexts:
         self._latest: Future[None] | None = None
         self._stores: tuple[AcceptedStore, LearnedStore] | None = None
         self._file = updated_file(settings)
-        """The statistics file that takes what is counted; None where there is none."""
+        """The statistics file that takes what is counted; None if there is none."""
         self._uncounted: Counter[tuple[tuple[int, ...], int]] = Counter()
         """Counts that it lacks, of the vocabulary ``_counts_of``."""
         self._counts_of: Vocabulary | None = None
@@ -111,11 +111,11 @@ class AcceptedTexts:
         return accepted
 
     def wait_done(self, timeout_s: float) -> bool:
-        """Wait until everything is kept; return whether that came about."""
+        """Wait until everything is kept; return whether it is."""
         return self._latest is None or not wait((self._latest,), timeout_s).not_done
 
     def close(self) -> None:
-        """Write what is left and close the stores; calling it again changes nothing."""
+        """Write what is left and close the stores; further calls do nothing."""
         with suppress(RuntimeError):
             self._later(self._update_file)
             self._later(self._close_stores)
@@ -186,7 +186,7 @@ class AcceptedTexts:
     def _stored(
         self, use: Callable[[AcceptedStore, LearnedStore], _Result], otherwise: _Result
     ) -> _Result:
-        """Return what ``use`` does with the stores, ``otherwise`` where they cannot be used."""
+        """Return what ``use`` does with the stores, ``otherwise`` if they cannot be used."""
         if not self._is_kept:
             return otherwise
         try:

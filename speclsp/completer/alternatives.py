@@ -51,21 +51,21 @@ class TextMaker:
         """Return the request's own sampler."""
         return self._healing(make_sampler(self.params))
 
-    def fork_sampler(self, fork_idx: int, said: Sequence[int]) -> Sampler | None:
-        """Return a sampler, with draws of its own, for a text that begins with ``said``.
+    def fork_sampler(self, fork_idx: int, tokens: Sequence[int]) -> Sampler | None:
+        """Return a sampler, with draws of its own, for a text that begins with ``tokens``.
 
-        None where the last token of ``said`` may not follow the others.
+        None if the last token of ``tokens`` may not follow the others.
         """
         sampler = make_sampler(self.params)
         if isinstance(sampler, SeededSampler):
             sampler = sampler.for_fork(fork_idx)
         healing = self._healing(sampler)
         if isinstance(healing, HealingSampler):
-            for token in said[:-1]:
-                healing.said(token)
-            if healing.refuses(said[-1]):
+            for token in tokens[:-1]:
+                healing.take(token)
+            if healing.refuses(tokens[-1]):
                 return None
-            healing.said(said[-1])
+            healing.take(tokens[-1])
         return healing
 
     def scores(self, sampler: Sampler, *, n_rivals: int = 0) -> TokenScores:
@@ -108,7 +108,7 @@ class Alternatives:
         self._scores = scores
         self._first = first
         self._n_forks = 0
-        self._known = {_sense(first.text), ""}
+        self._known = {_dense(first.text), ""}
         self.texts: list[GeneratedText] = []
         self.failures: list[DecodeError] = []
         self.counts = ForkCounts()
@@ -130,7 +130,7 @@ class Alternatives:
         forkable = fork_target(target)
         if forkable is None:
             return
-        begun = filter(None, map(self._fork, self._places_to_part()))
+        begun = filter(None, map(self._fork, self._fork_points()))
         for _ in range(N_ROUNDS):
             n_forks = min(n_wanted - len(self.texts), forkable.n_branches - 1)
             made = list(itertools.islice(begun, n_forks))
@@ -151,9 +151,9 @@ class Alternatives:
             self.counts.add(counts)
             for fork, text in made:
                 self._take(fork, text)
-        self.texts.sort(key=_falling)
+        self.texts.sort(key=_by_confidence)
 
-    def _places_to_part(self) -> list[Rival]:
+    def _fork_points(self) -> list[Rival]:
         rivals = self._scores.rivals
         text = self._maker.text_scores(self._emitted, self._scores, self._first.text)
         return best_rivals(rivals, len(rivals), text.end, excluded=self._maker.end_tokens)
@@ -186,9 +186,9 @@ class Alternatives:
             # Its last line is not finished.
             whole_lines = text.fitted("" if n_replaced else content.rpartition("\n")[0].rstrip())
             content, n_replaced = whole_lines.text, whole_lines.n_replaced
-        if _sense(content) in self._known:
+        if _dense(content) in self._known:
             return
-        self._known.add(_sense(content))
+        self._known.add(_dense(content))
         self.texts.append(
             GeneratedText(
                 completion_id=uuid.uuid4().hex,
@@ -199,10 +199,10 @@ class Alternatives:
         )
 
 
-def _sense(text: str) -> str:
+def _dense(text: str) -> str:
     """Return a text without white space, to compare."""
     return "".join(text.split())
 
 
-def _falling(alternative: GeneratedText) -> float:
+def _by_confidence(alternative: GeneratedText) -> float:
     return -alternative.mean_logprob if alternative.mean_logprob is not None else float("inf")

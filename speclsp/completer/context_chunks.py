@@ -113,7 +113,7 @@ class ContextChunks:
                 table.pop(uri, None)
 
     def asked(self, request: PlacedRequest) -> None:
-        """Note where completion was requested."""
+        """Note the position of a request."""
         with self._wake:
             self._places.pop(request.uri, None)
             self._places[request.uri] = request
@@ -130,9 +130,9 @@ class ContextChunks:
         self._thread.join(_JOIN_S)
 
     def wait_settled(self, timeout_s: float) -> bool:
-        """Wait until all choices are made, as after a pause; return whether that came about.
+        """Wait until all choices are made, as after a pause; return whether they are.
 
-        A timeout of 0 hastens nothing.
+        A timeout of 0 does not wait, and leaves the pause as it is.
         """
         with self._wake:
             if timeout_s > 0.0:
@@ -233,7 +233,7 @@ class ContextChunks:
     def _deliver(
         self, root: str, chosen: Sequence[Candidate], outline: ProjectOutline | None
     ) -> None:
-        """Note what may stand in prompts now, and what must not any more."""
+        """Note which chunks prompts may have now, and which they must not have any more."""
         for candidate in chosen:
             self._delivered.pop(candidate.key, None)
             self._delivered[candidate.key] = (root, candidate.path)

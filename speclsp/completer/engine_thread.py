@@ -283,7 +283,7 @@ class EngineThread:
             bench = self._models.workbench(job.window.settings, job.window.tokens)
             if is_prefetch:
                 # Most prefetches are not used: the documents' prompts stay where they are.
-                bench = dataclasses.replace(bench, prompts=bench.prompts.apart())
+                bench = dataclasses.replace(bench, prompts=bench.prompts.copy())
             self._generate(job, bench)
         else:
             job.fail(self._models.availability()[1])

@@ -133,7 +133,7 @@ def _after_a_keystroke(
     bench: Workbench,
     chunks: ChunkSource,
 ) -> tuple[FimPrompt, ExplainedReuse | None]:
-    """Return the prompt that follows the one of a keystroke earlier, and what it shares."""
+    """Return the prompt, laid out behind that of one keystroke earlier, and what they share."""
     layout, budget, ranked = question.layout, question.budget, question.renewed(NO_CHUNKS)
     if not request.cursor:
         return layout.fresh(question.text, budget, near=None, chunks=ranked), None

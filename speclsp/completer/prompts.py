@@ -82,10 +82,10 @@ class Prompts:
         self.n_idle_evaluated = 0
         """Tokens that were evaluated in idle time."""
 
-    def apart(self) -> Prompts:
+    def copy(self) -> Prompts:
         """Return a copy on the same target, whose use does not change the documents' prompts."""
         copied = copy.copy(self)
-        documents = ((uri, prompts.apart()) for uri, prompts in self._documents.items())
+        documents = ((uri, prompts.copy()) for uri, prompts in self._documents.items())
         copied._documents = OrderedDict(documents)  # noqa: SLF001  of the same class
         return copied
 

@@ -19,10 +19,10 @@ from speclsp.prompt.protocol import Vocabulary
 from speclsp.settings import Settings
 
 _SETTLED_S: Final = 0.2
-"""Seconds without a change after which nobody writes a file."""
+"""A file that has not changed for so many seconds is complete."""
 
 _FileState = tuple[int, int, int] | None
-"""Size, time of the last change and inode of a file; None where there is none."""
+"""Size, time of the last change and inode of a file; None if there is none."""
 
 OpenedFiles = MutableMapping[tuple[Path, Role, _FileState, str], StatisticsFile]
 """Opened files by path, role, state and vocabulary, which windows share."""

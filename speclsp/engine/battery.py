@@ -8,7 +8,7 @@ from typing import Final
 import psutil
 
 _FRESH_S: Final = 30.0
-"""Seconds for which an answer holds: asking takes a few reads of system files."""
+"""Seconds for which an answer holds: asking reads a few system files."""
 
 
 class Battery:
@@ -19,7 +19,7 @@ class Battery:
         self._is_discharging = False
 
     def is_discharging(self) -> bool:
-        """Whether the computer runs on its battery; False where that cannot be told."""
+        """Whether the computer runs on its battery; False if that is unknown."""
         now = time.monotonic()
         if now - self._asked_at >= _FRESH_S:
             self._asked_at = now

@@ -146,7 +146,7 @@ class DraftModelDrafter:
     def costly(self, target_s: float) -> DrafterError | None:
         """Return a problem where a draft token takes long beside ``target_s``, T(1) of the target.
 
-        None where that is not known yet (``target_s`` 0), and from the second time on.
+        None if that is not known yet (``target_s`` 0), and from the second time on.
         """
         if self._is_cost_told or self._n_steps < _STEP_MEMORY or target_s <= 0.0:
             return None
@@ -222,7 +222,7 @@ class DraftModelDrafter:
             if cached != wanted:
                 break
             n_kept += 1
-        # The last token is evaluated in any case: its logits are wanted.
+        # The last token is always evaluated, for its logits.
         n_kept = min(n_kept, len(text) - 1)
         model.truncate(n_kept)
         self._n_in_step = n_kept
@@ -238,7 +238,7 @@ class DraftModelDrafter:
 
 
 def _best(row: LogitRow) -> tuple[int, float]:
-    """Return the most probable token and its probability; 0 where the logit is not finite."""
+    """Return the most probable token and its probability; 0 if the logit is not finite."""
     token = int(row.argmax())
     logit = float(row[token])
     if not math.isfinite(logit):

@@ -42,10 +42,10 @@ class StatefulTarget(Target, Protocol):
         """Size in bytes of the state that :meth:`save_state` would return."""
 
     def save_state(self) -> KvState | None:
-        """Return a copy of the cache; None where that fails."""
+        """Return a copy of the cache; None if that fails."""
 
     def restore_state(self, state: KvState) -> bool:
-        """Replace the cache by ``state``; return False, with an empty cache, where that fails."""
+        """Replace the cache by ``state``; return False, with an empty cache, if that fails."""
 
 
 class KvStates:

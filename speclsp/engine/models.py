@@ -244,7 +244,7 @@ def load_draft_model(
 
 
 def _version(path: Path) -> tuple[int, int] | None:
-    """Return modification time and size of a file; None where it does not exist."""
+    """Return modification time and size of a file; None if it does not exist."""
     status = path.stat() if path.is_file() else None
     return status and (status.st_mtime_ns, status.st_size)
 

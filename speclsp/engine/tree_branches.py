@@ -26,7 +26,7 @@ def tree_branches(parents: Sequence[int], n_branches_max: int) -> TreeBranches:
     """Number the branches of the tree whose node i continues node ``parents[i]``, -1 the text.
 
     Branch 0 follows first children, which is the most probable path where children are sorted.
-    Raises ValueError where a node precedes its parent or there are too many leaves.
+    Raises ValueError if a node precedes its parent or there are too many leaves.
     """
     n_nodes = len(parents)
     depths = [0] * n_nodes
@@ -60,7 +60,7 @@ def tree_branches(parents: Sequence[int], n_branches_max: int) -> TreeBranches:
 
 
 def check_path(path: Sequence[int], parents: Sequence[int]) -> None:
-    """Raise ValueError where ``path`` does not lead from the text down the tree."""
+    """Raise ValueError if ``path`` does not lead from the text down the tree."""
     above = -1
     for node in path:
         if not 0 <= node < len(parents) or parents[node] != above:

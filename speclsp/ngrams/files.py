@@ -95,7 +95,7 @@ def open_statistics(
 def add_counts(path: Path, counted: NgramTables, vocabulary: VocabularyIdentity) -> None:
     """Add counts to a dynamic file; one that does not exist is made in llama.cpp's layout.
 
-    Raises StoreError where the file cannot be read or written, or is of another vocabulary.
+    Raises StoreError if the file cannot be read or written, or is of another vocabulary.
     """
     if not path.exists():
         write(path, counted, "llama.cpp", vocabulary)

@@ -75,7 +75,7 @@ def _table(
     tokens: TokenArray,
     counts: TokenArray,
 ) -> NgramTable:
-    """Raises ValueError where the arrays do not fit together, or hold impossible numbers."""
+    """Raises ValueError if the arrays do not fit together, or hold impossible numbers."""
     n_rows, n_followers = len(grams), len(tokens)
     arrays = (grams, lengths, tokens, counts)
     sizes = ((n_rows, order), (n_rows,), (n_followers,), (n_followers,))

@@ -36,6 +36,6 @@ def read_bytes(path: Path) -> bytes:
 
 
 def damaged(path: Path, offset: int | None, reason: str, remedy: str = REBUILD) -> StoreError:
-    """Return an error with the file, the byte offset where one is known, and the reason."""
+    """Return an error with the file, the byte offset if it is known, and the reason."""
     place = "" if offset is None else f", byte {offset:,}"
     return StoreError(f"{path}{place}: {reason}.", remedy=remedy)

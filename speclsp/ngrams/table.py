@@ -86,7 +86,7 @@ class NgramTables:
 
     @property
     def max_order(self) -> int:
-        """Tokens of the longest n-grams; 0 where there are none."""
+        """Tokens of the longest n-grams; 0 if there are none."""
         return max(self.by_order, default=0)
 
     def followers(self, ngram: tuple[int, ...]) -> Followers:

@@ -93,7 +93,7 @@ class Corpus:
             self.n_pending_tokens += len(tokens)
 
     def revive(self, key: FileKey) -> bool:
-        """Undo a removal, as after switching a branch back; False where the tokens are gone."""
+        """Undo a removal, as after switching a branch back; False if the tokens are gone."""
         with self._lock:
             if key not in self._removed:
                 return False

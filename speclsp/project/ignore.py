@@ -91,7 +91,7 @@ class IgnoreRules:
         return any(map(self._verdict, _with_parents(path)))
 
     def _verdict(self, path: str) -> bool | None:
-        """Return whether the first matching pattern ignores a path; None where none matches."""
+        """Return whether the first matching pattern ignores a path; None if none matches."""
         for spec, spec_path in self._specs(path):
             verdict = spec.check_file(spec_path).include
             if verdict is not None:
@@ -197,7 +197,7 @@ def _is_ignored_by(specs: list[tuple[str, GitIgnoreSpec]]) -> bool:
 
 
 def _read_spec(file: Path) -> GitIgnoreSpec | None:
-    """Read a file of patterns; None where it is missing or unreadable."""
+    """Read a file of patterns; None if it is missing or unreadable."""
     try:
         # As in git, links are not followed; opening a pipe must not block.
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

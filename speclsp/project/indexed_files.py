@@ -36,7 +36,7 @@ _MAX_OUTLINED_BYTES: Final = 200_000
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """A file as last read; ``content`` is None where the file is not indexed."""
+    """A file as last read; ``content`` is None if the file is not indexed."""
 
     signature: Signature
     content: bytes | None
@@ -66,7 +66,7 @@ class IndexedFiles:
         self._fingerprint = fingerprint
         self._token_store = token_store
         self._log = log
-        self._told_full = False
+        self._reported_full = False
         # Guards what follows.
         self._lock = threading.Lock()
         self._records: dict[str, dict[str, FileRecord]] = {}
@@ -146,7 +146,7 @@ class IndexedFiles:
 
     # --- queries --------------------------------------------------------------------------------
 
-    def is_news(self, root: str, file: FoundFile) -> bool:
+    def has_changed(self, root: str, file: FoundFile) -> bool:
         """Whether a file is new or has changed since it was read."""
         record = self._records.get(root, {}).get(file.path)
         return record is None or record.signature != file.signature
@@ -166,7 +166,7 @@ class IndexedFiles:
             return Outlines(self._n_outline_changes, dict(self._outlines.get(root, {})))
 
     def text(self, root: str, relative: str, settings: Settings) -> str | None:
-        """Return the text of an outlined file; None where it can no longer be read."""
+        """Return the text of an outlined file; None if it can no longer be read."""
         source = read_source(str(Path(root, relative)), _MAX_OUTLINED_BYTES, _mask(settings))
         return source.text if isinstance(source, SourceText) else None
 
@@ -238,14 +238,14 @@ class IndexedFiles:
         n_tokens = self.corpus.n_tokens + self.corpus.n_pending_tokens
         if n_tokens < max_index_tokens:
             return False
-        if not self._told_full:
-            self._told_full = True
+        if not self._reported_full:
+            self._reported_full = True
             text = f"the project index is full at {n_tokens:,} tokens (max_index_tokens)"
             self._log("warning", text)
         return True
 
     def _tokens(self, root: str, source: SourceText, path: str) -> TokenArray | None:
-        """Tokenise a text and store the tokens; None where it cannot be indexed."""
+        """Tokenise a text and store the tokens; None if it cannot be indexed."""
         try:
             tokens = self._tokenize(source.text)
         except SpecLspError as error:

@@ -190,7 +190,7 @@ class ProjectIndex:
         return self._files.outlines(root)
 
     def text(self, root: str, relative: str) -> str | None:
-        """Return the text of an outlined file; None where it can no longer be read."""
+        """Return the text of an outlined file; None if it can no longer be read."""
         return self._files.text(os.path.realpath(root), relative, self._settings)
 
     def stats(self) -> IndexStats:
@@ -308,7 +308,7 @@ class ProjectIndex:
     # --- scanning a whole folder ----------------------------------------------------------------
 
     def _scan(self, folder: _Folder, settings: Settings) -> None:
-        """Bring a folder up to date.  An interrupted scan keeps what it has read."""
+        """Bring a folder up to date.  An interrupted scan keeps the files that it has read."""
         if not settings.index_project:
             self._files.forget(folder.root, self._files.paths(folder.root))
         with self._progress(folder) as progress:
@@ -325,7 +325,7 @@ class ProjectIndex:
             present = {file.path for file in found}
             known = self._files.paths(folder.root)
             self._files.forget(folder.root, [path for path in known if path not in present])
-            news = [file for file in found if self._files.is_news(folder.root, file)]
+            news = [file for file in found if self._files.has_changed(folder.root, file)]
             self._read(folder, news, settings, progress)
             folder.is_scanned = True
             self._files.note_use(folder.root)
@@ -428,7 +428,7 @@ class ProjectIndex:
             file = examine(Path(folder.root), relative, max_file_size=settings.max_file_size)
             if file is None:
                 gone.append(path)
-            elif self._files.is_news(folder.root, file):
+            elif self._files.has_changed(folder.root, file):
                 news.append(file)
         self._files.forget(folder.root, gone)
         known = self._files.paths(folder.root)

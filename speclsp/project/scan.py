@@ -66,8 +66,8 @@ def scan(
 ) -> Iterator[FoundFile]:
     """Yield the files below ``root`` breadth-first.
 
-    As in git, links are not followed, so there are no loops; a folder reached twice all the same
-    (a mount) is scanned once.  Files that vanish or cannot be read are skipped.
+    As in git, links are not followed, so there are no loops; a folder that is reached twice (a
+    mount) is scanned once.  Files that vanish or cannot be read are skipped.
     ``pause`` is called before each folder, and its exceptions are passed on.
     """
     waiting: deque[str] = deque([""])
@@ -101,7 +101,7 @@ def scan(
 def examine(
     root: Path, relative: str, *, max_file_size: int, tally: ScanTally | None = None
 ) -> FoundFile | None:
-    """Return a file by its path; None where it is missing or must not be indexed.
+    """Return a file by its path; None if it is missing or must not be indexed.
 
     Does not consult the ignore rules.
     """

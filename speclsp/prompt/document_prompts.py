@@ -43,7 +43,7 @@ class DocumentPrompts:
         """The windows of the last prompts, the last first."""
         return tuple(self._windows)
 
-    def apart(self) -> DocumentPrompts:
+    def copy(self) -> DocumentPrompts:
         """Return a copy that can be changed independently."""
         copied = DocumentPrompts()
         copied._windows = list(self._windows)

@@ -65,7 +65,7 @@ class FimFamily:
     """How to write a model's prompts.
 
     ``body`` is the whole prompt, ``chunk`` one piece of context from another file;
-    ``after_chunks`` stands once behind the chunks, if there are any.
+    ``after_chunks`` follows the last chunk, if there are any.
     """
 
     name: str
@@ -87,8 +87,8 @@ class FimFamily:
 class _Row:
     """One row of the table.
 
-    Where no place for other files is documented, each stands in the prefix under a line with its
-    path.
+    If no place for other files is documented, each is part of the prefix, under a line with
+    its path.
     """
 
     name: str
@@ -154,7 +154,7 @@ _BY_ROLE_WITH_REPOSITORY: Final = _Row(
     chunk="<file_sep>{path}\n{text}\n",
     after_chunks="",
 )
-"""Templates of models whose GGUF names the tokens; the names stand for the tokens' roles."""
+"""Templates of models whose GGUF names the tokens; the names are the tokens' roles."""
 
 
 def family_for(vocabulary: Vocabulary, fim_template: str) -> FimFamily:

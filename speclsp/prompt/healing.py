@@ -77,7 +77,7 @@ class TokenPrefixes:
         self._n_bytes_max = max(map(len, self._pieces), default=0)
         self._ids: TokenIds = np.array([token for _, token in entries], dtype=np.int64)
 
-    def going_along_with(self, data: bytes) -> TokenIds:
+    def compatible_with(self, data: bytes) -> TokenIds:
         """Return the tokens that begin with ``data``, and those that ``data`` begins with."""
         ranges = [self._range(data, _after(data))]
         ranges += [self._range(data[:n], data[:n] + b"\0") for n in range(1, len(data))]
@@ -87,7 +87,7 @@ class TokenPrefixes:
         """Return the start of the first token that may continue beyond the end of ``data``."""
         for start in range(max(0, len(data) - self._n_bytes_max), len(data)):
             tail = data[start:]
-            # Nothing that begins with ``tail`` lies between it and ``tail`` and a zero byte.
+            # ``tail`` itself sorts before ``tail`` and a zero byte, all that continue it behind.
             first, end = self._range(tail + b"\0", _after(tail))
             if first < end:
                 return start
@@ -139,22 +139,24 @@ class HealingSampler:
         self._prefixes = prefixes
         self._vocabulary = vocabulary
         self._typed = text.encode("utf-8", "replace")
-        self._said = b""
+        self._emitted = b""
         self._is_over = not text
         """Whether the restriction has ended."""
         self.chosen_by: LogitRow | None = None
         """The row that the last token was chosen by, -inf for excluded tokens; None if nothing was
         excluded."""
 
-    def said(self, token: int) -> None:
+    def take(self, token: int) -> None:
         """Take a token that was chosen elsewhere."""
         if not self._is_over:
-            self._say(self._vocabulary.piece(token))
+            self._emit(self._vocabulary.piece(token))
 
     def refuses(self, token: int) -> bool:
-        """Whether a token that agrees with the text is excluded all the same."""
+        """Whether a token is excluded although it agrees with the text."""
         return (
-            not self._is_over and len(self._said) >= len(self._typed) and self._moves_the_cut(token)
+            not self._is_over
+            and len(self._emitted) >= len(self._typed)
+            and self._removes_boundary(token)
         )
 
     def sample(self, row: LogitRow) -> int:
@@ -162,44 +164,44 @@ class HealingSampler:
         self.chosen_by = None
         if self._is_over:
             return self._sampler.sample(row)
-        remaining = self._typed[len(self._said) :]
+        remaining = self._typed[len(self._emitted) :]
         if not remaining:
-            token = self._behind_the_cursor(row)
+            token = self._sample_behind_cursor(row)
         else:
-            allowed = self._prefixes.going_along_with(remaining)
+            allowed = self._prefixes.compatible_with(remaining)
             # A vocabulary without all bytes may have no such token.
             self._is_over = not allowed.size
             self.chosen_by = _masked(row, allowed) if allowed.size else None
             token = self._sampler.sample(row if self.chosen_by is None else self.chosen_by)
-        self._say(self._vocabulary.piece(token))
+        self._emit(self._vocabulary.piece(token))
         return token
 
-    def _say(self, piece: bytes) -> None:
-        n_before, cursor = len(self._said), len(self._typed)
-        self._said += piece
-        if len(self._said) < cursor:
+    def _emit(self, piece: bytes) -> None:
+        n_before, cursor = len(self._emitted), len(self._typed)
+        self._emitted += piece
+        if len(self._emitted) < cursor:
             return
-        is_cut_at_cursor = bool(piece) and (n_before >= cursor or len(self._said) == cursor)
-        if not is_cut_at_cursor or self._prefixes.is_stable(self._said, cursor):
+        ends_at_cursor = bool(piece) and (n_before >= cursor or len(self._emitted) == cursor)
+        if not ends_at_cursor or self._prefixes.is_stable(self._emitted, cursor):
             self._is_over = True
 
-    def _behind_the_cursor(self, row: LogitRow) -> int:
+    def _sample_behind_cursor(self, row: LogitRow) -> int:
         token = self._sampler.sample(row)
-        if not self._moves_the_cut(token):
+        if not self._removes_boundary(token):
             return token
         row = self.chosen_by = row.copy()
         for _ in range(_N_REFUSED_MAX):
             row[token] = -np.inf
             # With the same random number: one is drawn for each emitted token.
             token = self._sampler.sample_again(row)
-            if not self._moves_the_cut(token):
+            if not self._removes_boundary(token):
                 break
         return token
 
-    def _moves_the_cut(self, token: int) -> bool:
+    def _removes_boundary(self, token: int) -> bool:
         """Whether the tokenizer would have no boundary at the cursor if ``token`` followed."""
         try:
-            text = (self._said + self._vocabulary.piece(token)).decode("utf-8")
+            text = (self._emitted + self._vocabulary.piece(token)).decode("utf-8")
         except UnicodeDecodeError:
             return False
         tokens = self._vocabulary.tokenize(text).tolist()

@@ -119,7 +119,7 @@ class PromptLayout:
         return (self.vocabulary.fingerprint, f"{self.family.name} {self.layout}")
 
     def encode_chunk(self, chunk: ContextChunk) -> tuple[int, ...]:
-        """Return a chunk's tokens as they stand in a prompt."""
+        """Return a chunk's tokens, with its path, for the prompt."""
         values: Values = {"path": _one_line(chunk.path), "text": chunk.text}
         return filled(self.vocabulary, self.family.chunk, values)
 
@@ -230,7 +230,7 @@ class PromptLayout:
         )
 
     def _encoded_middle(self, prefix: str, anchor: int) -> tuple[int, ...]:
-        # If no token stands between prefix and middle, the first of them with text takes the
+        # If no token separates prefix and middle, the first of them with text takes the
         # implicit space.
         spaced = anchor == 0 and self.family.body[-2:-1] == (FieldPart("prefix", spaced=True),)
         return encode_text(self.vocabulary, prefix[anchor:], spaced=spaced)
@@ -300,7 +300,7 @@ def _n_hidden_before(window: str, suffix: str) -> int | None:
 
 
 def _name_values(repo_name: str, path: str, n_chars: int) -> Values:
-    """Return the names as they stand in a prompt, each with ``n_chars`` characters at most."""
+    """Return the names for the prompt, each with ``n_chars`` characters at most."""
     if n_chars == 0:
         return {"repo": "", "path": "", "chunks": ()}
     repo_name, path = _one_line(repo_name)[:n_chars], _one_line(path)[-n_chars:]

@@ -115,7 +115,7 @@ def special_names(template: str) -> list[str]:
 def parse_template(template: str, find_token: FindToken) -> list[Part]:
     """Read a template.
 
-    Raises :class:`~speclsp.errors.TemplateError`, which says what is wrong and what to write.
+    Raises :class:`~speclsp.errors.TemplateError`, with a remedy.
     """
     parts: list[Part] = []
     for literal, field in _pieces(template):
@@ -130,7 +130,7 @@ def parse_user_template(template: str, vocabulary: Vocabulary) -> list[Part]:
 
     ``{middle}`` is where the cursor's line begins; without it that is the end.
     Where training put an implicit space before texts, one space before a field stands for it.
-    Raises :class:`~speclsp.errors.TemplateError`, which says what is wrong and what to write.
+    Raises :class:`~speclsp.errors.TemplateError`, with a remedy.
     """
     parts = parse_template(template, special_token_of(vocabulary))
     fields = [part.field for part in parts if isinstance(part, FieldPart)]

@@ -40,7 +40,7 @@ _N_CLOSERS: Final = 64
 
 
 N_LINES_ABOVE = 3
-"""A new anchor lies at most so many lines above the cursor's line, so that it is still before the
+"""A new anchor is at most this many lines above the cursor's line, so that it is still before the
 cursor when the user deletes a line end or moves up a line."""
 
 _SHARE_ABOVE: Final = 0.25
@@ -247,7 +247,7 @@ def anchor_candidates(prefix: str, n_chars_max: int) -> Iterator[int]:
     """Yield indexes for the anchor on the cursor's line, the best first.
 
     The best is the start of the line.  If the line is longer than ``n_chars_max`` characters (a
-    minified file), the anchor lies inside it: half of ``n_chars_max`` before the cursor, then
+    minified file), the anchor is inside it: half of ``n_chars_max`` before the cursor, then
     nearer and nearer to it, and last at the cursor.
     """
     end = len(prefix)

@@ -59,7 +59,7 @@ class CursorBlock:
         return may_close(code) or (is_beside and may_continue(code))
 
     def is_left_by(self, line: str) -> bool:
-        """Whether ``line`` lies outside of the block and closes nothing open."""
+        """Whether ``line`` is outside of the block and closes nothing that is open."""
         indent = indent_width(line)
         if self._base is None or indent > self._base or self._is_open():
             return False

@@ -73,7 +73,7 @@ class CodeState:
 
     @property
     def scope(self) -> CursorScope:
-        """Whether the end lies in code, in a comment or in a string."""
+        """Whether the end is in code, in a comment or in a string."""
         innermost = self.innermost
         if not innermost or innermost in PAIRS:
             return "code"

@@ -19,7 +19,7 @@ from typing import Final
 _WHITE_SPACE: Final = b" \t\r\n\f\v"
 
 _LEAST_WORD_LOGPROB: Final = math.log(1 / 3)
-"""Least log-probability of a word that stands nowhere near the cursor."""
+"""Least log-probability of a word that does not occur near the cursor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class TextScores:
     def mean(self, text: str) -> float | None:
         """Return the mean over the tokens of ``text``, which the whole text begins with.
 
-        None where there are none, or where the model gave no numbers.
+        None if there are none, or where the model gave no numbers.
         """
         logprobs = self._logprobs(text)
         mean = math.fsum(logprobs) / len(logprobs) if logprobs else math.nan
@@ -96,7 +96,7 @@ def verdict(
 ) -> Verdict:
     """Withhold a text whose mean log-probability is below ``threshold``.
 
-    ``new_word`` is the beginning of the text that completes a word which stands nowhere near the
+    ``new_word`` is the beginning of the text that completes a word which does not occur near the
     cursor.  The text is withheld if the word has a probability below one third: of 389 words with
     less than 0.37, 18 were right, and 15 of 39 broken words were among them.
     """

@@ -1,8 +1,8 @@
 """Fit a completion to the text around the cursor: no text twice, no bracket left open.
 
 :func:`trimmed` looks at the cursor's line, :func:`balanced` at the whole document: a text that
-leaves more brackets or strings of it without a partner than before is cut in front of the mark to
-blame, repeatedly until it fits.  How the text ended does not matter.
+leaves more brackets or strings without a partner than there were is cut before the bracket or
+quote that causes it, repeatedly until it fits.  How the text ended does not matter.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _N_LONG_LINE: Final = 12
 """Least letters and digits of a line that counts as the same at another depth."""
 
 _N_OVERLAP_CHARS: Final = 3
-"""Shorter overlaps are by chance."""
+"""Shorter overlaps happen by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def is_same_line(line: str, others: Sequence[str]) -> bool:
 
 
 def _runs_into_a_word(text: str, rules: StopRules) -> bool:
-    """Whether the text's last word and the one after the cursor make one that stands nowhere near.
+    """Whether the text's last word and the one after the cursor make one that occurs nowhere near.
 
     Only ASCII words count: other scripts do not all separate words.
     """
@@ -252,7 +252,7 @@ def balanced(text: str, rules: StopRules) -> Trimmed:
 
 
 def _kept(text: str, after: str, unchanged: _Unpaired, rules: StopRules) -> str:
-    """Return the text up to the mark to blame, or all of it."""
+    """Return the text up to the bracket or quote that has no partner, or all of it."""
     changed = _unpaired(rules, text, after)
     has_more_quotes = len(changed.quotes) > len(unchanged.quotes)
     has_more_closers = len(changed.closers) > len(unchanged.closers)
@@ -287,7 +287,7 @@ def _unpaired(rules: StopRules, text: str, after: str) -> _Unpaired:
 
 
 def _own_state(text: str, rules: StopRules) -> CodeState:
-    """Return what the text by itself leaves open; it may begin in the cursor's string."""
+    """Return what the text alone leaves open; it may begin in the cursor's string."""
     before = rules.state_before
     inside = OUTSIDE if before.scope == "code" else CodeState(before.open_marks[-1:])
     own = read_code(rules.language_id, text, state=inside)
@@ -316,7 +316,7 @@ def _ends_line(text: str, opener: Mark) -> bool:
 
 
 def _before_line_or(text: str, index: int, unwanted: str) -> str:
-    """Return the lines before the one at ``index``; of the first line what stands before ``index``.
+    """Return the lines before that of ``index``, or for the first line the text before ``index``.
 
     ``unwanted`` characters and blanks at its end are removed.
     """

@@ -79,12 +79,12 @@ class StopRules:
         return depth <= indent_width(last_line)
 
     def has_word(self, word: str) -> bool:
-        """Whether a word stands near the cursor."""
+        """Whether a word occurs near the cursor."""
         whole = re.compile(rf"\b{re.escape(word)}\b")
         return bool(whole.search(self.code_before) or whole.search(self.code_after))
 
     def new_word(self, text: str) -> str:
-        """Return the beginning of ``text`` that completes a word; "" if the word stands near."""
+        """Return the beginning of ``text`` that completes a word; "" for a word that is near."""
         begun, completed = _BEGUN_WORD.search(self.line_before), _WORD.match(text)
         if not begun or not completed or self.has_word(begun.group() + completed.group()):
             return ""

@@ -120,7 +120,7 @@ class GrowingText:
     def typed_before(self, request: PlacedRequest, so_far: str) -> str | None:
         """Return what was typed between the two requests.
 
-        None where the newer one cannot get the rest of a text that begins with ``so_far``.
+        None if the newer one cannot get the rest of a text that begins with ``so_far``.
         """
         if request.uri != self.uri or rules_of(request) != self.rules:
             return None
@@ -185,7 +185,7 @@ def rest_of(
     if "\n" in moved.closers:
         kept = _without_last_line(left, moved.closers)
         return Rest(n, kept, n_replaced) if kept else None
-    if not _brings(left, moved.closers, moved.typed):
+    if not _contains_closers(left, moved.closers, moved.typed):
         return None
     return Rest(n, left, n_replaced + len(moved.closers))
 
@@ -205,7 +205,7 @@ def _without_indentation(text: str) -> str:
     return _LINE_BREAK.sub("\n", text.lstrip(" \t"))
 
 
-def _brings(text: str, closers: str, typed: str) -> bool:
+def _contains_closers(text: str, closers: str, typed: str) -> bool:
     """Whether ``text`` contains the closers that the editor inserted for ``typed``."""
     if closers.strip() in _TRIPLE_QUOTES:
         return closers.strip() in text

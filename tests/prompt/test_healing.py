@@ -162,7 +162,7 @@ def test_a_refused_token_costs_no_random_number():
 
 @given(st.binary(min_size=1, max_size=6))
 def test_the_index_equals_a_search_through_all_tokens(data):
-    found = set(TokenPrefixes(WORDS).going_along_with(data).tolist())
+    found = set(TokenPrefixes(WORDS).compatible_with(data).tolist())
     assert found == {
         token
         for token in range(WORDS.n_tokens)
@@ -196,4 +196,4 @@ def test_every_split_of_a_line_is_a_prefix_and_what_is_held_back(vocabulary):
         assert line[:end].endswith(typed)
         shown = vocabulary.tokenize(line[:end].removesuffix(typed)).tolist()
         assert vocabulary.tokenize(line).tolist()[: len(shown)] == shown
-        assert typed == "" or prefixes.going_along_with(typed.encode()).size > 0
+        assert typed == "" or prefixes.compatible_with(typed.encode()).size > 0

@@ -67,7 +67,7 @@ class LlamaTarget:
     """
 
     def __init__(self, model: LlamaModel, params: ContextParams) -> None:
-        """Make a context.  Raises :class:`ModelLoadError` where llama.cpp refuses."""
+        """Make a context.  Raises :class:`ModelLoadError` if llama.cpp refuses."""
         self._model = model
         self.n_vocab = model.n_vocab
         """Size of the vocabulary."""
@@ -153,7 +153,7 @@ class LlamaTarget:
         """Decode two tokens and roll one back, so that the first request is as fast as others.
 
         Detects support for rollback and trees.  Empties the cache.
-        Raises :class:`DecodeError` where the model cannot decode at all.
+        Raises :class:`DecodeError` if the model cannot decode at all.
         """
         self._clear()
         self.decode([0], 0)
@@ -167,7 +167,7 @@ class LlamaTarget:
         """Keep the first ``n_tokens`` positions and remove the others.
 
         A model without rollback decodes the kept tokens again.
-        Raises :class:`DecodeError` where that fails.
+        Raises :class:`DecodeError` if that fails.
         """
         self._forget_tree()
         if n_tokens >= len(self.cached):
@@ -249,7 +249,7 @@ class LlamaTarget:
     def keep_path(self, path: Sequence[int]) -> None:
         """Append the nodes ``path`` of the last tree to the cache and drop its other nodes.
 
-        Raises ValueError where ``path`` does not lead down the last tree.
+        Raises ValueError if ``path`` does not lead down the last tree.
         """
         tree = self._tree
         check_path(path, tree.parents if tree is not None else ())
@@ -315,7 +315,7 @@ class LlamaTarget:
         return int(llama.llama_state_seq_get_size(self._context, TEXT)) if self._open else 0
 
     def save_state(self) -> KvState | None:
-        """Return a copy of the cache; None where llama.cpp fails."""
+        """Return a copy of the cache; None if llama.cpp fails."""
         self._forget_tree()
         self._check_open()
         llama.llama_synchronize(self._context)
@@ -328,7 +328,7 @@ class LlamaTarget:
         return KvState(tuple(self.cached), data)
 
     def restore_state(self, state: KvState) -> bool:
-        """Replace the cache by ``state``; return False, with an empty cache, where that fails.
+        """Replace the cache by ``state``; return False, with an empty cache, if that fails.
 
         Cells may be ordered differently than before, so attention may add the same terms in
         another order.

@@ -34,7 +34,7 @@ _BYTES_PER_VALUE: dict[KvCacheType, float] = {
 }
 _ROWS_OF_LOGITS = 128
 _ACTIVATIONS_PER_WIDTH = 16
-"""Rough number of intermediate tensors of the model's width alive at once."""
+"""Rough number of intermediate tensors of the model's width in memory at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def estimate_shape(
         elif name not in _INPUT_TENSORS:
             output_bytes += n_bytes
     if "output.weight" not in header.tensor_bytes:
-        # The embedding serves as output too, and then a second copy of it lies on the GPU.
+        # The embedding serves as output too, and then a second copy of it is on the GPU.
         output_bytes += header.tensor_bytes.get("token_embd.weight", 0)
     return ModelShape(
         layer_bytes=tuple(layer_bytes),

@@ -31,7 +31,7 @@ _LEVEL_CONTINUED = 5
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """A device that ggml can compute on; memory in bytes, 0 where the backend does not know."""
+    """A device that ggml can compute on; memory in bytes, 0 if the backend does not know."""
 
     name: str
     description: str
@@ -169,7 +169,7 @@ _PROTOTYPES: dict[str, tuple[list[Any], Any]] = {
 
 @functools.cache
 def _ggml_functions() -> Any:
-    """Raises OSError where a library cannot be loaded, StopIteration where a function is absent."""
+    """Raises OSError if a library cannot be loaded, StopIteration where a function is absent."""
     base_path = llama._base_path  # noqa: SLF001  # honours LLAMA_CPP_LIB_PATH as llama_cpp does
     libraries = [load_shared_library(name, base_path) for name in ("ggml", "ggml-base")]
     functions = SimpleNamespace()
@@ -194,7 +194,7 @@ def devices() -> tuple[DeviceInfo, ...]:
         handle = functions.backend_dev_get(device_idx)
         kind = _KINDS.get(functions.backend_dev_type(handle))
         if kind is None:
-            continue  # a device made of other devices
+            continue  # a device that combines others
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         functions.backend_dev_memory(handle, ctypes.byref(free), ctypes.byref(total))
         found.append(

@@ -64,7 +64,7 @@ def load_target(
     ``n_bytes_reserved`` of the GPUs' memory stay free for models loaded later.
     ``progress`` takes the loaded share and returns whether to continue.
     Raises :class:`~speclsp.errors.ModelNotFoundError`, :class:`~speclsp.errors.ModelLoadError`,
-    or :class:`~speclsp.errors.EngineUnavailableError` where ``progress`` returned false.
+    or :class:`~speclsp.errors.EngineUnavailableError` if ``progress`` returned false.
     """
     check_model_file(path)
     gpus = offload_devices(model_params)
@@ -102,7 +102,7 @@ def load_target(
 
 
 def _check_kv_cache(n_bytes: int, gpus: Sequence[DeviceInfo]) -> None:
-    """Raise ModelLoadError where a KV cache exceeds the free memory of all devices together.
+    """Raise ModelLoadError if a KV cache exceeds the free memory of all devices together.
 
     Linux grants an allocation beyond it, and ends the process when llama.cpp clears the memory.
     """

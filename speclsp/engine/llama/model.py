@@ -71,7 +71,7 @@ class LlamaModel:
 
     @property
     def is_generative(self) -> bool:
-        """Whether the model generates text from left to right by itself."""
+        """Whether the model is a decoder-only model, which generates text from left to right."""
         return (
             bool(llama.llama_model_has_decoder(self.pointer))
             and not llama.llama_model_has_encoder(self.pointer)
@@ -106,8 +106,8 @@ def open_model(
 ) -> LlamaModel:
     """Load the weights with ``n_gpu_layers`` layers on GPUs (-1 for all).
 
-    Raises :class:`~speclsp.errors.ModelLoadError` where llama.cpp refuses or memory is short, and
-    :class:`~speclsp.errors.EngineUnavailableError` where ``progress`` returned false.
+    Raises :class:`~speclsp.errors.ModelLoadError` if llama.cpp refuses or memory is short, and
+    :class:`~speclsp.errors.EngineUnavailableError` if ``progress`` returned false.
     """
     start_backends()
     native = llama.llama_model_default_params()

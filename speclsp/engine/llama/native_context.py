@@ -100,7 +100,7 @@ class DecodeInterrupt:
 def open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> tuple[int, list[str]]:
     """Return the address of a new ``llama_context`` and the lines that llama.cpp logged.
 
-    Raises :class:`~speclsp.errors.ModelLoadError` where llama.cpp refuses.
+    Raises :class:`~speclsp.errors.ModelLoadError` if llama.cpp refuses.
     """
     native = llama.llama_context_default_params()
     native.n_ctx = n_ctx

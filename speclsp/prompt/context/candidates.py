@@ -16,7 +16,7 @@ from speclsp.prompt.context.similarity import best_window, codes_of, names_in
 
 MAX_CHUNKS: Final = 24
 _KNOWN_SHARE: Final = 0.6
-"""A candidate is left out if this share of its lines stands elsewhere in the prompt."""
+"""A candidate is left out if this share of its lines is elsewhere in the prompt."""
 _LEAST_LINE: Final = 4
 """Shorter lines, such as lone brackets, are not compared."""
 
@@ -41,7 +41,7 @@ _STABILITY: Final[Mapping[Reason, int]] = {"declaration": 3, "similar": 2, "view
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """``text`` stands at ``first_line`` (from 0) of the file ``path``."""
+    """``text`` begins at ``first_line`` (from 0) of the file ``path``."""
 
     path: str
     """Relative to its workspace folder, with slashes."""
@@ -100,7 +100,7 @@ def ranked(candidates: Iterable[Candidate], visible: str) -> list[Candidate]:
     """Return the candidates, the best first.
 
     ``visible`` is the part of the document that the prompt may show.  A candidate is left out if
-    most of its lines stand there or in better candidates.
+    most of its lines are there or in better candidates.
     """
     known = set(_compared_lines(visible))
     keys: set[str] = set()
