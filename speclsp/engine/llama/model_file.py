@@ -37,8 +37,8 @@ _MAX_HEAD_WIDTH: Final = 8192
 _MAX_KEY_BYTES: Final = 1024
 """llama.cpp's time to read a key grows with the square of its length."""
 _LEAST_ALIGNMENT: Final = 8
-_F32: Final = 0
-"""The type of tensors that are not quantised."""
+_FLOAT_TYPES: Final = frozenset({0, 1, 30})
+"""F32, F16 and BF16."""
 _TOKENS: Final = "tokenizer.ggml.tokens"
 _MAX_DIMENSIONS: Final = 4
 _DEFAULT_ALIGNMENT: Final = 32
@@ -78,10 +78,8 @@ class GgufHeader:
         n_experts, n_used = self.number("expert_count", 0), self.number("expert_used_count", 0)
         if n_used > n_experts or (n_used == 0) != (n_experts == 0):
             raise ValueError(f"it uses {n_used:,} experts of {n_experts:,}")
-        n_blocks, n_predicting = (
-            self.number("block_count", 1),
-            self.number("nextn_predict_layers", 0),
-        )
+        n_blocks = self.number("block_count", 1)
+        n_predicting = self.number("nextn_predict_layers", 0)
         if n_predicting >= n_blocks > 0:
             raise ValueError(f"{n_predicting:,} of its {n_blocks:,} blocks predict further tokens")
         n_heads = max(1, self.number("attention.head_count", 1))
@@ -247,8 +245,8 @@ class _Reader:
                 raise ValueError(f"tensor {name!r} has {n_dimensions} dimensions")
             self._file.read(_U64.size * n_dimensions)
             kind = self._scalar(_U32)
-            if name.endswith("_norm.weight") and kind != _F32:
-                raise ValueError(f"tensor {name!r} is of type {kind}, not F32")
+            if name.endswith("_norm.weight") and kind not in _FLOAT_TYPES:
+                raise ValueError(f"tensor {name!r} is quantised (type {kind})")
             offsets[name] = self._scalar(_U64)
         step = _DEFAULT_ALIGNMENT if alignment is None else alignment
         if not isinstance(step, int) or step < _LEAST_ALIGNMENT:

@@ -29,8 +29,11 @@ ENDS_THE_PROCESS = {
     "qwen2.attention.key_length = 513",
     "qwen2.rope.dimension_count = 0",
     "qwen2.rope.dimension_count = 1",
+    "output_norm.weight of type 1",
+    "output_norm.weight of type 30",
 }
-"""Shapes that other architectures may have: ggml asserts where this one's graph is built."""
+"""Shapes that other architectures, and types that other devices may have: ggml asserts where this
+one's graph is built."""
 FAILED_IN_LLAMA_CPP = {
     "qwen2.block_count = 0": "block_count is 0",
     "qwen2.block_count = 513": "block_count is 513",
@@ -47,7 +50,7 @@ FAILED_IN_LLAMA_CPP = {
     "qwen2.nextn_predict_layers = 65": "65 of its 3 blocks predict",
     "alignment 1": "alignment is 1",
     "a key of 70,000 bytes": "claims 70,000 bytes",
-    "output_norm.weight of type 1": "is of type 1, not F32",
+    "output_norm.weight of type 8": "is quantised (type 8)",
 }
 """What ended the process, or loaded for ever or with gigabytes, and what is said of it now."""
 
