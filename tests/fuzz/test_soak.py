@@ -1,6 +1,7 @@
-"""Hours of typing into a real server: memory, threads, open files and latency have no trend.
+"""Hours of typing into a real server: memory, threads and open files have no trend.
 
-``make soak MINUTES=30`` types at full speed, prints a table by minute, and writes a plot.
+``make soak MINUTES=30`` types at full speed, prints a table by minute, and writes a plot, latencies
+included; these are no test's, since they follow what else the machine does.
 """
 
 from __future__ import annotations
@@ -31,8 +32,6 @@ WARM_UP = 0.2
 """Share of the time after which caches are full, and trends count."""
 MOST_GROWTH = 0.1
 """Growth of memory from the warm-up to the end, as a share."""
-MOST_SLOWER = 1.5
-"""p99 in the last third of the time, as a multiple of that in the first third."""
 
 pytestmark = [
     pytest.mark.real,
@@ -206,5 +205,4 @@ def test_nothing_grows(tmp_path: Path) -> None:
     assert growth < MOST_GROWTH
     assert max(m.n_threads for m in settled[-third:]) <= max(m.n_threads for m in settled[:third])
     assert max(m.n_files for m in settled[-third:]) <= max(m.n_files for m in settled[:third]) + 2
-    assert late < MOST_SLOWER * early
     assert sum(minute.n_items for minute in measured)
