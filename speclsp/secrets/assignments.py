@@ -1,20 +1,120 @@
-"""Literals that are given to telling names.
+"""Values assigned to names of secrets: ``password``, ``api_key``, ``AUTH_TOKEN_PROD``.
 
-Quoted literals count in every text.  Values without quotes count in configuration files, in lines
-of the form ``NAME=value``, as environment files and shells have them, and where they look random.
+A name ends in a word such as ``password``: ``password_field`` and ``token_url`` are other things.
+The words before it matter for ``key``, ``hash`` and ``salt`` only.
+Quoted literals count in every file.  Unquoted values count in configuration files, in lines of the
+form ``NAME=value`` as in environment files and shells, and where they look random.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from speclsp.secrets.literal_values import is_drawn, is_key, is_password, is_secret_word
-from speclsp.secrets.secret_names import NameKind, SecretName
 from speclsp.secrets.spans import Span
 
 TextKind = Literal["code", "configuration"]
+
+# --- names ----------------------------------------------------------------------------------------
+
+NameKind = Literal["password", "secret", "key"]
+"""A password may be any word; a secret has letters and digits; a key looks drawn at random."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretName:
+    """Where the word that tells a secret begins, and where its name ends."""
+
+    start: int
+    end: int
+    kind: NameKind
+
+
+_ENDS: Final = (
+    r"(?:[_\-]?(?:[0-9]{1,3}|old|new|prod|production|dev|development|test|testing|staging|live|"
+    r"value|string|str|text|raw|b64|base64|hex|default|main|primary|secondary|base))*"
+    r"(?![A-Za-z0-9_\-])"
+)
+_BEFORE_KEY: Final = (
+    "api", "access", "account", "auth", "private", "secret", "encryption", "decryption", "signing",
+    "master", "service", "client", "shared", "deploy", "consumer", "app", "session", "jwt", "hmac",
+    "cipher", "storage", "subscription", "webhook", "ssh", "rsa", "aes", "license", "licence",
+)  # fmt: skip
+_BEFORE_SECRET: Final = ("api", "client", "app", "shared", "consumer", "webhook", "admin", "user")
+_BEFORE_PASS: Final = (
+    "account", "admin", "auth", "basic", "database", "db", "default", "email", "ftp", "host",
+    "http", "imap", "key", "keystore", "ldap", "login", "mail", "master", "mongo", "my", "mysql",
+    "pg", "postgres", "proxy", "rabbit", "redis", "root", "server", "service", "site", "smtp",
+    "sql", "ssh", "sudo", "sys", "user", "vault", "vnc", "vpn", "web", "wifi", "zip",
+)  # fmt: skip
+_BEFORE_HASH: Final = ("password", "pass", "passwd", "auth", "session", "cookie", "jwt", "crypto")
+_LONGEST_PREFIX: Final = 13
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    needle: str
+    kind: NameKind
+    rest: re.Pattern[str]
+    """What follows the needle up to the name's end."""
+    before: tuple[str, ...] = ()
+    """What has to stand before the needle, apart from ``_-.`` and blanks; "" for no letter."""
+
+
+def _word(needle: str, kind: NameKind, rest: str, before: tuple[str, ...] = ()) -> _Word:
+    return _Word(needle, kind, re.compile(rest + _ENDS, re.IGNORECASE), before)
+
+
+_WORDS: Final = (
+    _word("passw", "password", r"(?:(?:or)?ds?|ort)"),
+    _word("passphrase", "password", "s?"),
+    _word("passcode", "password", "s?"),
+    _word("pwd", "password", "s?"),
+    _word("contrase", "password", "[nñ]a"),
+    _word("pass", "password", r"(?=[\"'=:\])]|\s*[=:]\s*[\"'])", ("",)),
+    _word("pass", "password", r"(?!\w*\()", _BEFORE_PASS),
+    _word("pw", "password", r"(?=[\"']?\s*[=:])", _BEFORE_PASS),
+    _word("secret", "secret", "s?", _BEFORE_SECRET),
+    _word("secret", "key", "s?"),
+    _word("token", "key", "s?"),
+    _word("credential", "key", "s?"),
+    _word("bearer", "key", ""),
+    _word("authorization", "key", ""),
+    _word("connection", "key", r"[_\-]?string"),
+    _word("dsn", "key", "", ("",)),
+    _word("sas", "key", "", ("",)),
+    _word("seed", "key", "", ("totp", "otp", "mfa", "2fa", "wallet")),
+    _word("cookie", "key", "", ("session", "auth", "login")),
+    _word("key", "key", "s?", _BEFORE_KEY),
+    _word("hash", "key", "", _BEFORE_HASH),
+    _word("salt", "key", "", _BEFORE_HASH),
+)
+
+
+def secret_names(text: str, lowered: str) -> Iterator[SecretName]:
+    """Yield the names of secrets in a text; ``lowered`` is the text in lower case."""
+    for word in _WORDS:
+        position = lowered.find(word.needle)
+        while position >= 0:
+            rest = word.rest.match(text, position + len(word.needle))
+            if rest is not None and _fits(word, lowered, position):
+                yield SecretName(position, rest.end(), word.kind)
+            position = lowered.find(word.needle, position + 1)
+
+
+def _fits(word: _Word, lowered: str, position: int) -> bool:
+    if not word.before:
+        return True
+    before = lowered[max(0, position - _LONGEST_PREFIX) : position]
+    if word.before == ("",):
+        return not before[-1:].isalnum()
+    return before.rstrip("_-. ").endswith(word.before)
+
+
+# --- values ---------------------------------------------------------------------------------------
 
 # Blanks are never given back: two runs of them side by side would be tried in n² ways.
 # Behind the name: its own closing quote or index, and maybe a type.
@@ -31,17 +131,17 @@ _ASSIGNED: Final = re.compile(
     rf"{_CLOSED}{_TYPE}(?:{_ASSIGN}|[({{][ \t]*+|(?<=[ \t])(?=[\"'])){_QUOTED}"
 )
 _LISTED: Final = re.compile(rf"[\"'`][ \t]*+,[ \t]*+(?:\w+=)?(?:\"(?=\\\"))?{_QUOTED}")
-"""``("api_key", "…")``: the next string may as well be another name, so it has to look random."""
+"""``("api_key", "…")``: the next string may be another name, so it must look random."""
 _SETTER: Final = re.compile(
     r"\b(?:put|set(?:Property|Parameter|Env|Header|Config|default)?|with\w{0,30}|property|define|"
     r"buildConfigField|get_?env\w{0,12}|environ\.get|env(?:iron)?|ENV\.fetch|config|lookup_?env)"
     r"[ \t]{0,4}\([ \t]{0,4}[\"'`][\w.\-]{0,40}\Z",
     re.IGNORECASE,
 )
-"""What shows that a listed string is what its name is given: ``put("password", "…")``."""
+"""Calls in which a string is the value of the name before it: ``put("password", "…")``."""
 _LONGEST_SETTER: Final = 90
 _MESSAGE: Final = re.compile(r"[ |(]")
-"""What a message, a rule or a type has, and what a name is given seldom."""
+"""Characters of messages, rules and types that are rare in secrets."""
 _NAMED: Final = re.compile(
     r"(?:-[ \t]+)?(?:name|key)[ \t]*:[ \t]*[\"']?[\w.\-]{0,60}\Z", re.IGNORECASE
 )
@@ -73,7 +173,7 @@ _CONFIGURED_VALUE: Final = re.compile(
 _SPACED_VALUE: Final = re.compile(
     r"[ \t]++(?P<value>(?>[^\s\"'`=:]*[0-9!@#$%^&*])[^\s\"'`]*+)[ \t\r]*+(?=\n|\Z)"
 )
-"""Without a sign between name and value only one word, and none of a sentence, is a value."""
+"""Without a sign between them the value is one word, and the line ends behind it."""
 _BARE: Final = re.compile(
     rf"{_CLOSED}(?:=>|:=|[=:])[ \t]*+(?P<value>[A-Za-z0-9+/_\-]{{16,}}={{0,2}})(?![\w.(\[])"
 )
@@ -98,7 +198,7 @@ _LONGEST_COUNTED: Final = 500
 
 
 def named_secrets(text: str, name: SecretName, kind: TextKind) -> list[Span]:
-    """Return the literals that are given to a name: on its line, or alone on the next one."""
+    """Return the values assigned to a name: on its line, or alone on the next one."""
     for pattern in (_ASSIGNED, _LISTED):
         found = pattern.match(text, name.end)
         if found is not None and not _closes(text, name, found):

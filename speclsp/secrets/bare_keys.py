@@ -1,8 +1,7 @@
-"""Private keys of which the beginning, the end or both are missing, or that never had a marker.
+"""Private keys without ``-----BEGIN``: cut at either end, or written without markers.
 
-A key is told by how one begins, by the marker that ends it, by its structure, or by what the line
-above says of it.  Base64 of which nothing tells that it is a key stays: images, certificates,
-checksums.
+A key is recognised by its first letters, by the marker behind it, by its structure, or by the line
+above it.  Other base64 is not masked: images, certificates, checksums.
 """
 
 from __future__ import annotations
@@ -27,12 +26,11 @@ from speclsp.secrets.key_runs import (
     looks_drawn,
     start_before,
 )
-from speclsp.secrets.key_structure import is_private_key
 from speclsp.secrets.spans import Span
 
 
 class _Beginning(NamedTuple):
-    """How the base64 of one kind of key begins, and what stands in it wherever it matches."""
+    """How the base64 of one kind of key begins; ``needle`` stands in all that matches."""
 
     needle: str
     expression: re.Pattern[str]
@@ -59,7 +57,7 @@ _BEGINNINGS: Final = (
     _begins("LS0tLS1CRUdJTi", r"LS0tLS1CRUdJTi"),  # what was armoured, encoded once more
 )
 _MOST_BEFORE: Final = 9
-"""Characters from a beginning to its needle, and one that has to stand before it."""
+"""Characters from a beginning to its needle, and the one before the beginning."""
 _LEAST_LETTERS: Final = 20
 
 _CANDIDATE: Final = re.compile(r"\n[ \t#*>|;\"'`%,.(){\[\\$/+\-]*+[A-Za-z0-9+/]{40}")
@@ -94,8 +92,8 @@ _LEAST_STRUCTURED: Final = 80
 _QUANTUM: Final = 4
 
 _MOST_OTHER_LINES: Final = 3
-"""Lines that may stand between a change and what it can matter to: a name and a blank line above
-a key; its last line, a checksum and a marker below."""
+"""Lines between a change and what it affects: a name and a blank line above a key; its last line, a
+checksum and a marker below."""
 
 
 def bare_keys(text: str) -> Iterator[Span]:
@@ -106,9 +104,9 @@ def bare_keys(text: str) -> Iterator[Span]:
 
 
 def part_without_keys(text: str, start: int, end: int) -> Span | None:
-    """Return the lines that a change between two places can matter to, if no key stands there.
+    """Return the lines that a change between two places affects, if they can hold no key.
 
-    None where one may: then the whole text has to be looked at.
+    None if they can: then the whole text must be searched.
     """
     first = text.rfind("\n", max(0, start - LONGEST_LINE), start) + 1
     last = text.find("\n", end, end + LONGEST_LINE)
@@ -125,7 +123,7 @@ def part_without_keys(text: str, start: int, end: int) -> Span | None:
 
 
 def _may_hold_key(text: str, first: int, last: int) -> bool:
-    """Whether some lines hold what a key begins or ends with, or one of its lines."""
+    """Whether lines hold a key's beginning, its end marker, or one of its lines."""
     if SOLID.search(text, first, last) is None:
         return False
     part = text[first:last]
@@ -235,7 +233,7 @@ def _is_structured(letters: str) -> bool:
     letters = letters.replace("=", "A")
     for n_skipped in range(_QUANTUM):
         n_whole = (len(letters) - n_skipped) // _QUANTUM * _QUANTUM
-        if is_private_key(a2b_base64(letters[n_skipped : n_skipped + n_whole])):
+        if _is_private_key(a2b_base64(letters[n_skipped : n_skipped + n_whole])):
             return True
     return False
 
@@ -260,3 +258,81 @@ def _line_below(text: str, end: int) -> str:
         return ""
     below = text[start : start + _LONGEST_BESIDE]
     return below.partition("\n")[0]
+
+
+# --- structure ------------------------------------------------------------------------------------
+#
+# An RSA key is a row of large integers, each behind its length; a public key or a certificate has
+# one.  Encrypted keys look random and are not recognised.
+# Sources: RFC 8017 (RSA), RFC 5915 and RFC 5208 (elliptic curves), OpenSSH's PROTOCOL.key.
+
+_STRUCTURES: Final = re.compile(
+    # OpenSSH's magic, and armour that was encoded once more.
+    rb"openssh-key-v1\0|PRIVATE KEY"
+    # The public point that follows a private scalar: [1] { BIT STRING { 04 … } }.
+    rb"|\xa1(?:\x44\x03\x42|\x64\x03\x62|\x81\x89\x03\x81\x86)\0\x04"
+    # OpenSSH: the public half is followed by the private one, or the modulus comes first.
+    rb"|ssh-ed25519\0\0\0 .{32}\0\0\0@"
+    rb"|ssh-rsa\0\0(?:\0[\x40-\xff]|[\x01-\x08].)\0"
+    rb"|nistp(?:256\0\0\0A.{65}|384\0\0\0a.{97}|521\0\0\0\x85.{133})\0\0\0[\x1e-\x43]",
+    re.DOTALL,
+)
+_DER_INTEGER: Final = re.compile(rb"\x02[\x1c-\x82]")
+_SSH_INTEGER: Final = re.compile(rb"\0\0[\0-\x08]")
+
+_LARGE_INTEGER: Final = 0x50
+"""Bytes of an integer that no signature by an elliptic curve has; two of them in a row tell."""
+_LEAST_INTEGER: Final = 0x1C
+"""Bytes of an integer of which three in a row tell: a signature has two of them."""
+_MOST_INTEGER: Final = 0x801
+_MARK: Final = 0x80
+
+
+def _is_private_key(data: bytes) -> bool:
+    """Whether some of a private key stands in decoded bytes."""
+    if _STRUCTURES.search(data) is not None:
+        return True
+    return any(_is_der_row(data, found.start()) for found in _DER_INTEGER.finditer(data)) or any(
+        _is_ssh_row(data, found.start()) for found in _SSH_INTEGER.finditer(data)
+    )
+
+
+def _is_der_row(data: bytes, position: int) -> bool:
+    """Whether DER's INTEGERs of a private key stand in a row from a position on."""
+    n_large = n_found = 0
+    while n_found < 3 and n_large < 2:  # see _LARGE_INTEGER and _LEAST
+        start, n_bytes = _der_integer(data, position)
+        if not _LEAST_INTEGER <= n_bytes <= _MOST_INTEGER or not _is_positive(data, start):
+            return False
+        n_found += 1
+        n_large += n_bytes >= _LARGE_INTEGER
+        position = start + n_bytes
+    return True
+
+
+def _der_integer(data: bytes, position: int) -> tuple[int, int]:
+    """Return where an INTEGER's bytes begin and how many they are; 0 where there is none."""
+    head = data[position : position + 4]
+    if len(head) < 4 or head[0] != 2:  # the tag of INTEGER
+        return position, 0
+    if head[1] < _MARK:
+        return position + 2, head[1]
+    if head[1] == _MARK + 1:
+        return position + 3, head[2]
+    return (position + 4, head[2] << 8 | head[3]) if head[1] == _MARK + 2 else (position, 0)
+
+
+def _is_ssh_row(data: bytes, position: int) -> bool:
+    """Whether two large integers of SSH's encoding stand one behind the other."""
+    for _ in range(2):
+        n_bytes = int.from_bytes(data[position : position + 4])
+        if not _LARGE_INTEGER <= n_bytes <= _MOST_INTEGER or not _is_positive(data, position + 4):
+            return False
+        position += 4 + n_bytes
+    return True
+
+
+def _is_positive(data: bytes, start: int) -> bool:
+    """Whether an integer's first bytes are as short as they can be, and not negative."""
+    first = data[start : start + 2]
+    return len(first) == 2 and (0 < first[0] < _MARK or (first[0] == 0 and first[1] >= _MARK))

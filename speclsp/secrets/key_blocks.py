@@ -1,9 +1,7 @@
 """Private keys over several lines: ``-----BEGIN … PRIVATE KEY-----`` and what follows.
 
-The end marker may be missing, while the block is being pasted or where a file was cut: then the
-block goes on as long as its lines look like one.
-
-Every character is looked at a bounded number of times, whatever the text.
+Without an end marker, as in a file that was cut, the block goes on as long as its lines look like a
+key's.  The search reads every character a bounded number of times.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ _MAX_CHARS: Final = 20_000
 
 
 def key_blocks(text: str) -> list[Span]:
-    """Return what lies between the markers of each private key, or behind the first of them."""
+    """Return the text between the markers of each private key, or behind a lone first marker."""
     blocks = []
     position = text.find(BEGIN)
     while position >= 0:

@@ -1,8 +1,7 @@
-"""Lines of base64 as the bodies of keys have them: of one width, of which the last is shorter.
+"""Finds the lines of base64 in a key's body: all of one width, the last one shorter.
 
-Lines may be indented, quoted, joined by a sign or commented out; escaped line ends count as part
-of a line.  Every walk is bounded, whatever the text, and looks at a character a bounded number of
-times.
+Lines may be indented, quoted, joined by a sign or commented out; escaped line ends belong to a
+line.  Every search is bounded, and reads a character a bounded number of times.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _ESCAPES: Final = re.compile(r"\\+(?:u00..|[nr])|%..|&#\w+;|\\|[ ]")
 """What stands between the letters of base64 within a line."""
 
 SOLID: Final = re.compile(r"[A-Za-z0-9+/]{16}")
-"""What each line of a key has but for its last, and few lines of code."""
+"""Every line of a key but its last matches, and few lines of code do."""
 _MOST_SHORT: Final = 2
 _LEAST_DRAWN: Final = 40
 _MOST_SLASHES: Final = 1 / 8
@@ -49,7 +48,7 @@ _CHECKSUM: Final = re.compile(r"=[A-Za-z0-9+/]{4}")
 
 
 class Line(NamedTuple):
-    """A line that holds letters of base64 alone: where it begins, and where its letters are."""
+    """A line of base64: where the line begins, and where its letters are."""
 
     start: int
     letters: Span
@@ -81,7 +80,7 @@ def line_before(text: str, start: int) -> Line | None:
 
 
 def letters_at(text: str, start: int) -> Span:
-    """Return the letters that begin at ``start``, whatever follows them on their line."""
+    """Return the letters of base64 from ``start`` on."""
     return Span(start, _LETTERS.match(text, start, start + LONGEST).end())  # type: ignore[union-attr]  # it may be empty
 
 
@@ -108,9 +107,9 @@ def is_word(text: str, letters: Span) -> bool:
 
 
 def lines_behind(text: str, first: Span, *, is_beginning: bool) -> list[Span]:
-    """Return the letters of the lines that go on with what ``first`` has begun.
+    """Return the letters of the lines behind ``first`` that belong to the same base64.
 
-    ``is_beginning``: the data begins with ``first``, so that its letters come in whole groups.
+    ``is_beginning``: the data begins with ``first``, so its letters come in groups of four.
     """
     found: list[Span] = []
     width, position = first.end - first.start, first.end
@@ -138,9 +137,9 @@ def lines_behind(text: str, first: Span, *, is_beginning: bool) -> list[Span]:
 
 
 def start_before(text: str, earliest: int, position: int) -> int:
-    """Return where letters begin that go up to ``position``, on its line and those above.
+    """Return where the base64 that ends at ``position`` begins, on its line or one above.
 
-    ``position`` itself where none do, and nothing from before ``earliest``.
+    ``position`` itself if there is none; never before ``earliest``.
     """
     earliest = max(earliest, position - LONGEST)
     line_start = text.rfind("\n", earliest, position) + 1 or earliest

@@ -1,12 +1,12 @@
-"""Secrets that are known by their form: issued keys and tokens, and passwords of tools.
+"""The table of secrets with a form of their own: issued keys and tokens, passwords of tools.
 
-One table: each kind has a name, the texts without which it cannot match (searching for those is
-many times faster than the expression), the expression, and an example of which benchmarks and
-tests draw many.  Least lengths are shorter than the real ones, so that a key is known as one while
-it is still being typed or after its end was cut off.
+Each kind has a name, needles without which it cannot match (searching them is many times faster
+than the expression), the expression, and an example from which benchmarks and tests draw many.
+The shortest match is shorter than a real key, so that a key is masked while it is being typed and
+after its end was cut off.
 
-Sources of the forms: the issuers' documentation of their key formats, GitHub's list of supported
-secret scanning patterns, and the manual pages of the tools that are named.
+Sources: the issuers' documentation of their key formats, GitHub's list of supported secret scanning
+patterns, and the manual pages of the tools.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of secret: the last group of a match where there is one, else all of it."""
+    """One kind of secret: the last group of a match, or all of a match without groups."""
 
     name: str
     needles: tuple[str, ...]
-    """In lower case; one of them stands in the text, in any case, wherever it matches.  Without
-    any the whole text is searched."""
+    """In lower case; every match holds one of them, in any case.  Without needles the whole text is
+    searched."""
     expression: re.Pattern[str]
     example: str
-    """A line with fields such as ``{hex:32}`` or ``{password}`` where something is drawn."""
+    """A line with fields for random text, such as ``{hex:32}`` or ``{password}``."""
 
     n_lines: int = 1
     """Lines that a match may extend over."""
 
     @property
     def is_password(self) -> bool:
-        """Whether people choose it: then a placeholder or a variable in its place is none."""
+        """Whether people choose it: then placeholders and variables do not count."""
         return self.name.startswith("password")
 
 
@@ -51,7 +51,7 @@ def _kind(name: str, needles: str, expression: str, example: str, *, n_lines: in
 
 
 def _in_base64(*beginnings: str) -> Kind:
-    """Return the kind of tokens that were encoded once more, as Kubernetes keeps them."""
+    """Return the kind of base64-encoded tokens, as in Kubernetes' secrets."""
     encoded = [b64encode(text.encode()).decode()[: len(text) * 4 // 3] for text in beginnings]
     return _kind(
         "token in base64",

@@ -1,4 +1,4 @@
-"""The secrets of a text that lie within one line each."""
+"""Finds secrets that lie within one line each."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Final
 
-from speclsp.secrets.assignments import TextKind, named_secrets
+from speclsp.secrets.assignments import TextKind, named_secrets, secret_names
 from speclsp.secrets.kinds import KINDS, Kind
 from speclsp.secrets.literal_values import is_password
-from speclsp.secrets.secret_names import secret_names
 from speclsp.secrets.spans import Span
 
 
@@ -29,7 +28,7 @@ _CONFIGURATION_NAMES: Final = (
 )  # fmt: skip
 
 N_BESIDE: Final[dict[TextKind, int]] = {"code": 1, "configuration": 7}
-"""Lines before and behind a line that may have a say in what is secret on it."""
+"""Lines before and behind a line that can decide what is secret on it."""
 
 _MAX_AROUND: Final = 1_000
 """Characters on each side of a needle that a token's expression looks at within its line."""
@@ -43,7 +42,7 @@ _WITHOUT_NEEDLES: Final = tuple(kind for kind in KINDS if not kind.needles)
 
 
 def kind_of(path: str) -> TextKind:
-    """Return whether values without quotes are usual in a file, by its name."""
+    """Return by a file's name whether its values are quoted, as in code."""
     place = PurePosixPath(path.lower().replace("\\", "/"))
     if place.suffix in _CONFIGURATION_SUFFIXES or place.name.startswith(_CONFIGURATION_NAMES):
         return "configuration"
@@ -52,7 +51,7 @@ def kind_of(path: str) -> TextKind:
 
 def secrets_in_lines(text: str, kind: TextKind) -> Iterator[Span]:
     """Yield the secrets in a text of whole lines, but for blocks of several lines."""
-    # As long as the text, whatever its letters, and searched fast, having one byte for each.
+    # ASCII of the same length: offsets stay, and searching one byte per character is fast.
     lowered = text.encode("ascii", "replace").decode("ascii").lower()
     yield from _known_tokens(text, lowered, kind)
     for name in secret_names(text, lowered):

@@ -1,7 +1,7 @@
-"""Whether a text that is given to a name such as ``api_key`` or ``password`` is a secret itself.
+"""Whether the value of a name such as ``api_key`` or ``password`` is a secret.
 
-A name is no proof: ``token = "comma"`` and ``password = get_password()`` hold none.  Names of keys
-need a value that looks drawn at random; names of passwords need any word of one's own choosing.
+The name is not enough: ``token = "comma"`` and ``password = get_password()`` hold none.  A key must
+look random; a password may be any word that is no placeholder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _REFERENCES: Final = re.compile(
     |%\([^)]*\)[sd]|%[A-Za-z_]+%|%[sdr]|<[A-Za-z_][\w\- ]*>|\#\{[^}]*\}""",
     re.VERBOSE,
 )
-"""What stands for a value that is filled in elsewhere."""
+"""Placeholders for a value that is filled in elsewhere."""
 
 _NO_VALUES: Final = _words(
     """
@@ -40,7 +40,7 @@ _WORDS: Final = re.compile(r"[A-Za-z]+(?:[_\-./ :][A-Za-z]+)*[.:]?")
 _NUMBERED_WORDS: Final = re.compile(r"[a-z]+[0-9]{0,3}(?:[_\-./ ][a-z]+[0-9]{0,3})*", re.IGNORECASE)
 _LABEL: Final = re.compile(r"passw|passphrase|\bpwd\b", re.IGNORECASE)
 _LINE_ENDS: Final = re.compile(r"\\+[nr]")
-"""As a key of several lines has them in one literal."""
+"""Escaped line ends of a key in one literal."""
 _KEY_ALPHABET: Final = re.compile(r"[A-Za-z0-9+/=_.~!@#$%^&*:,|?\-]+")
 _DRAWN: Final = re.compile(r"[\w!@#$%^&*(=+)\-]{30,}", re.ASCII)
 """As Django draws its ``SECRET_KEY``: long, without blanks, brackets, dots and quotes."""
@@ -55,13 +55,13 @@ _LEAST_MIXED: Final = 20
 _NAME: Final = re.compile(
     r"[A-Za-z]+[0-9]?(?:[_\-. :/][A-Za-z0-9]+)+|[a-z]+[A-Z]\w*|.*[\s(){}\[\]].*"
 )
-"""What names something: words joined by signs, or ``camelCase``."""
+"""Names: words joined by signs, or ``camelCase``."""
 _LEAST_BITS: Final = 2.7
-"""Bits of entropy per character: English words of this length have less or no digits."""
+"""Bits of entropy per character; English words of this length have less, or no digits."""
 
 
 def is_password(value: str) -> bool:
-    """Whether a literal that is given to a name such as ``password`` is one."""
+    """Whether the value of a name such as ``password`` is a password."""
     rest = _REFERENCES.sub("", value).strip()
     if not any(map(str.isalnum, rest)) or rest.lower() in _NO_VALUES or _STARS.fullmatch(rest):
         return False
@@ -74,7 +74,7 @@ def is_password(value: str) -> bool:
 
 
 def is_key(value: str) -> bool:
-    """Whether a literal that is given to a name such as ``api_key`` or ``token`` is one."""
+    """Whether the value of a name such as ``api_key`` or ``token`` is a key."""
     if is_drawn(value):
         return True
     rest = _LINE_ENDS.sub("", _REFERENCES.sub("", value)).strip()
@@ -90,21 +90,21 @@ def is_key(value: str) -> bool:
 
 
 def _mixes_cases(text: str) -> bool:
-    """Whether capitals stand among small letters as often as in a draw, without any digit."""
+    """Whether capitals and small letters are mixed as in random letters, without any digit."""
     n_upper, n_lower = sum(map(str.isupper, text)), sum(map(str.islower, text))
     return n_upper + n_lower >= _LEAST_MIXED and 3 * n_upper > n_lower > n_upper / 3
 
 
 def is_drawn(value: str) -> bool:
-    """Whether a literal is drawn from letters, digits and signs, as Django's ``SECRET_KEY`` is."""
+    """Whether a value is random letters, digits and signs, as Django's ``SECRET_KEY`` is."""
     n_signs = sum(character in "!@#$%^&*(=+)" for character in value)
     return n_signs >= _LEAST_SIGNS and _DRAWN.fullmatch(value) is not None
 
 
 def is_secret_word(value: str) -> bool:
-    """Whether a literal that is given to a name such as ``client_secret`` is one.
+    """Whether the value of a name such as ``client_secret`` is a secret.
 
-    It may be chosen by people, but then with letters and digits.
+    One that was chosen by people has letters and digits.
     """
     has_both = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
     is_word = len(value) >= _LEAST_WORD and has_both and not _NAME.fullmatch(value)

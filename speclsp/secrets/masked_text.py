@@ -1,4 +1,4 @@
-"""A text with a placeholder for each secret, kept up to date at the cost of what changed."""
+"""A text with a placeholder for each secret, updated by the lines that change."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ from speclsp.secrets.line_scan import N_BESIDE, kind_of, secrets_in_lines
 from speclsp.secrets.spans import Span, merged
 
 PLACEHOLDER: Final = "__MASKED_SECRET__"
-"""What stands in place of a secret: a name, so that syntax around it stays what it was."""
+"""Replaces a secret.  It is a name, so that the syntax around it stays valid."""
 
 RULES_VERSION: Final = 5
-"""Changes with what is found or put in its place: texts kept under another one are made again."""
+"""Changes with the rules and the placeholder: texts stored under another version are made anew."""
 
 _LONG: Final = 16_384
-"""Characters of changed lines that are looked at whole; of longer ones it is what is near."""
+"""Characters of changed lines that are searched whole; of longer ones only what is near."""
 _REACH: Final = 2_048
-"""What stands further away within a line has no say in whether something is a secret."""
+"""Characters on the same line that decide whether something is a secret."""
 
 MOST_SECRETS: Final = 1_000
-"""A text with more is a secret as a whole: what a key press costs grows with their number."""
+"""A text with more is secret as a whole, since the time per key grows with their number."""
 _MOST_FOUND: Final = 4 * MOST_SECRETS
-"""Of one secret several rules may find a part."""
+"""Several rules may each find a part of one secret."""
 
 _LEAST_CUT: Final = 5
-"""Characters of a placeholder's beginning that tell it from a name such as ``__main__``."""
+"""Characters of a placeholder's beginning that differ from a name such as ``__main__``."""
 
 
 def masked(text: str, path: str) -> str:
-    """Return a file's text with its secrets masked; its name decides what may be one."""
+    """Return a file's text with its secrets masked, by the rules for its name."""
     spans = _all_secrets(text, kind_of(path))
     return _with_placeholders(text, spans) if spans else text
 
 
 def holds_secret(text: str, path: str) -> bool:
-    """Whether a text holds a secret or what stands in place of one."""
+    """Whether a text holds a secret or a placeholder."""
     return PLACEHOLDER in text or bool(_all_secrets(text, kind_of(path)))
 
 
 def before_secret(text: str, before: str, path: str) -> str:
     """Return a completion up to its first secret or placeholder.
 
-    ``before`` is the cursor's line up to the cursor.  What was cut short at a placeholder's
-    beginning loses that, too.
+    ``before`` is the cursor's line up to the cursor.  A placeholder's beginning at the end is cut
+    too.
     """
     end = text.find(PLACEHOLDER)
     if end < 0:
@@ -78,7 +78,7 @@ class MaskedText:
         self.text = ""
         """The text with placeholders; empty where it is secret as a whole."""
         self.is_secret = False
-        """Whether it holds more than ``MOST_SECRETS``, as long as half of that is still there."""
+        """Whether it held more than ``MOST_SECRETS`` and is still at least half as long."""
         self._n_secret_chars = 0
 
     def copy(self) -> MaskedText:
@@ -86,15 +86,14 @@ class MaskedText:
         return copy(self)  # no version's lists are ever changed
 
     def update(self, raw: str, *, n_most: int = sys.maxsize) -> bool:
-        """Take a new version; only lines that changed are looked at, and those beside them.
+        """Take a new version; only changed lines and those beside them are searched.
 
-        False where more than ``n_most`` characters would have to be looked at: then nothing is
-        taken.
+        Returns False, and takes nothing, if that is more than ``n_most`` characters.
         """
         if raw == self.raw:
             return True
         if self.is_secret and 2 * len(raw) > self._n_secret_chars:
-            self.raw = raw  # nobody is shown it, so nobody needs to look
+            self.raw = raw  # its text stays empty
             return True
         known = "" if self.is_secret else self.raw
         scope, shift = _changed_lines(known, raw, N_BESIDE[self._kind]), len(raw) - len(known)
@@ -118,7 +117,7 @@ class MaskedText:
         return True
 
     def _bare_keys(self, raw: str, scope: _Scope, shift: int, n_most: int) -> list[Span] | None:
-        """Return the private keys without markers, or None where too much has to be looked at."""
+        """Return the private keys without markers; None if too much must be searched."""
         part = part_without_keys(raw, scope.changed_start, scope.changed_end)
         if part is None:
             return merged(bare_keys(raw)) if len(raw) <= n_most else None
@@ -128,9 +127,9 @@ class MaskedText:
         ]
 
     def _looked_at(self, raw: str, scope: _Scope, n_most: int) -> tuple[list[Span], _Scope] | None:
-        """Return what is found in the lines of a scope, or in more of them where it ends there.
+        """Return the secrets in a scope, which is extended if the last one may go on.
 
-        None where that is more than ``n_most`` characters.
+        None if that is more than ``n_most`` characters.
         """
         while scope.n_seen <= n_most:
             found = self._found(raw, scope)
@@ -158,7 +157,7 @@ class MaskedText:
     def masked_offset(self, cursor: int) -> int | None:
         """Return where a cursor in the raw text stands in the masked one.
 
-        None where the cursor's line holds a secret, or part of one.
+        None if the cursor's line holds a secret, or part of one.
         """
         if self.is_secret:
             return None
@@ -179,10 +178,10 @@ class MaskedText:
         return sorted((Span(context + s, context + e) for s, e in found), key=lambda s: s.end)
 
     def _narrowed(self, scope: _Scope, shift: int) -> _Scope:
-        """Return the part of long lines that a change can matter to."""
+        """Return the part of long lines that a change affects."""
         start = max(scope.start, scope.changed_start - _REACH)
         end = min(scope.end, scope.changed_end + _REACH)
-        # What was a secret in part is looked at whole.
+        # A secret that lies there in part is searched whole.
         start = min([start, *(s for s, e in self._in_lines if s < start < e)])
         end = max([end, *(e + shift for s, e in self._in_lines if s + shift < end < e + shift)])
         return scope._replace(
@@ -194,36 +193,36 @@ class MaskedText:
 
 
 class _Scope(NamedTuple):
-    """Where in a new version of a text the secrets are looked for again, in its characters."""
+    """The part of a new version that is searched again, in its characters."""
 
     context: int
-    """From here on the text is looked at: what stands before ``start`` may name what is there."""
+    """The search begins here: the text before ``start`` may name what is there."""
     start: int
     end: int
-    """Secrets that lie between the two, or in part, are taken anew."""
+    """Secrets between ``start`` and ``end``, or partly there, are replaced."""
     seen_end: int
-    """Up to here the text is looked at."""
+    """The search ends here."""
     line_end: int
-    """Where the last of the lines ends that are concerned."""
+    """The end of the last line."""
     changed_start: int
     changed_end: int
 
     @property
     def n_seen(self) -> int:
-        """How many characters are looked at."""
+        """How many characters are searched."""
         return self.seen_end - self.context
 
     def extended_to(self, end: int) -> _Scope:
-        """Return the scope that takes more of its lines into account."""
+        """Return the scope with a later end, within its lines."""
         end = min(end, self.line_end)
         return self._replace(end=end, seen_end=end)
 
 
 def _changed_lines(old: str, new: str, n_beside: int) -> _Scope:
-    """Return which lines have to be looked at again: those that changed, and those beside them.
+    """Return which lines must be searched: those that changed, and those beside them.
 
-    Up to ``n_beside`` lines before the first that changed may name what that holds, and as many
-    behind the last may hold what that names.
+    Up to ``n_beside`` lines before the first changed one may name a secret in it, and as many
+    behind the last may hold a secret that it names.
     """
     n_head = common_head(old, new, len(new))
     n_tail = common_tail(old, new, min(len(old), len(new)) - n_head)

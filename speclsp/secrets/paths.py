@@ -1,7 +1,7 @@
-"""Which files look as if they held secrets; they are never read, whatever .gitignore says.
+"""Files that hold secrets by their names; they are never read, whatever .gitignore says.
 
-Names decide, not contents.  Where a name is in doubt, its kind decides: ``credentials.json`` is
-left out, ``credentials_provider.py`` is source code, and ``id_utils.py`` is not a key.
+Where a name is ambiguous its ending decides: ``credentials.json`` is left out,
+``credentials_provider.py`` and ``id_utils.py`` are source code.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ def _words(text: str) -> frozenset[str]:
 _SECRET_FOLDERS: Final = frozenset(
     {".aws", ".azure", ".gcloud", ".gnupg", ".kube", ".oci", ".password-store", ".ssh"}
 )
-"""Nothing in these is read."""
+"""Folders in which nothing is read."""
 
 _DOUBTFUL_FOLDERS: Final = frozenset(
     {"secrets", ".secrets", "credentials", ".credentials", "private_keys"}
 )
-"""Packages are called so too: their source code is read, the rest is not."""
+"""Folders in which only source code is read, since packages have these names too."""
 
 _SECRET_SUFFIXES: Final = _words(
     """
@@ -63,9 +63,9 @@ _BACKUP: Final = re.compile(r"(.+?)(\.(bak|backup|old|orig|save|swp|\d+)|~)+", r
 
 
 def is_secret_path(path: str | PurePath) -> bool:
-    """Whether a file looks as if it held secrets.
+    """Whether a file holds secrets by its name.
 
-    ``path`` is relative to its workspace folder, so that the folder's own place does not count.
+    ``path`` is relative to its workspace folder: the folder's own path does not count.
     """
     *folders, name = re.split(r"[/\\]", str(path).lower())
     if not _SECRET_FOLDERS.isdisjoint(folders):
