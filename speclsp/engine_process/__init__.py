@@ -10,6 +10,7 @@ A window's server finds or starts the engine and talks to it over a Unix socket:
 
 - ``wire``: the messages of windows and engine, and the connection that carries them.
 - ``client``: the completer of a window, which lives in the engine.
+- ``restarts``: when a window starts an engine again that died.
 - ``server``: ``serve_window``, with a completer for each window.
 
 A connection begins with a greeting of one JSON line each way (``start.Greeting``).

@@ -8,7 +8,6 @@ Neither NumPy nor llama.cpp is loaded here.
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 import time
 import uuid
@@ -26,6 +25,7 @@ from speclsp import settings as settings_table
 from speclsp.cancellation import CancellationToken
 from speclsp.documents import Documents
 from speclsp.engine_process import wire
+from speclsp.engine_process.restarts import MAX_CRASHES, EngineLife, Restarts
 from speclsp.errors import EngineError, EngineProcessError, EngineUnavailableError, SpecLspError
 from speclsp.events import EventQueue
 from speclsp.request import (
@@ -46,12 +46,6 @@ from speclsp.seam import answered
 from speclsp.settings import Settings
 from speclsp.text.typed_text import GrowingText, growing_text, may_share_text
 
-PAUSES_S: Final = (0.0, 1.0, 5.0, 30.0)
-"""Seconds before the engine is started again, by how often it died since a model was ready."""
-MAX_CRASHES: Final = 3
-"""Crashes within a minute, or without a completion in between, after which it stays down."""
-_MINUTE_S: Final = 60.0
-
 MAX_WAITING: Final = 1 << 28
 """Bytes that wait for an engine that does not read; more close the connection."""
 _SLACK_S: Final = 0.5
@@ -63,11 +57,6 @@ _WATCHED_S: Final = 10.0
 _CLOSE_S: Final = 5.0
 _MAX_LEARNED: Final = 500
 """Accepted texts that are kept for an engine that is not there."""
-
-_LOG_TAIL_BYTES: Final = 65_536
-_N_LOG_LINES: Final = 8
-_CRASH_MARK: Final = "Fatal Python error"
-"""The engine's ``faulthandler`` writes it at SIGSEGV, SIGABRT, SIGBUS, SIGFPE and SIGILL."""
 
 
 class EngineLink(NamedTuple):
@@ -136,10 +125,7 @@ class SharedCompleter:
         """
         self._is_asleep = False
         self._asked_at = 0.0
-        self._n_losses = 0
-        self._crashes: deque[tuple[float, int]] = deque(maxlen=MAX_CRASHES)
-        """The time of each crash, and how many texts had come before."""
-        self._n_texts = 0
+        self._restarts = Restarts(clock)
         self._thread = threading.Thread(target=self._run, name="speclsp-client", daemon=True)
 
     # --- life -----------------------------------------------------------------------------------
@@ -193,8 +179,7 @@ class SharedCompleter:
                 return ()
             self._failure = None
             self._is_wanted = True
-            self._crashes.clear()
-            self._n_losses = 0
+            self._restarts.forget()
             if "engine" not in scopes.values():
                 self._send(wire.ApplySettings(settings))
             elif self._connection is not None:
@@ -391,14 +376,13 @@ class SharedCompleter:
                 continue
             except OSError as error:
                 self._events.log("warning", f"no connection to the engine: {error}.")
-                self._n_losses += 1
+                self._restarts.n_losses += 1
                 continue
             self._use(link)
 
     def _use(self, link: EngineLink) -> None:
         """Serve the window by one engine until the connection ends."""
-        log_start = _size(link.log)
-        n_oom_kills = _n_oom_kills()
+        life = EngineLife(link.log)
         connection = wire.window_connection(link.sock, max_waiting=MAX_WAITING)
         try:
             self._hand_over(connection)
@@ -410,16 +394,15 @@ class SharedCompleter:
             connection.free()
         if self._is_closing or self._is_leaving:
             return
-        written = _read_from(link.log, log_start)
-        is_crash = _CRASH_MARK in written or _n_oom_kills() > n_oom_kills
-        self._died(written, is_crash=is_crash, log=link.log)
+        self._died(life)
 
     def _wait_for_turn(self) -> bool:
         """Wait until it is time to connect; return False when the completer closes."""
         with self._changed:
-            pause_s = PAUSES_S[min(self._n_losses, len(PAUSES_S)) - 1] if self._n_losses else 0.0
-            if pause_s:
-                self._changed.wait_for(lambda: self._is_closing or not self._n_losses, pause_s)
+            restarts = self._restarts
+            self._changed.wait_for(
+                lambda: self._is_closing or not restarts.pause_s, restarts.pause_s
+            )
             self._changed.wait_for(
                 lambda: self._is_closing or (self._is_wanted and self._failure is None)
             )
@@ -466,7 +449,7 @@ class SharedCompleter:
         if isinstance(message, wire.Failed):
             pending.future.set_exception(_error(message))
         else:
-            self._n_texts += bool(message.result.text)
+            self._restarts.n_texts += bool(message.result.text)
             pending.future.set_result(message.result)
 
     def _take_event(self, event: Event | None) -> None:
@@ -475,7 +458,7 @@ class SharedCompleter:
         if isinstance(event, StateChanged):
             self._state = event.state
             if event.state == "ready":
-                self._n_losses = 0
+                self._restarts.n_losses = 0
         self._events.emit(event)
 
     def _take_text(self, message: wire.Generating) -> None:
@@ -527,31 +510,22 @@ class SharedCompleter:
             why = "it is connected again" if is_wanted else "it was stopped; a request starts it"
             self._set_state("loading" if is_wanted else "unloaded", f"the engine is gone: {why}")
 
-    def _died(self, written: str, *, is_crash: bool, log: Path | None) -> None:
-        """Note that the engine ended without a word; stay without it after ``MAX_CRASHES``."""
-        now = self._clock()
+    def _died(self, life: EngineLife) -> None:
+        """Note that the engine ended without a word; stay without it where it only crashes."""
+        is_crash = life.crashed()
         with self._changed:
-            self._n_losses += 1
-            pause_s = PAUSES_S[min(self._n_losses, len(PAUSES_S)) - 1]
-            if is_crash:
-                self._crashes.append((now, self._n_texts))
+            is_hopeless = self._restarts.lost(is_crash=is_crash)
+            pause_s = self._restarts.pause_s
         how = "crashed" if is_crash else "ended unexpectedly"
         self._events.log("warning", f"the engine process {how}; it is started in {pause_s:.0f} s.")
-        if len(self._crashes) < MAX_CRASHES:
-            return
-        (first_at, n_texts), *_ = self._crashes
-        if now - first_at > _MINUTE_S and self._n_texts > n_texts:
+        if not is_hopeless:
             return
         model = Path(self._settings.model).name or "its model"
-        lines = written.rstrip().splitlines()
-        said = [line for line in lines[: _crash_line(lines)] if line.strip()][-_N_LOG_LINES:]
-        last = "".join(f"\n  {line}" for line in said)
         self._give_up(
             EngineUnavailableError(
-                f"the engine process crashed {len(self._crashes)} times with {model}.",
+                f"the engine process crashed {MAX_CRASHES} times with {model}.",
                 remedy="Choose another model, or other settings of the engine, such as "
-                "n_gpu_layers or ctx_size: any change of settings tries again."
-                + (f" The last lines of its log {log}:{last}" if last else ""),
+                f"n_gpu_layers or ctx_size: any change of settings tries again.{life.last_words()}",
             )
         )
 
@@ -559,8 +533,7 @@ class SharedCompleter:
         """Stay without an engine until the settings change."""
         with self._changed:
             self._failure = error
-            self._crashes.clear()
-            self._n_losses = 0
+            self._restarts.forget()
         self._fail(error)
         self._set_state("failed", error.message)
         self._events.problem(error.message, error.remedy)
@@ -583,39 +556,3 @@ def _error(failed: wire.Failed) -> SpecLspError:
     kind = getattr(errors, failed.error, EngineError)
     known = isinstance(kind, type) and issubclass(kind, SpecLspError)
     return (kind if known else EngineError)(failed.message, remedy=failed.remedy)
-
-
-def _size(log: Path | None) -> int:
-    try:
-        return log.stat().st_size if log is not None else 0
-    except OSError:
-        return 0
-
-
-def _read_from(log: Path | None, start: int) -> str:
-    """Return the end of what was written to a log after ``start`` bytes."""
-    if log is None:
-        return ""
-    try:
-        with log.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            file.seek(max(start if start <= size else 0, size - _LOG_TAIL_BYTES))
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
-def _crash_line(lines: list[str]) -> int:
-    """Return the index of the line at which ``faulthandler`` begins."""
-    found = (idx for idx, line in enumerate(lines) if line.startswith(_CRASH_MARK))
-    return next(found, len(lines))
-
-
-def _n_oom_kills() -> int:
-    """Return how many processes Linux has killed for memory; 0 elsewhere."""
-    try:
-        text = Path("/proc/vmstat").read_text(encoding="ascii")
-    except OSError:
-        return 0
-    counts = (line.split()[1] for line in text.splitlines() if line.startswith("oom_kill "))
-    return int(next(counts, 0))

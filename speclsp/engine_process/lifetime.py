@@ -54,6 +54,9 @@ _END_TIMEOUT_S: Final = 15.0
 _ACCEPT_PAUSE_S: Final = 0.1
 _GIB: Final = 1 << 30
 
+_GREETINGS: Final = msgspec.json.Decoder(Greeting)
+"""Made once: msgspec looks at the class then, and crashes where two threads do so at once."""
+
 ServeWindow = Callable[[socket.socket], None]
 """Serves a window on a thread of its own and returns when the window has gone.
 
@@ -218,7 +221,7 @@ class _Loop:
             connection.settimeout(_GREETING_TIMEOUT_S)
             line = read_line(connection)
             if line is not None:
-                self._answer(connection, msgspec.json.decode(line, type=Greeting))
+                self._answer(connection, _GREETINGS.decode(line))
         except (OSError, msgspec.MsgspecError) as error:
             logger.debug("a client was dropped: %s", error)
         except Exception:

@@ -412,11 +412,16 @@ class Connection(Generic[_Received]):
         return messages
 
 
+# Made once: msgspec looks at the classes then, and crashes where two threads do so at once.
+_OF_ENGINES: Final = msgspec.msgpack.Decoder(EngineMessage)
+_OF_WINDOWS: Final = msgspec.msgpack.Decoder(WindowMessage)
+
+
 def window_connection(sock: socket.socket, *, max_waiting: int) -> Connection[EngineMessage]:
     """Return a window's end of a connection."""
-    return Connection(sock, msgspec.msgpack.Decoder(EngineMessage), max_waiting=max_waiting)
+    return Connection(sock, _OF_ENGINES, max_waiting=max_waiting)
 
 
 def engine_connection(sock: socket.socket, *, max_waiting: int) -> Connection[WindowMessage]:
     """Return the engine's end of a connection."""
-    return Connection(sock, msgspec.msgpack.Decoder(WindowMessage), max_waiting=max_waiting)
+    return Connection(sock, _OF_WINDOWS, max_waiting=max_waiting)

@@ -217,7 +217,7 @@ def crash(scripted: Scripted, n_made: int) -> None:
 
 
 def test_three_crashes_are_one_problem_until_the_settings_change(scripted, monkeypatch):
-    monkeypatch.setattr("speclsp.engine_process.client.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
+    monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
     window = scripted.window(Settings(model="/m/broken.gguf"))
     window.open_document(document())
     for n_made in (1, 2, 3):
@@ -239,7 +239,7 @@ def test_three_crashes_are_one_problem_until_the_settings_change(scripted, monke
 
 
 def test_an_engine_that_is_killed_from_outside_is_started_again_each_time(scripted, monkeypatch):
-    monkeypatch.setattr("speclsp.engine_process.client.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
+    monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
     window = scripted.window()
     window.open_document(document())
     for n_made in range(1, 8):

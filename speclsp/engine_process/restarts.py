@@ -1,0 +1,112 @@
+"""When a window starts an engine again that is gone, and whether it crashed."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+PAUSES_S: Final = (0.0, 1.0, 5.0, 30.0)
+"""Seconds before the engine is started again, by how often it died since a model was ready."""
+MAX_CRASHES: Final = 3
+"""Crashes within a minute, or without a suggestion in between, after which it stays down."""
+_MINUTE_S: Final = 60.0
+
+_LOG_TAIL_BYTES: Final = 65_536
+_N_LAST_LINES: Final = 8
+_CRASH_MARK: Final = "Fatal Python error"
+"""The engine's ``faulthandler`` writes it at SIGSEGV, SIGABRT, SIGBUS, SIGFPE and SIGILL."""
+
+
+class Restarts:
+    """How often a window's engine died, and what follows."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.n_losses = 0
+        """Since a model was ready."""
+        self.n_texts = 0
+        """Suggestions so far."""
+        self._crashes: deque[tuple[float, int]] = deque(maxlen=MAX_CRASHES)
+        """The time of each crash, and how many suggestions had come before."""
+
+    @property
+    def pause_s(self) -> float:
+        """Seconds to wait before the next start."""
+        return PAUSES_S[min(self.n_losses, len(PAUSES_S)) - 1] if self.n_losses else 0.0
+
+    def forget(self) -> None:
+        """Begin to count anew."""
+        self.n_losses = 0
+        self._crashes.clear()
+
+    def lost(self, *, is_crash: bool) -> bool:
+        """Note that the engine died; return whether it is no use to start it again."""
+        self.n_losses += 1
+        if is_crash:
+            self._crashes.append((self._clock(), self.n_texts))
+        if not is_crash or len(self._crashes) < MAX_CRASHES:
+            return False
+        (first_at, n_texts), *_ = self._crashes
+        return self._clock() - first_at <= _MINUTE_S or self.n_texts == n_texts
+
+
+class EngineLife:
+    """What an engine left behind in its log; begins when a window connects to it.
+
+    A window cannot know the exit status of a process that another window started.
+    """
+
+    def __init__(self, log: Path | None) -> None:
+        self._log = log
+        self._start = _size(log)
+        self._n_oom_kills = _n_oom_kills()
+        self._written = ""
+
+    def crashed(self) -> bool:
+        """Whether the engine, which has ended, did so by itself or for lack of memory.
+
+        A signal from outside leaves no trace.
+        """
+        self._written = _read_from(self._log, self._start)
+        return _CRASH_MARK in self._written or _n_oom_kills() > self._n_oom_kills
+
+    def last_words(self) -> str:
+        """Return what the engine logged before it crashed, for a message."""
+        before = self._written.partition(_CRASH_MARK)[0].splitlines()
+        lines = [line for line in before if line.strip()][-_N_LAST_LINES:]
+        if not lines:
+            return ""
+        return f" The last lines of its log {self._log}:" + "".join(f"\n  {line}" for line in lines)
+
+
+def _size(log: Path | None) -> int:
+    try:
+        return log.stat().st_size if log is not None else 0
+    except OSError:
+        return 0
+
+
+def _read_from(log: Path | None, start: int) -> str:
+    """Return the end of what was written to a log after ``start`` bytes."""
+    if log is None:
+        return ""
+    try:
+        with log.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(start if start <= size else 0, size - _LOG_TAIL_BYTES))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _n_oom_kills() -> int:
+    """Return how many processes Linux has killed for memory; 0 elsewhere."""
+    try:
+        text = Path("/proc/vmstat").read_text(encoding="ascii")
+    except OSError:
+        return 0
+    counts = (line.split()[1] for line in text.splitlines() if line.startswith("oom_kill "))
+    return int(next(counts, 0))
