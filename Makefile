@@ -54,7 +54,7 @@ fuzz: $(STAMPS)/dev
 	SPECLSP_FUZZ_SECONDS=$(or $(SECONDS),600) SPECLSP_FUZZ_SEED=$(SEED) $(BIN)/pytest -s tests/fuzz $(ARGS)
 
 faults: $(STAMPS)/dev
-	SPECLSP_FAULTS_SHARE=1 $(BIN)/pytest -s -n 2 tests/storage/test_faults.py $(ARGS)
+	SPECLSP_FAULTS_SHARE=1 $(BIN)/pytest -rP -n 2 tests/storage/test_faults.py $(ARGS)
 
 kills: $(STAMPS)/dev
 	SPECLSP_KILLS=$(or $(KILLS),50) SPECLSP_KILLS_SEED=$(or $(SEED),1) \
