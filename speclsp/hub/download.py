@@ -29,7 +29,7 @@ Report = Callable[[int, int], None]
 _CHUNK_BYTES: Final = 1 << 18
 _N_RETRIES: Final = 5
 _RETRY_PAUSE_S: Final = 1.0
-_POLL_S: Final = 0.1
+_LOCK_WAIT_S: Final = 0.1
 _TIMEOUT_S: Final = 10.0
 _CONNECTION_REMEDY: Final = (
     "Check the connection, and the proxy in HTTPS_PROXY; HF_ENDPOINT names a mirror. "
@@ -167,7 +167,7 @@ class _Transfer:
         self._partial.parent.mkdir(parents=True, exist_ok=True)
         lock = self._partial.with_suffix(".lock")
         try:
-            with hub.utils.WeakFileLock(lock, timeout=_POLL_S):
+            with hub.utils.WeakFileLock(lock, timeout=_LOCK_WAIT_S):
                 self._run_locked()
         except TimeoutError as error:  # filelock's
             raise DownloadError(
@@ -190,7 +190,8 @@ class _Transfer:
                 n_failures = 0 if self._size() > have else n_failures + 1
                 if n_failures > _N_RETRIES:
                     raise
-                self._pause()
+                self._raise_if_cancelled()
+                time.sleep(_RETRY_PAUSE_S)
         self._check()
         self._partial.replace(_blob(self._file))
 
@@ -228,12 +229,6 @@ class _Transfer:
 
     def _size(self) -> int:
         return self._partial.stat().st_size if self._partial.exists() else 0
-
-    def _pause(self) -> None:
-        end = time.monotonic() + _RETRY_PAUSE_S
-        while time.monotonic() < end:
-            self._raise_if_cancelled()
-            time.sleep(_POLL_S)
 
     def _raise_if_cancelled(self) -> None:
         if self._is_cancelled():
