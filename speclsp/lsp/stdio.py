@@ -122,14 +122,14 @@ def claimed_descriptors() -> Iterator[tuple[int, int]]:
             remedy="Start speclsp with both open; messages come and go there.",
         )
     sys.stdout.flush()
-    stdin, stdout = os.dup(_STDIN), os.dup(_STDOUT)
     null = os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None and null != _STDERR:
+        os.dup2(null, _STDERR)  # else the wire would take its descriptor
+    stdin, stdout = os.dup(_STDIN), os.dup(_STDOUT)
     os.dup2(null, _STDIN)
-    try:
-        os.dup2(_STDERR, _STDOUT)
-    except OSError:  # there is no standard error
-        os.dup2(null, _STDOUT)
-    os.close(null)
+    os.dup2(_STDERR, _STDOUT)
+    if null != _STDERR:
+        os.close(null)
     with contextlib.redirect_stdout(PrintedLines("stdout")):
         yield stdin, stdout
 

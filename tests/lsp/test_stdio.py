@@ -261,3 +261,20 @@ def test_nohup_is_respected() -> None:
     with process.stdout as stdout:
         assert b'"id":77' in stdout.read()
     assert process.wait(TIMEOUT_S) == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads Linux's table of files")
+def test_no_file_takes_the_place_of_a_closed_standard_error() -> None:
+    process = subprocess.Popen(
+        ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, str(SERVER), "--stdio"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(frame(b"{"))
+    process.stdin.flush()
+    process.stdout.read(1)  # the server is there
+    assert Path(f"/proc/{process.pid}/fd/2").readlink() == Path("/dev/null")
+    process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 1
