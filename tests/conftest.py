@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
+from engine_folder import engines_of_the_tests  # noqa: F401  # a fixture for all tests
 from hypothesis import HealthCheck, settings
 
 from speclsp.engine.draft_model import DraftModelDrafter
@@ -19,7 +19,6 @@ from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.engine.models import load_draft_model
 from speclsp.engine.params import target_params
-from speclsp.engine_process.start import running_engines, stop
 from speclsp.settings import Settings
 
 # Tests never judge by time: a busy machine is no defect.
@@ -45,17 +44,6 @@ def _requests_have_time() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(Settings.__init__.__kwdefaults__, "deadline_ms", 600_000)
         yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _engines_of_the_tests() -> Iterator[None]:
-    """Share no engine with the user's windows, and leave none behind."""
-    # Not below pytest's folders: a socket's path is short.
-    with TemporaryDirectory(prefix="speclsp-") as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", folder)
-        yield
-        for place in running_engines():
-            stop(place)
 
 
 @pytest.fixture(scope="session", autouse=True)

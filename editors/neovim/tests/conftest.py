@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from engine_folder import engines_of_the_tests  # noqa: F401  # a fixture for all tests
 from real_neovim import SOURCE, Editor
 
 

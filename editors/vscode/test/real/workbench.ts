@@ -85,6 +85,7 @@ export class Workbench {
       XDG_CONFIG_HOME: join(root, "config"),
       XDG_CACHE_HOME: join(root, "cache"),
       XDG_STATE_HOME: join(root, "state"),
+      XDG_RUNTIME_DIR: join(root, "run"),
       ...options.env,
     };
     const node = join(EDITOR, "node", "bin", "node");
