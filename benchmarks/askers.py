@@ -376,7 +376,9 @@ def server_asker(settings: Settings, *, rests: bool = True) -> Iterator[ServerAs
     states: list[StateChanged] = []
     messages: list[LogLine] = []
     server = CaseServer(on_state=states.append, on_message=messages.append)
-    options = {**_changed(settings), "persist": False, "log_level": "error"}
+    # An engine of its own: nothing is warm at the start, and nothing runs on.
+    of_run = {"persist": False, "log_level": "error", "engine": "own"}
+    options = {**_changed(settings), **of_run}
     argv = [sys.executable, "-m", "speclsp", "serve", "--stdio"]
     with TemporaryDirectory() as folder, asyncio.Runner() as runner:
         try:

@@ -365,7 +365,9 @@ class Editor(RuleBasedStateMachine):
 
 @pytest.fixture(params=["utf-16", "utf-8", "utf-32"])
 def client(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[FuzzingClient]:
-    options = {"debounce_ms": 0, "n_predict": 12}
+    # Own engines show what they leak; a shared one shows what the socket does to the traffic.
+    engine = "own" if request.param == "utf-16" else "shared"
+    options = {"debounce_ms": 0, "n_predict": 12, "engine": engine}
     client = FuzzingClient(tmp_path, options, request.param)
     yield client
     client.kill()

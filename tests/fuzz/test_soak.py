@@ -22,7 +22,7 @@ from fuzzing_client import FuzzingClient
 MINUTES = float(os.environ.get("SPECLSP_SOAK_MINUTES", "0"))
 PLOT = Path(os.environ.get("SPECLSP_SOAK_PLOT", "soak.svg"))
 SOURCES = Path(__file__).parents[2] / "fixtures" / "cases"
-OPTIONS = {"debounce_ms": 0, "n_predict": 24, "cache_ram": 32}
+OPTIONS = {"debounce_ms": 0, "n_predict": 24, "cache_ram": 32, "engine": "own"}
 N_FILES = 24
 """A small cache of KV states, and the windows of a few files' prompts, are full after minutes, and
 then stay as they are; 256 files, for which there is room, would take hours."""
