@@ -26,7 +26,7 @@ from speclsp.engine.llama import loading  # noqa: F401
 from speclsp.errors import SpecLspError
 from speclsp.settings import Settings
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 """An intact model answers in a tenth of a second; the machine may be busy."""
 
 
