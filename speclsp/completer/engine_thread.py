@@ -341,7 +341,8 @@ class EngineThread:
             self._running = None
             waiter = running.close()
             is_cut_off = running.is_preempted and result.finish_reason == "cancelled"
-            if is_cut_off and waiter.interrupted(self._clock()) is None:
+            is_wanted = not waiter.request.is_prefetch
+            if is_cut_off and is_wanted and waiter.interrupted(self._clock()) is None:
                 # What it said is drafted from when its turn comes again.
                 answer = None
             else:

@@ -33,7 +33,9 @@ STILL_S: Final = 30.0
 """Seconds without progress, beyond the model's own pace, after which a decode counts as hung."""
 _PACE: Final = 4
 
-_EVENT_S: Final = 0.5
+_EVENT_S: Final = 600.0
+"""Seconds that a window's thread sleeps when nothing happens."""
+_DISMISS_S: Final = 0.5
 _PUSH_S: Final = 0.02
 """Seconds between two pushes of a running generation's text."""
 
@@ -162,7 +164,7 @@ class _Window:
     def dismiss(self) -> None:
         """Disconnect the window, since the engine ends in good order."""
         self._connection.send(wire.Closing())
-        self._connection.finish(_EVENT_S)
+        self._connection.finish(_DISMISS_S)
         self._connection.close()
 
     def status(self) -> dict[str, object]:

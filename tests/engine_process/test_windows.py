@@ -18,7 +18,7 @@ from speclsp.completer.engine import Engine
 from speclsp.completer.local import LocalCompleter
 from speclsp.engine_process.client import SharedCompleter
 from speclsp.errors import EngineUnavailableError
-from speclsp.request import LogLine, StateChanged, WorkspaceFolder
+from speclsp.request import AcceptedText, LogLine, StateChanged, WorkspaceFolder
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 
@@ -177,10 +177,9 @@ def test_a_folder_of_two_windows_is_indexed_once_and_closed_with_the_last(window
 
 def test_what_one_window_accepted_the_other_drafts_from(windows):
     first, second = windows.open(), windows.open()
-    answer = ask(first).result(WAIT_S)
-    first.accepted(answer.completion_id)
+    text = f"    {TEXT}\n"
+    first.window.completer.learn(AcceptedText(path="a.py", file="", before="", text=text))
     until(lambda: windows.engine.accepted(PLAIN).of_root("").tokens.size)
-    windows.engine.models._generated.clear()
     assert ask(second).result(WAIT_S).stats.n_accepted > 10
 
 
@@ -281,3 +280,18 @@ def test_headless_requests_and_idle_work_yield_to_who_types(windows):
     assert typed.result(WAIT_S).text == TEXT
     assert [future.result(WAIT_S).text for future in waiting] == [TEXT] * 5
     assert order.seen[:3] == ["A", "A", "B"]
+
+
+def test_a_prefetch_that_is_put_off_is_not_done_again(windows):
+    slow = dataclasses.replace(PLAIN, speculation=False)
+    first, second = windows.open(slow), windows.open(slow)
+    order = Order(windows)
+    order.hold_at = 2
+    prefetch = ask(first, prefix=text_of("A"), is_prefetch=True)
+    assert order.reached.wait(WAIT_S)
+    typed = ask(second, prefix=text_of("B"))
+    until(windows.engine.thread._queue.waiting)
+    order.hold.set()
+    assert typed.result(WAIT_S).text == TEXT
+    assert prefetch.result(WAIT_S).finish_reason == "cancelled"
+    assert order.seen.count("A") == 2
