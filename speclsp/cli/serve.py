@@ -14,8 +14,9 @@ import click
 
 from speclsp.cli.options import SWITCH_INTERVAL_S, SettingsCommand, given_options
 from speclsp.engine_process.client import EngineLink, SharedCompleter
+from speclsp.engine_process.place import engine_place
 from speclsp.engine_process.start import connect
-from speclsp.errors import SettingsError, StoreError
+from speclsp.errors import EngineProcessError, SettingsError, StoreError
 from speclsp.lsp.server import create_server
 from speclsp.lsp.sockets import parse_address, serve_tcp, serve_websocket
 from speclsp.lsp.stdio import serve_stdio
@@ -73,11 +74,9 @@ def serve(
 
 
 def _completer(settings: Settings) -> Completer:
-    if settings.engine == "shared" and sys.platform != "win32":
+    if settings.engine == "shared" and _can_share(settings):
         gc.freeze()
         return SharedCompleter(settings, _link)
-    if settings.engine == "shared":
-        logger.warning("Windows cannot share an engine yet: this window loads the models itself.")
     # Imported when the client has been answered: NumPy and llama.cpp take their time.
     from speclsp.completer.local import LocalCompleter  # noqa: PLC0415
 
@@ -85,6 +84,20 @@ def _completer(settings: Settings) -> Completer:
     # instead of 60 to 90), and 350 completion requests cause none.
     gc.freeze()
     return LocalCompleter(settings)
+
+
+def _can_share(settings: Settings) -> bool:
+    """Return whether there is a place for a shared engine; where there is none, log why."""
+    reason = "Windows cannot share an engine yet."
+    if sys.platform != "win32":
+        try:
+            engine_place(settings)
+        except EngineProcessError as error:
+            reason = error.message
+        else:
+            return True
+    logger.warning("%s This window loads the models itself, as with `engine` = own.", reason)
+    return False
 
 
 def _link(settings: Settings) -> EngineLink:

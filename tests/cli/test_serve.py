@@ -12,6 +12,9 @@ from click.testing import CliRunner
 
 from speclsp.cli import serve as serve_module
 from speclsp.cli.serve import serve
+from speclsp.completer.local import LocalCompleter
+from speclsp.engine_process.client import SharedCompleter
+from speclsp.settings import Settings
 
 
 @pytest.mark.parametrize(
@@ -84,3 +87,17 @@ def test_tokens(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     link.symlink_to(file)
     outcome = CliRunner().invoke(serve, ["--tcp", "2087", "--token-file", str(link)])
     assert "symbolic link" in str(outcome.exception)
+
+
+@pytest.mark.usefixtures("interpreter")
+def test_without_a_safe_folder_for_a_shared_engine_the_window_has_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(engine="shared", persist=False)
+    assert isinstance(serve_module._completer(settings), SharedCompleter)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ("x" * 100)))
+    completer = serve_module._completer(settings)
+    assert isinstance(completer, LocalCompleter)
+    completer.close()
+    assert "too long" in caplog.text
+    assert "loads the models itself" in caplog.text
