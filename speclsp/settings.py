@@ -280,7 +280,7 @@ class Settings:
         "smaller.",
     )
     engine: EngineKind = _setting(
-        "own",
+        "shared",
         _MODEL_FILES,
         "`own` loads the models in each window's server; `shared` loads them once, in an engine "
         "process for all windows with the same models. Only `serve` reads it.",
