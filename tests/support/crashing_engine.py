@@ -52,5 +52,5 @@ class CrashingLoader(ScriptedLoader):
 
 if __name__ == "__main__":
     engine.LlamaLoader = lambda _log: CrashingLoader()  # type: ignore[assignment,misc]
-    server.Watchdog.__init__.__kwdefaults__.update(still_s=0.5, tick_s=0.05)  # type: ignore[attr-defined]
+    server.Watchdog.__init__.__kwdefaults__.update(still_s=3.0, tick_s=0.1)  # type: ignore[attr-defined]
     sys.exit(main())
