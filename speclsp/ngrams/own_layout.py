@@ -45,7 +45,7 @@ def parse(path: Path, data: bytes) -> tuple[FileHeader, NgramTables]:
     try:
         header, tables = _read(data)
     except Exception as error:  # a damaged archive makes zipfile and NumPy raise anything
-        raise damaged(path, None, f"the file is damaged ({error})") from error
+        raise damaged(path, None, f"the file is cut or damaged ({error})") from error
     return header, NgramTables(tables)
 
 
