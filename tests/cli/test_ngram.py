@@ -164,7 +164,7 @@ def test_verify_names_what_is_wrong(project: Path, tmp_path: Path) -> None:
     result = run("verify", bad, good, worse)
     assert result.exit_code == 1
     assert result.stdout == f"{good}: fine.\n"
-    assert f"Problem: {bad}: the file is damaged" in result.stderr
+    assert f"Problem: {bad}: the file is cut or damaged" in result.stderr
     assert f"Problem: {worse}, byte 0: the file is truncated" in result.stderr
     assert run("verify", good, "--model", "embedded").exit_code == 0
 

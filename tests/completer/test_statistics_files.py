@@ -177,7 +177,7 @@ def test_a_file_that_is_cut_is_one_problem(make: Make, events: EventQueue, tmp_p
     assert seen(source.current(), b"ab") == ({}, {})
     found: list[str] = []
     until(lambda: found.extend(problems(events)) or found)  # type: ignore[func-returns-value]
-    assert "the file is damaged" in found[0]
+    assert "the file is cut or damaged" in found[0]
 
 
 class WritingOn(threading.Event):
