@@ -139,8 +139,8 @@ _NO_SETTINGS: dict[str, str] = {
 }
 _NO_SETTINGS |= dict.fromkeys(
     ("np", "parallel", "nparallel"),
-    "parallel: there are no server slots. Each editor window starts a `speclsp serve` of its own, "
-    "which answers the requests of all its documents in turn.",
+    "parallel: there are no server slots. All editor windows share one engine, which answers the "
+    "requests of all their documents in turn.",
 )
 """Spellings in normal form of settings that former versions or llama-server have, and what to set
 or do instead."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+import typed_requests
 from scripted_models import ScriptedLoader
 from typed_requests import TypedWindow, request_between, typed_completer
 
@@ -219,17 +220,27 @@ def test_documents_take_turns(make):
     assert order == ["a1", "b1", "a2", "a3"]
 
 
-def test_cancelling_returns_what_is_finished(make):
+def test_cancelling_returns_what_is_finished(make, monkeypatch):
     loader = ScriptedLoader("return 1")
     completer = ready(make(loader))
     token = CancellationToken()
     n_decodes = 0
+    cancelled: list[CancellationToken] = []
+    cancel = CancellationToken.cancel
+
+    def noted(token: CancellationToken, **options: bool) -> None:
+        cancel(token, **options)
+        cancelled.append(token)
+
+    monkeypatch.setattr(CancellationToken, "cancel", noted)
 
     def cancel_at_the_third() -> None:
         nonlocal n_decodes
         n_decodes += 1
         if n_decodes == 3:
             token.cancel()
+            # Across a socket the engine has a token of its own.
+            until(lambda: len(cancelled) == 1 + typed_requests.is_across_socket)
 
     loader.target.before_decode = cancel_at_the_third
     result = completer.complete(request(), token).result(WAIT_S)
@@ -366,13 +377,16 @@ def test_what_was_accepted_is_drafted_next_time(make, tmp_path):
     first = ask(completer, uri=uri, prefix="def f():\n    ").result(WAIT_S)
     assert first.stats.n_accepted <= 1
     completer.accepted(first.completion_id)
+    next_line = f"def f():\n    {first.text}\n"
+    ask(completer, uri=uri, prefix=next_line).result(WAIT_S)
     until(lambda: AcceptedStore.open().recent(str(root), 9))
     assert completer.wait_idle(WAIT_S)
     second = ask(completer, uri=uri, prefix="def f():\n    ").result(WAIT_S)
     assert second.text == first.text
     assert second.stats.n_accepted > 10
-    completer.accepted(second.completion_id)  # closing writes what was still waiting
-    completer.close()
+    completer.accepted(second.completion_id)
+    ask(completer, uri=uri, prefix=next_line).result(WAIT_S)
+    completer.close()  # writes what was still waiting
     again = ready(make(ScriptedLoader(loader.text), settings))
     again.open_folder(WorkspaceFolder(root=str(root), name="project"))
     third = ask(again, uri=uri, prefix="def f():\n    ").result(WAIT_S)
@@ -446,9 +460,11 @@ def test_an_acceptance_in_parts_is_learned_once_and_whole(make, tmp_path):
     completer.accepted(first.completion_id, 11)
     completer.accepted(first.completion_id)
     completer.accepted(first.completion_id)
+    ask(completer, prefix=f"def f():\n{text}\n").result(WAIT_S)
     second = ask(completer).result(WAIT_S)
-    completer.accepted(second.completion_id, 6)  # nothing more comes: learned when closing
-    completer.close()
+    completer.accepted(second.completion_id, 6)
+    ask(completer, prefix=f"def f():\n{text[:6]}\n").result(WAIT_S)
+    completer.close()  # nothing more comes of the second one
     kept = AcceptedStore.open().recent("", 9)
     assert kept == ["def f():\n" + text, "def f():\n" + text[:6]]
 
