@@ -6,10 +6,13 @@ import os
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 from real_neovim import SOURCE, START, Editor
+
+from speclsp.engine_process.start import running_engines, status_of
 
 
 def type_start(editor: Editor) -> str:
@@ -37,7 +40,7 @@ def test_a_word_and_a_line_are_taken(editor: Editor) -> None:
     editor.keys("<M-l>")
     line = (START + ghost).split("\n")[0]
     editor.until(lambda: editor.line.startswith(line))
-    assert editor.until(lambda: editor.statistics()["n_chars_accepted"]) > len(word)
+    editor.until(lambda: editor.statistics()["n_chars_accepted"] > len(word))
 
 
 def test_candidates_are_cycled_through(editor: Editor) -> None:
@@ -196,6 +199,34 @@ def test_five_thousand_lines(editor: Editor, project: Path) -> None:
     editor.open(file)
     editor.keys("G")
     assert type_start(editor)
+
+
+def test_two_editors_share_one_engine_and_outlive_it(editor: Editor, project: Path) -> None:
+    other = Editor(editor.suite, editor.home, editor.backend)
+    try:
+        other.setup()
+        other.open(project / "customers.py")
+        other.until_ready()
+        other.keys("G")
+        ghosts = [type_start(editor), type_start(other)]
+        assert ghosts[0] == ghosts[1]
+        engines = [status for status in map(status_of, running_engines()) if status]
+        # Those of tests before are still there, without a window.
+        (engine,) = [status for status in engines if status["n_windows"]]
+        assert engine["n_windows"] == 2
+        os.kill(engine["pid"], signal.SIGKILL)
+
+        def typed(one: Editor) -> str:
+            """Type on, as users do: requests are answered empty while the engine starts."""
+            one.keys("<Esc>o")
+            one.type(START)
+            time.sleep(0.5)
+            return one.ghost
+
+        for one in (editor, other):
+            assert one.until(partial(typed, one))
+    finally:
+        other.close()
 
 
 def test_two_folders_share_one_server_and_two_windows_one_buffer(

@@ -52,6 +52,7 @@ class Editor:
     """A Neovim with the plugin, and what a user sees of it."""
 
     def __init__(self, suite: str, home: Path, backend: str = "auto") -> None:
+        self.suite = suite
         self.home = home
         self.backend = backend
         environment = {
