@@ -190,9 +190,14 @@ class CandidateTrie:
             if n_nodes in sizes and n_expected > best_rate * ratios[n_nodes]:
                 best_rate = n_expected / ratios[n_nodes]
                 tree.n_best, tree.n_expected = n_nodes, n_expected
-            left = ((size - n_nodes, ratios[size]) for size in sizes if size > n_nodes)
-            if not any(n_expected - path * more > best_rate * ratio for more, ratio in left):
-                return tree
+            # The candidates may end behind the next node, whatever the sizes are.
+            ahead = (size for size in (n_nodes + 1, *sizes) if n_nodes < size <= n_max)
+            if not any(
+                n_expected - path * (size - n_nodes) > best_rate * ratios[size] for size in ahead
+            ):
+                if heap or _goes_on(following, place.depth + 1):
+                    return tree
+                break
             below = place.places.get(token)
             if below is None:
                 below = place.places[token] = _Place(following, place.depth + 1)
@@ -288,6 +293,10 @@ class CandidateTrie:
         if depth < len(own):
             return self._table.own(source, own[depth])
         return self._table.match(source, length and length + depth, agreement)
+
+
+def _goes_on(candidates: Sequence[Candidate], depth: int) -> bool:
+    return any(len(candidate.tokens) > depth for candidate in candidates)
 
 
 def _prior_of(candidate: Candidate) -> float:

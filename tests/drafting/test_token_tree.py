@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from speclsp.drafting.acceptance import PRIORS, AcceptanceTable
@@ -154,6 +154,7 @@ def best_size(tree: GrownTree, slope: float) -> int:
     ),
     slope=st.floats(0.01, 2.0),
 )
+@example([candidate("abcdef", 12), candidate("axx", 16), candidate("z", 4)], 0.01)
 def test_growth_ends_where_no_larger_tree_is_better(
     candidates: list[Candidate], slope: float
 ) -> None:
