@@ -198,9 +198,8 @@ class CandidateTrie:
                 if heap or _goes_on(following, place.depth + 1):
                     return tree
                 break
-            below = place.places.get(token)
-            if below is None:
-                below = place.places[token] = _Place(following, place.depth + 1)
+            below = place.places.get(token) or _Place(following, place.depth + 1)
+            place.places[token] = below
             offer(node, below, -path)
         n_nodes = len(tree.tokens)
         if n_nodes and n_expected > best_rate * ratios[n_nodes]:
