@@ -158,4 +158,4 @@ def test_an_option_of_a_former_version_names_what_to_set_instead() -> None:
 def test_server_slots_are_refused_with_what_serves_several_windows(option: str) -> None:
     result = CliRunner().invoke(SettingsCommand("serve"), [option, "4"])
     assert result.exit_code == 2
-    assert "Each editor window starts a `speclsp serve` of its own" in result.stderr
+    assert "All editor windows share one engine" in result.stderr
