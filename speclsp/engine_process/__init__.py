@@ -21,7 +21,6 @@ For a window::
 
     connection = connect(settings)      # settings that name files; blocks; EngineProcessError
     connection.socket                   # blocking; the greeting is over, the wire begins here
-    connection.exit_status()            # after it broke: the engine's, where this window started it
     log_tail(connection.place)          # the last lines of the engine's log
 
 For the engine: ``run_engine(place, listener, settings, serve_window, status=…, close=…)``, where

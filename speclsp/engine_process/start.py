@@ -82,17 +82,6 @@ class EngineConnection:
     process: subprocess.Popen[bytes] | None
     """The engine's process if this window started it."""
 
-    def exit_status(self) -> int | None:
-        """Return the engine's exit status, negative for a signal, after its connection broke.
-
-        None where it still runs, or where another process started it.
-        """
-        if self.process is None:
-            return None
-        with suppress(subprocess.TimeoutExpired):
-            return self.process.wait(_REAP_S)
-        return None
-
 
 def connect(
     settings: Settings,

@@ -244,9 +244,10 @@ def test_a_closed_stream_is_one_clear_error(command: str, redirection: str, clos
     assert len(outcome.stderr.splitlines()) == 1
 
 
-def test_nohup_is_respected() -> None:
+def started_by(script: str) -> subprocess.Popen[bytes]:
+    """A server that a shell script starts as ``$@``, and that has answered."""
     process = subprocess.Popen(
-        ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", sys.executable, str(SERVER), "--stdio"],
+        ["sh", "-c", script, "sh", sys.executable, str(SERVER), "--stdio"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -255,6 +256,13 @@ def test_nohup_is_respected() -> None:
     process.stdin.write(frame(b"{"))
     process.stdin.flush()
     process.stdout.read(1)  # the server is there
+    return process
+
+
+def test_nohup_is_respected() -> None:
+    process = started_by('trap "" HUP; exec "$@"')
+    assert process.stdin is not None
+    assert process.stdout is not None
     process.send_signal(signal.SIGHUP)
     process.stdin.write(frame(b'{"jsonrpc":"2.0","id":77,"method":"x"}'))
     process.stdin.close()
@@ -265,16 +273,7 @@ def test_nohup_is_respected() -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads Linux's table of files")
 def test_no_file_takes_the_place_of_a_closed_standard_error() -> None:
-    process = subprocess.Popen(
-        ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, str(SERVER), "--stdio"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(frame(b"{"))
-    process.stdin.flush()
-    process.stdout.read(1)  # the server is there
+    process = started_by('exec "$@" 2>&-')
     assert Path(f"/proc/{process.pid}/fd/2").readlink() == Path("/dev/null")
     process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 1
