@@ -13,7 +13,8 @@
     │   └── VocabularyMismatchError   the draft model has other token ids
     ├── EngineError               the engine cannot answer
     │   ├── EngineUnavailableError    loading, switched off, or failed to load
-    │   │   └── EngineProcessError        the shared engine cannot be found, started or reached
+    │   │   ├── EngineProcessError        the shared engine cannot be found, started or reached
+    │   │   └── RemoteError               the remote engine cannot be reached, or refuses a request
     │   └── DecodeError           llama_decode failed
     │       └── DecodeInterruptedError    it was interrupted, and nothing is lost
     ├── TemplateError             a ``fim_template`` cannot be read
@@ -82,6 +83,10 @@ class EngineUnavailableError(EngineError):
 
 class EngineProcessError(EngineUnavailableError):
     """The shared engine's process cannot be found, started or reached."""
+
+
+class RemoteError(EngineUnavailableError):
+    """The remote engine cannot be reached, or refuses a request."""
 
 
 class DecodeError(EngineError):

@@ -37,6 +37,7 @@ LAYERS = {
     "ngrams": 1,
     "engine": 2,
     "hub": 2,
+    "remote": 2,
     "project": 2,
     "completer": 3,
     "engine_process": 3,
@@ -57,6 +58,7 @@ ONLY_IN = {
     "pathspec": ("project/",),
     "sqlite3": ("storage/",),
     "huggingface_hub": ("hub/download.py",),
+    "httpx2": ("remote/",),
     "click": ("cli/",),
     "rich": ("cli/",),
 }

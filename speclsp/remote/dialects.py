@@ -1,0 +1,432 @@
+"""The APIs that remote engines speak: what is asked, and how a streamed event is read.
+
+Sources: llama.cpp's tools/server/README.md; the completions APIs of OpenAI and vLLM; the API
+references of Ollama (docs/api.md), Mistral (FIM) and DeepSeek (FIM, beta).
+Everything here is computed; :mod:`speclsp.remote.engine` sends and receives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, Protocol
+from urllib.parse import quote
+
+import msgspec
+
+from speclsp.errors import RemoteError
+from speclsp.remote.protocol import Kind, Piece, RemoteModel, RemoteParams, RemotePrompt
+
+JsonObject = dict[str, Any]
+Fetch = Callable[..., Awaitable[Any]]
+"""``await fetch(path, body=None)``: a GET, or a POST of ``body``; returns the JSON of the answer,
+None where the server has no such path or refuses the request."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the events of one stream told of it."""
+
+    n_prompt: int = 0
+    n_cached: int = 0
+    n_generated: int = 0
+    n_drafted: int = 0
+    n_accepted: int = 0
+    ms_prompt: float = 0.0
+    """Milliseconds that the server took for the prompt."""
+
+
+class Dialect(Protocol):
+    """One API."""
+
+    async def probe(self, fetch: Fetch, name: str) -> RemoteModel | None:
+        """Return what the server is; None where it does not speak this API.
+
+        ``name`` is the model that the user named, or empty.
+        Raises :class:`~speclsp.errors.RemoteError` where it lacks that model.
+        """
+
+    def request(
+        self, model: RemoteModel, prompt: RemotePrompt, params: RemoteParams
+    ) -> tuple[str, JsonObject]:
+        """Return the path and the body of the request that streams an answer."""
+
+    def read(self, line: bytes, counts: Counts) -> Piece:
+        """Read the JSON of one event; raises ``msgspec.DecodeError`` where it is malformed."""
+
+
+class _TokenProbability(msgspec.Struct):
+    logprob: float = 0.0
+
+
+class _Timings(msgspec.Struct):
+    cache_n: int = 0
+    prompt_n: int = 0
+    prompt_ms: float | None = None
+    predicted_n: int = 0
+    draft_n: int = 0
+    draft_n_accepted: int = 0
+
+
+class _LlamaEvent(msgspec.Struct):
+    content: str = ""
+    tokens: tuple[int, ...] = ()
+    completion_probabilities: tuple[_TokenProbability, ...] = ()
+    timings: _Timings | None = None
+
+
+class LlamaServer:
+    """llama-server: ``/completion`` with token ids or text, ``/infill`` where neither is known."""
+
+    async def probe(self, fetch: Fetch, name: str) -> RemoteModel | None:
+        """Return what the server is; see :class:`Dialect`."""
+        props = await fetch("/props")
+        if not _has(props, "default_generation_settings"):
+            return None
+        listed = _listed(await fetch("/v1/models"))
+        if props.get("role") == "router":
+            name = _chosen(name, listed)
+            props = await fetch(f"/props?model={quote(name, safe='')}") or {}
+        ids = {str(entry.get("id")): entry for entry in listed}
+        entry = ids.get(name) or (listed[0] if len(listed) == 1 else {})
+        # Nothing is generated: the answer tells whether the vocabulary has FIM tokens.
+        nothing = {"input_prefix": "", "input_suffix": "", "n_predict": 0, "model": name}
+        return RemoteModel(
+            kind="llama-server",
+            name=name or str(props.get("model_alias") or entry.get("id") or ""),
+            n_ctx=_number(props.get("default_generation_settings"), "n_ctx"),
+            n_vocab=_number(entry.get("meta"), "n_vocab"),
+            n_slots=_number(props, "total_slots"),
+            takes_tokens=True,
+            takes_text=True,
+            infill=await fetch("/infill", nothing) is not None,
+            logprobs=True,
+        )
+
+    def request(
+        self, model: RemoteModel, prompt: RemotePrompt, params: RemoteParams
+    ) -> tuple[str, JsonObject]:
+        """Return path and body; see :class:`Dialect`."""
+        body: JsonObject = {
+            "n_predict": params.n_predict,
+            "temperature": params.temperature,
+            "top_k": params.top_k,
+            "top_p": params.top_p,
+            "min_p": params.min_p,
+            # Ours in our order: the server may have been started with others.
+            "samplers": ["top_k", "top_p", "min_p", "temperature"],
+            "seed": params.seed,
+            "stop": params.stop,
+            "id_slot": params.slot % model.n_slots if params.slot >= 0 and model.n_slots else -1,
+            "cache_prompt": True,
+            "stream": True,
+            # A stream that is cut never gets to the last event, which has the timings otherwise.
+            "timings_per_token": True,
+            # Without them the last event repeats the whole prompt.
+            "response_fields": ["content", "timings"],
+            **({"n_probs": 1} if params.wants_logprobs else {}),
+            **({"model": model.name} if model.name else {}),
+        }
+        if prompt.tokens or prompt.text:
+            return "/completion", {"prompt": list(prompt.tokens) or prompt.text, **body}
+        extra = [{"filename": path, "text": text} for path, text in prompt.chunks]
+        given = {"input_prefix": prompt.prefix, "input_suffix": prompt.suffix, "prompt": ""}
+        return "/infill", {**given, "input_extra": extra, **body}
+
+    def read(self, line: bytes, counts: Counts) -> Piece:
+        """Read one event; see :class:`Dialect`."""
+        event = msgspec.json.decode(line, type=_LlamaEvent)
+        if (timings := event.timings) is not None:
+            counts.n_prompt = timings.cache_n + timings.prompt_n
+            counts.n_cached = timings.cache_n
+            counts.n_generated = timings.predicted_n
+            counts.n_drafted = timings.draft_n
+            counts.n_accepted = timings.draft_n_accepted
+            counts.ms_prompt = timings.prompt_ms or 0.0
+        logprobs = tuple(entry.logprob for entry in event.completion_probabilities)
+        # The ids of a character's first tokens are not sent.
+        tokens = event.tokens if event.content.isascii() else ()
+        return Piece(event.content, tokens, logprobs)
+
+
+class _PromptDetails(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+    prompt_cache_hit_tokens: int | None = None
+
+
+class _Logprobs(msgspec.Struct):
+    token_logprobs: tuple[float | None, ...] | None = None
+
+
+class _Delta(msgspec.Struct):
+    content: str | None = None
+
+
+class _Choice(msgspec.Struct):
+    text: str | None = None
+    delta: _Delta | None = None
+    logprobs: _Logprobs | None = None
+    token_ids: tuple[int, ...] | None = None
+
+
+class _OpenAIEvent(msgspec.Struct):
+    choices: tuple[_Choice, ...] = ()
+    usage: _Usage | None = None
+
+
+class OpenAI:
+    """``/v1/completions`` of vLLM, SGLang, LM Studio, TabbyAPI, llama-cpp-python and others."""
+
+    async def probe(self, fetch: Fetch, name: str) -> RemoteModel | None:
+        """Return what the server is; see :class:`Dialect`."""
+        listing = await fetch("/v1/models")
+        if not _has(listing, "data"):
+            return None
+        listed = _listed(listing)
+        name = _chosen(name, listed)
+        entry = next(entry for entry in listed if entry.get("id") == name)
+        # These two take token ids and tell log probabilities; others may refuse a request with
+        # either, and few users would know why.
+        extended = entry.get("owned_by") in {"vllm", "sglang"}
+        return RemoteModel(
+            kind="openai",
+            name=name,
+            n_ctx=_number(entry, "max_model_len"),
+            takes_tokens=extended,
+            takes_text=True,
+            logprobs=extended,
+        )
+
+    def request(
+        self, model: RemoteModel, prompt: RemotePrompt, params: RemoteParams
+    ) -> tuple[str, JsonObject]:
+        """Return path and body; see :class:`Dialect`."""
+        usage: JsonObject = {"include_usage": True}
+        if model.takes_tokens:
+            usage["continuous_usage_stats"] = True
+        body = {**_openai_body(model, params), "stream_options": usage}
+        if params.temperature > 0.0:
+            body |= {"top_k": params.top_k or -1, "min_p": params.min_p}
+        if params.wants_logprobs and model.logprobs:
+            body["logprobs"] = 1
+        if model.takes_tokens and prompt.tokens:
+            return "/v1/completions", {"prompt": list(prompt.tokens), **body}
+        if prompt.text:
+            return "/v1/completions", {"prompt": prompt.text, **body}
+        return "/v1/completions", {**_prefix_and_suffix(prompt), **body}
+
+    def read(self, line: bytes, counts: Counts) -> Piece:
+        """Read one event; see :class:`Dialect`."""
+        event = msgspec.json.decode(line, type=_OpenAIEvent)
+        if (usage := event.usage) is not None:
+            details = usage.prompt_tokens_details or _PromptDetails()
+            counts.n_prompt = usage.prompt_tokens or 0
+            counts.n_cached = usage.prompt_cache_hit_tokens or details.cached_tokens or 0
+            counts.n_generated = usage.completion_tokens or 0
+        if not event.choices:
+            return Piece("")
+        choice = event.choices[0]
+        text = choice.text or (choice.delta.content if choice.delta else "") or ""
+        if usage is None and text:
+            counts.n_generated += 1
+        numbers = (choice.logprobs and choice.logprobs.token_logprobs) or ()
+        return Piece(text, choice.token_ids or (), tuple(n for n in numbers if n is not None))
+
+
+class DeepSeek(OpenAI):
+    """DeepSeek's ``/beta/completions``, with prefix and suffix."""
+
+    async def probe(self, fetch: Fetch, name: str) -> RemoteModel | None:
+        """Return what the server is; see :class:`Dialect`."""
+        listed = _listed(await fetch("/models"))
+        name = name or next((str(entry.get("id")) for entry in listed), "deepseek-chat")
+        return RemoteModel(kind="deepseek", name=name, infill=True, logprobs=True)
+
+    def request(
+        self, model: RemoteModel, prompt: RemotePrompt, params: RemoteParams
+    ) -> tuple[str, JsonObject]:
+        """Return path and body; see :class:`Dialect`."""
+        body = {**_prefix_and_suffix(prompt), **_openai_body(model, params)}
+        body.pop("seed", None)
+        if params.wants_logprobs:
+            body["logprobs"] = 1
+        return "/beta/completions", {**body, "stream_options": {"include_usage": True}}
+
+
+class Mistral(OpenAI):
+    """Mistral's ``/v1/fim/completions``, with prefix and suffix."""
+
+    async def probe(self, fetch: Fetch, name: str) -> RemoteModel | None:
+        """Return what the server is; see :class:`Dialect`."""
+        name = name or "codestral-latest"
+        # The Codestral endpoint lists no models; the other one checks the key here.
+        listed = _listed(await fetch("/v1/models"))
+        entry = next((entry for entry in listed if entry.get("id") == name), {})
+        n_ctx = _number(entry, "max_context_length")
+        return RemoteModel(kind="mistral", name=name, n_ctx=n_ctx, infill=True)
+
+    def request(
+        self, model: RemoteModel, prompt: RemotePrompt, params: RemoteParams
+    ) -> tuple[str, JsonObject]:
+        """Return path and body; see :class:`Dialect`."""
+        body = {**_prefix_and_suffix(prompt), **_openai_body(model, params)}
+        if "seed" in body:
+            body["random_seed"] = body.pop("seed")
+        return "/v1/fim/completions", body
+
+
+class _OllamaLogprob(msgspec.Struct):
+    logprob: float = 0.0
+
+
+class _OllamaEvent(msgspec.Struct):
+    response: str = ""
+    logprobs: tuple[_OllamaLogprob, ...] | None = None
+    prompt_eval_count: int | None = None
+    prompt_eval_duration: int | None = None
+    eval_count: int | None = None
+
+
+class Ollama:
+    """Ollama's ``/api/generate``: FIM text as it is (``raw``), else prefix and suffix."""
+
+    async def probe(self, fetch: Fetch, name: str) -> RemoteModel | None:
+        """Return what the server is; see :class:`Dialect`."""
+        if not _has(await fetch("/api/version"), "version"):
+            return None
+        listed = _listed(await fetch("/api/tags"), "models", "model")
+        if f"{name}:latest" in {entry["id"] for entry in listed}:
+            name = f"{name}:latest"
+        name = _chosen(name, listed)
+        shown = await fetch("/api/show", {"model": name}) or {}
+        n_ctx = dict(pairwise(str(shown.get("parameters")).split())).get("num_ctx", "")
+        return RemoteModel(
+            kind="ollama",
+            name=name,
+            # Longer prompts are cut in the middle without a word; 4096 is the least default.
+            n_ctx=int(n_ctx) if n_ctx.isdecimal() else 4096,
+            takes_text=True,
+            infill="insert" in shown.get("capabilities", ()),
+            logprobs=True,
+        )
+
+    def request(
+        self, model: RemoteModel, prompt: RemotePrompt, params: RemoteParams
+    ) -> tuple[str, JsonObject]:
+        """Return path and body; see :class:`Dialect`."""
+        options: JsonObject = {
+            "num_predict": params.n_predict,
+            "temperature": params.temperature,
+            "top_k": params.top_k,
+            "top_p": params.top_p,
+            "min_p": params.min_p,
+            "repeat_penalty": 1.0,
+            "stop": params.stop,
+            **({"seed": params.seed} if params.seed >= 0 else {}),
+        }
+        body: JsonObject = {"model": model.name, "stream": True, "options": options}
+        if params.wants_logprobs:
+            body["logprobs"] = True
+        if prompt.text:
+            return "/api/generate", {"prompt": prompt.text, "raw": True, **body}
+        return "/api/generate", {**_prefix_and_suffix(prompt), **body}
+
+    def read(self, line: bytes, counts: Counts) -> Piece:
+        """Read one event; see :class:`Dialect`."""
+        event = msgspec.json.decode(line, type=_OllamaEvent)
+        counts.n_generated = event.eval_count or counts.n_generated + bool(event.response)
+        counts.n_prompt = event.prompt_eval_count or counts.n_prompt
+        counts.ms_prompt = (event.prompt_eval_duration or 0) / 1e6 or counts.ms_prompt
+        return Piece(event.response, (), tuple(entry.logprob for entry in event.logprobs or ()))
+
+
+DIALECTS: Final[Mapping[Kind, Dialect]] = {
+    "llama-server": LlamaServer(),
+    "ollama": Ollama(),
+    "openai": OpenAI(),
+    "mistral": Mistral(),
+    "deepseek": DeepSeek(),
+}
+_PROVIDERS: Final[Mapping[str, Kind]] = {"mistral.ai": "mistral", "deepseek.com": "deepseek"}
+_PROBED: Final[Sequence[Kind]] = ("llama-server", "ollama", "openai")
+"""llama-server and Ollama speak OpenAI's API, too, and less of it than their own."""
+
+
+async def find_dialect(
+    fetch: Fetch, kind: str, host: str, name: str
+) -> tuple[Dialect, RemoteModel]:
+    """Return the dialect of a server and what it runs; ``kind`` may be ``auto``.
+
+    Raises :class:`~speclsp.errors.RemoteError`, also where no dialect fits.
+    """
+    domain = ".".join(host.split(".")[-2:])
+    kinds = [found for found in DIALECTS if found == kind] or (
+        [_PROVIDERS[domain]] if domain in _PROVIDERS else _PROBED
+    )
+    for found in kinds:
+        model = await DIALECTS[found].probe(fetch, name)
+        if model is not None:
+            return DIALECTS[found], model
+    raise RemoteError(
+        f"The server at {host} does not answer like {' or '.join(kinds)}.",
+        remedy="Check engine_url, and name the kind of server in engine_kind.",
+    )
+
+
+def _openai_body(model: RemoteModel, params: RemoteParams) -> JsonObject:
+    return {
+        "model": model.name,
+        "max_tokens": params.n_predict,
+        "temperature": params.temperature,
+        "top_p": params.top_p if params.temperature > 0.0 else 1.0,
+        "stream": True,
+        **({"seed": params.seed} if params.seed >= 0 else {}),
+        # OpenAI takes four; all of them end a text here in any case.
+        **({"stop": params.stop[:4]} if params.stop else {}),
+    }
+
+
+def _prefix_and_suffix(prompt: RemotePrompt) -> JsonObject:
+    return {"prompt": prompt.prefix, "suffix": prompt.suffix}
+
+
+def _chosen(name: str, listed: Sequence[JsonObject]) -> str:
+    """Return the model that is meant: ``name`` where it is listed, else the only one.
+
+    Raises :class:`~speclsp.errors.RemoteError` where there is no such model, or several.
+    """
+    ids = [str(entry.get("id")) for entry in listed]
+    if name in ids:
+        return name
+    if not name and len(ids) == 1:
+        return ids[0]
+    raise RemoteError(
+        f"The server has no model {name}." if name else "The server has no single model.",
+        remedy=f"Set engine_model to one of: {', '.join(ids[:10]) or 'none is there'}.",
+    )
+
+
+def _listed(listing: Any, field: str = "data", name: str = "id") -> list[JsonObject]:
+    """Return the entries of a list of models, each with its name as ``id``."""
+    entries = listing.get(field) if isinstance(listing, dict) else None
+    return [
+        {**entry, "id": entry.get(name)}
+        for entry in (entries if isinstance(entries, list) else ())
+        if isinstance(entry, dict)
+    ]
+
+
+def _has(answer: Any, field: str) -> bool:
+    return isinstance(answer, dict) and field in answer
+
+
+def _number(answer: Any, field: str) -> int:
+    found = answer.get(field) if isinstance(answer, dict) else None
+    return found if isinstance(found, int) else 0

@@ -1,0 +1,513 @@
+"""A remote engine over HTTP: connections, streams, retries, and the pause after a failure.
+
+A thread with an event loop sends and receives, so that a stalled server can be left at any time:
+the engine's thread waits for a queue, and cancelling the loop's task closes the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import math
+import queue
+import ssl
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import Any, Final, TypeVar
+
+import httpx2
+import msgspec
+
+from speclsp.errors import RemoteError
+from speclsp.remote.dialects import Counts, Dialect, JsonObject, find_dialect
+from speclsp.remote.protocol import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+_POLL_S: Final = 0.02
+_CONNECT_S: Final = 3.0
+"""Longest time for a connection, handshakes included."""
+_RETRY_PAUSES_S: Final = (0.0, 0.25, 1.0)
+"""Before each retry of a request that failed before its first event; the first one replaces a
+connection that the server had closed."""
+_FIRST_DOWN_S: Final = 0.5
+_LONGEST_DOWN_S: Final = 30.0
+_KEPT_ALIVE_S: Final = 60.0
+_MAX_LINE_BYTES: Final = 1 << 20
+_MAX_STREAM_BYTES: Final = 1 << 24
+_N_SHOWN: Final = 200
+_N_REPEATED: Final = 16
+"""So many characters of the request in a server's message count as a quotation of it."""
+
+_LAST_EVENT: Final = b"[DONE]"
+_REFUSALS: Final = frozenset({400, 405, 413, 422, 501})
+"""Statuses of requests that the server understands and does not serve."""
+_CHECK: Final = "Check engine_kind and engine_model."
+
+# httpcore2 logs each step of each request at level debug.
+logging.getLogger("httpcore2").setLevel(logging.WARNING)
+
+
+class _RequestError(RemoteError):
+    """A request failed, and what follows for the next one."""
+
+    retry_after_s: float | None = None
+    """Seconds after which the same request may succeed; None where it cannot."""
+    is_down: bool = True
+    """Whether other requests would fail, too."""
+
+
+class HttpEngine:
+    """A server at ``url``; implements :class:`~speclsp.remote.protocol.RemoteEngine`.
+
+    ``kind`` is a dialect or ``auto``, ``key`` the bearer token or empty, ``model`` the model that a
+    server of several is asked for, ``timeout_s`` the longest time without a byte from it, and
+    ``ca_file`` certificates to trust instead of the system's.
+
+    Raises :class:`~speclsp.errors.RemoteError` where ``url`` or ``ca_file`` cannot be used.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        kind: str = "auto",
+        key: str = "",
+        *,
+        model: str = "",
+        timeout_s: float = 30.0,
+        ca_file: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._url = _base_url(url)
+        self._kind = kind
+        self._key = key
+        self._wanted = model
+        self._clock = clock
+        self._dialect: Dialect | None = None
+        self._model: RemoteModel | None = None
+        self._stats = RemoteStats()
+        self._down: RemoteError | None = None
+        self._down_until = 0.0
+        self._down_s = 0.0
+        self._warming: asyncio.Task[None] | None = None
+        local = _is_loopback(self._url.host)
+        self.warning = (
+            f"The key for {self._url.host} crosses the network unencrypted: use https."
+            if key and self._url.scheme == "http" and not local
+            else ""
+        )
+        """What is wrong with the address, though it can be used; empty where nothing is."""
+        self._client = httpx2.AsyncClient(
+            base_url=self._url,
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            timeout=httpx2.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_S)),
+            limits=httpx2.Limits(keepalive_expiry=_KEPT_ALIVE_S),
+            verify=_trusted(ca_file),
+            # A proxy of the environment does not know this machine's own ports.
+            trust_env=not local,
+            # The key and the code are meant for this host.
+            follow_redirects=False,
+            # A closed HTTP/2 stream is not reset by httpcore2: the server would generate to the
+            # end.  A closed HTTP/1.1 connection ends the request everywhere.
+            http2=False,
+        )
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="speclsp-remote", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def _address(self) -> str:
+        return str(self._url).rstrip("/")
+
+    def __repr__(self) -> str:
+        return f"HttpEngine({self._address!r}, {self._kind!r})"
+
+    @property
+    def model(self) -> RemoteModel | None:
+        """What the server runs, as of the last connection; None before the first."""
+        return self._model
+
+    @property
+    def stats(self) -> RemoteStats:
+        """What the last stream took."""
+        return self._stats
+
+    def connect(self) -> RemoteModel:
+        """Find out what the server is; raises :class:`~speclsp.errors.RemoteError`."""
+        model = self._submit(self._probe()).result()
+        if self.warning:
+            logger.warning("%s", self.warning)
+        return model
+
+    def stream(
+        self,
+        prompt: RemotePrompt,
+        params: RemoteParams,
+        interrupted: Callable[[], bool],
+        deadline_s: float,
+    ) -> Iterator[Piece]:
+        """See :meth:`speclsp.remote.protocol.RemoteEngine.stream`."""
+        started = self._clock()
+        if self._down is not None and started < self._down_until:
+            raise RemoteError(self._down.message, remedy=self._down.remedy)
+        self._stats = RemoteStats(n_prompt=len(prompt.tokens))
+        counts = Counts(n_prompt=len(prompt.tokens))
+        pieces: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
+        ends_at = started + deadline_s
+        future = self._submit(self._receive(prompt, params, counts, ends_at, pieces.put))
+        ms_first = 0.0
+        try:
+            while not interrupted() and self._clock() < ends_at:
+                try:
+                    piece = pieces.get(timeout=_POLL_S)
+                except queue.Empty:
+                    continue
+                if piece is None:
+                    future.result()
+                    return
+                ms_first = ms_first or 1000 * (self._clock() - started)
+                yield piece
+        except GeneratorExit:
+            # The answer is complete by our rules: the next request finds a connection.
+            self._loop.call_soon_threadsafe(self._warm)
+            raise
+        finally:
+            future.cancel()
+            self._stats = _stats(counts, ms_first)
+
+    def prefill(self, prompt: RemotePrompt, interrupted: Callable[[], bool], slot: int) -> None:
+        """See :meth:`speclsp.remote.protocol.RemoteEngine.prefill`."""
+        if self._model is None or self._model.kind != "llama-server":
+            return
+        params = RemoteParams(n_predict=0, slot=slot)
+        with suppress(RemoteError):
+            for _ in self.stream(prompt, params, interrupted, _LONGEST_DOWN_S):
+                pass
+
+    def tokenize(self, text: str) -> list[int] | None:
+        """See :meth:`speclsp.remote.protocol.RemoteEngine.tokenize`."""
+        body = {"content": text, "add_special": False, "parse_special": False}
+        if self._model is None or self._model.kind != "llama-server":
+            return None
+        try:
+            found = self._submit(self._fetch("/tokenize", {**body, "model": self._model.name}))
+            answer = found.result()
+        except RemoteError:
+            return None
+        tokens = answer.get("tokens") if isinstance(answer, dict) else None
+        return tokens if isinstance(tokens, list) else None
+
+    def close(self) -> None:
+        """End all requests and connections."""
+        with suppress(concurrent.futures.CancelledError, RuntimeError):
+            self._submit(self._shut_down()).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _submit(self, work: Coroutine[Any, Any, _T]) -> concurrent.futures.Future[_T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def _shut_down(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._client.aclose()
+
+    async def _probe(self) -> RemoteModel:
+        self._dialect, self._model = await find_dialect(
+            self._fetch, self._kind, self._url.host, self._wanted
+        )
+        return self._model
+
+    async def _receive(
+        self,
+        prompt: RemotePrompt,
+        params: RemoteParams,
+        counts: Counts,
+        ends_at: float,
+        put: Callable[[Piece | None], None],
+    ) -> None:
+        """Pass a stream's pieces to ``put``, and None at its end; retries until the first piece.
+
+        Raises :class:`~speclsp.errors.RemoteError`.
+        """
+        pauses = iter(() if self._down is not None else _RETRY_PAUSES_S)
+        n_pieces = 0
+        try:
+            while True:
+                try:
+                    async for piece in self._pieces(prompt, params, counts):
+                        n_pieces += 1
+                        put(piece)
+                    self._note_success()
+                    return
+                except _RequestError as error:
+                    if n_pieces:
+                        logger.warning("An answer of the remote engine broke off: %s", error)
+                        return
+                    pause_s = next(pauses, math.inf)
+                    if error.retry_after_s is None:
+                        pause_s = math.inf
+                    else:
+                        pause_s = max(pause_s, error.retry_after_s)
+                    if self._clock() + pause_s >= ends_at:
+                        self._note_failure(error)
+                        raise
+                    await asyncio.sleep(pause_s)
+        finally:
+            put(None)
+
+    def _note_success(self) -> None:
+        if self._down is not None:
+            logger.info("The remote engine at %s answers again.", self._url.host)
+        self._down, self._down_s = None, 0.0
+
+    def _note_failure(self, error: _RequestError) -> None:
+        """Let requests fail at once for a while, which doubles with each failure in a row."""
+        if not error.is_down:
+            return
+        self._down_s = min(max(2 * self._down_s, _FIRST_DOWN_S), _LONGEST_DOWN_S)
+        wait_s = max(self._down_s, min(error.retry_after_s or 0.0, _LONGEST_DOWN_S))
+        self._down, self._down_until = error, self._clock() + wait_s
+        # Another server, or another model, may come back.
+        self._dialect = None
+
+    async def _pieces(
+        self, prompt: RemotePrompt, params: RemoteParams, counts: Counts
+    ) -> AsyncIterator[Piece]:
+        if self._dialect is None:
+            await self._probe()
+        dialect, model = self._dialect, self._model
+        assert dialect is not None
+        assert model is not None
+        path, body = dialect.request(model, prompt, params)
+        sent = "\n".join((prompt.prefix, prompt.suffix, prompt.text, *dict(prompt.chunks).values()))
+        try:
+            async with self._client.stream("POST", path, json=body) as response:
+                if not response.is_success:
+                    raise self._refusal(response, await _content(response), sent)
+                async for event in _events(response):
+                    if event == _LAST_EVENT:
+                        return
+                    if b'"error":' in event and (words := _words(event)):
+                        raise self._failure(f"fails: {self._quotable(words, sent)}")
+                    piece = dialect.read(event, counts)
+                    if piece.text:
+                        yield piece
+        except httpx2.HTTPError as error:
+            raise self._loss(error) from error
+        except (msgspec.DecodeError, UnicodeDecodeError, _MalformedError):
+            raise self._failure("answers with something that is no stream of events") from None
+
+    async def _fetch(self, path: str, body: JsonObject | None = None) -> Any:
+        """Return the JSON at ``path``; None where it is refused, or is no JSON."""
+        method = "GET" if body is None else "POST"
+        try:
+            async with self._client.stream(method, path, json=body) as response:
+                content = await _content(response)
+                if (
+                    response.status_code in _REFUSALS
+                    or response.status_code == httpx2.codes.NOT_FOUND
+                ):
+                    return None
+                if not response.is_success:
+                    raise self._refusal(response, content, "")
+                return msgspec.json.decode(content)
+        except httpx2.HTTPError as error:
+            raise self._loss(error) from error
+        except (msgspec.DecodeError, _MalformedError):
+            return None
+
+    def _warm(self) -> None:
+        """Open a connection for the next request, unless one is open or being opened."""
+        if self._warming is None or self._warming.done():
+            self._warming = self._loop.create_task(self._ask_nothing())
+
+    async def _ask_nothing(self) -> None:
+        with suppress(httpx2.HTTPError):
+            await self._client.head("/")
+
+    def _refusal(self, response: httpx2.Response, content: bytes, sent: str) -> _RequestError:
+        """Return the error for a status other than success."""
+        status = response.status_code
+        words = self._quotable(_words(content), sent)
+        said = f" ({words})" if words else ""
+        if status in (401, 403):
+            remedy = "Put a valid key into SPECLSP_ENGINE_KEY or engine_key_file."
+            return self._failure(f"refuses the key with status {status}{said}", remedy)
+        if status == httpx2.codes.NOT_FOUND:
+            return self._failure(f"knows no such path or model{said}", _CHECK)
+        if status in _REFUSALS:
+            error = self._failure(f"refuses the request with status {status}{said}", _CHECK)
+            error.is_down = False
+            return error
+        if response.has_redirect_location:
+            target = httpx2.URL(response.headers["location"]).host or "another path"
+            remedy = "Redirects are not followed: set engine_url to the address itself."
+            return self._failure(f"redirects to {target}", remedy)
+        error = self._failure(f"is overloaded or broken, status {status}{said}")
+        if status == httpx2.codes.TOO_MANY_REQUESTS:
+            remedy = "Wait, or ask less often: raise debounce_ms or set prefetch to false."
+            error = self._failure(f"limits how often it is asked{said}", remedy)
+        error.retry_after_s = _seconds(response.headers.get("retry-after", ""))
+        return error
+
+    def _loss(self, error: httpx2.HTTPError) -> _RequestError:
+        """Return the error for a connection that could not be made or was lost."""
+        causes = list(_causes(error))
+        certificate = next((e for e in causes if isinstance(e, ssl.SSLCertVerificationError)), None)
+        if certificate is not None:
+            remedy = (
+                "Name your organisation's certificates in engine_ca_file, or correct engine_url."
+            )
+            said = certificate.verify_message
+            return self._failure(f"has a certificate that is not trusted: {said}", remedy)
+        if any(isinstance(e, ssl.SSLError) for e in causes):
+            remedy = "Check whether engine_url should begin with http:// or name another port."
+            return self._failure("offers no TLS connection", remedy)
+        if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
+            remedy = "Check that the server runs, engine_url, and the proxy in HTTPS_PROXY."
+            found = self._failure(f"cannot be reached: {error or 'no answer'}", remedy)
+        elif isinstance(error, httpx2.TimeoutException):
+            found = self._failure("does not answer in time")
+        else:
+            found = self._failure("closes the connection without an answer")
+        found.retry_after_s = 0.0
+        return found
+
+    def _failure(self, what: str, remedy: str = "") -> _RequestError:
+        return _RequestError(f"The remote engine at {self._address} {what}.", remedy=remedy)
+
+    def _quotable(self, words: str, sent: str) -> str:
+        """Return a server's words without the key, up to where they repeat what was sent."""
+        words = " ".join(words.replace(self._key, "…").split() if self._key else words.split())
+        words = words[:_N_SHOWN]
+        for start in range(len(words) - _N_REPEATED + 1):
+            if words[start : start + _N_REPEATED] in sent:
+                return f"{words[:start]}…"
+        return words
+
+
+class _MalformedError(Exception):
+    """A response breaks the format, or is too long."""
+
+
+async def _content(response: httpx2.Response) -> bytes:
+    content = b""
+    async for chunk in response.aiter_bytes():
+        content += chunk
+        if len(content) > _MAX_STREAM_BYTES:
+            raise _MalformedError
+    return content
+
+
+async def _events(response: httpx2.Response) -> AsyncIterator[bytes]:
+    """Yield the JSON of each event, from server-sent events or from lines of JSON (Ollama).
+
+    All servers send one ``data`` line for each event, so that no full parser is needed; and
+    httpx2's knows neither lines of JSON nor the ``error`` lines of older llama-servers.
+    """
+    rest, n_bytes = b"", 0
+    async for chunk in response.aiter_bytes():
+        n_bytes += len(chunk)
+        *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) > _MAX_LINE_BYTES or n_bytes > _MAX_STREAM_BYTES:
+            raise _MalformedError
+        for line in lines:
+            name, _, value = line.rstrip(b"\r").partition(b":")
+            if line.startswith(b"{"):
+                yield line
+            elif name == b"data":
+                yield value.strip()
+            elif name == b"error":
+                yield b'{"error":%b}' % value
+            elif name not in (b"", b"event", b"id", b"retry"):
+                raise _MalformedError
+    if rest.strip():
+        raise _MalformedError
+
+
+def _words(content: bytes) -> str:
+    """Return the message of a server's error, empty where there is none."""
+    try:
+        found = msgspec.json.decode(content)
+    except msgspec.DecodeError:
+        return ""
+    for field in ("error", "detail", "message", "msg"):
+        while isinstance(found, list) and found:
+            found = found[0]
+        if isinstance(found, dict):
+            found = found.get(field, found)
+    return found if isinstance(found, str) else ""
+
+
+def _stats(counts: Counts, ms_first: float) -> RemoteStats:
+    known = counts.ms_prompt > 0.0
+    return RemoteStats(
+        ms_first=ms_first,
+        ms_network=max(0.0, ms_first - counts.ms_prompt) if known else 0.0,
+        n_prompt=counts.n_prompt,
+        n_cached=counts.n_cached,
+        n_generated=counts.n_generated,
+        n_drafted=counts.n_drafted,
+        n_accepted=counts.n_accepted,
+    )
+
+
+def _base_url(url: str) -> httpx2.URL:
+    """Return the address that paths are added to, without ``/v1`` or ``/beta`` at its end.
+
+    Raises :class:`~speclsp.errors.RemoteError`.
+    """
+    remedy = "It looks like http://localhost:8080 or https://host/path."
+    try:
+        found = httpx2.URL(url.strip())
+    except httpx2.InvalidURL as error:
+        raise RemoteError(f"engine_url is no address: {error}.", remedy=remedy) from None
+    if found.userinfo:
+        remedy = "Put the key into SPECLSP_ENGINE_KEY or engine_key_file."
+        raise RemoteError("engine_url has a user name or a password in it.", remedy=remedy)
+    if found.scheme not in ("http", "https") or not found.host or found.query:
+        raise RemoteError(f"engine_url is no address of a server: {url!r}.", remedy=remedy)
+    path = found.path.rstrip("/").removesuffix("/v1").removesuffix("/beta").rstrip("/")
+    return found.copy_with(path=f"{path}/", fragment=None)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _trusted(ca_file: str) -> ssl.SSLContext | bool:
+    if not ca_file:
+        return True
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        raise RemoteError(
+            f"The certificates in {ca_file} cannot be read: {error.strerror or error}.",
+            remedy="engine_ca_file names a file of certificates in PEM format.",
+        ) from error
+
+
+def _seconds(retry_after: str) -> float:
+    """Return a Retry-After header in seconds; 0 where it is missing or a date."""
+    return float(retry_after) if retry_after.strip().isdecimal() else 0.0
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

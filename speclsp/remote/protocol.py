@@ -1,0 +1,143 @@
+"""What is sent to a remote engine, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Kind = Literal["llama-server", "openai", "ollama", "mistral", "deepseek"]
+"""The API that a server speaks."""
+
+Drafts = Literal["none", "corpus", "prediction"]
+"""Which drafts a server takes from its clients: none, texts to search, or a predicted answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemotePrompt:
+    """One prompt in all the forms that servers take; secrets are masked already.
+
+    A server gets ``tokens`` where it takes token ids and they are known, else ``text`` where it
+    is known, else ``prefix`` and ``suffix`` (and ``chunks``, from llama-server's ``/infill``).
+    """
+
+    prefix: str
+    """The text before the cursor, cut to the window."""
+    suffix: str
+    """The text behind the cursor, cut to the window."""
+    path: str = ""
+    repo: str = ""
+    chunks: tuple[tuple[str, str], ...] = ()
+    """(path, text) of pieces of other files, the least relevant first."""
+    text: str = ""
+    """The FIM prompt with its special tokens as text; empty where the family is unknown."""
+    tokens: tuple[int, ...] = ()
+    """The FIM prompt as token ids; empty where the vocabulary is unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteParams:
+    """How a prompt is continued.  Servers that lack a sampling parameter are not sent it."""
+
+    n_predict: int
+    """Most tokens generated; 0 evaluates the prompt only (llama-server)."""
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    seed: int = -1
+    """-1 lets the server choose."""
+    stop: tuple[str, ...] = ()
+    slot: int = -1
+    """llama-server's slot, modulo their number; -1 lets the server choose."""
+    wants_logprobs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One streamed part of an answer.
+
+    ``text`` alone is complete: servers send no token ids (``tokens``) for a character that
+    several tokens make up, and ``logprobs`` (natural logarithm, one for each token sent) only
+    where they were asked for and are available.
+    """
+
+    text: str
+    tokens: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteModel:
+    """What a server runs, and what it can do."""
+
+    kind: Kind
+    name: str
+    n_ctx: int = 0
+    """Most tokens of prompt and answer; 0 where the server does not tell."""
+    n_vocab: int = 0
+    """Number of token ids; 0 where the server does not tell."""
+    n_slots: int = 0
+    """llama-server's slots, each of which keeps one prompt's KV cache; 0 elsewhere."""
+    takes_tokens: bool = False
+    """Whether a prompt may be token ids."""
+    takes_text: bool = False
+    """Whether a prompt may be text with FIM tokens in it."""
+    infill: bool = False
+    """Whether the server lays out prefix and suffix itself."""
+    logprobs: bool = False
+    drafts: Drafts = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteStats:
+    """What one stream took; counts are 0 where the server does not tell them."""
+
+    ms_first: float = 0.0
+    """Milliseconds from the call to the first text."""
+    ms_network: float = 0.0
+    """Those of ``ms_first`` that the server does not account for: the network and its queue."""
+    n_prompt: int = 0
+    n_cached: int = 0
+    """Prompt tokens that the server found in its KV cache."""
+    n_generated: int = 0
+    n_drafted: int = 0
+    n_accepted: int = 0
+
+
+class RemoteEngine(Protocol):
+    """A server that completes code.  One thread calls it, except for :meth:`tokenize`."""
+
+    def connect(self) -> RemoteModel:
+        """Find out what the server is.
+
+        Raises :class:`~speclsp.errors.RemoteError` with a remedy.
+        """
+
+    def stream(
+        self,
+        prompt: RemotePrompt,
+        params: RemoteParams,
+        interrupted: Callable[[], bool],
+        deadline_s: float,
+    ) -> Iterator[Piece]:
+        """Continue a prompt; yields until the server ends, or for ``deadline_s`` seconds.
+
+        The request is cancelled when the iterator is closed and within 50 ms after
+        ``interrupted()`` is true.  Where the stream breaks off, the pieces so far are the answer.
+        Raises :class:`~speclsp.errors.RemoteError` where there is no piece at all: at once, without
+        asking the server, during the pause that follows a failure.
+        """
+
+    def prefill(self, prompt: RemotePrompt, interrupted: Callable[[], bool], slot: int) -> None:
+        """Have the server evaluate a prompt for a later request, where it can; never raises."""
+
+    def tokenize(self, text: str) -> list[int] | None:
+        """Return the server's token ids of ``text``; None where it does not tell them."""
+
+    @property
+    def stats(self) -> RemoteStats:
+        """What the last stream took."""
+
+    def close(self) -> None:
+        """End all requests and connections."""

@@ -1,0 +1,165 @@
+"""A real llama-server as the remote engine."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from built_llama_server import WHY_NOT, built_llama_server
+from llama_server_process import KEY, running_llama_server
+
+from speclsp.engine.llama.vocabulary import LlamaVocabulary
+from speclsp.errors import RemoteError
+from speclsp.remote.engine import HttpEngine
+from speclsp.remote.protocol import RemoteParams, RemotePrompt
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(built_llama_server() is None, reason=WHY_NOT),
+]
+
+PREFIX = "def add(first, second):\n    ret"
+FIM = RemotePrompt(prefix=PREFIX, suffix="\n\nprint(add(1, 2))\n")
+NAMES = ("prefix", "suffix", "middle")
+LONG = "".join(f"value_{number} = {number}\n" for number in range(100))
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_llama_server(tmp_path_factory.mktemp("server")) as found:
+        yield found
+
+
+@pytest.fixture
+def engine(address: str) -> Iterator[HttpEngine]:
+    found = HttpEngine(address, key=KEY)
+    found.connect()
+    yield found
+    found.close()
+
+
+def never() -> bool:
+    return False
+
+
+def text_of(engine: HttpEngine, prompt: RemotePrompt, **params: object) -> str:
+    given = RemoteParams(**{"n_predict": 16, **params})  # type: ignore[arg-type]
+    return "".join(piece.text for piece in engine.stream(prompt, given, never, 60.0))
+
+
+def metric(address: str, name: str) -> float:
+    words = httpx2.get(f"{address}/metrics", headers={"Authorization": f"Bearer {KEY}"}).text
+    found = re.search(rf"^llamacpp:{name} (\S+)", words, re.MULTILINE)
+    assert found is not None
+    return float(found[1])
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60.0
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_the_server_says_what_it_is(engine: HttpEngine, vocabulary: LlamaVocabulary) -> None:
+    model = engine.connect()
+    assert model.kind == "llama-server"
+    assert "embedded-target" in model.name
+    assert (model.n_vocab, model.n_slots, model.n_ctx) == (vocabulary.n_tokens, 2, 2048)
+    assert model.takes_tokens
+    assert model.infill
+
+
+def test_token_ids_text_and_infill_give_the_same_answer(
+    engine: HttpEngine, vocabulary: LlamaVocabulary
+) -> None:
+    prefix, suffix, middle = (vocabulary.special(f"<|fim_{name}|>") for name in NAMES)
+    before, behind = (vocabulary.tokenize(text).tolist() for text in (FIM.prefix, FIM.suffix))
+    tokens = (prefix, *before, suffix, *behind, middle)
+    fim = f"<|fim_prefix|>{FIM.prefix}<|fim_suffix|>{FIM.suffix}<|fim_middle|>"
+    by_infill = text_of(engine, FIM)
+    by_text = text_of(engine, RemotePrompt(prefix="", suffix="", text=fim))
+    by_tokens = text_of(engine, RemotePrompt(prefix="", suffix="", tokens=tokens))
+    assert engine.stats.n_prompt == len(tokens)
+    assert by_tokens
+    assert by_tokens == by_text == by_infill
+
+
+def test_pieces_carry_token_ids_and_log_probabilities(
+    engine: HttpEngine, vocabulary: LlamaVocabulary
+) -> None:
+    params = RemoteParams(n_predict=8, wants_logprobs=True)
+    pieces = list(engine.stream(RemotePrompt(prefix=LONG, suffix=""), params, never, 60.0))
+    assert len(pieces) == engine.stats.n_generated == 8
+    for piece in pieces:
+        assert b"".join(map(vocabulary.piece, piece.tokens)) == piece.text.encode()
+        assert len(piece.logprobs) == 1
+        assert piece.logprobs[0] <= 0.0
+
+
+def test_tokens_are_those_of_the_vocabulary(
+    engine: HttpEngine, vocabulary: LlamaVocabulary
+) -> None:
+    assert engine.tokenize(PREFIX) == vocabulary.tokenize(PREFIX).tolist()
+
+
+def test_a_stream_that_is_closed_ends_on_the_server(address: str, engine: HttpEngine) -> None:
+    before = metric(address, "tokens_predicted_total")
+    params = RemoteParams(n_predict=1500, temperature=3.0, seed=1, slot=0)
+    stream = engine.stream(FIM, params, never, 60.0)
+    next(stream)
+    stream.close()
+    wait_until(lambda: metric(address, "requests_processing") == 0)
+    assert metric(address, "tokens_predicted_total") - before < 750
+
+
+def test_an_interrupted_stream_ends_on_the_server(address: str, engine: HttpEngine) -> None:
+    before = metric(address, "tokens_predicted_total")
+    params = RemoteParams(n_predict=1500, temperature=3.0, seed=1, slot=0)
+    pieces = []
+    pieces.extend(engine.stream(FIM, params, lambda: len(pieces) >= 3, 60.0))
+    assert len(pieces) == 3
+    wait_until(lambda: metric(address, "requests_processing") == 0)
+    assert metric(address, "tokens_predicted_total") - before < 750
+
+
+def test_a_prompt_evaluated_in_idle_time_is_cached(engine: HttpEngine) -> None:
+    prompt = RemotePrompt(prefix=LONG, suffix="")
+    engine.prefill(prompt, never, 0)
+    text_of(engine, prompt, slot=0)
+    assert engine.stats.n_prompt - engine.stats.n_cached <= 1
+
+
+def test_windows_with_slots_of_their_own_keep_their_prompts(engine: HttpEngine) -> None:
+    other = RemotePrompt(prefix=LONG.replace("value", "other"), suffix="")
+    for _ in range(2):
+        for slot, prompt in enumerate((RemotePrompt(prefix=LONG, suffix=""), other)):
+            text_of(engine, prompt, slot=slot)
+    assert engine.stats.n_prompt - engine.stats.n_cached <= 1
+
+
+def test_a_wrong_key_is_refused_and_not_shown(address: str) -> None:
+    engine = HttpEngine(address, key="wrong-key")
+    with pytest.raises(RemoteError, match="refuses the key") as found:
+        engine.connect()
+    assert "engine_key_file" in found.value.remedy
+    assert "wrong-key" not in f"{found.value!r}{engine!r}"
+    engine.close()
+
+
+def test_a_server_that_dies_and_returns(tmp_path: Path) -> None:
+    now = [0.0]
+    with running_llama_server(tmp_path) as address:
+        engine = HttpEngine(address, key=KEY, clock=lambda: now[0])
+        assert text_of(engine, FIM)
+    for _ in range(2):
+        with pytest.raises(RemoteError, match=r"cannot be reached|closes the connection"):
+            text_of(engine, FIM)
+    with running_llama_server(tmp_path, port=int(address.rpartition(":")[2])):
+        now[0] = 30.0
+        assert text_of(engine, FIM)
+    engine.close()
