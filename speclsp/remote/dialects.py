@@ -16,7 +16,14 @@ from urllib.parse import quote
 import msgspec
 
 from speclsp.errors import RemoteError
-from speclsp.remote.protocol import Kind, Piece, RemoteModel, RemoteParams, RemotePrompt
+from speclsp.remote.protocol import (
+    Kind,
+    Piece,
+    RemoteModel,
+    RemoteParams,
+    RemotePrompt,
+    RemoteStats,
+)
 
 JsonObject = dict[str, Any]
 Fetch = Callable[..., Awaitable[Any]]
@@ -35,6 +42,19 @@ class Counts:
     n_accepted: int = 0
     ms_prompt: float = 0.0
     """Milliseconds that the server took for the prompt."""
+
+    def stats(self, ms_first: float) -> RemoteStats:
+        """Return them with ``ms_first``, the milliseconds to the first piece, or 0."""
+        is_known = ms_first > 0.0 and self.ms_prompt > 0.0
+        return RemoteStats(
+            ms_first=ms_first,
+            ms_network=max(0.0, ms_first - self.ms_prompt) if is_known else 0.0,
+            n_prompt=self.n_prompt,
+            n_cached=self.n_cached,
+            n_generated=self.n_generated,
+            n_drafted=self.n_drafted,
+            n_accepted=self.n_accepted,
+        )
 
 
 class Dialect(Protocol):
@@ -102,6 +122,7 @@ class LlamaServer:
             takes_text=True,
             infill=await fetch("/infill", nothing) is not None,
             logprobs=True,
+            constrains=True,
         )
 
     def request(
@@ -126,6 +147,7 @@ class LlamaServer:
             # Without them the last event repeats the whole prompt.
             "response_fields": ["content", "timings"],
             **({"n_probs": 1} if params.wants_logprobs else {}),
+            **({"grammar": _beginning(params.begins_with)} if params.begins_with else {}),
             **({"model": model.name} if model.name else {}),
         }
         if prompt.tokens or prompt.text:
@@ -359,10 +381,8 @@ _PROBED: Final[Sequence[Kind]] = ("llama-server", "ollama", "openai")
 """llama-server and Ollama speak OpenAI's API, too, and less of it than their own."""
 
 
-async def find_dialect(
-    fetch: Fetch, kind: str, host: str, name: str
-) -> tuple[Dialect, RemoteModel]:
-    """Return the dialect of a server and what it runs; ``kind`` may be ``auto``.
+async def find_model(fetch: Fetch, kind: str, host: str, name: str) -> RemoteModel:
+    """Return what a server runs, and of which kind it is; ``kind`` may be ``auto``.
 
     Raises :class:`~speclsp.errors.RemoteError`, also where no dialect fits.
     """
@@ -373,11 +393,28 @@ async def find_dialect(
     for found in kinds:
         model = await DIALECTS[found].probe(fetch, name)
         if model is not None:
-            return DIALECTS[found], model
+            return model
     raise RemoteError(
         f"The server at {host} does not answer like {' or '.join(kinds)}.",
         remedy="Check engine_url, and name the kind of server in engine_kind.",
     )
+
+
+def tokenize_body(model: RemoteModel, text: str, *, special: bool) -> JsonObject | None:
+    """Return what is sent to ``/tokenize``; None where a server has no such path."""
+    body: JsonObject = {"model": model.name}
+    if model.kind == "llama-server":
+        return {**body, "content": text, "add_special": False, "parse_special": special}
+    # vLLM and SGLang, which always read special tokens by their names.
+    return {**body, "prompt": text, "add_special_tokens": False} if model.takes_tokens else None
+
+
+def _beginning(text: str) -> str:
+    """Return the grammar (GBNF) of all texts that begin with ``text``."""
+    escaped = "".join(
+        f"\\x{ord(one):02x}" if ord(one) < 32 or one in '"\\' else one for one in text
+    )
+    return f'root ::= "{escaped}" [^\\x00]*'
 
 
 def _openai_body(model: RemoteModel, params: RemoteParams) -> JsonObject:
@@ -394,7 +431,10 @@ def _openai_body(model: RemoteModel, params: RemoteParams) -> JsonObject:
 
 
 def _prefix_and_suffix(prompt: RemotePrompt) -> JsonObject:
-    return {"prompt": prompt.prefix, "suffix": prompt.suffix}
+    """Return the fields; other files come first, each below a line with its path."""
+    above = "".join(f"# {path}\n{text}\n\n" for path, text in prompt.chunks)
+    own = f"# {prompt.path}\n" if prompt.chunks else ""
+    return {"prompt": f"{above}{own}{prompt.prefix}", "suffix": prompt.suffix}
 
 
 def _chosen(name: str, listed: Sequence[JsonObject]) -> str:

@@ -14,7 +14,7 @@ import queue
 import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any, Final, TypeVar
@@ -23,7 +23,7 @@ import httpx2
 import msgspec
 
 from speclsp.errors import RemoteError
-from speclsp.remote.dialects import Counts, Dialect, JsonObject, find_dialect
+from speclsp.remote.dialects import DIALECTS, Counts, JsonObject, find_model, tokenize_body
 from speclsp.remote.protocol import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
 
 logger = logging.getLogger(__name__)
@@ -31,11 +31,13 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 _POLL_S: Final = 0.02
-_CONNECT_S: Final = 3.0
+_CONNECT_S: Final = 2.0
 """Longest time for a connection, handshakes included."""
 _RETRY_PAUSES_S: Final = (0.0, 0.25, 1.0)
 """Before each retry of a request that failed before its first event; the first one replaces a
 connection that the server had closed."""
+_N_LATE: Final = 3
+"""So many requests in a row without an answer in time are reported."""
 _FIRST_DOWN_S: Final = 0.5
 _LONGEST_DOWN_S: Final = 30.0
 _KEPT_ALIVE_S: Final = 60.0
@@ -50,8 +52,9 @@ _REFUSALS: Final = frozenset({400, 405, 413, 422, 501})
 """Statuses of requests that the server understands and does not serve."""
 _CHECK: Final = "Check engine_kind and engine_model."
 
-# httpcore2 logs each step of each request at level debug.
-logging.getLogger("httpcore2").setLevel(logging.WARNING)
+# They log each request, and each step of it.
+for _name in ("httpx2", "httpcore2"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
 
 
 class _RequestError(RemoteError):
@@ -61,6 +64,19 @@ class _RequestError(RemoteError):
     """Seconds after which the same request may succeed; None where it cannot."""
     is_down: bool = True
     """Whether other requests would fail, too."""
+
+
+class _Stream:
+    """One request; the loop's thread puts its pieces, and None behind the last."""
+
+    def __init__(self, prompt: RemotePrompt, params: RemoteParams, ends_at: float) -> None:
+        self.prompt = prompt
+        self.params = params
+        self.ends_at = ends_at
+        self.counts = Counts(n_prompt=len(prompt.tokens))
+        self.pieces: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
+        self.error: _RequestError | None = None
+        """Why it is tried again."""
 
 
 class HttpEngine:
@@ -88,13 +104,15 @@ class HttpEngine:
         self._kind = kind
         self._key = key
         self._wanted = model
+        self._timeout_s = timeout_s
         self._clock = clock
-        self._dialect: Dialect | None = None
         self._model: RemoteModel | None = None
+        self._is_known = False
         self._stats = RemoteStats()
         self._down: RemoteError | None = None
         self._down_until = 0.0
         self._down_s = 0.0
+        self._n_late = 0
         self._warming: asyncio.Task[None] | None = None
         local = _is_loopback(self._url.host)
         self.warning = (
@@ -105,7 +123,9 @@ class HttpEngine:
         """What is wrong with the address, though it can be used; empty where nothing is."""
         self._client = httpx2.AsyncClient(
             base_url=self._url,
-            headers={"Authorization": f"Bearer {key}"} if key else {},
+            # Compression would hold events back.
+            headers={"Accept-Encoding": "identity"}
+            | ({"Authorization": f"Bearer {_checked_key(key)}"} if key else {}),
             timeout=httpx2.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_S)),
             limits=httpx2.Limits(keepalive_expiry=_KEPT_ALIVE_S),
             verify=_trusted(ca_file),
@@ -153,35 +173,37 @@ class HttpEngine:
         params: RemoteParams,
         interrupted: Callable[[], bool],
         deadline_s: float,
-    ) -> Iterator[Piece]:
+    ) -> Generator[Piece]:
         """See :meth:`speclsp.remote.protocol.RemoteEngine.stream`."""
         started = self._clock()
         if self._down is not None and started < self._down_until:
             raise RemoteError(self._down.message, remedy=self._down.remedy)
-        self._stats = RemoteStats(n_prompt=len(prompt.tokens))
-        counts = Counts(n_prompt=len(prompt.tokens))
-        pieces: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
-        ends_at = started + deadline_s
-        future = self._submit(self._receive(prompt, params, counts, ends_at, pieces.put))
+        stream = _Stream(prompt, params, ends_at=started + deadline_s)
+        self._stats = RemoteStats()
+        future = self._submit(self._receive(stream))
         ms_first = 0.0
         try:
-            while not interrupted() and self._clock() < ends_at:
+            while not interrupted() and self._clock() < stream.ends_at:
                 try:
-                    piece = pieces.get(timeout=_POLL_S)
+                    piece = stream.pieces.get(timeout=_POLL_S)
                 except queue.Empty:
                     continue
                 if piece is None:
-                    future.result()
+                    with suppress(concurrent.futures.CancelledError):  # by close()
+                        future.result()
                     return
                 ms_first = ms_first or 1000 * (self._clock() - started)
+                self._n_late = 0
                 yield piece
+            if not ms_first and not interrupted():
+                self._note_lateness(stream, deadline_s)
         except GeneratorExit:
             # The answer is complete by our rules: the next request finds a connection.
             self._loop.call_soon_threadsafe(self._warm)
             raise
         finally:
             future.cancel()
-            self._stats = _stats(counts, ms_first)
+            self._stats = stream.counts.stats(ms_first)
 
     def prefill(self, prompt: RemotePrompt, interrupted: Callable[[], bool], slot: int) -> None:
         """See :meth:`speclsp.remote.protocol.RemoteEngine.prefill`."""
@@ -192,14 +214,18 @@ class HttpEngine:
             for _ in self.stream(prompt, params, interrupted, _LONGEST_DOWN_S):
                 pass
 
-    def tokenize(self, text: str) -> list[int] | None:
+    def request(self, prompt: RemotePrompt, params: RemoteParams) -> tuple[str, JsonObject]:
+        """See :meth:`speclsp.remote.protocol.RemoteEngine.request`."""
+        assert self._model is not None
+        return DIALECTS[self._model.kind].request(self._model, prompt, params)
+
+    def tokenize(self, text: str, *, special: bool = False) -> list[int] | None:
         """See :meth:`speclsp.remote.protocol.RemoteEngine.tokenize`."""
-        body = {"content": text, "add_special": False, "parse_special": False}
-        if self._model is None or self._model.kind != "llama-server":
+        body = self._model and tokenize_body(self._model, text, special=special)
+        if not body:
             return None
         try:
-            found = self._submit(self._fetch("/tokenize", {**body, "model": self._model.name}))
-            answer = found.result()
+            answer = self._submit(self._fetch("/tokenize", body)).result()
         except RemoteError:
             return None
         tokens = answer.get("tokens") if isinstance(answer, dict) else None
@@ -224,48 +250,48 @@ class HttpEngine:
         await self._client.aclose()
 
     async def _probe(self) -> RemoteModel:
-        self._dialect, self._model = await find_dialect(
-            self._fetch, self._kind, self._url.host, self._wanted
-        )
-        return self._model
+        model = await find_model(self._fetch, self._kind, self._url.host, self._wanted)
+        known = self._model
+        if known is not None and (model.name, model.n_vocab) != (known.name, known.n_vocab):
+            # Prompts are laid out with the special tokens, and perhaps the ids, of the former one.
+            raise self._failure(
+                f"runs {model.name} now, and ran {known.name}", "Restart the language server."
+            )
+        self._model, self._is_known = model, True
+        return model
 
-    async def _receive(
-        self,
-        prompt: RemotePrompt,
-        params: RemoteParams,
-        counts: Counts,
-        ends_at: float,
-        put: Callable[[Piece | None], None],
-    ) -> None:
-        """Pass a stream's pieces to ``put``, and None at its end; retries until the first piece.
+    async def _receive(self, stream: _Stream) -> None:
+        """Put a stream's pieces into its queue, and None at its end; retries until the first piece.
 
         Raises :class:`~speclsp.errors.RemoteError`.
         """
-        pauses = iter(() if self._down is not None else _RETRY_PAUSES_S)
+        # A server that is down is asked once, to see whether it is back.
+        pauses = iter(_RETRY_PAUSES_S if self._down is None else ())
         n_pieces = 0
         try:
             while True:
                 try:
-                    async for piece in self._pieces(prompt, params, counts):
+                    async for piece in self._pieces(stream):
                         n_pieces += 1
-                        put(piece)
+                        stream.pieces.put(piece)
                     self._note_success()
                     return
                 except _RequestError as error:
                     if n_pieces:
                         logger.warning("An answer of the remote engine broke off: %s", error)
                         return
+                    stream.error = error
                     pause_s = next(pauses, math.inf)
                     if error.retry_after_s is None:
                         pause_s = math.inf
                     else:
                         pause_s = max(pause_s, error.retry_after_s)
-                    if self._clock() + pause_s >= ends_at:
+                    if self._clock() + pause_s >= stream.ends_at:
                         self._note_failure(error)
                         raise
                     await asyncio.sleep(pause_s)
         finally:
-            put(None)
+            stream.pieces.put(None)
 
     def _note_success(self) -> None:
         if self._down is not None:
@@ -279,21 +305,33 @@ class HttpEngine:
         self._down_s = min(max(2 * self._down_s, _FIRST_DOWN_S), _LONGEST_DOWN_S)
         wait_s = max(self._down_s, min(error.retry_after_s or 0.0, _LONGEST_DOWN_S))
         self._down, self._down_until = error, self._clock() + wait_s
-        # Another server, or another model, may come back.
-        self._dialect = None
 
-    async def _pieces(
-        self, prompt: RemotePrompt, params: RemoteParams, counts: Counts
-    ) -> AsyncIterator[Piece]:
-        if self._dialect is None:
-            await self._probe()
-        dialect, model = self._dialect, self._model
-        assert dialect is not None
-        assert model is not None
-        path, body = dialect.request(model, prompt, params)
-        sent = "\n".join((prompt.prefix, prompt.suffix, prompt.text, *dict(prompt.chunks).values()))
+    def _note_lateness(self, stream: _Stream, deadline_s: float) -> None:
+        """Raise RemoteError where retries used up the time, or several requests had no answer.
+
+        One late answer is none of these: a long prompt may take its time, once.
+        """
+        if stream.error is not None:
+            self._note_failure(stream.error)
+            raise stream.error
+        self._n_late += 1
+        if self._n_late >= _N_LATE:
+            self._n_late = 0
+            raise self._failure(
+                f"did not begin to answer {_N_LATE} requests within {deadline_s:g} s each",
+                "Check the server's load, shorten the prompt (max_prompt), or raise deadline_ms.",
+            )
+
+    async def _pieces(self, stream: _Stream) -> AsyncIterator[Piece]:
+        model = self._model if self._is_known and self._model else await self._probe()
+        dialect = DIALECTS[model.kind]
+        path, body = dialect.request(model, stream.prompt, stream.params)
+        sent = stream.prompt.all_text
+        # A host that swallows packets is told from a slow one before the deadline.
+        connect_s = min(_CONNECT_S, self._timeout_s, (stream.ends_at - self._clock()) / 2)
+        limits = httpx2.Timeout(self._timeout_s, connect=max(connect_s, _POLL_S))
         try:
-            async with self._client.stream("POST", path, json=body) as response:
+            async with self._client.stream("POST", path, json=body, timeout=limits) as response:
                 if not response.is_success:
                     raise self._refusal(response, await _content(response), sent)
                 async for event in _events(response):
@@ -301,8 +339,8 @@ class HttpEngine:
                         return
                     if b'"error":' in event and (words := _words(event)):
                         raise self._failure(f"fails: {self._quotable(words, sent)}")
-                    piece = dialect.read(event, counts)
-                    if piece.text:
+                    piece = dialect.read(event, stream.counts)
+                    if piece.text or piece.tokens:
                         yield piece
         except httpx2.HTTPError as error:
             raise self._loss(error) from error
@@ -313,7 +351,10 @@ class HttpEngine:
         """Return the JSON at ``path``; None where it is refused, or is no JSON."""
         method = "GET" if body is None else "POST"
         try:
-            async with self._client.stream(method, path, json=body) as response:
+            async with (
+                asyncio.timeout(self._timeout_s),
+                self._client.stream(method, path, json=body) as response,
+            ):
                 content = await _content(response)
                 if (
                     response.status_code in _REFUSALS
@@ -323,7 +364,7 @@ class HttpEngine:
                 if not response.is_success:
                     raise self._refusal(response, content, "")
                 return msgspec.json.decode(content)
-        except httpx2.HTTPError as error:
+        except (httpx2.HTTPError, TimeoutError) as error:
             raise self._loss(error) from error
         except (msgspec.DecodeError, _MalformedError):
             return None
@@ -362,8 +403,10 @@ class HttpEngine:
         error.retry_after_s = _seconds(response.headers.get("retry-after", ""))
         return error
 
-    def _loss(self, error: httpx2.HTTPError) -> _RequestError:
+    def _loss(self, error: Exception) -> _RequestError:
         """Return the error for a connection that could not be made or was lost."""
+        # Another server, or another model, may come back.
+        self._is_known = False
         causes = list(_causes(error))
         certificate = next((e for e in causes if isinstance(e, ssl.SSLCertVerificationError)), None)
         if certificate is not None:
@@ -378,7 +421,7 @@ class HttpEngine:
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
             remedy = "Check that the server runs, engine_url, and the proxy in HTTPS_PROXY."
             found = self._failure(f"cannot be reached: {error or 'no answer'}", remedy)
-        elif isinstance(error, httpx2.TimeoutException):
+        elif isinstance(error, httpx2.TimeoutException | TimeoutError):
             found = self._failure("does not answer in time")
         else:
             found = self._failure("closes the connection without an answer")
@@ -451,19 +494,6 @@ def _words(content: bytes) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _stats(counts: Counts, ms_first: float) -> RemoteStats:
-    known = counts.ms_prompt > 0.0
-    return RemoteStats(
-        ms_first=ms_first,
-        ms_network=max(0.0, ms_first - counts.ms_prompt) if known else 0.0,
-        n_prompt=counts.n_prompt,
-        n_cached=counts.n_cached,
-        n_generated=counts.n_generated,
-        n_drafted=counts.n_drafted,
-        n_accepted=counts.n_accepted,
-    )
-
-
 def _base_url(url: str) -> httpx2.URL:
     """Return the address that paths are added to, without ``/v1`` or ``/beta`` at its end.
 
@@ -481,6 +511,16 @@ def _base_url(url: str) -> httpx2.URL:
         raise RemoteError(f"engine_url is no address of a server: {url!r}.", remedy=remedy)
     path = found.path.rstrip("/").removesuffix("/v1").removesuffix("/beta").rstrip("/")
     return found.copy_with(path=f"{path}/", fragment=None)
+
+
+def _checked_key(key: str) -> str:
+    """Return a key that a header can hold; raises :class:`~speclsp.errors.RemoteError`."""
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise RemoteError(
+            "The key of the remote engine has characters that no key has.",
+            remedy="SPECLSP_ENGINE_KEY or engine_key_file holds the key alone.",
+        )
+    return key
 
 
 def _is_loopback(host: str) -> bool:

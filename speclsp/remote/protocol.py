@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 Kind = Literal["llama-server", "openai", "ollama", "mistral", "deepseek"]
 """The API that a server speaks."""
@@ -34,6 +34,11 @@ class RemotePrompt:
     tokens: tuple[int, ...] = ()
     """The FIM prompt as token ids; empty where the vocabulary is unknown."""
 
+    @property
+    def all_text(self) -> str:
+        """All text that may be sent for it."""
+        return "\n".join((self.prefix, self.suffix, self.text, *dict(self.chunks).values()))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteParams:
@@ -51,6 +56,9 @@ class RemoteParams:
     slot: int = -1
     """llama-server's slot, modulo their number; -1 lets the server choose."""
     wants_logprobs: bool = False
+    begins_with: str = ""
+    """What the answer must begin with, where the server can be told (``RemoteModel.constrains``):
+    the tokens that do not agree with it are excluded, as in token healing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,8 @@ class RemoteModel:
     infill: bool = False
     """Whether the server lays out prefix and suffix itself."""
     logprobs: bool = False
+    constrains: bool = False
+    """Whether it takes ``RemoteParams.begins_with``."""
     drafts: Drafts = "none"
 
 
@@ -120,7 +130,7 @@ class RemoteEngine(Protocol):
         params: RemoteParams,
         interrupted: Callable[[], bool],
         deadline_s: float,
-    ) -> Iterator[Piece]:
+    ) -> Generator[Piece]:
         """Continue a prompt; yields until the server ends, or for ``deadline_s`` seconds.
 
         The request is cancelled when the iterator is closed and within 50 ms after
@@ -132,8 +142,14 @@ class RemoteEngine(Protocol):
     def prefill(self, prompt: RemotePrompt, interrupted: Callable[[], bool], slot: int) -> None:
         """Have the server evaluate a prompt for a later request, where it can; never raises."""
 
-    def tokenize(self, text: str) -> list[int] | None:
-        """Return the server's token ids of ``text``; None where it does not tell them."""
+    def tokenize(self, text: str, *, special: bool = False) -> list[int] | None:
+        """Return the server's token ids of ``text``; None where it does not tell them.
+
+        With ``special`` the name of a special token is that token, as in prompts.
+        """
+
+    def request(self, prompt: RemotePrompt, params: RemoteParams) -> tuple[str, dict[str, Any]]:
+        """Return the path and the JSON that :meth:`stream` sends for a prompt, once connected."""
 
     @property
     def stats(self) -> RemoteStats:
