@@ -431,6 +431,15 @@ KINDS: Final = (
         r"(?i:<[\w:.\-]*(?:password|passwd|secret|token|apikey|passphrase)>)\s*([^<\s$#{][^<]*)<",
         "<password>{password}</password>",
     ),
+    _kind(
+        "beginning of a private key",
+        "ibaa ibada ageam caqee bqydk2v b3blbnnzac1rzxktdj ls0tls1crudjti",
+        # PKCS 1 and 8 of RSA, elliptic curves and Ed25519; OpenSSH; armour, encoded once more.
+        r"(?:MI[IG][A-Za-z0-9+/]{1,3}IBA(?:A[JK][A-D]|DA)|MI[GH][A-Za-z0-9+/]AgEAM"
+        r"|M[A-Z][A-Za-z0-9+/]CAQEE|M[A-Za-z0-9+/]{2}CAQ[AE]wBQYDK2V|b3BlbnNzaC1rZXktdj"
+        r"|LS0tLS1CRUdJTi)[A-Za-z0-9+/=]{4,}",
+        "key = 'MIIEpAIBAAKCAQEA{base64:30}'",
+    ),
     _in_base64(
         "ghp_",
         "gho_",

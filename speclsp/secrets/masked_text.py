@@ -10,15 +10,14 @@ from typing import Final, NamedTuple
 
 from speclsp.documents import common_head, common_tail
 from speclsp.secrets.assignments import TextKind
-from speclsp.secrets.bare_keys import bare_keys, part_without_keys
-from speclsp.secrets.key_blocks import BEGIN, key_blocks
 from speclsp.secrets.line_scan import N_BESIDE, kind_of, secrets_in_lines
+from speclsp.secrets.private_keys import BEGIN, bare_keys, key_blocks, part_without_keys
 from speclsp.secrets.spans import Span, merged
 
 PLACEHOLDER: Final = "__MASKED_SECRET__"
 """Replaces a secret.  It is a name, so that the syntax around it stays valid."""
 
-RULES_VERSION: Final = 5
+RULES_VERSION: Final = 6
 """Changes with the rules and the placeholder: texts stored under another version are made anew."""
 
 _LONG: Final = 16_384

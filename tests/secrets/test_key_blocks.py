@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from speclsp.secrets.key_blocks import key_blocks
+from speclsp.secrets.private_keys import key_blocks
 
 BEGIN = "-----BEGIN RSA PRIVATE KEY-----"
 END = "-----END RSA PRIVATE KEY-----"

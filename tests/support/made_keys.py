@@ -1,4 +1,4 @@
-"""Private keys, certificates and public keys that are made up: right in structure, never in use.
+"""Private keys that are made up: right in structure, never in use.
 
 They are drawn from a seed, so that nothing that looks like a key stands in this repository.
 """
@@ -18,8 +18,6 @@ class MadeKey:
     opening: str
     lines: tuple[str, ...]
     ending: str
-    has_structure: bool = True
-    """Whether its middle tells that it is one."""
 
 
 def made_keys(seed: int = 1) -> list[MadeKey]:
@@ -49,31 +47,12 @@ def made_keys(seed: int = 1) -> list[MadeKey]:
         _key("RSA PRIVATE KEY", rsa(256)),
         _key("RSA PRIVATE KEY", rsa(128)),
         _key("PRIVATE KEY", packed(rsa(256))),
-        _key("EC PRIVATE KEY", elliptic, has_structure=False),
-        _key("PRIVATE KEY", _der(0x30, b"\x02\x01\0" + named + _der(4, inner)), False),
-        _key("PRIVATE KEY", edwards, has_structure=False),
-        _key("ENCRYPTED PRIVATE KEY", encrypted, has_structure=False),
+        _key("EC PRIVATE KEY", elliptic),
+        _key("PRIVATE KEY", _der(0x30, b"\x02\x01\0" + named + _der(4, inner))),
+        _key("PRIVATE KEY", edwards),
+        _key("ENCRYPTED PRIVATE KEY", encrypted),
         _key("OPENSSH PRIVATE KEY", _openssh(rng), width=70),
-        _key("PGP PRIVATE KEY BLOCK", pgp, has_structure=False, checksum="=x7Ab"),
-    ]
-
-
-def made_public(seed: int = 1) -> list[MadeKey]:
-    """Return certificates and public keys."""
-    rng = random.Random(seed)
-    modulus = _der(0x30, _number(rng, 256) + b"\x02\x03\x01\0\x01")
-    algorithm = bytes.fromhex("300d06092a864886f70d0101010500")
-    public = _der(0x30, algorithm + _der(3, b"\0" + modulus))
-    to_be_signed = _der(0x30, b"\xa0\x03\x02\x01\x02\x02\x04\x11\x22\x33\x44" + algorithm + public)
-    certificate = _der(0x30, to_be_signed + algorithm + _der(3, b"\0" + rng.randbytes(256)))
-    signed = _der(0x30, _number(rng, 66) + _number(rng, 66))
-    elliptic = _der(0x30, to_be_signed + algorithm + _der(3, b"\0" + signed))
-    pgp = b"\x99\x01\x0d\x04\x65\x8a\x01\x02\x01\x08\0" + rng.randbytes(600)
-    return [
-        _key("PUBLIC KEY", public),
-        _key("CERTIFICATE", certificate),
-        _key("CERTIFICATE", elliptic),
-        _key("PGP PUBLIC KEY BLOCK", pgp, checksum="=x7Ab"),
+        _key("PGP PRIVATE KEY BLOCK", pgp, checksum="=x7Ab"),
     ]
 
 
@@ -96,14 +75,12 @@ def _openssh(rng: random.Random) -> bytes:
     return b"openssh-key-v1\0" + names + field(public) + field(private)
 
 
-def _key(
-    label: str, data: bytes, has_structure: bool = True, width: int = 64, checksum: str = ""
-) -> MadeKey:
+def _key(label: str, data: bytes, width: int = 64, checksum: str = "") -> MadeKey:
     letters = base64.b64encode(data).decode()
     lines = [letters[start : start + width] for start in range(0, len(letters), width)]
     lines += [checksum] if checksum else []
     markers = f"-----BEGIN {label}-----", f"-----END {label}-----"
-    return MadeKey(label, markers[0], tuple(lines), markers[1], has_structure)
+    return MadeKey(label, markers[0], tuple(lines), markers[1])
 
 
 def _der(tag: int, content: bytes) -> bytes:
