@@ -154,6 +154,10 @@ class LocalAsker:
         """Wait until the completer is idle."""
         self._rest()
 
+    def finish(self) -> None:
+        """Wait until the completer is idle, also where keys follow each other at once."""
+        self._completer.wait_idle(LONGEST_REST_S)
+
     def statistics(self) -> SessionStats:
         """Return the completer's statistics."""
         return self._window.statistics()

@@ -1,9 +1,9 @@
 """``python -m benchmarks speculation``: typed sessions with drafts and without, in turns.
 
-Each round starts both sides anew and types the same cases into each, first into the one and in the
-next round first into the other.  A ratio is with drafts / without, of one round; the table has the
-median of the rounds' ratios and their range.  Keystrokes count that the model answered: the others
-take microseconds on both sides.
+Each round starts both sides anew in one process and types the same cases into each: a burst of keys
+into the one, the same burst into the other, so that a machine whose speed drifts slows both.  A
+ratio is with drafts / without, of one round; the table has the median of the rounds' ratios and
+their range.  Keystrokes count that the model answered: the others take microseconds on both sides.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import functools
 import json
 import statistics
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +28,7 @@ from benchmarks.output_file import write_text
 from benchmarks.peers.contract import host_ms_per_step
 from benchmarks.progress import RunProgress
 from benchmarks.tables import Table
-from benchmarks.typing_session import TypedSession, replay_typing
+from benchmarks.typing_session import TypedSession, typed_bursts
 from speclsp.cli.options import OutputFile, SettingsCommand, given_settings
 from speclsp.decoding.session import summed
 from speclsp.request import RequestStats
@@ -107,24 +108,40 @@ def rounds_table(without: Sequence[SessionFigures], with_drafts: Sequence[Sessio
     return table
 
 
-def typed_figures(
+def typed_in_turns(
     cases: Sequence[EditCase],
-    resolved: Settings,
+    sides: tuple[Settings, Settings],
     seed: int,
     progress: Callable[[int], None],
     *,
     pauses: bool,
-) -> SessionFigures:
-    """Type the cases into a completer that knows nothing yet."""
-    with local_asker(resolved, rests=pauses) as asker:
-        return figures_of(replay_typing(cases, asker, seed=seed, progress=progress))
+) -> tuple[SessionFigures, SessionFigures]:
+    """Type the cases into two completers that know nothing yet, burst by burst in turns."""
+    sessions = TypedSession(), TypedSession()
+    with ExitStack() as stack:
+        askers = [stack.enter_context(local_asker(side, rests=pauses)) for side in sides]
+        waiting = [
+            (asker, typed_bursts(cases, asker, session, seed=seed))
+            for asker, session in zip(askers, sessions, strict=True)
+        ]
+        while waiting:
+            for turn in list(waiting):
+                asker, bursts = turn
+                n_chars = next(bursts, None)
+                if n_chars is None:
+                    waiting.remove(turn)
+                    continue
+                progress(n_chars)
+                asker.finish()  # or its idle work would slow the other's keys
+            waiting.reverse()
+    return figures_of(sessions[0]), figures_of(sessions[1])
 
 
 @click.command("speculation", cls=SettingsCommand)
 @CASES
 @click.option(
     "--rounds", "n_rounds", type=click.IntRange(min=1), default=5, show_default=True,
-    help="Rounds, both sides taking turns.",
+    help="Rounds, each with both sides in turns.",
 )  # fmt: skip
 @click.option(
     "--n-cases", type=click.IntRange(min=1), default=12, show_default=True,
@@ -154,22 +171,17 @@ def speculation_command(
     resolved = given_settings(options)
     drawn = drawn_cases(load_cases(cases_path), n_cases, replay_seed)
     cases = [dataclasses.replace(case, typed=case.typed[:n_keys]) for case in drawn]
-    sides = [dataclasses.replace(resolved, speculation=is_on) for is_on in (False, True)]
+    off, on = (dataclasses.replace(resolved, speculation=is_on) for is_on in (False, True))
     figures: list[list[SessionFigures]] = [[], []]
     n_chars = 2 * n_rounds * sum(len(case.typed) for case in cases)
     with RunProgress() as progress:
         task = progress.add_task("Typing", total=n_chars)
-        for round_idx in range(n_rounds):
-            for turn in range(2):
-                side = (round_idx + turn) % 2
-                one = typed_figures(
-                    cases,
-                    sides[side],
-                    replay_seed,
-                    lambda n: progress.advance(task, n),
-                    pauses=pauses,
-                )
-                figures[side].append(one)
+        for _ in range(n_rounds):
+            one_round = typed_in_turns(
+                cases, (off, on), replay_seed, lambda n: progress.advance(task, n), pauses=pauses
+            )
+            for of_side, one in zip(figures, one_round, strict=True):
+                of_side.append(one)
     print_remarks(resolved)
     click.echo(rounds_table(*figures))
     if json_path is not None:

@@ -174,6 +174,23 @@ def replay_typing(
     Raises :class:`~speclsp.errors.SpecLspError` where a request fails.
     """
     session = TypedSession()
+    for n_chars in typed_bursts(cases, asker, session, seed=seed, is_over=is_over):
+        progress(n_chars)
+    return session
+
+
+def typed_bursts(
+    cases: Sequence[EditCase],
+    asker: Asker,
+    session: TypedSession,
+    *,
+    seed: int,
+    is_over: Callable[[], bool] = lambda: False,
+) -> Iterator[int]:
+    """Type all cases into ``session``; yield the characters written after each burst of keys.
+
+    Two sessions can take turns in this way.
+    """
     generator = random.Random(f"typing {seed}")  # noqa: S311 - no secret
     for place in _bursts(cases):
         if is_over():
@@ -187,8 +204,7 @@ def replay_typing(
         _type_burst(place, generator.randint(*JUMP_KEYS), asker, session, is_over)
         if place.n_typed == len(place.case.typed):
             asker.leave(place.case)
-        progress(place.n_typed - n_before)
-    return session
+        yield place.n_typed - n_before
 
 
 def _bursts(cases: Sequence[EditCase]) -> Iterator[_Place]:

@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
 from typing import Final
 
 CPU_SLOPE: Final = 0.4
@@ -33,7 +32,7 @@ _N_KEPT: Final = 5
 it ignores three disturbed passes of five, and two undisturbed ones replace a wrong value."""
 _N_KEPT_SINGLE: Final = 15
 _N_SURE: Final = 3
-"""Passes over a shape from which on its own times count alone; before, the line counts too."""
+"""Passes over a shape from which on its own times count alone; before, the prior counts too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +84,10 @@ class PassCost:
     """T(k) of one loaded model, from its passes.
 
     T(1) is the lower quartile of the latest passes without a draft.  Every other pass is kept by
-    shape, as a multiple of T(1), and the lower quartile of a shape counts.  Shapes without a pass
-    lie on the prior's line, scaled by the others' median.
+    shape, as a multiple of T(1), and the lower quartile of a shape counts.  A shape without passes
+    costs more than the next smaller one by the prior's slope, or by the mean slope up to there
+    where that is less.  An estimate that is too low heals itself, since such drafts are verified;
+    one that is too high would not.
     """
 
     def __init__(self, slope: float = NOMINAL_SLOPE) -> None:
@@ -138,15 +139,13 @@ class PassCost:
 
     def _fitted(self) -> tuple[float, ...]:
         """Return T(k) / T(1) of all shapes, each at least 1."""
-        seen = {shape: (_low(kept), len(kept)) for shape, kept in self._ratios.items()}
-        scales = [(ratio - 1.0) / (self._line(shape) - 1.0) for shape, (ratio, _) in seen.items()]
-        scale = max(0.0, median((*scales, 1.0)))
-        ratios: list[float] = []
-        for shape in SHAPES:
-            line = 1.0 + scale * (self._line(shape) - 1.0)
-            ratio, n_seen = seen.get(shape, (line, 0))
-            weight = min(n_seen / _N_SURE, 1.0)
-            ratios.append(max(1.0, weight * ratio + (1.0 - weight) * line))
+        ratios = [1.0]
+        for left, shape in pairwise(SHAPES):
+            mean_slope = (ratios[-1] - 1.0) / (left - 1) if left > 1 else self._slope
+            line = ratios[-1] + min(self._slope, mean_slope) * (shape - left)
+            kept = self._ratios.get(shape)
+            weight = min(len(kept) / _N_SURE, 1.0) if kept else 0.0
+            ratios.append(max(1.0, weight * _low(kept) + (1.0 - weight) * line) if kept else line)
         return tuple(ratios)
 
 

@@ -36,17 +36,24 @@ def passes(cost: PassCost, times: dict[int, float], n_rounds: int = 20) -> None:
             cost.observe(n_tokens, seconds)
 
 
-def test_passes_overrule_the_prior_for_their_shape_and_scale_the_others():
+def test_passes_overrule_the_prior_for_their_shape_and_lower_what_larger_ones_add():
     cost = PassCost(0.4)
     passes(cost, {1: 0.01, 4: 0.014})
     assert cost.single_s == pytest.approx(0.01)
     assert cost.curve.ratio(4) == pytest.approx(1.4, rel=0.05)
     # T(4) rose by a third of what the prior says, so T(8) is taken to rise by less, too.
-    assert 1.9 < cost.curve.ratio(8) < 3.0
+    assert cost.curve.ratio(8) == pytest.approx(1.4 + 4 * 0.4 / 3, rel=0.05)
     assert cost.milliseconds == (
         (1, pytest.approx(10.0)),
         (4, pytest.approx(14.0)),
     )
+
+
+def test_a_dear_second_token_makes_larger_shapes_no_dearer_than_the_prior():
+    """Kernels for one token differ from those for several: T(2) says little about T(8)."""
+    cost = PassCost(0.4)
+    passes(cost, {1: 0.01, 2: 0.02})
+    assert cost.curve.ratio(8) == pytest.approx(2.0 + 6 * 0.4)
 
 
 def test_no_batch_is_taken_to_cost_less_than_one_token():
