@@ -59,6 +59,7 @@ ONLY_IN = {
     "sqlite3": ("storage/",),
     "huggingface_hub": ("hub/download.py",),
     "httpx2": ("remote/",),
+    "distributed": ("cli/ngram_build.py",),
     "click": ("cli/",),
     "rich": ("cli/",),
 }

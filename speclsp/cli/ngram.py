@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_args
 
 import click
-import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.filesize import decimal
@@ -16,7 +16,17 @@ from rich.progress import Progress
 from rich.table import Table
 
 from speclsp import embedded
-from speclsp.cli.ngram_build import count_files, found_files, texts_tokens
+from speclsp.cli.ngram_build import (
+    Corpus,
+    count_files,
+    found_files,
+    in_processes,
+    on_cluster,
+    rows_in,
+    sizes_of,
+    texts_tokens,
+    work_folder,
+)
 from speclsp.cli.options import OutputFile, SettingOption, given_settings
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.ngram_cache import NgramCacheDrafter
@@ -27,9 +37,15 @@ from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.engine.params import physical_cpu_count
 from speclsp.errors import StoreError
 from speclsp.ngrams import counting, files
-from speclsp.ngrams.counting import rows_of
-from speclsp.ngrams.files import Layout, StatisticsFile, VocabularyIdentity, open_statistics
+from speclsp.ngrams.files import (
+    Layout,
+    StatisticsFile,
+    VocabularyIdentity,
+    open_statistics,
+    role_of,
+)
 from speclsp.ngrams.llama_cpp_layout import MAX_ORDER, STATIC_ORDER
+from speclsp.ngrams.own_layout import FileHeader
 from speclsp.ngrams.table import NgramTables
 
 MAX_BUILT_ORDER: Final = 32
@@ -76,17 +92,45 @@ def ngram() -> None:
 )
 @_format_option(default="speclsp", show_default=True, help="How to write the file.")
 @click.option(
+    "--min-count",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Leave out what followed an n-gram less often in all files together.",
+)
+@click.option(
     "--processes", type=click.IntRange(1), help="Processes to count in; all cores' worth if unset."
+)
+@click.option(
+    "--memory",
+    type=click.IntRange(1),
+    metavar="MB",
+    default=512,
+    show_default=True,
+    help="Memory for each process's counts.",
+)
+@click.option(
+    "--scheduler",
+    metavar="tcp://HOST:PORT",
+    help="Count on the workers of a Dask cluster, which find DIR, the model and the folder of the "
+    "output at the same paths.",
 )
 def build(
     folders: tuple[Path, ...],
     output: Path,
     order: int,
     layout: Layout,
+    min_count: int,
     processes: int | None,
+    memory: int,
+    scheduler: str | None,
     **options: Any,
 ) -> None:
-    """Count the n-grams of the source files below folders."""
+    """Count the n-grams of the source files below folders.
+
+    What is counted is kept beside the output until that is written: after an interruption the same
+    command goes on there.
+    """
     resolved = given_settings(options)
     orders = _orders(order, layout)
     model = model_files(resolved).target
@@ -96,24 +140,33 @@ def build(
         click.echo(
             f"Only {resolved.max_files} files of a folder are read: see --max-files.", err=True
         )
-    with _progress() as progress:
-        task = progress.add_task("Counting", total=sum(f.signature.n_bytes for f in found))
+    output = output.resolve()
+    corpus = Corpus(
+        work=output.with_name(f".{output.name}.build"),
+        model=model.resolve(),
+        fingerprint=vocabulary.fingerprint,
+        orders=tuple(orders),
+        max_file_size=resolved.max_file_size,
+        n_rows=rows_in(memory * 2**20),
+    )
+    n_processes = processes or physical_cpu_count()
+    workers = on_cluster(scheduler) if scheduler else nullcontext(in_processes(n_processes))
+    with work_folder(corpus.work), workers as map_tasks, _progress() as progress:
         counted = count_files(
-            found,
-            model,
-            orders=orders,
-            max_file_size=resolved.max_file_size,
-            n_processes=processes or physical_cpu_count(),
-            progress=partial(progress.advance, task),
+            found, corpus, min_count=min_count, map_tasks=map_tasks, progress=progress
         )
-    if not counted.tables.by_order:
+        if counted.parts:
+            files.write_parts(output, counted.parts, layout, vocabulary)
+    if not counted.parts:
         raise StoreError(
             f"there is nothing to count: {counted.n_files} files, {counted.n_tokens} tokens.",
-            remedy="Name folders with source files that no .gitignore leaves out.",
+            remedy="Name folders with source files that no .gitignore leaves out, or a smaller "
+            "--min-count.",
         )
-    files.write(output, counted.tables, layout, vocabulary)
     click.echo(f"{counted.n_files:,} files, {counted.n_tokens:,} tokens.")
-    _show(open_statistics(output, vocabulary))
+    # The file is not read again, since it may be larger than --memory.
+    header = FileHeader(vocabulary.fingerprint, vocabulary.n_tokens)
+    _show_sizes(output, header if layout == "speclsp" else None, counted.sizes)
 
 
 @ngram.command()
@@ -287,19 +340,23 @@ def _vocabulary(model: str | None) -> LlamaVocabulary | None:
 
 def _show(file: StatisticsFile) -> None:
     """Print a file's size, format, role and vocabulary, and a row for each order."""
-    header = file.header
+    sizes = {order: sizes_of(table) for order, table in sorted(file.tables.by_order.items())}
+    _show_sizes(file.path, file.header, sizes)
+
+
+def _show_sizes(
+    path: Path, header: FileHeader | None, sizes: Mapping[int, tuple[int, ...]]
+) -> None:
     layout = "llama.cpp's format" if header is None else "speclsp's format"
     vocabulary = (
         "vocabulary not said"
         if header is None
         else f"vocabulary {header.fingerprint[:8]} of {header.n_tokens:,} tokens"
     )
-    size = decimal(file.path.stat().st_size)
-    click.echo(f"{file.path}: {size}, {layout}, {file.role}, {vocabulary}")
+    click.echo(f"{path}: {decimal(path.stat().st_size)}, {layout}, {role_of(sizes)}, {vocabulary}")
     table = _table(("order", "n-grams", "followers", "sightings"))
-    for order, counts in sorted(file.tables.by_order.items()):
-        n_sightings = int(rows_of(counts).counts.sum(dtype=np.int64))
-        table.add_row(str(order), f"{len(counts):,}", f"{counts.n_followers:,}", f"{n_sightings:,}")
+    for order, numbers in sizes.items():
+        table.add_row(str(order), *(f"{number:,}" for number in numbers))
     Console().print(table)
 
 

@@ -1,48 +1,92 @@
-"""Counts the n-grams of folders in several processes."""
+"""Counts the n-grams of folders: in processes of this machine, or on the workers of a Dask cluster.
+
+The files are counted shard by shard, and the counts are summed range by range, as
+:mod:`speclsp.ngrams.parts` says; both kinds of tasks leave a folder below a work folder.
+A folder's name is a hash of everything that its content depends on, so that a build that was
+interrupted finds what is done already, and a task that a lost worker leaves is done by another.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
+import operator
+import shutil
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
+import numpy as np
+from rich.progress import Progress
+
+from speclsp import __version__
 from speclsp.drafting.protocol import TokenArray
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
-from speclsp.errors import SpecLspError
-from speclsp.ngrams.counting import Observations, count_tokens, rows_by_order, summed
-from speclsp.ngrams.table import NgramTables
+from speclsp.errors import SpecLspError, StoreError
+from speclsp.ngrams.counting import count_tokens
+from speclsp.ngrams.parts import Range, StoredTable, boundaries, store, stored_tally, sum_range
+from speclsp.ngrams.table import NgramTable, TablesInParts
 from speclsp.project.ignore import IgnoreRules
 from speclsp.project.scan import FoundFile, ScanTally, scan
 from speclsp.project.source_text import SourceText, read_source
 from speclsp.settings import Settings
 
-_N_FILES_SENT: Final = 16
-"""Files that a process gets at once."""
-_MERGE_ROWS: Final = 4_000_000
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+_BYTES_PER_ROW: Final = 256
+"""Memory that a row takes at most while rows are sorted; measured."""
+_BYTES_PER_TOKEN: Final = 3
+"""Bytes of source text that have a token at most; typical are 3.3 to 4."""
+_SAMPLES_PER_RANGE: Final = 64
+_CONNECT_TIMEOUT_S: Final = 10
+_MAX_LOST: Final = 3
+"""Processes that may be lost in a row before a task is done."""
 
 
-@dataclass(slots=True)
-class Counted:
-    """The n-grams of some files."""
+class MapTasks(Protocol):
+    """Runs tasks on workers."""
 
-    tables: NgramTables
-    n_files: int = 0
-    n_tokens: int = 0
+    def __call__(
+        self, function: Callable[[Task], Result], tasks: Sequence[Task]
+    ) -> Iterator[Result]:
+        """Yield the results as they come, in any sequence.  Raises SpecLspError."""
 
 
 @dataclass(frozen=True, slots=True)
-class _FileCounts:
-    """The counts of one file by order, in a form that can be sent between processes."""
+class Corpus:
+    """How files are counted; it is sent to each worker."""
 
-    rows: dict[int, Observations]
-    n_texts: int
-    """1, or 0 where the file is no source text."""
+    work: Path
+    """The folder for the parts."""
+    model: Path
+    fingerprint: str
+    """The vocabulary's."""
+    orders: tuple[int, ...]
+    max_file_size: int
+    n_rows: int
+    """Rows that a task sorts at once."""
+
+    def part(self, *content: object) -> Path:
+        """Return the folder of a part, whose name is a hash of what its content depends on."""
+        key = (__version__, self.fingerprint, self.orders, self.max_file_size, self.n_rows, content)
+        return self.work / hashlib.blake2b(repr(key).encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The n-grams of all files."""
+
+    parts: TablesInParts
+    sizes: dict[int, tuple[int, ...]]
+    """By order: numbers of n-grams and followers, and how often these were seen."""
+    n_files: int
     n_tokens: int
-    n_bytes: int
 
 
 def found_files(folders: Sequence[Path], settings: Settings) -> tuple[list[FoundFile], bool]:
@@ -68,59 +112,143 @@ def found_files(folders: Sequence[Path], settings: Settings) -> tuple[list[Found
 
 
 def texts_tokens(
-    files: Sequence[FoundFile], max_file_size: int, vocabulary: LlamaVocabulary
+    files: Iterable[FoundFile], max_file_size: int, vocabulary: LlamaVocabulary
 ) -> Iterator[TokenArray]:
-    """Yield the tokens of the files that are source text."""
+    """Yield the tokens of the files that are source text, with secrets masked."""
     for file in files:
         source = read_source(file.path, max_file_size)
         if isinstance(source, SourceText):
             yield vocabulary.tokenize(source.text)
 
 
+def sizes_of(table: NgramTable) -> tuple[int, int, int]:
+    """Return how many n-grams and followers a table has, and how often these were seen."""
+    return len(table), table.n_followers, int(table.counts.sum(dtype=np.int64))
+
+
+def rows_in(memory_bytes: int) -> int:
+    """Return how many rows a task may sort at once in so much memory."""
+    return max(1, memory_bytes // _BYTES_PER_ROW)
+
+
+@contextmanager
+def work_folder(path: Path) -> Generator[None]:
+    """Make a folder for parts; it is kept where the block raises, and else removed.
+
+    Raises StoreError for an OSError of the block.
+    """
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"{error.filename or path}: {error.strerror or error}.",
+            remedy="Name an output in a folder that may be written to and has enough space; what "
+            "is counted is kept.",
+        ) from error
+    shutil.rmtree(path, ignore_errors=True)
+
+
 def count_files(
     files: Sequence[FoundFile],
-    model: Path,
+    corpus: Corpus,
     *,
-    orders: Sequence[int],
-    max_file_size: int,
-    n_processes: int,
-    progress: Callable[[int], None],
+    min_count: int,
+    map_tasks: MapTasks,
+    progress: Progress,
 ) -> Counted:
-    """Count the n-grams of files; the counts do not depend on the number of processes.
+    """Count the n-grams of files, and keep followers that were seen ``min_count`` times.
 
-    ``progress`` is called with the number of bytes counted since the last call.
-    Raises SpecLspError.
+    The counts do not depend on the workers, nor on the size of their tasks.
+    Raises SpecLspError and OSError.
     """
-    counted = Counted(NgramTables({}))
-    pending: list[dict[int, Observations]] = []
-    n_pending = 0
-    count = partial(_count_file, model, tuple(orders), max_file_size)
-    for of_file in _mapped(count, files, n_processes):
-        counted.n_files += of_file.n_texts
-        counted.n_tokens += of_file.n_tokens
-        pending.append(of_file.rows)
-        n_pending += sum(rows.tokens.size for rows in of_file.rows.values())
-        # Merge many at a time, so that each count is copied few times.
-        n_merged = sum(table.n_followers for table in counted.tables.by_order.values())
-        if n_pending > max(_MERGE_ROWS, n_merged):
-            counted.tables = summed([rows_by_order(counted.tables), *pending])
-            pending, n_pending = [], 0
-        progress(of_file.n_bytes)
-    counted.tables = summed([rows_by_order(counted.tables), *pending])
-    return counted
+    shards = list(_shards(files, corpus.n_rows * _BYTES_PER_TOKEN))
+    bar = progress.add_task("Counting", total=sum(file.signature.n_bytes for file in files))
+    n_files = n_tokens = 0
+    for shard_files, shard_tokens, n_bytes in map_tasks(partial(_count_shard, corpus), shards):
+        n_files += shard_files
+        n_tokens += shard_tokens
+        progress.advance(bar, n_bytes)
+    parts = [corpus.part(shard) for shard in shards]
+    # A file, since a list of all parts is too long to be sent with each task.
+    list_of_parts = corpus.part(parts).with_suffix(".list")
+    list_of_parts.write_text("\n".join(part.name for part in parts), encoding="utf-8")
+    sums = [
+        _Sum(list_of_parts, order, within, min_count)
+        for order in corpus.orders
+        for within in boundaries(parts, order, _SAMPLES_PER_RANGE)
+    ]
+    bar = progress.add_task("Adding up", total=len(sums))
+    sizes: dict[int, tuple[int, ...]] = {}
+    for order, *size in map_tasks(partial(_add_up, corpus), sums):
+        sizes[order] = tuple(map(operator.add, sizes.get(order, (0, 0, 0)), size))
+        progress.advance(bar)
+    tables: dict[int, list[StoredTable]] = {}
+    for one in sums:
+        table = StoredTable(corpus.part(one), one.order)
+        if table.exists():
+            tables.setdefault(one.order, []).append(table)
+    return Counted(tables, {order: sizes[order] for order in tables}, n_files, n_tokens)
 
 
-def _count_file(
-    model: Path, orders: tuple[int, ...], max_file_size: int, file: FoundFile
-) -> _FileCounts:
-    """Count the n-grams of a file; runs in any process."""
-    texts = list(texts_tokens([file], max_file_size, _vocabulary(model)))
-    return _FileCounts(
-        rows=rows_by_order(count_tokens(texts, orders)),
-        n_texts=len(texts),
-        n_tokens=sum(tokens.size for tokens in texts),
-        n_bytes=file.signature.n_bytes,
-    )
+def _shards(files: Sequence[FoundFile], n_bytes: int) -> Iterator[tuple[FoundFile, ...]]:
+    """Split files into runs of at least ``n_bytes``; the last one may be smaller."""
+    shard: list[FoundFile] = []
+    n_in_shard = 0
+    for file in files:
+        shard.append(file)
+        n_in_shard += file.signature.n_bytes
+        if n_in_shard >= n_bytes:
+            yield tuple(shard)
+            shard, n_in_shard = [], 0
+    if shard:
+        yield tuple(shard)
+
+
+def _count_shard(corpus: Corpus, shard: tuple[FoundFile, ...]) -> tuple[int, int, int]:
+    """Count files as a part; return how many of them are source text, tokens and bytes read."""
+    part = corpus.part(shard)
+    if (done := stored_tally(part)) is None:
+        vocabulary = _vocabulary(corpus.model)
+        if vocabulary.fingerprint != corpus.fingerprint:
+            raise StoreError(
+                f"{corpus.model} has another vocabulary on this worker.",
+                remedy="Give all workers the same model file.",
+            )
+        texts = list(texts_tokens(shard, corpus.max_file_size, vocabulary))
+        done = (len(texts), sum(tokens.size for tokens in texts))
+        sample_step = max(1, corpus.n_rows // _SAMPLES_PER_RANGE)
+        store(part, count_tokens(texts, corpus.orders), done, sample_step)
+    n_files, n_tokens = done
+    return n_files, n_tokens, sum(file.signature.n_bytes for file in shard)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A range of n-grams that one task adds up."""
+
+    list_of_parts: Path
+    order: int
+    within: Range
+    min_count: int
+
+
+def _add_up(corpus: Corpus, wanted: _Sum) -> tuple[int, ...]:
+    """Add up a range as a part; return its order, and its sizes as in ``Counted.sizes``."""
+    part = corpus.part(wanted)
+    if (done := stored_tally(part)) is None:
+        names = wanted.list_of_parts.read_text(encoding="utf-8").split()
+        tables = sum_range(
+            [corpus.work / name for name in names],
+            wanted.order,
+            wanted.within,
+            min_count=wanted.min_count,
+            n_rows=corpus.n_rows,
+        )
+        table = tables.by_order.get(wanted.order)
+        done = (wanted.order, *((0, 0, 0) if table is None else sizes_of(table)))
+        store(part, tables, done)
+    return done
 
 
 @cache
@@ -129,20 +257,69 @@ def _vocabulary(model: Path) -> LlamaVocabulary:
     return load_vocabulary(model)
 
 
-def _mapped(
-    count: Callable[[FoundFile], _FileCounts], files: Sequence[FoundFile], n_processes: int
-) -> Iterator[_FileCounts]:
-    n_processes = min(n_processes, len(files) // _N_FILES_SENT)
-    if n_processes < 2:
-        yield from map(count, files)
-        return
-    # Spawned, since llama.cpp and its threads do not survive a fork.
-    pool = ProcessPoolExecutor(n_processes, mp_context=multiprocessing.get_context("spawn"))
+def in_processes(n_processes: int) -> MapTasks:
+    """Run tasks in processes of this machine; those that are lost are replaced."""
+
+    def map_tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
+        n_done = n_lost = 0
+        while n_done < len(tasks):
+            # Spawned, since llama.cpp and its threads do not survive a fork.
+            pool = ProcessPoolExecutor(
+                min(n_processes, len(tasks)), mp_context=multiprocessing.get_context("spawn")
+            )
+            try:
+                for result in pool.map(function, tasks[n_done:]):
+                    n_done += 1
+                    n_lost = 0
+                    yield result
+            except BrokenProcessPool as error:
+                n_lost += 1
+                if n_lost > _MAX_LOST:
+                    raise SpecLspError(
+                        "processes that count end again and again.",
+                        remedy="Try a smaller --memory or --processes 1: what is counted is kept.",
+                    ) from error
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def map_here(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
+        return map(function, tasks)
+
+    return map_here if n_processes == 1 else map_tasks
+
+
+@contextmanager
+def on_cluster(scheduler: str) -> Generator[MapTasks]:
+    """Run tasks on the workers of a Dask cluster, which gives a lost worker's tasks to others.
+
+    Raises SpecLspError where no scheduler answers, or workers are lost with each try of a task.
+    """
     try:
-        yield from pool.map(count, files, chunksize=_N_FILES_SENT)
-    except (OSError, RuntimeError) as error:
+        from distributed import Client, KilledWorker, as_completed  # noqa: PLC0415  # an extra
+    except ImportError as error:
         raise SpecLspError(
-            f"a process that counts ended: {error}.", remedy="Try --processes 1."
+            "--scheduler needs Dask, which is not installed.",
+            remedy="Install it: pip install 'speclsp[cluster]'.",
         ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
+    try:
+        client = Client(scheduler, timeout=_CONNECT_TIMEOUT_S)
+    except (OSError, ValueError) as error:
+        raise SpecLspError(
+            f"no Dask scheduler answers at {scheduler}: {error}.",
+            remedy="Start one with `dask scheduler`, and workers with `dask worker`.",
+        ) from error
+
+    def map_tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
+        try:
+            for _, result in as_completed(
+                client.map(function, tasks, pure=False), with_results=True
+            ):
+                yield result
+        except KilledWorker as error:
+            raise SpecLspError(
+                f"several workers were lost with the same task: {error}.",
+                remedy="Give them more memory than --memory, or make that smaller.",
+            ) from error
+
+    with client:
+        yield map_tasks

@@ -68,7 +68,7 @@ def summed(parts: Sequence[Mapping[int, Observations]]) -> NgramTables:
     orders = sorted({order for part in parts for order in part})
     return NgramTables(
         {
-            order: table_of(_joined([part[order] for part in parts if order in part]))
+            order: table_of(joined([part[order] for part in parts if order in part]))
             for order in orders
         }
     )
@@ -111,7 +111,8 @@ def table_of(seen: Observations) -> NgramTable:
     )
 
 
-def _joined(parts: Sequence[Observations]) -> Observations:
+def joined(parts: Sequence[Observations]) -> Observations:
+    """Return all observations of several."""
     return Observations(
         np.concatenate([part.grams for part in parts]),
         np.concatenate([part.tokens for part in parts]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -14,7 +14,7 @@ from speclsp.ngrams import llama_cpp_layout, own_layout
 from speclsp.ngrams.counting import merge
 from speclsp.ngrams.own_layout import FileHeader
 from speclsp.ngrams.reading import OTHER_MODEL, damaged, read_bytes
-from speclsp.ngrams.table import NgramTables
+from speclsp.ngrams.table import NgramTables, TablesInParts
 
 Layout = Literal["llama.cpp", "speclsp"]
 Role = Literal["static", "dynamic"]
@@ -54,9 +54,13 @@ class StatisticsFile:
 
     @property
     def role(self) -> Role:
-        """Static where all n-grams have two tokens."""
-        is_static = list(self.n_ngrams) == [llama_cpp_layout.STATIC_ORDER]
-        return "static" if is_static else "dynamic"
+        """The role that its orders allow."""
+        return role_of(self.tables.by_order)
+
+
+def role_of(orders: Collection[int]) -> Role:
+    """Return the role of a file: static where all n-grams have two tokens."""
+    return "static" if list(orders) == [llama_cpp_layout.STATIC_ORDER] else "dynamic"
 
 
 def open_statistics(
@@ -111,8 +115,15 @@ def write(
 
     speclsp's layout needs a vocabulary.  Raises StoreError.
     """
+    write_parts(path, tables.parts, layout, vocabulary)
+
+
+def write_parts(
+    path: Path, parts: TablesInParts, layout: Layout, vocabulary: VocabularyIdentity | None
+) -> None:
+    """Write canonical tables as :func:`write` does, with one part in memory at a time."""
     if layout == "llama.cpp":
-        llama_cpp_layout.check_orders(tables)
+        llama_cpp_layout.check_orders(parts)
     elif vocabulary is None:
         raise StoreError(
             "speclsp's layout names the vocabulary, which a file of llama.cpp's layout lacks.",
@@ -124,9 +135,9 @@ def write(
             partial.open("wb") as stream,
         ):
             if layout == "llama.cpp":
-                llama_cpp_layout.write(tables, stream)
+                llama_cpp_layout.write(parts, stream)
             elif vocabulary is not None:
-                own_layout.write(tables, vocabulary.fingerprint, vocabulary.n_tokens, stream)
+                own_layout.write(parts, vocabulary.fingerprint, vocabulary.n_tokens, stream)
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:

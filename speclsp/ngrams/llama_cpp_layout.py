@@ -9,6 +9,7 @@ A static file holds n-grams of two tokens, a dynamic one of one to four.
 
 from __future__ import annotations
 
+import itertools
 from array import array
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from speclsp.errors import StoreError
 from speclsp.ngrams.counting import Observations, table_of
 from speclsp.ngrams.reading import OTHER_MODEL, REBUILD, damaged
-from speclsp.ngrams.table import NgramTables
+from speclsp.ngrams.table import NgramTables, TablesInParts
 
 STATIC_ORDER: Final = 2
 MAX_ORDER: Final = 4
@@ -104,29 +105,32 @@ def parse(
     return NgramTables(tables)
 
 
-def write(tables: NgramTables, stream: BinaryIO) -> None:
-    """Write canonical tables.  Raises StoreError for orders other than 1 to 4."""
-    check_orders(tables)
-    for _, table in sorted(tables.by_order.items()):
+def write(parts: TablesInParts, stream: BinaryIO) -> None:
+    """Write canonical tables, with one part in memory at a time.
+
+    Raises StoreError for orders other than 1 to 4.
+    """
+    check_orders(parts)
+    for table in itertools.chain.from_iterable(of_order for _, of_order in sorted(parts.items())):
         lengths = table.lengths.astype(np.int64)
-        starts = _HEADER * np.arange(len(table)) + 2 * (np.cumsum(lengths) - lengths)
-        words = np.full(_HEADER * len(table) + 2 * table.n_followers, _UNUSED, dtype=np.int32)
+        starts = _HEADER * np.arange(lengths.size) + 2 * (np.cumsum(lengths) - lengths)
+        words = np.full(_HEADER * lengths.size + 2 * table.tokens.size, _UNUSED, dtype=np.int32)
         for column, tokens in enumerate(table.grams.T):
             words[starts + column] = tokens
         words[starts + MAX_ORDER] = lengths
-        pairs = _HEADER * (np.repeat(np.arange(len(table)), lengths) + 1)
-        pairs += 2 * np.arange(table.n_followers)
+        pairs = _HEADER * (np.repeat(np.arange(lengths.size), lengths) + 1)
+        pairs += 2 * np.arange(table.tokens.size)
         words[pairs] = table.tokens
         words[pairs + 1] = table.counts
         stream.write(words.data)
 
 
-def check_orders(tables: NgramTables) -> None:
+def check_orders(orders: Collection[int]) -> None:
     """Raise StoreError for orders that the layout cannot hold."""
-    if tables.max_order > MAX_ORDER:
+    if max(orders, default=0) > MAX_ORDER:
         raise StoreError(
             f"llama.cpp's layout has room for {MAX_ORDER} tokens, not for n-grams of "
-            f"{tables.max_order}.",
+            f"{max(orders)}.",
             remedy=f"Take --order {MAX_ORDER} or less, or speclsp's own format.",
         )
 

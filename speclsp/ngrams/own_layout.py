@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -17,7 +18,14 @@ import numpy as np
 
 from speclsp.drafting.protocol import TokenArray
 from speclsp.ngrams.reading import damaged
-from speclsp.ngrams.table import MAX_COUNT, NgramTable, NgramTables, rows_of_grams
+from speclsp.ngrams.table import (
+    MAX_COUNT,
+    NgramTable,
+    NgramTables,
+    TableArrays,
+    TablesInParts,
+    rows_of_grams,
+)
 
 MAGIC: Final = b"PK\x03\x04"
 FORMER_MAGIC: Final = b"\x93SPNGRM\n"
@@ -97,12 +105,28 @@ def _table(
     )
 
 
-def write(tables: NgramTables, fingerprint: str, n_tokens: int, stream: BinaryIO) -> None:
-    """Write canonical tables."""
-    arrays = {
-        f"{name}_{order}": getattr(table, name)
-        for order, table in sorted(tables.by_order.items())
-        for name in _ARRAYS
+def write(parts: TablesInParts, fingerprint: str, n_tokens: int, stream: BinaryIO) -> None:
+    """Write canonical tables; one part is in memory at a time."""
+    with zipfile.ZipFile(stream, "w") as archive:
+        for key, value in (("vocabulary", np.array(fingerprint)), ("n_tokens", np.array(n_tokens))):
+            with archive.open(f"{key}.npy", "w") as member:
+                np.lib.format.write_array(member, value, allow_pickle=False)
+        for order, of_order in sorted(parts.items()):
+            for name in _ARRAYS:
+                _write_array(archive, f"{name}_{order}.npy", of_order, name)
+
+
+def _write_array(
+    archive: zipfile.ZipFile, member_name: str, parts: Sequence[TableArrays], name: str
+) -> None:
+    """Write one array of all parts as ``numpy.savez`` does."""
+    first = getattr(parts[0], name)
+    header = {
+        "descr": np.lib.format.dtype_to_descr(first.dtype),
+        "fortran_order": False,
+        "shape": (sum(len(getattr(part, name)) for part in parts), *first.shape[1:]),
     }
-    vocabulary = {"vocabulary": np.array(fingerprint), "n_tokens": np.array(n_tokens)}
-    np.savez(stream, allow_pickle=False, **vocabulary, **arrays)
+    with archive.open(member_name, "w", force_zip64=True) as member:
+        np.lib.format.write_array_header_1_0(member, header)
+        for part in parts:
+            member.write(np.ascontiguousarray(getattr(part, name)).data)

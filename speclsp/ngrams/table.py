@@ -6,7 +6,7 @@ import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,30 @@ MAX_COUNT: Final = 2**31 - 1
 def rows_of_grams(grams: NDArray[np.integer]) -> bytes:
     """Return n-grams as a table has them."""
     return grams.astype(">i4").tobytes()
+
+
+class TableArrays(Protocol):
+    """The arrays of a table, or of a range of its n-grams; see :class:`NgramTable`."""
+
+    @property
+    def grams(self) -> TokenArray:
+        """The n-grams in lexicographic order; shape [m, order]."""
+
+    @property
+    def lengths(self) -> NDArray[np.uint32]:
+        """Number of different followers of each n-gram; shape [m]."""
+
+    @property
+    def tokens(self) -> TokenArray:
+        """The followers of all n-grams, one n-gram after the other; shape [n]."""
+
+    @property
+    def counts(self) -> NDArray[np.int32]:
+        """How often each follower was seen; shape [n]."""
+
+
+TablesInParts = Mapping[int, Sequence[TableArrays]]
+"""Tables by order, each in consecutive ranges of its n-grams, which are loaded when asked for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -88,6 +112,11 @@ class NgramTables:
     def max_order(self) -> int:
         """Tokens of the longest n-grams; 0 if there are none."""
         return max(self.by_order, default=0)
+
+    @property
+    def parts(self) -> TablesInParts:
+        """The tables as the layouts write them: each is one part."""
+        return {order: [table] for order, table in self.by_order.items()}
 
     def followers(self, ngram: tuple[int, ...]) -> Followers:
         """Return the followers of an n-gram; none where it is unknown."""

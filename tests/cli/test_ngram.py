@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from llama_cpp_statistics import as_counts, counted, loaded, record
 
-from speclsp.cli import ngram_build
+from speclsp.cli import ngram as ngram_command
 from speclsp.cli.main import cli
 from speclsp.engine.llama.vocabulary import LlamaVocabulary
 from speclsp.errors import SpecLspError
@@ -40,8 +40,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ngram_build, "_N_FILES_SENT", 1)
-    monkeypatch.setattr(ngram_build, "_MERGE_ROWS", 1000)
+    monkeypatch.setattr(ngram_command, "rows_in", lambda n_bytes: 500)
     monkeypatch.setenv("COLUMNS", "120")
 
 

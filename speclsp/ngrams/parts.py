@@ -1,0 +1,182 @@
+"""Counts in parts on disk, which are summed one range of n-grams at a time.
+
+A part is a folder with the arrays of an :class:`~speclsp.ngrams.table.NgramTable` for each order,
+as ``.npy`` files that can be mapped.  A corpus of any size is counted in two steps:
+
+1. :func:`store` writes the counts of some files as a part, and beside them a sample of its n-grams.
+2. :func:`boundaries` cut an order's n-grams into ranges with about the same number of rows, and
+   :func:`sum_range` adds up one range of all parts.
+
+The ranges' sums, one after the other, are the table of the whole corpus.
+A step's tasks are independent of each other: they may run in any process that sees the folders,
+in any sequence and more than once.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from speclsp.drafting.protocol import TokenArray
+from speclsp.ngrams.counting import Observations, joined, rows_of, table_of
+from speclsp.ngrams.table import NgramTables
+
+Gram = tuple[int, ...]
+Range = tuple[Gram | None, Gram | None]
+"""The first n-gram, and the first one behind the range; None for no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTable:
+    """The table of one order in a part; each array is mapped when it is asked for."""
+
+    part: Path
+    order: int
+
+    @property
+    def grams(self) -> TokenArray:
+        """The n-grams; shape [m, order]."""
+        return self.array("grams")
+
+    @property
+    def lengths(self) -> NDArray[np.uint32]:
+        """Number of different followers of each n-gram; shape [m]."""
+        return np.diff(self.array("ends"), prepend=0).astype(np.uint32)
+
+    @property
+    def tokens(self) -> TokenArray:
+        """The followers of all n-grams."""
+        return self.array("tokens")
+
+    @property
+    def counts(self) -> NDArray[np.int32]:
+        """How often each follower was seen."""
+        return self.array("counts")
+
+    def array(self, name: str) -> NDArray[Any]:
+        """Map an array."""
+        mapped: NDArray[Any] = np.load(self._path(name), mmap_mode="r")
+        return mapped
+
+    def exists(self) -> bool:
+        """Whether the part has n-grams of this order."""
+        return self._path("grams").exists()
+
+    def _path(self, name: str) -> Path:
+        return self.part / f"{name}_{self.order}.npy"
+
+
+def store(part: Path, tables: NgramTables, tally: Sequence[int], sample_step: int = 0) -> None:
+    """Write a part atomically, with a few numbers about it; one that exists is kept.
+
+    The n-gram of every ``sample_step``-th row is sampled, where that is positive.
+    Raises OSError.
+    """
+    partial = part.with_name(f"{part.name}.{secrets.token_hex(8)}")
+    partial.mkdir(mode=0o700)
+    try:
+        for order, table in tables.by_order.items():
+            ends = np.cumsum(table.lengths, dtype=np.int64)
+            arrays: dict[str, NDArray[Any]] = {
+                "grams": table.grams,
+                "ends": ends,
+                "tokens": table.tokens,
+                "counts": table.counts,
+            }
+            if sample_step:
+                sampled = np.arange(sample_step // 2, table.n_followers, sample_step)
+                arrays["sample"] = arrays["grams"][np.searchsorted(ends, sampled, side="right")]
+            for name, array in arrays.items():
+                _save(partial / f"{name}_{order}.npy", array)
+        _save(partial / "tally.npy", np.array(tally, dtype=np.int64))
+        try:
+            partial.rename(part)
+        except OSError:
+            if not part.exists():  # else a twin of this task was faster
+                raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def stored_tally(part: Path) -> tuple[int, ...] | None:
+    """Return the numbers that were stored with a part; None where there is no such part."""
+    if not part.exists():
+        return None
+    return tuple(np.load(part / "tally.npy").tolist())
+
+
+def boundaries(parts: Sequence[Path], order: int, n_samples: int) -> list[Range]:
+    """Return ranges of n-grams with about ``n_samples`` sampled rows each, in ascending order."""
+    tables = [table for part in parts if (table := StoredTable(part, order)).exists()]
+    if not tables:
+        return []
+    samples = np.concatenate([table.array("sample") for table in tables])
+    samples = samples[np.lexsort(samples.T[::-1])][n_samples::n_samples]
+    cuts: list[Gram | None] = list(dict.fromkeys(map(tuple, samples.tolist())))
+    return list(zip([None, *cuts], [*cuts, None], strict=True))
+
+
+def sum_range(
+    parts: Sequence[Path], order: int, within: Range, *, min_count: int, n_rows: int
+) -> NgramTables:
+    """Add up a range of n-grams over all parts, and keep followers seen ``min_count`` times.
+
+    About 2 × ``n_rows`` rows are in memory at a time.
+    """
+    pending: list[Observations] = []
+    n_pending = 0
+    for part in parts:
+        table = StoredTable(part, order)
+        if not table.exists():
+            continue
+        pending.append(_rows_within(table, within))
+        n_pending += pending[-1].tokens.size
+        # One n-gram can have more rows than fit, but no more followers than the vocabulary.
+        if n_pending > 2 * n_rows:
+            pending = [rows_of(table_of(joined(pending)))]
+            n_pending = pending[0].tokens.size
+    if not n_pending:
+        return NgramTables({})
+    summed = table_of(joined(pending))
+    if min_count > 1:
+        rows = rows_of(summed)
+        kept = rows.counts >= min_count
+        if not kept.any():
+            return NgramTables({})
+        summed = table_of(Observations(rows.grams[kept], rows.tokens[kept], rows.counts[kept]))
+    return NgramTables({order: summed})
+
+
+def _rows_within(table: StoredTable, within: Range) -> Observations:
+    """Read the rows of a range."""
+    grams, ends = table.grams, table.array("ends")
+
+    def row_of(bound: Gram) -> int:
+        return bisect_left(range(len(grams)), bound, key=lambda row: tuple(grams[row].tolist()))
+
+    low, high = within
+    first = 0 if low is None else row_of(low)
+    last = len(grams) if high is None else row_of(high)
+    begin, end = (int(ends[row - 1]) if row else 0 for row in (first, last))
+    lengths = np.diff(ends[first:last], prepend=begin)
+    return Observations(
+        np.repeat(grams[first:last], lengths, axis=0),
+        np.array(table.tokens[begin:end]),
+        np.array(table.counts[begin:end]),
+    )
+
+
+def _save(path: Path, array: NDArray[Any]) -> None:
+    with path.open("wb") as stream:
+        np.save(stream, array, allow_pickle=False)
+        stream.flush()
+        os.fsync(stream.fileno())

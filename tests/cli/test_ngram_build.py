@@ -1,0 +1,227 @@
+"""``speclsp ngram build`` on more than memory holds: lost workers, interruptions, a cluster."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from click.testing import CliRunner, Result
+
+from speclsp.cli import ngram, ngram_build
+from speclsp.cli.main import cli
+from speclsp.engine.llama.vocabulary import LlamaVocabulary
+from speclsp.errors import SpecLspError
+from speclsp.ngrams.counting import count_tokens
+from speclsp.ngrams.files import open_statistics, write
+
+N_FILES = 48
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Real source text in many small files."""
+    folder = tmp_path_factory.mktemp("corpus")
+    lines = Path(random.__file__).read_text().splitlines()
+    dice = random.Random(1)
+    for idx in range(N_FILES):
+        start = dice.randrange(len(lines) - 40)
+        text = "\n".join(lines[start : start + 40])
+        (folder / f"m{idx}.py").write_text(f"{text}\n# {idx}\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The file that a build in memory writes."""
+    vocabulary = embedded_vocabulary()
+    texts = [vocabulary.tokenize(path.read_text()) for path in sorted(corpus.iterdir())]
+    path = tmp_path_factory.mktemp("expected") / "file"
+    write(path, count_tokens(texts, range(1, 5)), "speclsp", vocabulary)
+    return path.read_bytes()
+
+
+def embedded_vocabulary() -> LlamaVocabulary:
+    found = ngram._vocabulary("embedded")
+    assert found is not None
+    return found
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["ngram", *map(str, arguments)], catch_exceptions=False)
+
+
+def test_an_interrupted_build_goes_on(
+    corpus: Path, expected: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "file"
+    command = ("build", corpus, "-o", output, "--processes", "1", "--memory", "1")
+    done: list[str] = []
+    stop_after = [3]
+
+    def interrupted(name: str, task: Callable[..., Any]) -> Callable[..., Any]:
+        def work(*arguments: Any, **options: Any) -> Any:
+            if len(done) == stop_after[0]:
+                raise KeyboardInterrupt
+            done.append(name)
+            return task(*arguments, **options)
+
+        return work
+
+    monkeypatch.setattr(ngram_build, "count_tokens", interrupted("count", ngram_build.count_tokens))
+    monkeypatch.setattr(ngram_build, "sum_range", interrupted("sum", ngram_build.sum_range))
+    assert run(*command).exit_code != 0
+    assert done == ["count"] * 3
+    stop_after[0] = 12
+    assert run(*command).exit_code != 0
+    assert not output.exists()
+    stop_after[0] = -1
+    assert run(*command).exit_code == 0
+    n_counted = done.count("count")
+    assert n_counted < 12, "the second interruption is to hit the sums"
+    sums = done.count("sum")
+
+    done.clear()
+    assert run(*command[:3], tmp_path / "anew", *command[4:]).exit_code == 0
+    assert (done.count("count"), done.count("sum")) == (n_counted, sums), "nothing was done twice"
+    assert output.read_bytes() == expected
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["anew", "file"]
+
+
+def test_a_changed_file_is_counted_anew(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a.py").write_text("a = 1\n" * 100)
+    more = ("--processes", "1")
+    with monkeypatch.context() as patch:
+        patch.setattr(ngram_build, "boundaries", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run("build", folder, "-o", tmp_path / "file", *more)
+    assert (tmp_path / ".file.build").exists()
+    (folder / "a.py").write_text("b = 2\n" * 100)
+    run("build", folder, "-o", tmp_path / "file", *more)
+    run("build", folder, "-o", tmp_path / "anew", *more)
+    assert (tmp_path / "file").read_bytes() == (tmp_path / "anew").read_bytes()
+
+
+def parts_of(output: Path) -> list[Path]:
+    work = output.with_name(f".{output.name}.build")
+    return [path for path in work.iterdir() if not path.suffix] if work.exists() else []
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def test_a_lost_process_is_replaced(corpus: Path, expected: bytes, tmp_path: Path) -> None:
+    output = tmp_path / "file"
+    command = [sys.executable, "-m", "speclsp", "ngram", "build", str(corpus), "-o", str(output)]
+    build = subprocess.Popen([*command, "--memory", "1", "--processes", "2"])
+    try:
+        wait_for(lambda: bool(parts_of(output)))
+        lost = [
+            child
+            for child in psutil.Process(build.pid).children()
+            if "spawn_main" in " ".join(child.cmdline())
+        ]
+        lost[0].send_signal(signal.SIGKILL)
+        assert not output.exists(), "the process was lost while files were counted"
+        assert build.wait(60) == 0
+    finally:
+        build.kill()
+    assert output.read_bytes() == expected
+    assert list(tmp_path.iterdir()) == [output]
+
+
+def test_processes_that_end_with_each_task_are_given_up(tmp_path: Path) -> None:
+    with pytest.raises(SpecLspError, match="end again and again"):
+        list(ngram_build.in_processes(2)(os._exit, [1, 1]))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Start a Dask cluster of two processes."""
+    distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as started:
+        yield started
+
+
+def test_a_cluster_writes_the_same_file(
+    cluster: Any, corpus: Path, expected: bytes, tmp_path: Path
+) -> None:
+    output = tmp_path / "file"
+    result = run(
+        "build", corpus, "-o", output, "--memory", "1", "--scheduler", cluster.scheduler_address
+    )
+    assert result.exit_code == 0
+    assert output.read_bytes() == expected
+
+
+def test_a_clusters_lost_worker(
+    cluster: Any, corpus: Path, expected: bytes, tmp_path: Path
+) -> None:
+    output = tmp_path / "file"
+    pids = [nanny.pid for nanny in cluster.workers.values()]
+    was_unfinished: list[bool] = []
+
+    def kill() -> None:
+        wait_for(lambda: bool(parts_of(output)))
+        os.kill(pids[0], signal.SIGKILL)
+        was_unfinished.append(not output.exists())
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        result = run(
+            "build", corpus, "-o", output, "--memory", "1", "--scheduler", cluster.scheduler_address
+        )
+    finally:
+        killer.join()
+    assert was_unfinished == [True]
+    assert result.exit_code == 0
+    assert output.read_bytes() == expected
+
+
+def test_no_scheduler(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ngram_build, "_CONNECT_TIMEOUT_S", 0.2)
+    with pytest.raises(SpecLspError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
+        run("build", corpus, "-o", tmp_path / "file", "--scheduler", "tcp://127.0.0.1:9")
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(SpecLspError, match=r"speclsp\[cluster\]"):
+        run("build", corpus, "-o", tmp_path / "file", "--scheduler", "tcp://127.0.0.1:9")
+
+
+def test_rare_followers_are_left_out_after_the_sum(
+    corpus: Path, expected: bytes, tmp_path: Path
+) -> None:
+    output, whole = tmp_path / "file", tmp_path / "whole"
+    whole.write_bytes(expected)
+    run("build", corpus, "-o", output, "--memory", "1", "--processes", "1", "--min-count", "3")
+    kept, every = open_statistics(output, None).tables, open_statistics(whole, None).tables
+    n_kept = 0
+    for order, table in every.by_order.items():
+        for gram in map(tuple, table.grams.tolist()):
+            followers = every.followers(gram)
+            frequent = followers.counts >= 3
+            found = kept.followers(gram)
+            assert found.tokens.tolist() == followers.tokens[frequent].tolist()
+            assert found.counts.tolist() == followers.counts[frequent].tolist()
+            n_kept += found.tokens.size
+        assert 0 < kept.by_order[order].n_followers < table.n_followers
+    assert n_kept == sum(table.n_followers for table in kept.by_order.values())

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llama_cpp_statistics import Counts, as_counts, counted
+
+from speclsp.ngrams import parts
+from speclsp.ngrams.counting import count_tokens
+from speclsp.ngrams.files import open_statistics, write, write_parts
+from speclsp.ngrams.parts import StoredTable, boundaries, store, stored_tally, sum_range
+from speclsp.ngrams.table import NgramTables
+
+ORDERS = range(1, 4)
+texts = st.lists(st.integers(0, 4), max_size=60)
+
+
+class Vocabulary:
+    n_tokens = 100
+    fingerprint = "0123456789abcdef"
+
+
+def ids(tokens: list[int]) -> np.ndarray:
+    return np.array(tokens, dtype=np.int32)
+
+
+def summed(
+    folder: Path, stored: Sequence[Path], *, min_count: int, n_samples: int, n_rows: int
+) -> dict[int, list[StoredTable]]:
+    """Add up all ranges as parts of their own."""
+    tables: dict[int, list[StoredTable]] = {}
+    for order in ORDERS:
+        for idx, within in enumerate(boundaries(stored, order, n_samples)):
+            part = folder / f"sum-{order}-{idx}"
+            store(part, sum_range(stored, order, within, min_count=min_count, n_rows=n_rows), [])
+            if StoredTable(part, order).exists():
+                tables.setdefault(order, []).append(StoredTable(part, order))
+    return tables
+
+
+def total(all_texts: Sequence[list[int]], min_count: int) -> Counts:
+    found: dict[tuple[int, ...], dict[int, int]] = {}
+    for text in all_texts:
+        for gram, followers in counted(text, ORDERS).items():
+            into = found.setdefault(gram, {})
+            for token, n in followers.items():
+                into[token] = into.get(token, 0) + n
+    frequent = {
+        gram: {token: n for token, n in followers.items() if n >= min_count}
+        for gram, followers in found.items()
+    }
+    return {gram: followers for gram, followers in frequent.items() if followers}
+
+
+@pytest.mark.parametrize("layout", ["speclsp", "llama.cpp"])
+@given(
+    in_parts=st.lists(st.lists(texts, max_size=3), min_size=1, max_size=5),
+    min_count=st.integers(1, 3),
+    n_samples=st.integers(1, 4),
+    n_rows=st.integers(1, 40),
+)
+def test_sums_of_ranges_are_the_file_of_one_run(
+    layout: str, in_parts: list[list[list[int]]], min_count: int, n_samples: int, n_rows: int
+) -> None:
+    all_texts = [text for of_part in in_parts for text in of_part]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        stored = [folder / str(idx) for idx in range(len(in_parts))]
+        for part, of_part in zip(stored, in_parts, strict=True):
+            store(part, count_tokens(map(ids, of_part), ORDERS), [], sample_step=2)
+        tables = summed(folder, stored, min_count=min_count, n_samples=n_samples, n_rows=n_rows)
+        one, two = folder / "one", folder / "two"
+        write_parts(one, tables, layout, Vocabulary())  # type: ignore[arg-type]
+        expected = total(all_texts, min_count)
+        if expected:
+            assert as_counts(open_statistics(one, Vocabulary()).tables) == expected
+        if min_count == 1:
+            write(two, count_tokens(map(ids, all_texts), ORDERS), layout, Vocabulary())  # type: ignore[arg-type]
+            assert one.read_bytes() == two.read_bytes()
+
+
+def test_ranges_are_of_the_size_that_is_asked_for(tmp_path: Path) -> None:
+    dice = np.random.default_rng(1)
+    stored = [tmp_path / str(idx) for idx in range(4)]
+    for part in stored:
+        # Some tokens are much more frequent than others, as in code.
+        tokens = np.minimum(dice.geometric(0.05, 20_000), 400).astype(np.int32)
+        store(part, count_tokens([tokens], ORDERS), [], sample_step=10)
+    ranges = boundaries(stored, 3, n_samples=100)
+    sizes = [
+        sum(parts._rows_within(StoredTable(part, 3), within).tokens.size for part in stored)
+        for within in ranges
+    ]
+    assert sum(sizes) == sum(StoredTable(part, 3).tokens.size for part in stored)
+    assert len(sizes) > 30
+    assert max(sizes) < 1500  # 100 samples of 10 rows
+
+
+def test_one_ngram_with_more_rows_than_fit_is_added_up_bit_by_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followers = np.arange(1, 51, dtype=np.int32)
+    text = np.stack([np.zeros(50, np.int32), followers], axis=1).ravel()
+    stored = [tmp_path / str(idx) for idx in range(40)]
+    for part in stored:
+        store(part, count_tokens([text], [1]), [])
+    sorted_at_once: list[int] = []
+    table_of = parts.table_of
+
+    def noted(seen: parts.Observations) -> object:
+        sorted_at_once.append(seen.tokens.size)
+        return table_of(seen)
+
+    monkeypatch.setattr(parts, "table_of", noted)
+    tables = sum_range(stored, 1, (None, (1,)), min_count=1, n_rows=60)
+    assert max(sorted_at_once) <= 2 * 60 + 50
+    assert tables.followers((0,)).counts.tolist() == [40] * 50
+
+
+def test_a_part_appears_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = count_tokens([ids([1, 2, 3, 1, 2])], ORDERS)
+    part, saved = tmp_path / "part", parts._save
+
+    def full_disk(path: Path, array: np.ndarray) -> None:
+        if path.name == "tally.npy":
+            raise OSError(28, "No space left on device")
+        saved(path, array)
+
+    monkeypatch.setattr(parts, "_save", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        store(part, tables, [7])
+    assert stored_tally(part) is None
+    assert not list(tmp_path.iterdir())
+    monkeypatch.undo()
+    store(part, tables, [7])
+    store(part, NgramTables({}), [8])
+    assert stored_tally(part) == (7,), "a twin of a task changes nothing"
+    assert list(tmp_path.iterdir()) == [part]
