@@ -256,6 +256,9 @@ class RequestStats:
     ms_queue: float = 0.0
     ms_tokenize: float = 0.0
     ms_prompt: float = 0.0
+    """Until the first token."""
+    ms_network: float = 0.0
+    """Of these, what a remote engine does not account for: the network and the server's queue."""
     ms_predict: float = 0.0
     """Everything after the prefill: drafting, verifying, sampling, stop rules."""
     ms_draft: float = 0.0
@@ -386,6 +389,10 @@ class SessionStats:
     of those requests that needed no model."""
     index: IndexStats = field(default_factory=IndexStats)
     state: EngineState = "loading"
+    engine: str = ""
+    """The remote engine's kind and host; empty where the model is on this machine."""
+    lacks: tuple[str, ...] = ()
+    """What the remote engine cannot do."""
     model: str = ""
     draft_model: str = ""
     layers: dict[str, int] = field(default_factory=dict)

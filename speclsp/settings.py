@@ -27,6 +27,7 @@ DraftMode = Literal["auto", "tree", "chain", "first"]
 SplitMode = Literal["none", "layer", "row", "tensor"]
 LoadMode = Literal["auto", "none", "mmap", "mlock", "mmap+mlock", "dio"]
 EngineKind = Literal["shared", "own"]
+RemoteKind = Literal["auto", "llama-server", "openai", "ollama", "mistral", "deepseek"]
 
 _MAX_INT = 2**31 - 1
 """llama.cpp's parameters are 32-bit integers, and waits of 2⁶³ ns overflow."""
@@ -59,6 +60,7 @@ _COMPLETION = _Group("completion", per_language=True, by_folder=True)
 _MEMORY = _Group("memory")
 _MODEL = _Group("model", scope="engine")
 _MODEL_FILES = replace(_MODEL, of_machine=True)
+_REMOTE = _Group("remote engine", scope="engine", of_machine=True)
 _PROMPT = _Group("prompt", by_folder=True)
 _SPECULATION = _Group("speculation")
 _STATISTICS_FILES = replace(_SPECULATION, of_machine=True)
@@ -297,6 +299,37 @@ class Settings:
         _MODEL,
         "Seconds without a request after which the weights are freed; -1 keeps them loaded.",
         scope="live",
+    )
+
+    engine_url: str = _setting(
+        "",
+        _REMOTE,
+        "Address of a remote engine that generates instead of a model on this machine, for "
+        "example `http://192.168.1.5:8080`; empty for none. It counts before `preset` and "
+        "`hf_repo`; `model` may name a GGUF with the remote model's vocabulary.",
+    )
+    engine_kind: RemoteKind = _setting(
+        "auto",
+        _REMOTE,
+        "What the remote engine speaks; `auto` asks it. `openai` is any server with "
+        "/v1/completions, such as vLLM.",
+    )
+    engine_model: str = _setting(
+        "",
+        _REMOTE,
+        "Name of the model to ask a remote engine for; empty takes the only one that it "
+        "lists.",
+    )
+    engine_key_file: str = _setting(
+        "",
+        _REMOTE,
+        "File with the remote engine's API key; empty takes the key from the environment variable "
+        "SPECLSP_ENGINE_KEY, if it is set.",
+    )
+    engine_ca_file: str = _setting(
+        "",
+        _REMOTE,
+        "File of certificates (PEM) to trust a remote engine by; empty takes the system's.",
     )
 
     n_prompt: _NonNegative = _setting(
@@ -647,6 +680,11 @@ class Settings:
         _ADVANCED_PROJECT,
         "Maximum tokens in the index of a workspace folder; each takes 8 bytes of memory.",
     )
+
+    @property
+    def drafts_here(self) -> bool:
+        """Whether this machine drafts: a remote engine takes no drafts."""
+        return self.speculation and not self.engine_url
 
 
 FIELDS: dict[str, dataclasses.Field[Any]] = {f.name: f for f in dataclasses.fields(Settings)}

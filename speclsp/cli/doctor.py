@@ -72,10 +72,13 @@ class Finding:
 def findings(settings: Settings) -> Iterator[Finding]:
     """Run all checks.  Those of the models need llama.cpp."""
     yield Finding("python", f"{platform.python_version()} ({sys.executable})")
-    engine = list(engine_library(settings))
-    yield from engine
-    if not engine[0].remedy:
-        yield from models(settings)
+    if settings.engine_url:
+        yield from remote_engine(settings)
+    else:
+        engine = list(engine_library(settings))
+        yield from engine
+        if not engine[0].remedy:
+            yield from models(settings)
     yield writable("cache folder", cache_dir())
     yield writable("state folder", state_dir())
     yield from watch_limits()
@@ -149,6 +152,23 @@ def models(settings: Settings) -> Iterator[Finding]:
         window.close()
 
 
+def remote_engine(settings: Settings) -> Iterator[Finding]:
+    """Connect to the remote engine, name what it cannot do, and run one completion."""
+    completer = LocalCompleter(settings)
+    window = Window(completer, settings)
+    completer.start()
+    try:
+        trial = _trial(window)
+        stats = completer.statistics()
+        if stats.engine:
+            yield Finding("remote engine", f"{stats.engine} has {stats.model}, n_ctx {stats.n_ctx}")
+        for lack in stats.lacks:
+            yield Finding("remote engine", lack, noteworthy=True)
+        yield trial
+    finally:
+        window.close()
+
+
 def _trial(window: Window) -> Finding:
     document = Document(
         uri="doctor:",
@@ -173,6 +193,9 @@ def _trial(window: Window) -> Finding:
     except SpecLspError as error:
         return Finding("completion", error.message, error.remedy or "See the log of the server.")
     stats = window.statistics()
+    if stats.engine:
+        words = f"{result.stats.n_predicted} tokens in {result.stats.ms_total:.0f} ms, the first in"
+        return Finding("completion", f"{words} {result.stats.ms_prompt:.0f} ms")
     layers = ", ".join(f"{n} layers on {device}" for device, n in stats.layers.items())
     draft = f", draft model {stats.draft_model}" if stats.draft_model else ""
     return Finding(
@@ -236,6 +259,8 @@ def named_models(settings: Settings) -> tuple[list[Finding], Settings]:
 
 def next_step(settings: Settings) -> str:
     """Return what to do where nothing is wrong."""
+    if settings.engine_url:
+        return "open a file in your editor; all is well."
     memory = find_memory()
     if memory.kind == "CPU" and wants_gpu(settings) and (gpu := nvidia_memory()) is not None:
         return f"install llama.cpp for the {gpu.name}: `{INSTALL_COMMAND}`."

@@ -74,7 +74,7 @@ def serve(
 
 
 def _completer(settings: Settings) -> Completer:
-    if settings.engine == "shared" and _can_share(settings):
+    if settings.engine == "shared" and not settings.engine_url and _can_share(settings):
         gc.freeze()
         return SharedCompleter(settings, _link)
     # Imported when the client has been answered: NumPy and llama.cpp take their time.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,9 +28,11 @@ from speclsp.drafting.protocol import (
     TokenCorpus,
 )
 from speclsp.engine.models import Tokenizer, Weights
+from speclsp.engine.remote import RemoteTarget
 from speclsp.errors import SpecLspError
 from speclsp.prompt.healing import healing_prefix
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
+from speclsp.remote.protocol import RemoteParams
 from speclsp.request import (
     CompletionResult,
     Event,
@@ -173,18 +176,30 @@ def run_completion(
     tokenized = clock()
     bench.weights.set_interrupt(aborted)
     try:
-        generation = generate(
-            bench.weights.target,
-            context,
-            drafter=bench.proposer,
-            sampler=sampler,
-            n_predict=settings.n_predict,
-            stop=text.feed,
-            interrupted=interrupted,
-            clock=clock,
-            observer=bench.weights.pass_cost,
-            scores=scores,
-        )
+        if isinstance(bench.weights.target, RemoteTarget):
+            generation = bench.weights.target.generate(
+                prompt,
+                question.text,
+                remote_params(request, settings),
+                stop=text.feed,
+                interrupted=interrupted,
+                deadline_s=settings.deadline_ms / 1000,
+                clock=clock,
+                scores=scores,
+            )
+        else:
+            generation = generate(
+                bench.weights.target,
+                context,
+                drafter=bench.proposer,
+                sampler=sampler,
+                n_predict=settings.n_predict,
+                stop=text.feed,
+                interrupted=interrupted,
+                clock=clock,
+                observer=bench.weights.pass_cost,
+                scores=scores,
+            )
         said = [
             token for token in generation.tokens if token not in bench.tokenizer.family.end_tokens
         ]
@@ -255,7 +270,8 @@ def prompt_question(
     n_prompt = min(settings.n_prompt or weights.max_prompt, room)
     n_chunks = int(n_prompt * _CHUNK_SHARE) if settings.n_context < 0 else settings.n_context
     line_before = request.prefix[-_N_LINE_CHARS:].replace("\r", "\n").rpartition("\n")[2]
-    typed = healing_prefix(tokenizer.prefixes, line_before) if settings.healing else ""
+    heals = settings.healing and not weights.engine
+    typed = healing_prefix(tokenizer.prefixes, line_before) if heals else ""
     # A model that cannot roll back would evaluate a short prompt for nothing.
     may_be_short = is_typing(request) and weights.supports_rollback
     question = PromptQuestion(
@@ -274,6 +290,20 @@ def prompt_question(
         chunks=chunks,
     )
     return question, typed
+
+
+def remote_params(request: PlacedRequest, settings: Settings) -> RemoteParams:
+    """Return how a remote engine is to continue a request's prompt."""
+    return RemoteParams(
+        n_predict=settings.n_predict,
+        temperature=settings.temperature,
+        top_k=settings.top_k,
+        top_p=settings.top_p,
+        min_p=settings.min_p,
+        seed=settings.seed,
+        slot=os.getpid(),
+        wants_logprobs=_least_logprob(request, settings) > -math.inf,
+    )
 
 
 def _drafted_ranges(

@@ -16,6 +16,7 @@ from speclsp.completer.models import Models
 from speclsp.completer.project import ProjectIndexes
 from speclsp.completer.statistics_files import OpenedFiles
 from speclsp.engine.models import LlamaLoader, Loader, Tokenizer
+from speclsp.engine.remote import RemoteLoader
 from speclsp.request import Event
 from speclsp.settings import Settings
 
@@ -48,7 +49,7 @@ class Engine:
         self._accepted: dict[tuple[object, ...], AcceptedTexts] = {}
         self.models = Models(
             settings,
-            loader if loader is not None else LlamaLoader(self.events.log),
+            loader if loader is not None else RemoteLoader(LlamaLoader(self.events.log)),
             self.events,
             take_tokenizer=self._take_tokenizer,
         )
@@ -100,7 +101,7 @@ class Engine:
         with self._lock:
             if key not in self._accepted:
                 texts = self._accepted[key] = AcceptedTexts(settings, self.events)
-                if self._tokenizer is not None:
+                if self._tokenizer is not None and not self._tokenizer.is_estimate:
                     texts.take_tokenizer(self._tokenizer)
             return self._accepted[key]
 
@@ -128,7 +129,7 @@ class Engine:
         """Give another vocabulary to everything that tokenises; on the engine thread."""
         with self._lock:
             self._tokenizer = tokenizer
-            for texts in self._accepted.values():
+            for texts in self._accepted.values() if not tokenizer.is_estimate else ():
                 texts.take_tokenizer(tokenizer)
             for window in self._windows:
                 window.take_tokenizer(tokenizer)

@@ -113,6 +113,8 @@ class EngineThread:
         self._n_coalesced = 0
         self._in_vain = RequestStats()
         self._n_failures = 0
+        self._is_down = False
+        """Whether a remote engine did not answer the last request."""
         self._battery = Battery()
         self._thread = threading.Thread(target=self._run, name="speclsp-engine", daemon=True)
 
@@ -158,6 +160,8 @@ class EngineThread:
             state, reason = "off", EngineUnavailableError("the server is shutting down.")
         if state == "unloaded" and not is_prefetch and self._models.wake():
             self._events.cause = job.window
+            self._queue.put_control(self._models.load)
+        if self._models.connects_again():
             self._queue.put_control(self._models.load)
         if state in ("off", "failed") or (state != "ready" and not job.request.wait_for_model):
             job.fail(reason)
@@ -260,7 +264,8 @@ class EngineThread:
 
     def _idle_timeout(self) -> float | None:
         """Return the seconds to wait for a job before the weights are freed."""
-        seconds = self._models.settings.sleep_idle_seconds
+        settings = self._models.settings
+        seconds = -1 if settings.engine_url else settings.sleep_idle_seconds
         return None if seconds < 0 or self._models.weights is None else max(seconds, 1)
 
     def _free_idle(self) -> None:
@@ -332,6 +337,9 @@ class EngineThread:
             self._events.cause = None
         self._deliver(running, result, started)
         self._n_failures = 0
+        if self._is_down:
+            self._is_down = False
+            self._events.log("info", "the remote engine answers again.")
         self.look_for_plans()
 
     def _deliver(
@@ -364,6 +372,12 @@ class EngineThread:
             self._running = None
             waiter = running.close()
         waiter.fail(error)
+        if isinstance(error, EngineUnavailableError):
+            # A remote engine: it is asked again with the next requests, by itself.
+            if not self._is_down:
+                self._is_down = True
+                self._events.problem(error.message, error.remedy)
+            return
         self._events.log("error", f"completion failed: {error}")
         self._n_failures += 1
         if self._n_failures >= MAX_FAILURES:

@@ -10,9 +10,9 @@ from typing import Literal
 from speclsp.completer.completion import Workbench, prompt_question
 from speclsp.completer.prompts import ChunkSource, PromptQuestion
 from speclsp.decoding.speculate import common_prefix_length
-from speclsp.engine.models import Tokenizer
 from speclsp.prompt.chunks import NO_CHUNKS
 from speclsp.prompt.context.candidates import Candidate, as_chunk
+from speclsp.prompt.families import prompt_text
 from speclsp.prompt.prompt import FimPrompt
 from speclsp.request import PlacedRequest
 from speclsp.settings import Settings
@@ -122,7 +122,9 @@ def explain_prompt(
             for candidate in candidates
         ),
         reuse=reuse,
-        text=_as_text(prompt.tokens, bench.tokenizer),
+        text=prompt_text(
+            prompt.tokens, bench.tokenizer.vocabulary, bench.tokenizer.family, bos="<bos>"
+        ),
     )
 
 
@@ -163,14 +165,3 @@ def _window(
         n_tokens=n_tokens,
         n_chars=end - start,
     )
-
-
-def _as_text(tokens: Sequence[int], tokenizer: Tokenizer) -> str:
-    names = dict(tokenizer.family.names)
-    if tokenizer.family.bos is not None:
-        names[tokenizer.family.bos] = "<bos>"
-    data = b"".join(
-        tokenizer.vocabulary.piece(token) or names.get(token, f"<{token}>").encode()
-        for token in tokens
-    )
-    return data.decode("utf-8", "replace")

@@ -72,7 +72,9 @@ class LocalCompleter:
         self._documents = Documents()
         self._tokenizer: Tokenizer | None = None
         self.tokens = DocumentTokens(self._documents, self._is_ignored)
-        self._project = Project(settings, self._events, self._documents, self._engine.indexes)
+        self._project = Project(
+            _indexed(settings), self._events, self._documents, self._engine.indexes
+        )
         self._context = ContextChunks(
             settings,
             self._events,
@@ -124,7 +126,7 @@ class LocalCompleter:
             self._engine.apply_settings(self, reload="engine" in scopes.values())
             if settings.enabled != former.enabled:
                 self._tell_enabled()
-            self._project.apply_settings(settings)
+            self._project.apply_settings(_indexed(settings))
             self._context.apply_settings(settings)
             self._statistics.apply_settings(settings)
         return tuple(name for name, scope in scopes.items() if scope == "restart")
@@ -200,7 +202,9 @@ class LocalCompleter:
     def _warm(self, uri: str) -> None:
         """Tokenise a piece of a document, on the engine thread, before a request needs it."""
         tokenizer = self._tokenizer
-        if tokenizer is not None and not self.tokens.warm(uri, tokenizer.vocabulary.tokenize):
+        if tokenizer is None or tokenizer.is_estimate:
+            return
+        if not self.tokens.warm(uri, tokenizer.vocabulary.tokenize):
             self._engine.thread.run_idle(uri, lambda: self._warm(uri))
 
     # --- completions ------------------------------------------------------------------------------
@@ -276,7 +280,8 @@ class LocalCompleter:
         self._tokenizer = tokenizer
         self.tokens.forget()
         self._project.take_tokenizer(tokenizer)
-        self._statistics.take_tokenizer(tokenizer)
+        if not tokenizer.is_estimate:
+            self._statistics.take_tokenizer(tokenizer)
 
     def sources(self, request: PlacedRequest) -> DraftSources:
         """Return what a request's drafts and prompt may come from."""
@@ -292,6 +297,11 @@ class LocalCompleter:
                 ranked=lambda: self._context.ranked(request), gone=self._context.gone
             ),
         )
+
+
+def _indexed(settings: Settings) -> Settings:
+    """Return settings by which files are outlined only where nothing is drafted from them."""
+    return replace(settings, index_project=False) if settings.engine_url else settings
 
 
 def _refused(error: SpecLspError) -> Future[CompletionResult]:

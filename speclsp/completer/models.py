@@ -10,7 +10,7 @@ from typing import Final
 
 from speclsp.completer.completion import N_GENERATED, Workbench
 from speclsp.completer.document_tokens import DocumentTokens
-from speclsp.completer.prompts import Prompts
+from speclsp.completer.prompts import N_IDLE_CHUNK, Prompts
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
@@ -76,6 +76,8 @@ class Models:
         self._latest = SessionStats()
         """What was loaded last."""
         self._loaded: LoadedModel | None = None
+        self._is_connecting = False
+        """Whether a remote engine that failed is about to be asked again."""
         self._lock = threading.RLock()
         self._state: EngineState = "loading"
         self._reason: SpecLspError = EngineUnavailableError("the model is still loading.")
@@ -104,6 +106,14 @@ class Models:
             self._set_state("loading", EngineUnavailableError("the model is loading."))
             return True
 
+    def connects_again(self) -> bool:
+        """Note that a remote engine that failed is wanted; return whether to load it now."""
+        with self._lock:
+            if self._state != "failed" or not self.settings.engine_url or self._is_connecting:
+                return False
+            self._is_connecting = True
+            return True
+
     def statistics(self) -> SessionStats:
         """Return what is loaded, or was loaded last."""
         weights, latest = self.weights, self._latest
@@ -113,6 +123,8 @@ class Models:
             draft_model=latest.draft_model,
             layers=dict(latest.layers),
             n_ctx=latest.n_ctx,
+            engine=latest.engine,
+            lacks=latest.lacks,
             n_idle_evaluated=self._all_idle_evaluated(),
             verify_ms=weights.pass_cost.milliseconds if weights is not None else (),
         )
@@ -142,14 +154,20 @@ class Models:
             return
         if self.weights is not None:
             return
-        self._set_state("loading", EngineUnavailableError("the model is still loading."))
-        report = ProgressReport(self._events, "speclsp/load", "Loading the model")
+        is_remote = bool(self.settings.engine_url)
+        if not (is_remote and self._state == "failed"):
+            self._set_state("loading", EngineUnavailableError("the model is still loading."))
+        report = None
+        if not is_remote:
+            report = ProgressReport(self._events, "speclsp/load", "Loading the model")
         try:
             self._load(report)
         except Exception as error:  # noqa: BLE001 - the server must outlive any model
             self._load_failed(error)
         finally:
-            report.end()
+            self._is_connecting = False
+            if report is not None:
+                report.end()
 
     def free(self, state: EngineState, why: str) -> None:
         """Free the weights; the vocabulary stays."""
@@ -179,9 +197,10 @@ class Models:
             report=self._report_once,
         )
 
-    def _load(self, report: ProgressReport) -> None:
+    def _load(self, report: ProgressReport | None) -> None:
         def progress(fraction: float) -> bool:
-            report.report(fraction)
+            if report is not None:
+                report.report(fraction)
             return not self._is_stopped.is_set()
 
         settings = self.settings
@@ -194,7 +213,9 @@ class Models:
         self._acceptance = AcceptanceTable()
         self._generated.clear()
         n_state_bytes = settings.cache_ram * _MIB if weights.supports_rollback else 0
-        self.prompts = Prompts(weights.target, n_state_bytes)
+        # A remote engine keeps what it has evaluated when it is interrupted.
+        n_idle_chunk = weights.target.n_batch if weights.engine else N_IDLE_CHUNK
+        self.prompts = Prompts(weights.target, n_state_bytes, n_idle_chunk)
         self._make_proposer(settings)
         for problem in weights.problems:
             self._events.problem(problem.message, problem.remedy)
@@ -203,6 +224,8 @@ class Models:
             draft_model=weights.draft_description,
             layers=weights.layers,
             n_ctx=weights.target.n_ctx,
+            engine=weights.engine,
+            lacks=tuple(weights.lacks),
         )
         self._loaded = LoadedModel(
             title=weights.title or weights.description,
@@ -210,9 +233,9 @@ class Models:
             is_trial=weights.is_trial,
             shortfall=weights.shortfall,
         )
-        places = ", ".join(f"{n} layers on {device}" for device, n in weights.layers.items())
+        places = (f"{n} layers on {device}" for device, n in weights.layers.items())
         trial = "trial model, choose a real one: " if weights.is_trial else ""
-        self._set_state("ready", message=f"{trial}{self._loaded.title}, {places}")
+        self._set_state("ready", message=trial + ", ".join((self._loaded.title, *places)))
 
     def _load_failed(self, error: Exception) -> None:
         known = (
@@ -221,6 +244,8 @@ class Models:
             else EngineError(f"loading the model failed: {error!r}.")
         )
         self._free_weights("the model could not be loaded")
+        if (self._state, self._reason.message) == ("failed", known.message):
+            return  # a remote engine still does not answer
         self._set_state("failed", known, message=known.message)
         self._events.problem(known.message, known.remedy)
 
@@ -287,7 +312,7 @@ def make_proposer(
 
     ``table`` holds how often drafts were right with these weights.
     """
-    if not settings.speculation:
+    if not settings.drafts_here:
         return None
     if not weights.supports_rollback:
         report(DrafterError("speculation is off: this model's memory cannot be rolled back."))

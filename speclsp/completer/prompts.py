@@ -19,7 +19,7 @@ from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 MAX_DOCUMENTS = 256
 """Documents whose prompts are remembered."""
 
-_N_IDLE_CHUNK: Final = 128
+N_IDLE_CHUNK: Final = 128
 """Most tokens of a decode in idle time, since an interrupted one is lost."""
 
 _N_LITTLE: Final = 32
@@ -71,9 +71,12 @@ class PromptQuestion:
 class Prompts:
     """The prompts of all documents on one target.  Belongs to the target's thread."""
 
-    def __init__(self, target: Target, n_state_bytes: int) -> None:
-        """``n_state_bytes`` limits the saved KV states."""
+    def __init__(
+        self, target: Target, n_state_bytes: int, n_idle_chunk: int = N_IDLE_CHUNK
+    ) -> None:
+        """``n_state_bytes`` limits the saved KV states, ``n_idle_chunk`` a decode in idle time."""
         self._target = target
+        self._n_idle_chunk = n_idle_chunk
         self._states = KvStates(target, n_state_bytes)
         self._documents: OrderedDict[str, DocumentPrompts] = OrderedDict()
         self._asked: PromptQuestion | None = None
@@ -159,7 +162,7 @@ class Prompts:
         while n_cached < len(tokens):
             if interrupted():
                 return False
-            n_chunk = min(target.n_ubatch, target.n_batch, _N_IDLE_CHUNK)
+            n_chunk = min(target.n_ubatch, target.n_batch, self._n_idle_chunk)
             piece = tokens[n_cached : n_cached + n_chunk]
             try:
                 target.decode(piece, 0)

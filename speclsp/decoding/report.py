@@ -100,8 +100,8 @@ def report_lines(stats: SessionStats) -> list[str]:
             f"KV reuse = {share:.1f} % ({totals.n_prompt} prompt tokens, "
             f"{totals.n_prompt_evaluated} evaluated, {n_reused} reused)"
         ),
-        *_speculation_lines(stats),
-        *_cost_lines(stats),
+        *((*_speculation_lines(stats), *_cost_lines(stats)) if not stats.engine else ()),
+        *(_remote_lines(stats) if stats.engine else ()),
         *(
             f"latency {stage:>8s}: p50 = {p.p50:8.2f}, p95 = {p.p95:8.2f}, p99 = {p.p99:8.2f} ms "
             f"({p.n} requests)"
@@ -134,6 +134,7 @@ def request_line(result: CompletionResult) -> str:
         f"accepted {stats.n_accepted}/{stats.n_drafted} draft tokens"
         f"{f' ({drafters})' if drafters else ''}, "
         + ", ".join(f"{stage} {getattr(stats, f'ms_{stage}'):.1f}" for stage in STAGES)
+        + (f", network {stats.ms_network:.1f}" if stats.ms_network else "")
         + ending
     )
 
@@ -200,7 +201,10 @@ def _session_lines(stats: SessionStats) -> list[str]:
         f"{stats.n_partially_accepted}), characters accepted = {stats.n_chars_accepted}"
     )
     lines = [requests]
-    if stats.model:
+    if stats.engine:
+        lacks = "; ".join(stats.lacks)
+        lines.append(f"model = {stats.model}, n_ctx = {stats.n_ctx}, remote engine: {lacks}")
+    elif stats.model:
         draft = f", draft model = {stats.draft_model}" if stats.draft_model else ""
         layers = ", ".join(f"{device} {n}" for device, n in stats.layers.items()) or "none"
         lines.append(
@@ -228,6 +232,24 @@ def _session_lines(stats: SessionStats) -> list[str]:
             f"{index.n_skipped} files skipped{building}"
         )
     return lines
+
+
+def _remote_lines(stats: SessionStats) -> list[str]:
+    """Return the times until the first token, and the drafts that the server made and verified."""
+    totals = stats.totals
+    n_answers = max(1, totals.n_prefill_predicted)
+    lines = [
+        f"time to first token = {totals.ms_prompt / n_answers:.2f} ms, of which network and queue = "
+        f"{totals.ms_network / n_answers:.2f} ms ({totals.n_prefill_predicted} answers)"
+    ]
+    if not totals.n_drafted:
+        return [*lines, "drafts: none (remote engine)"]
+    rate = totals.n_accepted / totals.n_drafted
+    return [
+        *lines,
+        f"drafts of the server: acceptance rate = {rate:0.5f} ({totals.n_accepted:5d} accepted / "
+        f"{totals.n_drafted:5d} generated)",
+    ]
 
 
 def _speculation_lines(stats: SessionStats) -> list[str]:

@@ -75,7 +75,7 @@ def load_drafters(
 
 def uses_statistics(settings: Settings) -> bool:
     """Whether drafts come from n-gram statistics."""
-    return settings.speculation and NGRAM_CACHE in drafter_names(settings.drafters)
+    return settings.drafts_here and NGRAM_CACHE in drafter_names(settings.drafters)
 
 
 def draft_limits(settings: Settings, name: str) -> DraftLimits:

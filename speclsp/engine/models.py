@@ -49,6 +49,8 @@ class Tokenizer:
     vocabulary: Vocabulary
     family: FimFamily
     prefixes: TokenPrefixes
+    is_estimate: bool = False
+    """Whether the vocabulary only estimates that of a remote engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,10 @@ class Weights:
     """Default limit of prompt tokens for this target."""
     problems: Sequence[SpecLspError] = ()
     """Failures that leave the target usable, such as a draft model that cannot be loaded."""
+    engine: str = ""
+    """The remote engine's kind and host; empty where the target is on this machine."""
+    lacks: Sequence[str] = ()
+    """What the remote engine cannot do."""
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
         """Stop running decodes of either model as soon as ``predicate`` is true."""

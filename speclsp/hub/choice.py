@@ -80,11 +80,13 @@ def named(name: str, memory: Callable[[], Memory] = find_memory) -> Choice:
 def choice_of(settings: Settings, memory: Callable[[], Memory] = find_memory) -> Choice | None:
     """Return the models on the hub that settings name, None where they name files or nothing.
 
-    A preset takes precedence over a repository, and a repository over a file; a draft model named
-    by itself takes precedence over the preset's.
+    A remote engine takes precedence over a preset, that over a repository, and that over a file; a
+    draft model named by itself takes precedence over the preset's.
     Raises :class:`~speclsp.errors.SettingsError`.
     """
     found: Choice | None = None
+    if settings.engine_url:
+        return None
     if settings.preset:
         found = named(settings.preset, memory)
     elif settings.hf_repo:

@@ -100,16 +100,17 @@ class NamedModels:
         """Return the memory, the presets with what fits it, and the model in use."""
         memory = await self.memory()
         presets = await asyncio.to_thread(preset_rows, memory)
-        target = self._resolved.model
+        target, engine_url = self._resolved.model, self._resolved.engine_url
+        title = model_title(target) if target else embedded.TITLE
         return {
             "memory": msgspec.to_builtins(memory),
             "recommended": recommend(memory),
             "presets": presets,
             "current": {
                 "name": settings.preset or settings.hf_repo,
-                "title": model_title(target) if target else embedded.TITLE,
+                "title": engine_url or title,
                 "path": target,
-                "is_trial": not target,
+                "is_trial": not (target or engine_url),
             },
         }
 

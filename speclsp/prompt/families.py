@@ -13,6 +13,7 @@ llama.cpp's list of names in ``llama-vocab.cpp``.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -23,6 +24,7 @@ from speclsp.prompt.template import (
     FieldPart,
     FindToken,
     Part,
+    TextPart,
     TokenPart,
     parse_template,
     parse_user_template,
@@ -155,6 +157,50 @@ _BY_ROLE_WITH_REPOSITORY: Final = _Row(
     after_chunks="",
 )
 """Templates of models whose GGUF names the tokens; the names are the tokens' roles."""
+
+FIELDS_ONLY: Final = FimFamily(
+    name="prefix and suffix",
+    bos=None,
+    end_tokens=frozenset(),
+    body=(FieldPart("chunks"), FieldPart("prefix"), FieldPart("suffix"), FieldPart("middle")),
+    chunk=(FieldPart("path"), TextPart("\n"), FieldPart("text")),
+)
+"""For servers that lay out prefix and suffix by themselves: it serves to count tokens."""
+
+_NAMED: Final = {
+    r"qwen-?(2\.5|3)-?coder": "qwen2.5-coder",
+    r"code-?gemma": "codegemma",
+    r"star-?coder-?2": "starcoder2",
+    r"granite.*code": "granite-code",
+    r"deepseek-?coder": "deepseek-coder",
+    r"code-?llama": "codellama",
+    r"seed-?coder": "seed-coder",
+    r"codestral|devstral": "codestral",
+}
+"""The families by what the names of their models have in them."""
+
+
+def special_names_of_model(name: str) -> frozenset[str]:
+    """Return the special tokens of the family that a model's name tells; none for other names."""
+    spelling = name.lower().replace("_", "-").replace(" ", "-")
+    for pattern, family in _NAMED.items():
+        if re.search(pattern, spelling):
+            row = next(row for row in _TABLE if row.name == family)
+            return frozenset(special_names(row.body + row.chunk + row.after_chunks))
+    return frozenset()
+
+
+def prompt_text(
+    tokens: Iterable[int], vocabulary: Vocabulary, family: FimFamily, *, bos: str = ""
+) -> str:
+    """Return a prompt as text, special tokens by their names, the first token's name ``bos``."""
+    names = dict(family.names)
+    if family.bos is not None:
+        names[family.bos] = bos
+    pieces = (
+        vocabulary.piece(token) or names.get(token, f"<{token}>").encode() for token in tokens
+    )
+    return b"".join(pieces).decode("utf-8", "replace")
 
 
 def family_for(vocabulary: Vocabulary, fim_template: str) -> FimFamily:

@@ -1,0 +1,466 @@
+"""A remote engine in the place of a loaded model: its vocabulary, prompts and generations.
+
+Prompts, anchors and stop rules are those of a local model.  Where the remote model's vocabulary is
+not known here, :class:`StandInVocabulary` counts its tokens, and the prompt is sent as text.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from speclsp.decoding.protocol import Logits
+from speclsp.decoding.speculate import Generation, common_prefix_length
+from speclsp.decoding.token_scores import TokenScores
+from speclsp.drafting.protocol import TokenArray
+from speclsp.engine.models import MAX_PROMPT, Loader, Log, Progress, Tokenizer, Weights
+from speclsp.errors import DecodeInterruptedError, NotFimModelError, SettingsError
+from speclsp.prompt.families import (
+    FIELDS_ONLY,
+    family_for,
+    prompt_text,
+    special_names_of_model,
+)
+from speclsp.prompt.healing import TokenPrefixes
+from speclsp.prompt.prompt import FimPrompt, FimText
+from speclsp.prompt.protocol import FimTokenIds
+from speclsp.remote.protocol import (
+    Piece,
+    RemoteEngine,
+    RemoteModel,
+    RemoteParams,
+    RemotePrompt,
+    RemoteStats,
+)
+from speclsp.request import FinishReason, RequestStats
+from speclsp.settings import Settings
+
+KEY_VARIABLE: Final = "SPECLSP_ENGINE_KEY"
+
+_PIECE: Final = re.compile(r" ?\w{1,8}|\s+| ?[^\w\s]{1,3}")
+"""What counts as a token where the vocabulary is not known: 3.1 characters of Python on average,
+as few as with code models' vocabularies or fewer."""
+_MAX_PIECES: Final = 1 << 18
+"""Different pieces that get an id; further ones are counted by their bytes."""
+_N_BYTES: Final = 256
+
+_SAMPLE: Final = "def area_of(self, box):\n    return box.width * box.height  # in m²\n"
+"""A server whose tokens of it are a GGUF's has that vocabulary."""
+_CONTEXT_SHARE: Final = 0.75
+"""Of a context whose tokens are estimated, the share that prompts and answers may take."""
+
+MakeEngine = Callable[[Settings, str], RemoteEngine]
+"""Makes the engine of settings and an API key; it connects later."""
+
+
+class StandInVocabulary:
+    """Estimates the tokens of an unknown vocabulary: words, runs of white space and of symbols.
+
+    Ids are given as pieces come, so that they hold for this process only.
+    """
+
+    n_tokens = _N_BYTES
+    """Ids below are bytes."""
+    metadata: Mapping[str, str] = {}
+    bos = None
+    end_tokens: frozenset[int] = frozenset()
+    fim = FimTokenIds()
+
+    def __init__(self, fingerprint: str, is_special: Callable[[str], bool]) -> None:
+        """``is_special`` tells whether the model has a special token of this name."""
+        self.fingerprint = fingerprint
+        self._is_special = is_special
+        self._lock = threading.Lock()
+        self._pieces = [bytes([byte]) for byte in range(_N_BYTES)]
+        self._ids: dict[str, int] = {}
+        self._specials: dict[str, int | None] = {}
+
+    def tokenize(self, text: str) -> TokenArray:
+        """Return the estimated tokens of a text, shape [n]."""
+        ids = [token for piece in _PIECE.findall(text) for token in self.ids_of(piece)]
+        return np.array(ids, dtype=np.int32)
+
+    def ids_of(self, piece: str) -> Sequence[int]:
+        """Return the id of one token by its text; its bytes where the table is full."""
+        with self._lock:
+            token = self._specials.get(piece) or self._ids.get(piece)
+            if token is None and len(self._pieces) < _MAX_PIECES:
+                token = self._ids[piece] = len(self._pieces)
+                self._pieces.append(piece.encode("utf-8", "replace"))
+        return list(piece.encode("utf-8", "replace")) if token is None else (token,)
+
+    def special(self, text: str) -> int | None:
+        """Return the id of a special token by its name; None where the model has none."""
+        if text not in self._specials:
+            # SentencePiece's spelling with a leading space is asked for too.
+            is_known = not text.startswith("\u2581") and self._is_special(text)
+            with self._lock:
+                self._specials[text] = len(self._pieces) if is_known else None
+                if is_known:
+                    self._pieces.append(b"")
+        return self._specials[text]
+
+    def piece(self, token: int) -> bytes:
+        """Return the bytes of a token; empty for special tokens."""
+        return self._pieces[token]
+
+
+class RemoteTarget:
+    """Implements :class:`~speclsp.engine.draft_model.LoadedTarget` as far as prompts need it.
+
+    It returns no logits: :meth:`generate` takes the place of the decoding loop.  ``cached`` are the
+    tokens that the server probably has in its KV cache.
+    """
+
+    ns_native = 0
+
+    def __init__(
+        self, engine: RemoteEngine, model: RemoteModel, tokenizer: Tokenizer, *, sends_ids: bool
+    ) -> None:
+        """``sends_ids``: prompts are sent as token ids, and not as text."""
+        self._engine = engine
+        self._tokenizer = tokenizer
+        self._sends_ids = sends_ids
+        self._is_interrupted: Callable[[], bool] = _never
+        share = _CONTEXT_SHARE if tokenizer.is_estimate else 1.0
+        self.n_ctx = int(share * model.n_ctx) or 2 * MAX_PROMPT
+        self.n_batch = self.n_ubatch = self.n_ctx
+        self.n_vocab = tokenizer.vocabulary.n_tokens
+        self.cached: list[int] = []
+        self.prefills = model.kind == "llama-server" and bool(sends_ids or tokenizer.family.names)
+        """Whether the server evaluates a prompt before it is asked for an answer."""
+
+    def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
+        """Cancel a request as soon as ``predicate`` is true; it is asked every 50 ms at least."""
+        self._is_interrupted = predicate or _never
+
+    def truncate(self, n_tokens: int) -> None:
+        """Note that the next prompt differs behind its first ``n_tokens``."""
+        del self.cached[n_tokens:]
+
+    def decode(self, tokens: Sequence[int], n_logits: int) -> Logits:
+        """Have the server evaluate more of a prompt, in idle time; there are no logits.
+
+        Raises :class:`~speclsp.errors.DecodeInterruptedError`.
+        """
+        assert not n_logits
+        prompt = [*self.cached, *tokens]
+        text, ids = self._forms(prompt)
+        if self.prefills:
+            remote_prompt = RemotePrompt(prefix="", suffix="", text=text, tokens=ids)
+            self._engine.prefill(remote_prompt, self._is_interrupted, os.getpid())
+        if self._is_interrupted():
+            raise DecodeInterruptedError("the evaluation of a prompt was interrupted.")
+        self.cached = prompt
+        return np.empty((0, self.n_vocab), dtype=np.float32)
+
+    def close(self) -> None:
+        """End all requests and connections."""
+        self._engine.close()
+
+    def remote_prompt(self, prompt: FimPrompt, text: FimText) -> RemotePrompt:
+        """Return what is sent for a prompt, which was laid out for ``text``."""
+        prefix = text.prefix[len(text.prefix) - prompt.n_prefix_chars :]
+        as_text, ids = self._forms(prompt.tokens)
+        chunks = (laid_out.chunk for laid_out in prompt.window.chunks.chunks)
+        return RemotePrompt(
+            prefix=_unix(prefix),
+            suffix=_unix(prompt.window.suffix.text),
+            path=text.path,
+            repo=text.repo_name,
+            chunks=tuple((chunk.path, _unix(chunk.text)) for chunk in chunks),
+            text=as_text,
+            tokens=ids,
+        )
+
+    def generate(
+        self,
+        prompt: FimPrompt,
+        text: FimText,
+        params: RemoteParams,
+        *,
+        stop: Callable[[int], bool],
+        interrupted: Callable[[], FinishReason | None],
+        deadline_s: float,
+        clock: Callable[[], float],
+        scores: TokenScores,
+    ) -> Generation:
+        """Continue a prompt; see :func:`speclsp.decoding.speculate.generate` for the arguments.
+
+        Each piece of the stream counts as its tokens; the stream is closed where ``stop`` says so.
+        Raises :class:`~speclsp.errors.RemoteError` where the server does not answer at all.
+        """
+        started = clock()
+        n_known = common_prefix_length(self.cached, prompt.tokens)
+        self.truncate(n_known)
+        emitted: list[int] = []
+        first: float | None = None
+        finish = interrupted()
+        if finish is None:
+            request = self.remote_prompt(prompt, text)
+            stream = self._engine.stream(request, params, self._is_interrupted, deadline_s)
+            with closing(stream) as pieces:
+                for piece in pieces:
+                    first = clock() if first is None else first
+                    finish = self._take(piece, emitted, scores, stop) or interrupted()
+                    if finish is not None:
+                        break
+        stats = self._engine.stats if first is not None else RemoteStats()
+        if first is not None:
+            self.cached = [*prompt.tokens, *emitted]
+        if finish is None:
+            is_long = max(len(emitted), stats.n_generated) >= params.n_predict
+            finish = interrupted() or ("length" if is_long else "stop")
+        ended = clock()
+        return Generation(
+            tokens=tuple(emitted),
+            finish_reason=finish,
+            stats=_request_stats(
+                stats,
+                n_prompt=len(prompt.tokens),
+                n_known=n_known,
+                n_emitted=len(emitted),
+                ms_prompt=1000 * ((ended if first is None else first) - started),
+                ms_total=1000 * (ended - started),
+            ),
+        )
+
+    def _take(
+        self, piece: Piece, emitted: list[int], scores: TokenScores, stop: Callable[[int], bool]
+    ) -> FinishReason | None:
+        """Append a piece's tokens; return ``stop`` where they end the text."""
+        tokens = self._tokens_of(piece)
+        logprobs = piece.logprobs
+        if len(logprobs) != len(tokens):
+            mean = math.fsum(logprobs) / len(logprobs) if logprobs else math.nan
+            logprobs = (mean,) * len(tokens)
+        for token, logprob in zip(tokens, logprobs, strict=True):
+            emitted.append(token)
+            scores.logprobs.append(logprob)
+            if stop(token):
+                return "stop"
+        return None
+
+    def _tokens_of(self, piece: Piece) -> Sequence[int]:
+        vocabulary = self._tokenizer.vocabulary
+        if isinstance(vocabulary, StandInVocabulary):
+            return vocabulary.ids_of(piece.text)
+        own = [token for token in piece.tokens if 0 <= token < vocabulary.n_tokens]
+        said = b"".join(map(vocabulary.piece, own))
+        if own and said == piece.text.encode("utf-8", "replace"):
+            return own
+        tokens: list[int] = vocabulary.tokenize(piece.text).tolist()
+        return tokens
+
+    def _forms(self, tokens: Sequence[int]) -> tuple[str, tuple[int, ...]]:
+        """Return a prompt as text and as token ids, one of them or both empty."""
+        if self._sends_ids:
+            return "", tuple(tokens)
+        family = self._tokenizer.family
+        if not family.names:
+            return "", ()
+        return prompt_text(tokens, self._tokenizer.vocabulary, family), ()
+
+
+class RemoteLoader:
+    """Implements :class:`~speclsp.engine.models.Loader`: a remote engine where one is named.
+
+    Without ``engine_url`` it is ``local``, which also loads the vocabulary that ``model`` names
+    for a remote engine.
+    """
+
+    def __init__(self, local: Loader, make_engine: MakeEngine | None = None) -> None:
+        self._local = local
+        self._make_engine = make_engine or _make_engine
+        self._engine: RemoteEngine | None = None
+        self._made_for: tuple[str, ...] = ()
+        self._connected: tuple[RemoteModel, bool] | None = None
+
+    def tokenizer(self, settings: Settings) -> Tokenizer:
+        """Connect, and return the vocabulary or what stands in for it.
+
+        Raises :class:`~speclsp.errors.RemoteError`, and what the local loader does.
+        """
+        if not settings.engine_url:
+            return self._local.tokenizer(settings)
+        engine = self._engine_of(settings)
+        model = engine.connect()
+        if settings.model:
+            tokenizer = self._local.tokenizer(settings)
+            sends_ids = model.takes_tokens and _has_vocabulary(engine, model, tokenizer)
+        else:
+            tokenizer, sends_ids = _stand_in(engine, model, settings), False
+        self._connected = model, sends_ids
+        return tokenizer
+
+    def weights(
+        self, settings: Settings, tokenizer: Tokenizer, progress: Progress, log: Log
+    ) -> Weights:
+        """Return the engine that :meth:`tokenizer` connected to."""
+        if not settings.engine_url:
+            return self._local.weights(settings, tokenizer, progress, log)
+        assert self._engine is not None
+        assert self._connected is not None
+        engine, self._engine = self._engine, None
+        model, sends_ids = self._connected
+        target = RemoteTarget(engine, model, tokenizer, sends_ids=sends_ids)
+        host = urlsplit(settings.engine_url).netloc.rpartition("@")[2]
+        lacks = tuple(_lacks(model, tokenizer, sends_ids=sends_ids))
+        log("info", f"remote engine {model.kind} at {host}: {'; '.join(lacks)}.")
+        return Weights(
+            target=target,
+            draft=None,
+            description=f"{model.name} ({model.kind} at {host})",
+            title=f"{model.name} at {host}",
+            # A short first prompt is worth it only where idle time can evaluate the rest.
+            supports_rollback=target.prefills,
+            engine=f"{model.kind} at {host}",
+            lacks=lacks,
+        )
+
+    def _engine_of(self, settings: Settings) -> RemoteEngine:
+        """Return the engine that did not answer before, whose pauses grow, or a new one."""
+        key = api_key(settings)
+        made_for = (
+            settings.engine_url,
+            settings.engine_kind,
+            settings.engine_model,
+            settings.engine_ca_file,
+            key,
+        )
+        if self._engine is None or self._made_for != made_for:
+            if self._engine is not None:
+                self._engine.close()
+            self._engine = self._make_engine(settings, key)
+            self._made_for = made_for
+        return self._engine
+
+
+def api_key(settings: Settings) -> str:
+    """Return the remote engine's API key; empty for none.
+
+    Raises :class:`~speclsp.errors.SettingsError` where the file cannot be read.
+    """
+    if not settings.engine_key_file:
+        return os.environ.get(KEY_VARIABLE, "").strip()
+    path = Path(settings.engine_key_file).expanduser()
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not ASCII text"
+        raise SettingsError(
+            f"engine_key_file {path} cannot be read: {reason}.",
+            remedy=f"Write the key alone into it, or set {KEY_VARIABLE} instead.",
+        ) from error
+
+
+def _make_engine(settings: Settings, key: str) -> RemoteEngine:
+    # Imported here: without a remote engine nothing needs an HTTP client.
+    from speclsp.remote.engine import HttpEngine  # noqa: PLC0415
+
+    return HttpEngine(
+        settings.engine_url,
+        settings.engine_kind,
+        key,
+        model=settings.engine_model,
+        ca_file=settings.engine_ca_file and str(Path(settings.engine_ca_file).expanduser()),
+    )
+
+
+def _has_vocabulary(engine: RemoteEngine, model: RemoteModel, tokenizer: Tokenizer) -> bool:
+    """Whether the server says that its vocabulary is that of the GGUF.
+
+    Token ids of another model would be another text to it.
+    """
+    vocabulary = tokenizer.vocabulary
+    if model.n_vocab not in (0, vocabulary.n_tokens):
+        return False
+    return bool(engine.tokenize(_SAMPLE) == vocabulary.tokenize(_SAMPLE).tolist())
+
+
+def _stand_in(engine: RemoteEngine, model: RemoteModel, settings: Settings) -> Tokenizer:
+    """Return an estimate of the model's vocabulary, with the special tokens that it has.
+
+    They are taken from the setting ``fim_template``, from the model's name, or from the server.
+    """
+    names = special_names_of_model(model.name)
+
+    def is_special(name: str) -> bool:
+        if settings.fim_template.strip():
+            return True
+        return name in names if names else len(engine.tokenize(name) or ()) == 1
+
+    vocabulary = StandInVocabulary(f"estimate {settings.engine_url} {model.name}", is_special)
+    family = FIELDS_ONLY
+    if model.takes_text:
+        try:
+            family = family_for(vocabulary, settings.fim_template)
+        except NotFimModelError:
+            family = FIELDS_ONLY
+    return Tokenizer(
+        vocabulary=vocabulary,
+        family=family,
+        prefixes=TokenPrefixes(vocabulary),
+        is_estimate=True,
+    )
+
+
+def _lacks(model: RemoteModel, tokenizer: Tokenizer, *, sends_ids: bool) -> Iterator[str]:
+    """Yield what the engine cannot do, for statistics and ``speclsp doctor``."""
+    yield "no drafts of this machine"
+    yield "no token healing"
+    if not sends_ids and tokenizer.family.names:
+        yield "prompts as text, whose tokens are estimated"
+    elif not sends_ids:
+        yield "prompts of prefix and suffix, which the server lays out"
+    if not model.logprobs:
+        yield "no probabilities, so that `min_confidence` withholds nothing"
+    yield "one suggestion for each request"
+
+
+def _request_stats(
+    stats: RemoteStats,
+    *,
+    n_prompt: int,
+    n_known: int,
+    n_emitted: int,
+    ms_prompt: float,
+    ms_total: float,
+) -> RequestStats:
+    """Return the server's counts; our own where it does not tell any."""
+    n_evaluated = n_prompt - n_known
+    if stats.n_prompt:
+        n_prompt, n_evaluated = stats.n_prompt, stats.n_prompt - stats.n_cached
+    n_predicted = stats.n_generated or n_emitted
+    n_passes = max(1, n_predicted - stats.n_accepted) if n_predicted else 0
+    return RequestStats(
+        n_prompt=n_prompt,
+        n_prompt_evaluated=n_evaluated,
+        n_predicted=n_predicted,
+        n_target_passes=n_passes,
+        n_decode_passes=max(0, n_passes - 1),
+        n_prefill_predicted=min(1, n_predicted),
+        n_drafted=stats.n_drafted,
+        n_accepted=stats.n_accepted,
+        ms_prompt=ms_prompt,
+        ms_network=stats.ms_network,
+        ms_predict=ms_total - ms_prompt,
+        ms_total=ms_total,
+    )
+
+
+def _unix(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _never() -> bool:
+    return False

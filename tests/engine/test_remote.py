@@ -1,0 +1,239 @@
+"""A remote engine behind the completer: what is sent, what comes back, and what it lacks."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_models import ByteVocabulary, ScriptedLoader
+from scripted_remote import DEAD, ScriptedRemote, texts_of
+from typed_requests import TypedWindow, request_at, typed_completer
+
+from speclsp.cancellation import CancellationToken
+from speclsp.engine.remote import RemoteLoader, StandInVocabulary, api_key
+from speclsp.errors import EngineUnavailableError, SettingsError
+from speclsp.remote.protocol import Piece, RemoteModel
+from speclsp.request import CompletionResult, LogLine, Problem, WorkspaceFolder
+from speclsp.settings import Settings
+
+WAIT_S = 60
+URL = "http://desk:8080"
+PLAIN = RemoteModel(kind="mistral", name="codestral-latest", infill=True)
+
+
+class Desk:
+    """A window whose engine is scripted and elsewhere."""
+
+    def __init__(self, engine: ScriptedRemote, **settings: Any) -> None:
+        self.engine = engine
+        self.settings = Settings(engine_url=URL, persist=False, debounce_ms=0, **settings)
+        loader = RemoteLoader(ScriptedLoader(), lambda _settings, _key: engine)
+        self.window: TypedWindow = typed_completer(self.settings, loader=loader)
+        self.window.start()
+        self.until(lambda: self.window.state() != "loading")
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + WAIT_S
+        while not condition():
+            assert time.monotonic() < end, "waited in vain"
+            time.sleep(0.005)
+
+    def ask(self, text: str, **fields: Any) -> CompletionResult:
+        request = request_at(text, **fields)
+        return self.window.complete(request, CancellationToken()).result(WAIT_S)
+
+    def events(self) -> list[Any]:
+        found = []
+        while (event := self.window.next_event(0.0)) is not None:
+            found.append(event)
+        return found
+
+
+@pytest.fixture
+def desk() -> Iterator[Callable[..., Desk]]:
+    opened: list[Desk] = []
+
+    def open_desk(engine: ScriptedRemote, **settings: Any) -> Desk:
+        opened.append(Desk(engine, **settings))
+        return opened[-1]
+
+    yield open_desk
+    for one in opened:
+        one.window.close()
+
+
+def test_a_known_family_gets_the_anchored_prompt_as_text(desk) -> None:
+    engine = ScriptedRemote("a", " + b", "\n", "def other():\n")
+    found = desk(engine).ask("def add(a, b):\n    total = ¦\n    return total\n")
+    assert found.text == "a + b"
+    (prompt, params), *_ = engine.sent
+    assert prompt.text == (
+        "<|repo_name|>p\n<|file_sep|>a.py\n<|fim_prefix|>def add(a, b):\n"
+        "<|fim_suffix|>\n    return total\n<|fim_middle|>    total = "
+    )
+    assert prompt.tokens == ()
+    assert params.wants_logprobs
+
+
+def test_the_stream_is_closed_where_a_stop_rule_ends_the_text(desk) -> None:
+    engine = ScriptedRemote("a", " + b", "\n", "def other():\n", "    pass", "\n")
+    desk(engine).ask("def add(a, b):\n    total = ¦\n    return total\n", single_line=True)
+    assert engine.n_given == 3
+
+
+def test_without_a_family_prefix_and_suffix_are_sent_with_line_ends_of_unix(desk) -> None:
+    engine = ScriptedRemote("a + b", model=PLAIN)
+    found = desk(engine).ask("def add(a, b):\r\n    return ¦\r\n\r\nprint(add(1, 2))\r\n")
+    assert found.text == "a + b"
+    (prompt, params), *_ = engine.sent
+    assert (prompt.text, prompt.tokens) == ("", ())
+    assert prompt.prefix == "def add(a, b):\n    return "
+    assert prompt.suffix == "\n\nprint(add(1, 2))\n"
+    assert engine.prefilled == []
+
+
+def test_token_ids_are_sent_only_where_the_server_has_the_vocabulary(desk) -> None:
+    sample = "def area_of(self, box):\n    return box.width * box.height  # in m²\n"
+    model = RemoteModel(kind="llama-server", name="any", takes_tokens=True, takes_text=True)
+    same, other = ScriptedRemote("1", model=model), ScriptedRemote("1", model=model)
+    same.vocabulary[sample] = ByteVocabulary().tokenize(sample).tolist()
+    other.vocabulary[sample] = [1, 2, 3]
+    for engine in (same, other):
+        desk(engine, model="here.gguf").ask("x = ¦\n")
+    (ids, _), (text, _) = same.sent[0], other.sent[0]
+    middle = [*b"x = "]
+    assert (list(ids.tokens[-len(middle) :]), ids.text) == (middle, "")
+    assert text.tokens == ()
+    assert text.text.endswith("<|fim_middle|>x = ")
+
+
+def test_an_end_token_in_the_stream_ends_the_text(desk) -> None:
+    engine = ScriptedRemote("one", "<|file_sep|>", "b.py\n")
+    assert desk(engine).ask("x = ¦\n").text == "one"
+    assert engine.n_given == 2
+
+
+def test_unsure_texts_are_withheld_by_the_servers_probabilities(desk) -> None:
+    engine = ScriptedRemote()
+    engine.pieces = [Piece("maybe", logprobs=(math.log(0.01),))]
+    found = desk(engine).ask("x = ¦\n", trigger="automatic")
+    assert (found.text, found.withheld) == ("", True)
+    assert found.mean_logprob == pytest.approx(math.log(0.01))
+
+
+def test_secrets_are_masked_before_anything_leaves(desk, tmp_path: Path) -> None:
+    key = "AKIA" + "QX4ZT7PLM2VN8RKC"
+    (tmp_path / "cloud.py").write_text(f'KEY = "{key}"\n\n\ndef area_of(box):\n    pass\n')
+    engine = ScriptedRemote("area_of(box)")
+    one = desk(engine)
+    one.window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
+    file = str(tmp_path / "a.py")
+    for end in ("", " "):
+        one.ask(f'aws = "{key}"\n\n\nprint(area_of{end}¦)\n', file=file, supersede=False)
+    assert "area_of(box)" in texts_of(engine.sent)
+    assert "cloud.py" in texts_of(engine.sent)
+    assert key not in texts_of(engine.sent)
+
+
+def test_a_dead_engine_fails_requests_at_once_and_comes_back_by_itself(desk) -> None:
+    engine = ScriptedRemote("1")
+    one = desk(engine)
+    assert one.ask("x = ¦\n").text == "1"
+    engine.error = DEAD
+    for text in ("y = ¦\n", "z = ¦\n", "yz = ¦\n", "zy = ¦\n"):
+        with pytest.raises(EngineUnavailableError, match="cannot be reached"):
+            one.ask(text)
+    assert one.window.state() == "ready"
+    engine.error = None
+    assert one.ask("w = ¦\n").text == "1"
+    said = [event for event in one.events() if isinstance(event, (LogLine, Problem))]
+    assert [event.message for event in said if isinstance(event, Problem)] == [DEAD.message]
+    assert any("answers again" in event.message for event in said)
+
+
+def test_an_engine_that_is_not_there_yet_is_found_by_a_later_request(desk) -> None:
+    engine = ScriptedRemote("1")
+    engine.error = DEAD
+    one = desk(engine)
+    assert one.window.state() == "failed"
+    for _ in range(3):
+        n_before = engine.n_connects
+        with pytest.raises(EngineUnavailableError, match="cannot be reached"):
+            one.ask("x = ¦\n")
+        one.until(lambda n=n_before: engine.n_connects > n)
+    engine.error = None
+    with pytest.raises(EngineUnavailableError):
+        one.ask("x = ¦\n")
+    one.until(lambda: one.window.state() == "ready")
+    assert one.ask("x = ¦\n").text == "1"
+    problems = [event.message for event in one.events() if isinstance(event, Problem)]
+    assert problems == [DEAD.message]
+
+
+def test_a_stalled_stream_ends_at_the_deadline_with_the_text_so_far(desk) -> None:
+    engine = ScriptedRemote("one", " + two")
+    one = desk(engine)
+    engine.go_on.clear()
+    found = one.ask("x = ¦\n", deadline_ms=200)
+    assert (found.text, found.finish_reason) == ("one", "deadline")
+
+
+def test_a_newer_request_leaves_a_stalled_stream(desk) -> None:
+    engine = ScriptedRemote("one", " + two")
+    one = desk(engine)
+    engine.go_on.clear()
+    stalled = one.window.complete(request_at("x = ¦\n"), CancellationToken())
+    one.until(lambda: engine.n_given == 1)
+    newer = one.window.complete(request_at("x = 7 * ¦\n"), CancellationToken())
+    assert stalled.result(WAIT_S).finish_reason == "cancelled"
+    engine.go_on.set()
+    assert newer.result(WAIT_S).text == "one + two"
+
+
+def test_idle_time_has_the_server_evaluate_what_the_next_prompts_begin_with(desk) -> None:
+    engine = ScriptedRemote("1")
+    one = desk(engine)
+    long = "".join(f"def function_{idx}(argument):\n    return {idx}\n\n" for idx in range(400))
+    one.ask(long + "x = ¦\n")
+    assert one.window.wait_idle(WAIT_S)
+    asked, planned = engine.sent[0][0].text, engine.prefilled[-1].text
+    assert len(engine.prefilled) == 1
+    assert len(planned) > 3 * len(asked)
+    one.ask(long + "x = 5 + ¦\n")
+    assert engine.sent[-1][0].text.startswith(planned[:-20])
+
+
+def test_statistics_name_the_engine_and_what_it_lacks(desk) -> None:
+    one = desk(ScriptedRemote("1", model=PLAIN))
+    one.ask("x = ¦\n")
+    stats = one.window.statistics()
+    assert stats.engine == "mistral at desk:8080"
+    assert stats.model == "codestral-latest (mistral at desk:8080)"
+    assert "no drafts of this machine" in stats.lacks
+    assert "no token healing" in stats.lacks
+    assert (stats.totals.n_prompt, stats.totals.n_prompt_evaluated) == (7, 2)
+    assert stats.totals.ms_network == 2.0
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x = 1\n\n\n", "ΔΣ = '€'  # ok", "\ttab\r\n", "a_very_long_identifier_name"]
+)
+def test_the_stand_in_vocabulary_gives_back_every_text(text: str) -> None:
+    vocabulary = StandInVocabulary("any", lambda _name: False)
+    tokens = vocabulary.tokenize(text).tolist()
+    assert b"".join(map(vocabulary.piece, tokens)).decode() == text
+    assert vocabulary.tokenize(text).tolist() == tokens
+
+
+def test_the_key_comes_from_the_file_or_from_the_environment(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("SPECLSP_ENGINE_KEY", "from-environment")
+    file = tmp_path / "key"
+    file.write_text("from-file\n")
+    assert api_key(Settings(engine_url=URL)) == "from-environment"
+    assert api_key(Settings(engine_url=URL, engine_key_file=str(file))) == "from-file"
+    with pytest.raises(SettingsError, match="cannot be read"):
+        api_key(Settings(engine_url=URL, engine_key_file=str(tmp_path / "none")))

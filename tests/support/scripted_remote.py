@@ -1,0 +1,86 @@
+"""A scripted remote engine: it answers with given pieces, and keeps what it was sent."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+
+from speclsp.errors import RemoteError
+from speclsp.remote.protocol import (
+    Piece,
+    RemoteModel,
+    RemoteParams,
+    RemotePrompt,
+    RemoteStats,
+)
+
+DEAD = RemoteError("The remote engine at desk:8080 cannot be reached.", remedy="Start it.")
+
+
+class ScriptedRemote:
+    """Implements :class:`speclsp.remote.protocol.RemoteEngine`; set its attributes to steer it."""
+
+    def __init__(self, *pieces: str, model: RemoteModel | None = None) -> None:
+        self.pieces = [Piece(piece) for piece in pieces]
+        self.model = model or RemoteModel(
+            kind="llama-server",
+            name="qwen2.5-coder-7b",
+            n_ctx=4096,
+            takes_text=True,
+            infill=True,
+            logprobs=True,
+        )
+        self.vocabulary: dict[str, list[int]] = {}
+        """The tokens of texts that the server is asked about."""
+        self.error: RemoteError | None = None
+        self.stats = RemoteStats(n_prompt=7, n_cached=5, n_generated=3, ms_network=2.0)
+        self.go_on = threading.Event()
+        """Cleared: a stream stalls behind its first piece."""
+        self.go_on.set()
+        self.sent: list[tuple[RemotePrompt, RemoteParams]] = []
+        self.prefilled: list[RemotePrompt] = []
+        self.n_given = 0
+        self.n_connects = 0
+        self.is_closed = False
+
+    def connect(self) -> RemoteModel:
+        self.n_connects += 1
+        if self.error is not None:
+            raise self.error
+        return self.model
+
+    def stream(
+        self,
+        prompt: RemotePrompt,
+        params: RemoteParams,
+        interrupted: Callable[[], bool],
+        deadline_s: float,
+    ) -> Generator[Piece]:
+        if self.error is not None:
+            raise self.error
+        self.sent.append((prompt, params))
+        for idx, piece in enumerate(self.pieces):
+            while idx and not self.go_on.is_set() and not interrupted():
+                time.sleep(0.005)
+            if interrupted():
+                return
+            self.n_given += 1
+            yield piece
+
+    def prefill(self, prompt: RemotePrompt, interrupted: Callable[[], bool], slot: int) -> None:
+        self.prefilled.append(prompt)
+
+    def tokenize(self, text: str) -> list[int] | None:
+        return self.vocabulary.get(text)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def texts_of(sent: Sequence[tuple[RemotePrompt, RemoteParams]]) -> str:
+    """Return everything that prompts held."""
+    return "\n".join(
+        "\n".join((prompt.prefix, prompt.suffix, prompt.text, *(t for _, t in prompt.chunks)))
+        for prompt, _ in sent
+    )
