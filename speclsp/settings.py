@@ -317,8 +317,7 @@ class Settings:
     engine_model: str = _setting(
         "",
         _REMOTE,
-        "Name of the model to ask a remote engine for; empty takes the only one that it "
-        "lists.",
+        "Name of the model to ask a remote engine for; empty takes the only one that it lists.",
     )
     engine_key_file: str = _setting(
         "",

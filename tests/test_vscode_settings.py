@@ -55,5 +55,6 @@ def test_the_server_refuses_what_is_out_of_the_range_that_is_shown(shown: str) -
 def test_files_and_executables_are_the_machines() -> None:
     restricted = PACKAGE["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"]
     paths = {"speclsp.model", "speclsp.specDraftModel", "speclsp.server.path"}
-    assert paths <= set(restricted)
+    remote = {"speclsp.engineUrl", "speclsp.engineKeyFile", "speclsp.engineCaFile"}
+    assert paths | remote <= set(restricted)
     assert all(PROPERTIES[name]["scope"] == "machine" for name in restricted)

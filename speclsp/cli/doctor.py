@@ -161,7 +161,7 @@ def remote_engine(settings: Settings) -> Iterator[Finding]:
         trial = _trial(window)
         stats = completer.statistics()
         if stats.engine:
-            yield Finding("remote engine", f"{stats.engine} has {stats.model}, n_ctx {stats.n_ctx}")
+            yield Finding("remote engine", f"{stats.model}, n_ctx {stats.n_ctx}")
         for lack in stats.lacks:
             yield Finding("remote engine", lack, noteworthy=True)
         yield trial
@@ -194,8 +194,9 @@ def _trial(window: Window) -> Finding:
         return Finding("completion", error.message, error.remedy or "See the log of the server.")
     stats = window.statistics()
     if stats.engine:
-        words = f"{result.stats.n_predicted} tokens in {result.stats.ms_total:.0f} ms, the first in"
-        return Finding("completion", f"{words} {result.stats.ms_prompt:.0f} ms")
+        first_ms, all_ms = result.stats.ms_prompt, result.stats.ms_prompt + result.stats.ms_predict
+        words = f"{result.stats.n_predicted} tokens in {all_ms:.0f} ms"
+        return Finding("completion", f"{words}, the first in {first_ms:.0f} ms")
     layers = ", ".join(f"{n} layers on {device}" for device, n in stats.layers.items())
     draft = f", draft model {stats.draft_model}" if stats.draft_model else ""
     return Finding(

@@ -138,7 +138,9 @@ def _print(console: Console, place: str, explained: PromptExplanation) -> None:
         console.print(_chunk_table(explained))
     else:
         console.print("No context from other files was found.\n")
-    console.print(Text(explained.text), soft_wrap=True)
+    if explained.request:
+        console.print("The remote engine would be sent:\n")
+    console.print(Text(explained.request or explained.text), soft_wrap=True)
 
 
 def _parts_table(explained: PromptExplanation) -> Table:

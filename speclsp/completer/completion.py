@@ -30,7 +30,7 @@ from speclsp.drafting.protocol import (
 from speclsp.engine.models import Tokenizer, Weights
 from speclsp.engine.remote import RemoteTarget
 from speclsp.errors import SpecLspError
-from speclsp.prompt.healing import healing_prefix
+from speclsp.prompt.healing import healing_prefix, word_prefix
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 from speclsp.remote.protocol import RemoteParams
 from speclsp.request import (
@@ -180,7 +180,7 @@ def run_completion(
             generation = bench.weights.target.generate(
                 prompt,
                 question.text,
-                remote_params(request, settings),
+                remote_params(request, settings, typed),
                 stop=text.feed,
                 interrupted=interrupted,
                 deadline_s=settings.deadline_ms / 1000,
@@ -270,8 +270,14 @@ def prompt_question(
     n_prompt = min(settings.n_prompt or weights.max_prompt, room)
     n_chunks = int(n_prompt * _CHUNK_SHARE) if settings.n_context < 0 else settings.n_context
     line_before = request.prefix[-_N_LINE_CHARS:].replace("\r", "\n").rpartition("\n")[2]
-    heals = settings.healing and not weights.engine
-    typed = healing_prefix(tokenizer.prefixes, line_before) if heals else ""
+    typed = ""
+    if settings.healing and weights.heals:
+        is_known = not tokenizer.is_estimate
+        typed = (
+            healing_prefix(tokenizer.prefixes, line_before)
+            if is_known
+            else word_prefix(line_before)
+        )
     # A model that cannot roll back would evaluate a short prompt for nothing.
     may_be_short = is_typing(request) and weights.supports_rollback
     question = PromptQuestion(
@@ -292,8 +298,8 @@ def prompt_question(
     return question, typed
 
 
-def remote_params(request: PlacedRequest, settings: Settings) -> RemoteParams:
-    """Return how a remote engine is to continue a request's prompt."""
+def remote_params(request: PlacedRequest, settings: Settings, typed: str) -> RemoteParams:
+    """Return how a remote engine is to continue a request's prompt, which leaves out ``typed``."""
     return RemoteParams(
         n_predict=settings.n_predict,
         temperature=settings.temperature,
@@ -303,6 +309,7 @@ def remote_params(request: PlacedRequest, settings: Settings) -> RemoteParams:
         seed=settings.seed,
         slot=os.getpid(),
         wants_logprobs=_least_logprob(request, settings) > -math.inf,
+        begins_with=typed,
     )
 
 

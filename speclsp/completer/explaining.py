@@ -7,13 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from speclsp.completer.completion import Workbench, prompt_question
+import msgspec
+
+from speclsp.completer.completion import Workbench, prompt_question, remote_params
 from speclsp.completer.prompts import ChunkSource, PromptQuestion
 from speclsp.decoding.speculate import common_prefix_length
+from speclsp.engine.remote import RemoteTarget
 from speclsp.prompt.chunks import NO_CHUNKS
 from speclsp.prompt.context.candidates import Candidate, as_chunk
 from speclsp.prompt.families import prompt_text
-from speclsp.prompt.prompt import FimPrompt
+from speclsp.prompt.prompt import FimPrompt, FimText
+from speclsp.remote.protocol import RemoteParams
 from speclsp.request import PlacedRequest
 from speclsp.settings import Settings
 
@@ -77,6 +81,8 @@ class PromptExplanation:
     """None at the start of a file."""
     text: str = ""
     """The prompt, special tokens by their names."""
+    request: str = ""
+    """What a remote engine would be sent, as its path and JSON; empty for a model here."""
 
 
 def explain_prompt(
@@ -85,7 +91,7 @@ def explain_prompt(
     """Lay out the prompt for a request as after some typing at its cursor."""
     settings = request.settings_over(settings)
     chunks = ChunkSource(ranked=lambda: [as_chunk(c) for c in candidates], gone=tuple)
-    question, healing_prefix = prompt_question(request, settings, bench, chunks)
+    question, held_back = prompt_question(request, settings, bench, chunks)
     prompt, reuse = _after_a_keystroke(request, question, settings, bench, chunks)
     text, window = question.text, prompt.window
     in_prompt = {laid_out.chunk.key: len(laid_out.tokens) for laid_out in window.chunks.chunks}
@@ -102,7 +108,7 @@ def explain_prompt(
         n_frame=len(prompt.tokens) - n_parts,
         anchor_line=whole.count("\n", 0, window.anchor) + 1,
         anchor_column=window.anchor - whole.rfind("\n", 0, window.anchor),
-        held_back=healing_prefix,
+        held_back=held_back,
         windows=(
             _window("prefix", whole, window.prefix.start, window.anchor, prompt.n_prefix),
             _window("middle", whole, window.anchor, cursor, prompt.n_middle),
@@ -125,6 +131,7 @@ def explain_prompt(
         text=prompt_text(
             prompt.tokens, bench.tokenizer.vocabulary, bench.tokenizer.family, bos="<bos>"
         ),
+        request=_request(prompt, text, remote_params(request, settings, held_back), bench),
     )
 
 
@@ -152,6 +159,14 @@ def _after_a_keystroke(
         n_reused=n_reused,
         n_evaluated=len(prompt.tokens) - n_reused,
     )
+
+
+def _request(prompt: FimPrompt, text: FimText, params: RemoteParams, bench: Workbench) -> str:
+    """Return what a remote engine would be sent; empty where the target is here."""
+    if not isinstance(bench.weights.target, RemoteTarget):
+        return ""
+    path, body = bench.weights.target.request(prompt, text, params)
+    return f"POST {path}\n{msgspec.json.format(msgspec.json.encode(body), indent=2).decode()}"
 
 
 def _window(

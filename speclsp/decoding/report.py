@@ -237,18 +237,21 @@ def _session_lines(stats: SessionStats) -> list[str]:
 def _remote_lines(stats: SessionStats) -> list[str]:
     """Return the times until the first token, and the drafts that the server made and verified."""
     totals = stats.totals
-    n_answers = max(1, totals.n_prefill_predicted)
-    lines = [
-        f"time to first token = {totals.ms_prompt / n_answers:.2f} ms, of which network and queue = "
-        f"{totals.ms_network / n_answers:.2f} ms ({totals.n_prefill_predicted} answers)"
-    ]
-    if not totals.n_drafted:
-        return [*lines, "drafts: none (remote engine)"]
-    rate = totals.n_accepted / totals.n_drafted
+    n_answers = totals.n_prefill_predicted
+    first_ms, network_ms = (ms / max(1, n_answers) for ms in (totals.ms_prompt, totals.ms_network))
+    drafts = "drafts: none (remote engine)"
+    if totals.n_drafted:
+        rate = totals.n_accepted / totals.n_drafted
+        drafts = (
+            f"drafts of the server: acceptance rate = {rate:0.5f} ({totals.n_accepted:5d} "
+            f"accepted / {totals.n_drafted:5d} generated)"
+        )
     return [
-        *lines,
-        f"drafts of the server: acceptance rate = {rate:0.5f} ({totals.n_accepted:5d} accepted / "
-        f"{totals.n_drafted:5d} generated)",
+        (
+            f"time to first token = {first_ms:.2f} ms, of which network and queue = "
+            f"{network_ms:.2f} ms ({n_answers} answers)"
+        ),
+        drafts,
     ]
 
 

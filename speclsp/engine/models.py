@@ -77,6 +77,8 @@ class Weights:
     """Failures that leave the target usable, such as a draft model that cannot be loaded."""
     engine: str = ""
     """The remote engine's kind and host; empty where the target is on this machine."""
+    heals: bool = True
+    """Whether the target's choice can be restricted, as token healing needs."""
     lacks: Sequence[str] = ()
     """What the remote engine cannot do."""
 

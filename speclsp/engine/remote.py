@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -23,7 +23,8 @@ from speclsp.decoding.speculate import Generation, common_prefix_length
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.protocol import TokenArray
 from speclsp.engine.models import MAX_PROMPT, Loader, Log, Progress, Tokenizer, Weights
-from speclsp.errors import DecodeInterruptedError, NotFimModelError, SettingsError
+from speclsp.errors import DecodeInterruptedError, NotFimModelError, RemoteError, SettingsError
+from speclsp.hub.references import model_title
 from speclsp.prompt.families import (
     FIELDS_ONLY,
     family_for,
@@ -182,6 +183,12 @@ class RemoteTarget:
             tokens=ids,
         )
 
+    def request(
+        self, prompt: FimPrompt, text: FimText, params: RemoteParams
+    ) -> tuple[str, dict[str, Any]]:
+        """Return the path and the JSON that :meth:`generate` sends."""
+        return self._engine.request(self.remote_prompt(prompt, text), params)
+
     def generate(
         self,
         prompt: FimPrompt,
@@ -203,6 +210,7 @@ class RemoteTarget:
         n_known = common_prefix_length(self.cached, prompt.tokens)
         self.truncate(n_known)
         emitted: list[int] = []
+        unsaid = params.begins_with
         first: float | None = None
         finish = interrupted()
         if finish is None:
@@ -211,7 +219,9 @@ class RemoteTarget:
             with closing(stream) as pieces:
                 for piece in pieces:
                     first = clock() if first is None else first
-                    finish = self._take(piece, emitted, scores, stop) or interrupted()
+                    _check_beginning(piece.text, unsaid)
+                    finish = self._take(piece, unsaid, emitted, scores, stop) or interrupted()
+                    unsaid = unsaid[len(piece.text) :]
                     if finish is not None:
                         break
         stats = self._engine.stats if first is not None else RemoteStats()
@@ -235,14 +245,26 @@ class RemoteTarget:
         )
 
     def _take(
-        self, piece: Piece, emitted: list[int], scores: TokenScores, stop: Callable[[int], bool]
+        self,
+        piece: Piece,
+        unsaid: str,
+        emitted: list[int],
+        scores: TokenScores,
+        stop: Callable[[int], bool],
     ) -> FinishReason | None:
-        """Append a piece's tokens; return ``stop`` where they end the text."""
+        """Append a piece's tokens; return ``stop`` where they end the text.
+
+        Of the logarithm of its probability a piece that begins with typed text, ``unsaid``, has the
+        share of its other characters: servers tell the probability of the whole.
+        """
         tokens = self._tokens_of(piece)
+        n_new = len(piece.text) - len(unsaid)
         logprobs = piece.logprobs
         if len(logprobs) != len(tokens):
             mean = math.fsum(logprobs) / len(logprobs) if logprobs else math.nan
             logprobs = (mean,) * len(tokens)
+        if unsaid and n_new > 0:
+            logprobs = tuple(logprob * n_new / len(piece.text) for logprob in logprobs)
         for token, logprob in zip(tokens, logprobs, strict=True):
             emitted.append(token)
             scores.logprobs.append(logprob)
@@ -314,16 +336,18 @@ class RemoteLoader:
         model, sends_ids = self._connected
         target = RemoteTarget(engine, model, tokenizer, sends_ids=sends_ids)
         host = urlsplit(settings.engine_url).netloc.rpartition("@")[2]
+        name = model_title(model.name) if model.name.endswith(".gguf") else model.name
         lacks = tuple(_lacks(model, tokenizer, sends_ids=sends_ids))
-        log("info", f"remote engine {model.kind} at {host}: {'; '.join(lacks)}.")
+        log("info", f"remote engine: {name}, {model.kind} at {host}; {'; '.join(lacks)}.")
         return Weights(
             target=target,
             draft=None,
-            description=f"{model.name} ({model.kind} at {host})",
-            title=f"{model.name} at {host}",
+            description=f"{name} ({model.kind} at {host})",
+            title=f"{name} at {host}",
             # A short first prompt is worth it only where idle time can evaluate the rest.
             supports_rollback=target.prefills,
             engine=f"{model.kind} at {host}",
+            heals=model.constrains,
             lacks=lacks,
         )
 
@@ -397,7 +421,7 @@ def _stand_in(engine: RemoteEngine, model: RemoteModel, settings: Settings) -> T
     def is_special(name: str) -> bool:
         if settings.fim_template.strip():
             return True
-        return name in names if names else len(engine.tokenize(name) or ()) == 1
+        return name in names if names else len(engine.tokenize(name, special=True) or ()) == 1
 
     vocabulary = StandInVocabulary(f"estimate {settings.engine_url} {model.name}", is_special)
     family = FIELDS_ONLY
@@ -417,7 +441,10 @@ def _stand_in(engine: RemoteEngine, model: RemoteModel, settings: Settings) -> T
 def _lacks(model: RemoteModel, tokenizer: Tokenizer, *, sends_ids: bool) -> Iterator[str]:
     """Yield what the engine cannot do, for statistics and ``speclsp doctor``."""
     yield "no drafts of this machine"
-    yield "no token healing"
+    if not model.constrains:
+        yield "no token healing"
+    elif tokenizer.is_estimate:
+        yield "token healing by words, since the vocabulary is not known here"
     if not sends_ids and tokenizer.family.names:
         yield "prompts as text, whose tokens are estimated"
     elif not sends_ids:
@@ -425,6 +452,15 @@ def _lacks(model: RemoteModel, tokenizer: Tokenizer, *, sends_ids: bool) -> Iter
     if not model.logprobs:
         yield "no probabilities, so that `min_confidence` withholds nothing"
     yield "one suggestion for each request"
+
+
+def _check_beginning(piece: str, unsaid: str) -> None:
+    """Raise RemoteError for a piece that does not go on with what is left of the typed text."""
+    if not (piece.startswith(unsaid) or unsaid.startswith(piece)):
+        raise RemoteError(
+            "The remote engine's answer does not begin with what was typed.",
+            remedy="Set `healing` to false: this server does not heed the grammar of a request.",
+        )
 
 
 def _request_stats(

@@ -17,6 +17,7 @@ The sampler restricts the choice, so that drafts are verified under the same res
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from itertools import accumulate
 
@@ -31,6 +32,8 @@ _N_BYTES_MAX = 96
 
 _N_REFUSED_MAX = 64
 """Most tokens that are refused at one boundary, in case of broken logits."""
+
+_LAST_PIECE = re.compile(r"(?:[^\w\s]| )?\w+\Z| ?[^\w\s]+\Z|\s+\Z")
 
 TokenIds = NDArray[np.int64]
 
@@ -51,6 +54,21 @@ def healing_prefix(prefixes: TokenPrefixes, line_before: str) -> str:
             break
         boundary = before
     return line_before[len(line_before) - len(data[boundary:].decode("utf-8")) :]
+
+
+def word_prefix(line_before: str) -> str:
+    """Return the text before the cursor that the prompt leaves out where no vocabulary is known.
+
+    That is the last word, run of symbols or of white space, with the one character before a word:
+    most vocabularies have no token across its beginning.  All of a line of white space is left out.
+    """
+    if not line_before.strip(" \t"):
+        return line_before
+    near = line_before[-_N_BYTES_MAX:]
+    found = _LAST_PIECE.search(near)
+    if found is None or (found.start() == 0 and len(near) < len(line_before)):
+        return ""
+    return found[0]
 
 
 def _character_start(data: bytes, boundary: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -9,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from planted_secrets import planted_secrets
+from recording_server import recording_server
 from scripted_models import ByteVocabulary, ScriptedLoader
-from scripted_remote import DEAD, ScriptedRemote, texts_of
+from scripted_remote import DEAD, ScriptedRemote
 from typed_requests import TypedWindow, request_at, typed_completer
 
 from speclsp.cancellation import CancellationToken
@@ -18,10 +21,14 @@ from speclsp.engine.remote import RemoteLoader, StandInVocabulary, api_key
 from speclsp.errors import EngineUnavailableError, SettingsError
 from speclsp.remote.protocol import Piece, RemoteModel
 from speclsp.request import CompletionResult, LogLine, Problem, WorkspaceFolder
+from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 
 WAIT_S = 60
 URL = "http://desk:8080"
+HEALING = RemoteModel(
+    kind="llama-server", name="qwen2.5-coder-7b", takes_text=True, logprobs=True, constrains=True
+)
 PLAIN = RemoteModel(kind="mistral", name="codestral-latest", infill=True)
 
 
@@ -89,7 +96,7 @@ def test_without_a_family_prefix_and_suffix_are_sent_with_line_ends_of_unix(desk
     engine = ScriptedRemote("a + b", model=PLAIN)
     found = desk(engine).ask("def add(a, b):\r\n    return ¦\r\n\r\nprint(add(1, 2))\r\n")
     assert found.text == "a + b"
-    (prompt, params), *_ = engine.sent
+    (prompt, _), *_ = engine.sent
     assert (prompt.text, prompt.tokens) == ("", ())
     assert prompt.prefix == "def add(a, b):\n    return "
     assert prompt.suffix == "\n\nprint(add(1, 2))\n"
@@ -125,18 +132,59 @@ def test_unsure_texts_are_withheld_by_the_servers_probabilities(desk) -> None:
     assert found.mean_logprob == pytest.approx(math.log(0.01))
 
 
-def test_secrets_are_masked_before_anything_leaves(desk, tmp_path: Path) -> None:
-    key = "AKIA" + "QX4ZT7PLM2VN8RKC"
-    (tmp_path / "cloud.py").write_text(f'KEY = "{key}"\n\n\ndef area_of(box):\n    pass\n')
-    engine = ScriptedRemote("area_of(box)")
-    one = desk(engine)
-    one.window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
-    file = str(tmp_path / "a.py")
-    for end in ("", " "):
-        one.ask(f'aws = "{key}"\n\n\nprint(area_of{end}¦)\n', file=file, supersede=False)
-    assert "area_of(box)" in texts_of(engine.sent)
-    assert "cloud.py" in texts_of(engine.sent)
-    assert key not in texts_of(engine.sent)
+def test_a_piece_that_repeats_typed_text_counts_by_its_share(desk) -> None:
+    engine = ScriptedRemote(model=HEALING)
+    engine.pieces = [Piece(" wid", logprobs=(-8.0,)), Piece("th", logprobs=(-3.0,))]
+    found = desk(engine).ask("x = box. wi¦\n", trigger="invoked")
+    (prompt, params), *_ = engine.sent
+    assert params.begins_with == " wi"
+    assert prompt.text.endswith("x = box.")
+    assert found.text == "dth"
+    assert found.mean_logprob == pytest.approx((-8.0 / 4 - 3.0) / 2)
+
+
+def test_an_answer_that_does_not_begin_with_what_was_typed_is_refused(desk) -> None:
+    one = desk(ScriptedRemote("other", model=HEALING))
+    with pytest.raises(EngineUnavailableError, match="does not begin with what was typed") as error:
+        one.ask("x = wi¦\n")
+    assert "`healing`" in error.value.remedy
+
+
+def test_no_secret_is_in_the_bytes_that_leave(tmp_path: Path) -> None:
+    """A hundred kinds of secrets, in open documents and in the project's files."""
+    every = planted_secrets()
+    for idx, planted in enumerate(every):
+        for folder in (tmp_path / f"package_{idx}", tmp_path / f"other_{idx}"):
+            file = folder / planted.name
+            file.parent.mkdir(parents=True)
+            file.write_text(planted.lines)
+        (folder / f"boxes_{idx}.py").write_text(f"def area_of_{idx}(box):\n    return box\n")
+    with recording_server("qwen2.5-coder-7b", "area_of_1(box)") as server:
+        settings = Settings(engine_url=server.address, persist=False, n_prompt=4000)
+        window = typed_completer(settings)
+        window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
+        window.start()
+        try:
+            for idx, planted in enumerate(every):
+                name = f"package_{idx}/{planted.name}"
+                request = request_at(
+                    f"{planted.lines}\n\nbox = Box()\nprint(area_of_{idx}¦)\n",
+                    path=name,
+                    file=str(tmp_path / name),
+                    uri=f"file:///{name}",
+                    supersede=False,
+                    wait_for_model=True,
+                )
+                window.complete(request, CancellationToken()).result(WAIT_S)
+        finally:
+            window.close()
+    received = server.received.decode().replace('\\"', '"').replace("\\\\", "\\")
+    assert server.n_completions > 60
+    assert "def area_of_" in received
+    assert PLACEHOLDER in received
+    for planted in every:
+        for secret in planted.secrets:
+            assert secret not in received, planted.kind
 
 
 def test_a_dead_engine_fails_requests_at_once_and_comes_back_by_itself(desk) -> None:
@@ -172,6 +220,17 @@ def test_an_engine_that_is_not_there_yet_is_found_by_a_later_request(desk) -> No
     assert one.ask("x = ¦\n").text == "1"
     problems = [event.message for event in one.events() if isinstance(event, Problem)]
     assert problems == [DEAD.message]
+
+
+def test_explain_shows_the_request_that_would_be_sent(desk) -> None:
+    engine = ScriptedRemote("1")
+    one = desk(engine)
+    request = request_at("x = ¦\n", supersede=False)
+    explained = one.window.explain(request).result(WAIT_S)
+    one.ask("x = ¦\n", supersede=False)
+    path, body = engine.request(*engine.sent[0])
+    assert explained.request.partition("\n")[0] == f"POST {path}"
+    assert json.loads(explained.request.partition("\n")[2]) == body
 
 
 def test_a_stalled_stream_ends_at_the_deadline_with_the_text_so_far(desk) -> None:

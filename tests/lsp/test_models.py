@@ -262,6 +262,7 @@ async def test_a_folders_settings_name_no_model_and_start_no_download(
     evil = {
         "preset": NAME, "hf_repo": "evil/model", "hf_file": "x.gguf", "hf_token": "stolen",
         "spec_draft_hf": "evil/draft", "model": "/evil.gguf", "spec_draft_model": "/evil2.gguf",
+        "engine_url": "http://evil.example", "engine_key_file": "/etc/passwd",
     }  # fmt: skip
     wire = connect()
     wire.answers["workspace/configuration"] = [{}, {}, evil]
@@ -271,5 +272,6 @@ async def test_a_folders_settings_name_no_model_and_start_no_download(
         assert name in wire.shown[0]
     used = wire.completer.settings
     assert (used.model, used.spec_draft_model) == ("", "")
+    assert (used.engine_url, used.engine_key_file) == ("", "")
     assert wire.params_of(ASK) == []
     assert not hub.asked

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
+from typing import Any
 
 from speclsp.errors import RemoteError
 from speclsp.remote.protocol import (
@@ -71,16 +72,11 @@ class ScriptedRemote:
     def prefill(self, prompt: RemotePrompt, interrupted: Callable[[], bool], slot: int) -> None:
         self.prefilled.append(prompt)
 
-    def tokenize(self, text: str) -> list[int] | None:
+    def tokenize(self, text: str, *, special: bool = False) -> list[int] | None:
         return self.vocabulary.get(text)
+
+    def request(self, prompt: RemotePrompt, params: RemoteParams) -> tuple[str, dict[str, Any]]:
+        return "/completion", {"prompt": prompt.text, "n_predict": params.n_predict}
 
     def close(self) -> None:
         self.is_closed = True
-
-
-def texts_of(sent: Sequence[tuple[RemotePrompt, RemoteParams]]) -> str:
-    """Return everything that prompts held."""
-    return "\n".join(
-        "\n".join((prompt.prefix, prompt.suffix, prompt.text, *(t for _, t in prompt.chunks)))
-        for prompt, _ in sent
-    )
