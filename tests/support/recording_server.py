@@ -19,6 +19,9 @@ class RecordingServer(ThreadingHTTPServer):
         self.received = b""
         self.n_completions = 0
 
+    def handle_error(self, *_arguments: object) -> None:
+        """Say nothing of connections that the client closed."""
+
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
