@@ -199,7 +199,8 @@ class HttpEngine:
                 self._note_lateness(stream, deadline_s)
         except GeneratorExit:
             # The answer is complete by our rules: the next request finds a connection.
-            self._loop.call_soon_threadsafe(self._warm)
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._warm)
             raise
         finally:
             future.cancel()
@@ -233,13 +234,17 @@ class HttpEngine:
 
     def close(self) -> None:
         """End all requests and connections."""
-        with suppress(concurrent.futures.CancelledError, RuntimeError):
-            self._submit(self._shut_down()).result()
+        if self._loop.is_closed():
+            return
+        self._submit(self._shut_down()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
     def _submit(self, work: Coroutine[Any, Any, _T]) -> concurrent.futures.Future[_T]:
+        if self._loop.is_closed():
+            work.close()
+            raise RemoteError("The remote engine is closed.")
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _shut_down(self) -> None:
