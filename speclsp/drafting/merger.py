@@ -50,8 +50,6 @@ _EXPLORED: Final = 0.003
 """Share of the time for asking drafters that did not save what they take."""
 _LONGEST_PAUSE: Final = 4.0
 """A call that took so many times as long as usual was kept waiting, and counts as that."""
-_SINGLE_EVERY: Final = 64
-"""Passes with a draft after which one goes without, which tells T(1)."""
 _FIRST_TRY: Final = 16
 """Passes without a draft after which one is verified that would pay by the nominal cost, since what
 passes are believed to cost may be wrong.  The pause doubles with each try that changed nothing."""
@@ -165,8 +163,6 @@ class DraftMerger:
         self._mode = mode
         self._p_split = p_split
         self._n_max = n_max
-        self._n_drafted = 0
-        """Passes with a draft since the last one without."""
         self._n_without = 0
         """Passes since the last one with a draft in which there were candidates."""
         self._next_try = _FIRST_TRY
@@ -213,9 +209,6 @@ class DraftMerger:
         if self._mode == "first":
             return self._first(generated, n_max)
         n_max = min(n_max, self._n_max)
-        if self._mode == "auto" and self._n_drafted >= _SINGLE_EVERY:
-            self._n_drafted = 0
-            return NO_TREE
         candidates: list[Candidate] = []
         for member in self._members:
             if not self._asks(member):
@@ -229,12 +222,7 @@ class DraftMerger:
         self._warmth = _COLD
         if not self._plan.tree.tokens and candidates and self._mode == "auto":
             self._try(min(n_max, _MOST_TRIED))
-        if self._plan.tree.tokens:
-            self._n_drafted += 1
-            self._n_without = 0
-        else:
-            self._n_drafted = 0
-            self._n_without += bool(candidates)
+        self._n_without = 0 if self._plan.tree.tokens else self._n_without + bool(candidates)
         return self._plan.tree
 
     def accept(self, path: Sequence[int]) -> None:

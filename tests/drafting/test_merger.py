@@ -468,17 +468,6 @@ class TestAsking:
         # Where a drafter is not asked, it does not even begin.
         assert begun == 40 or seconds > 0.01
 
-    def test_a_pass_without_a_draft_shows_what_one_takes(self) -> None:
-        clock = Clock()
-        merger = self.merged(clock, Branching(Candidate([1, 1, 1, 1], "", 40)))
-        sizes = []
-        emitted: list[int] = []
-        for _ in range(200):
-            sizes.append(len(merger.propose(emitted, 15).tokens))
-            merger.accept(range(sizes[-1]))
-            emitted += [1] * (sizes[-1] + 1)
-        assert 2 <= sizes.count(0) <= 4
-
     def test_a_curve_that_is_wrong_is_tried_again(self) -> None:
         """Passes that seemed to take ten times as long as they do: fifty passes later all is well.
 
