@@ -24,10 +24,9 @@ from benchmarks.edit_finding import Edit, find_edits
 from benchmarks.tables import Table
 from speclsp.project.ignore import IgnoreRules
 from speclsp.project.scan import ScanTally, scan
-from speclsp.project.source_text import LANGUAGES
 from speclsp.settings import Settings
 from speclsp.text.code_reader import read_code
-from speclsp.text.languages import language_of
+from speclsp.text.languages import LANGUAGES, language_of
 
 N_MOST_TYPED: Final = 480
 """Characters of a longer text are not all replayed by anybody; such edits are left out."""
@@ -147,7 +146,8 @@ def _texts(root: Path, n_file_chars: int) -> dict[str, str]:
         max_file_size=4 * n_file_chars,
         max_files=defaults.max_files,
     ):
-        if Path(file.path).suffix.lower() in LANGUAGES:
+        suffix = Path(file.path).suffix.lower()
+        if suffix in LANGUAGES and suffix != ".pyi":  # stubs have no bodies to type
             try:
                 text = Path(file.path).read_bytes().decode("utf-8")
             except (OSError, UnicodeDecodeError):

@@ -30,11 +30,12 @@ from speclsp.embedded import TARGET_FILE_NAME, model_files
 from speclsp.errors import SpecLspError
 from speclsp.hub.choice import resolve_models
 from speclsp.project.repository import repository_name
-from speclsp.project.source_text import LANGUAGES, SourceText, read_source
+from speclsp.project.source_text import SourceText, read_source
 from speclsp.request import CompletionRequest, Document, RequestStats, WorkspaceFolder
 from speclsp.settings import Settings
 from speclsp.settings_resolution import resolve
 from speclsp.suggestions.window import Window
+from speclsp.text.languages import LANGUAGES
 
 _MOVED: Final = (
     "cases", "drafters", "healing", "host", "index", "make-cases", "make-model",

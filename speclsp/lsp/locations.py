@@ -17,8 +17,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from speclsp.project.repository import repository_name
-from speclsp.project.source_text import LANGUAGES
 from speclsp.request import WorkspaceFolder
+from speclsp.text.languages import LANGUAGES
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -21,17 +21,6 @@ _SNIFFED_BYTES: Final = 8192
 _LONGEST_LINE: Final = 20_000
 _LONG_MEAN_LINE: Final = 400
 _DIGEST_BYTES: Final = 16
-
-
-LANGUAGES: Final[Mapping[str, str]] = {
-    ".c": "c", ".cc": "cpp", ".cpp": "cpp", ".cs": "csharp", ".dart": "dart", ".ex": "elixir",
-    ".go": "go", ".h": "c", ".hpp": "cpp", ".hs": "haskell", ".java": "java", ".js": "javascript",
-    ".jsx": "javascriptreact", ".kt": "kotlin", ".lua": "lua", ".mjs": "javascript",
-    ".php": "php", ".py": "python", ".rb": "ruby", ".rs": "rust",
-    ".scala": "scala", ".sh": "shellscript", ".sql": "sql", ".swift": "swift",
-    ".ts": "typescript", ".tsx": "typescriptreact", ".zig": "zig",
-}  # fmt: skip
-"""LSP's language ids by file name suffix."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from speclsp.text.code_reader import AUTO_CLOSERS, MAX_AUTO_CLOSERS
+
 Encode = Callable[[str], tuple[int, ...]]
 
 CHARS_PER_TOKEN = 6
@@ -33,10 +35,6 @@ _N_HEAD_CHARS = 200
 
 _N_SHIFT_CHARS = 20_000
 """Most characters that an edit above a window may have shifted it by."""
-
-_CLOSERS: Final = frozenset(")]}\"'`;:,> \t")
-_N_CLOSERS: Final = 64
-"""Editors do not insert more closers than this."""
 
 
 N_LINES_ABOVE = 3
@@ -130,12 +128,12 @@ def n_hidden_closers(suffix: str) -> int:
     These are closers and white space, if nothing else follows on the cursor's line.  Editors
     insert them with every opening bracket, and the model writes them itself.
     """
-    for idx, character in enumerate(suffix[:_N_CLOSERS]):
+    for idx, character in enumerate(suffix[:MAX_AUTO_CLOSERS]):
         if character in "\r\n":
             return idx
-        if character not in _CLOSERS:
+        if character not in AUTO_CLOSERS:
             return 0
-    return len(suffix) if len(suffix) <= _N_CLOSERS else 0
+    return len(suffix) if len(suffix) <= MAX_AUTO_CLOSERS else 0
 
 
 def n_hidden_with_next_line(suffix: str) -> int:

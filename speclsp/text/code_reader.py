@@ -17,6 +17,10 @@ CursorScope = Literal["code", "comment", "string"]
 
 PAIRS: Final = {"(": ")", "[": "]", "{": "}", "${": "}"}
 CLOSERS: Final = frozenset(PAIRS.values())
+AUTO_CLOSERS: Final = frozenset(")]}\"'`;:,> \t")
+"""Characters that editors insert behind the cursor."""
+MAX_AUTO_CLOSERS: Final = 64
+"""Most of them, with the line end and indentation before a brace on a line of its own."""
 QUOTES: Final = ('"""', "'''", '"', "'", "`")
 
 _TRIPLES: Final = frozenset(("cython", "julia", "kotlin", "mojo", "python", "starlark", "swift"))

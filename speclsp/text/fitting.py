@@ -13,12 +13,18 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, TypeAlias
 
-from speclsp.text.code_reader import CLOSERS, OUTSIDE, PAIRS, QUOTES, CodeState, Mark, read_code
+from speclsp.text.code_reader import (
+    AUTO_CLOSERS,
+    CLOSERS,
+    OUTSIDE,
+    PAIRS,
+    QUOTES,
+    CodeState,
+    Mark,
+    read_code,
+)
 from speclsp.text.languages import PROSE
 from speclsp.text.rules import StopRules, indent_width
-
-_EDITORS_CLOSERS: Final = frozenset(")]}\"'`;:,> \t")
-"""Characters that editors insert behind the cursor."""
 
 _WORD_START: Final = re.compile(r"\w+", re.ASCII)
 _WORD_END: Final = re.compile(r"\w+\Z", re.ASCII)
@@ -99,7 +105,7 @@ def _runs_into_a_word(text: str, rules: StopRules) -> bool:
 
 def has_only_closers(line_after: str) -> bool:
     """Whether the rest of the line may have been inserted by an editor."""
-    return bool(line_after.strip()) and not set(line_after.rstrip()) - _EDITORS_CLOSERS
+    return bool(line_after.strip()) and not set(line_after.rstrip()) - AUTO_CLOSERS
 
 
 def fitted_to_line(text: str, line_before: str, line_after: str) -> Trimmed:

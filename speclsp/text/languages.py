@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePosixPath
 from typing import Final, TypeAlias
 
 _CommentMarks: TypeAlias = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
@@ -122,13 +123,15 @@ _NO_DEFINITION_WORDS: Final = PROSE | frozenset(("c", "cpp", "cuda-cpp", "object
 _PREAMBLE: Final = re.compile(r"\s*(?:@|#|//|/\*|\*|--|\[|$)")
 
 
-_SUFFIXES: Final = {
-    "bash": "shellscript", "c": "c", "cc": "cpp", "cpp": "cpp", "cs": "csharp", "go": "go",
-    "h": "c", "hpp": "cpp", "java": "java", "js": "javascript", "jsx": "javascriptreact",
-    "kt": "kotlin", "lua": "lua", "mjs": "javascript", "php": "php", "py": "python",
-    "pyi": "python", "rb": "ruby", "rs": "rust", "sh": "shellscript", "sql": "sql",
-    "swift": "swift", "ts": "typescript", "tsx": "typescriptreact", "zig": "zig",
+LANGUAGES: Final = {
+    ".c": "c", ".cc": "cpp", ".cpp": "cpp", ".cs": "csharp", ".dart": "dart", ".ex": "elixir",
+    ".go": "go", ".h": "c", ".hpp": "cpp", ".hs": "haskell", ".java": "java", ".js": "javascript",
+    ".jsx": "javascriptreact", ".kt": "kotlin", ".lua": "lua", ".mjs": "javascript",
+    ".php": "php", ".py": "python", ".pyi": "python", ".rb": "ruby", ".rs": "rust",
+    ".scala": "scala", ".sh": "shellscript", ".bash": "shellscript", ".sql": "sql",
+    ".swift": "swift", ".ts": "typescript", ".tsx": "typescriptreact", ".zig": "zig",
 }  # fmt: skip
+"""LSP's language ids by file name suffix; a language's usual suffix comes first."""
 _METHOD: Final = re.compile(
     r"\s*(?!\s|(?:catch|do|else|for|foreach|if|lock|loop|match|return|switch|synchronized|try|unsafe"
     r"|using|while|with)\b)[^=;}]*[\w$~]\s*\([^;]*$"
@@ -137,7 +140,7 @@ _METHOD: Final = re.compile(
 
 def language_of(language_id: str, path: str) -> str:
     """Return the language id; if the client gives none, that of the path's suffix."""
-    return language_id or _SUFFIXES.get(path.rpartition(".")[2], "")
+    return language_id or LANGUAGES.get(PurePosixPath(path).suffix.lower(), "")
 
 
 def comment_marks(language_id: str) -> _CommentMarks:

@@ -8,15 +8,12 @@ from typing import Final, Literal
 
 from speclsp.request import PlacedRequest
 from speclsp.settings import Settings
-from speclsp.text.code_reader import CodeState, read_code
+from speclsp.text.code_reader import AUTO_CLOSERS, CodeState, read_code
 from speclsp.text.languages import INDENTED, language_of, opens_block
 
 Extent = Literal["line", "lines", "block"]
 """The end of a completion: of the line, before a dedent, or of the block that the cursor's line
 opens."""
-
-_CLOSERS: Final = ")]}\"'`;:,>"
-"""Characters that editors insert behind the cursor."""
 
 N_NEXT_LINES: Final = 8
 """Most lines after the cursor that the rules compare."""
@@ -140,7 +137,7 @@ def _extent(
         case "always":
             return several
         case "auto":
-            has_code_after = bool(line_after.strip().strip(_CLOSERS + " \t"))
+            has_code_after = bool(set(line_after.strip()) - AUTO_CLOSERS)
             if has_code_after or not (opens or not line_before.strip()):
                 return "line"
             return several

@@ -12,15 +12,11 @@ from typing import Final, NamedTuple
 
 from speclsp.request import PlacedRequest
 from speclsp.settings import Settings
+from speclsp.text.code_reader import AUTO_CLOSERS, MAX_AUTO_CLOSERS
 from speclsp.text.fitting import n_closers_replaced
 
 N_CHARS: Final = 4096
 """Characters before and after the cursor that are kept and compared."""
-MAX_CLOSERS: Final = 64
-"""Most characters that an editor inserts to close brackets and quotes, with the line end and
-indentation before a brace on a line of its own."""
-
-_CLOSERS: Final = frozenset(")]}\"'`>; \t\r\n")
 _TRIPLE_QUOTES: Final = ('"""', "'''", "```")
 _LINE_BREAK: Final = re.compile(r"\r?\n\s*")
 
@@ -58,8 +54,8 @@ class CursorContext:
             if not text.startswith(self.after[-n_new:], cursor):
                 return None
             return Moved(typed, "", -n_new)
-        closers = text[cursor : cursor + n_new] if n_new <= MAX_CLOSERS else ""
-        if not closers or set(closers) - _CLOSERS or not typed:
+        closers = text[cursor : cursor + n_new] if n_new <= MAX_AUTO_CLOSERS else ""
+        if not closers or set(closers) - AUTO_CLOSERS - {"\r", "\n"} or not typed:
             return None
         return Moved(typed, closers, 0) if text.startswith(self.after, cursor + n_new) else None
 
