@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import speclsp
+from speclsp.lsp.framing import FrameDecoder, frame
 
 PACKAGE = Path(speclsp.__file__).parent
 
@@ -175,6 +177,34 @@ def test_no_folder_is_a_drawer_for_everything():
 def test_the_product_knows_neither_its_benchmarks_nor_its_training(path: Path):
     beside = {"benchmarks", "training", "tests", "tools"}
     assert not beside & {module.split(".")[0] for module in imported_modules(path)}
+
+
+def test_initialize_is_answered_before_most_modules_are_imported():
+    """lsprotocol alone takes 0.2 s, and editors wait for the answer."""
+    code = """
+import sys
+from speclsp.cli import serve
+
+def stop(_):
+    sys.exit("\\n".join(sys.modules))
+
+serve._make_server = stop
+serve.serve([])
+"""
+    message = {"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": {"capabilities": {}}}
+    outcome = subprocess.run(
+        [sys.executable, "-c", code],
+        check=False,
+        capture_output=True,
+        input=frame(json.dumps(message).encode()),
+    )
+    (answer,) = FrameDecoder().feed(outcome.stdout)
+    assert json.loads(answer)["id"] == 7
+    loaded = {name.partition(".")[0] for name in outcome.stderr.decode().split()}
+    assert "speclsp" in loaded
+    assert not loaded & {"lsprotocol", "pygls", "cattrs", "attrs", "websockets", "platformdirs"}
+    parts = ("secrets", "suggestions", "engine_process", "text", "engine", "project")
+    assert not {f"speclsp.{part}" for part in parts} & set(outcome.stderr.decode().split())
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ import msgspec
 
 from speclsp import settings
 from speclsp.errors import SettingsError
-from speclsp.hub.choice import resolve_models
 from speclsp.hub.presets import LLAMA_CPP_NAMES
 from speclsp.settings_resolution import convert, former_setting, resolve
 
@@ -119,6 +118,9 @@ def given_settings(options: Mapping[str, Any]) -> settings.Settings:
 
     Raises :class:`~speclsp.errors.SpecLspError` where a named model is not downloaded.
     """
+    # Imported here: the language server answers its first message without the hub.
+    from speclsp.hub.choice import resolve_models  # noqa: PLC0415
+
     return resolve_models(resolve([given_options(options)]).settings)
 
 

@@ -1,30 +1,26 @@
-"""``speclsp serve``: the language server."""
+"""``speclsp serve``: the language server.
+
+An editor's ``initialize`` is answered before most modules are imported; see ``speclsp.lsp.stdio``.
+"""
 
 from __future__ import annotations
 
 import gc
-import logging
 import secrets
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from speclsp.cli.options import SWITCH_INTERVAL_S, SettingsCommand, given_options
-from speclsp.engine_process.client import EngineLink, SharedCompleter
-from speclsp.engine_process.place import engine_place
-from speclsp.engine_process.start import connect
-from speclsp.errors import EngineProcessError, SettingsError, StoreError
-from speclsp.lsp.server import create_server
-from speclsp.lsp.sockets import parse_address, serve_tcp, serve_websocket
+from speclsp.errors import SettingsError, StoreError
 from speclsp.lsp.stdio import serve_stdio
-from speclsp.seam import Completer
-from speclsp.settings import Settings
-from speclsp.storage.locations import make_private_file
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from speclsp.lsp.server import SpecLanguageServer
 
 
 @click.command(cls=SettingsCommand)
@@ -58,58 +54,50 @@ def serve(
     if token_file is not None and no_token:
         raise click.UsageError("Give one of --token-file and --no-token.")
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    server = create_server(_completer, given_options(options))
+    make_server = partial(_make_server, given_options(options))
     if tcp is not None or ws is not None:
-        host, port = _address("--tcp", tcp) if tcp is not None else _address("--ws", ws or "")
-        token = None if no_token else _token(token_file)
-        announce = partial(_announce, token=token if token_file is None else None)
-        serve_port = serve_websocket if tcp is None else serve_tcp
-        code = serve_port(server, host, port, token=token, on_listening=announce)
+        code = _serve_port(make_server, tcp, ws, token_file, no_token=no_token)
     else:
-        code = serve_stdio(server.protocol, server.session.editor.log)
+        code = serve_stdio(make_server)
     # Everything is closed.  Without this the interpreter's last collection takes up to a second,
     # and editors wait for the process's end, Emacs for 0.1 s only.
     gc.freeze()
     sys.exit(code)
 
 
-def _completer(settings: Settings) -> Completer:
-    if settings.engine == "shared" and not settings.engine_url and _can_share(settings):
-        gc.freeze()
-        return SharedCompleter(settings, _link)
-    # Imported when the client has been answered: NumPy and llama.cpp take their time.
-    from speclsp.completer.local import LocalCompleter  # noqa: PLC0415
+def _make_server(options: dict[str, Any]) -> SpecLanguageServer:
+    """Import the language server, and return one with the command line's settings."""
+    # Modules stay: collections during their import find nothing and take 70 ms of 0.5 s.  Later a
+    # full collection looks at 18,000 objects, not 98,000 (15 to 20 ms instead of 60 to 90).
+    gc.disable()
+    from speclsp.cli.window_completer import make_completer  # noqa: PLC0415
+    from speclsp.lsp.server import create_server  # noqa: PLC0415
 
-    # Modules stay: without them a full collection looks at 18,000 objects, not 98,000 (15 to 20 ms
-    # instead of 60 to 90), and 350 completion requests cause none.
+    server = create_server(make_completer, options)
     gc.freeze()
-    return LocalCompleter(settings)
+    gc.enable()
+    return server
 
 
-def _can_share(settings: Settings) -> bool:
-    """Return whether there is a place for a shared engine; where there is none, log why."""
-    reason = "Windows cannot share an engine yet."
-    if sys.platform != "win32":
-        try:
-            engine_place(settings)
-        except EngineProcessError as error:
-            reason = error.message
-        else:
-            return True
-    logger.warning("%s This window loads the models itself, as with `engine` = own.", reason)
-    return False
+def _serve_port(
+    make_server: Callable[[], SpecLanguageServer],
+    tcp: str | None,
+    ws: str | None,
+    token_file: Path | None,
+    *,
+    no_token: bool,
+) -> int:
+    from speclsp.lsp.sockets import parse_address, serve_tcp, serve_websocket  # noqa: PLC0415
 
-
-def _link(settings: Settings) -> EngineLink:
-    connection = connect(settings)
-    return EngineLink(connection.socket, connection.place.log)
-
-
-def _address(option: str, text: str) -> tuple[str, int]:
+    option, address = ("--ws", ws or "") if tcp is None else ("--tcp", tcp)
     try:
-        return parse_address(text)
+        host, port = parse_address(address)
     except SettingsError as error:
         raise click.BadParameter(str(error), param_hint=option) from error
+    token = None if no_token else _token(token_file)
+    announce = partial(_announce, token=token if token_file is None else None)
+    serve_port = serve_websocket if tcp is None else serve_tcp
+    return serve_port(make_server(), host, port, token=token, on_listening=announce)
 
 
 def _token(file: Path | None) -> str:
@@ -117,6 +105,8 @@ def _token(file: Path | None) -> str:
 
     Raises StoreError.
     """
+    from speclsp.storage.locations import make_private_file  # noqa: PLC0415
+
     token = secrets.token_urlsafe()
     if file is None:
         return token

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from speclsp.errors import SettingsError
-from speclsp.hub.memory import Memory
 from speclsp.hub.references import Reference, model_title
+
+if TYPE_CHECKING:
+    from speclsp.hub.memory import Memory
 
 AUTO: Final = "auto"
 """The name that stands for the best preset for the free memory."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from lsprotocol import types
 
-from speclsp.lsp.execute_command import ACCEPTED
+from speclsp.lsp.capabilities import ACCEPTED
 from speclsp.lsp.items import (
     Item,
     Query,
@@ -23,8 +23,6 @@ from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import Cursor, TextBuffer
 from speclsp.request import CompletionRequest, Trigger
 from speclsp.settings_resolution import for_language
-
-OPTIONS = types.CompletionOptions(trigger_characters=list(".([{,=: "), resolve_provider=False)
 
 
 async def inline_completion(

@@ -23,15 +23,6 @@ from speclsp.lsp.completion_requests import OLD_INVOKED
 _SNAKE = re.compile(r"_([a-z])")
 """lsprotocol's fields are in snake case; errors name them as the client writes them."""
 
-_CAPABILITIES_READ = {
-    "general": {"positionEncodings"},
-    "textDocument": {"inlineCompletion", "synchronization"},
-    "workspace": {"configuration", "didChangeConfiguration", "workspaceFolders"},
-    "window": {"workDoneProgress"},
-    "notebookDocument": {"synchronization"},
-}
-"""The client's capabilities that the server or pygls reads, by section."""
-
 
 def make_converter() -> cattrs.Converter:
     """Return pygls's converter with strict strings, numbers and booleans."""
@@ -50,8 +41,6 @@ def structure_params(converter: cattrs.Converter, method: str, params: Any, cls:
 
     Raises JsonRpcInvalidParams, which names each wrong field.
     """
-    if cls is types.InitializeParams:
-        params = _only_capabilities_read(params)
     try:
         return converter.structure(params, cls)
     except cattrs.BaseValidationError as error:
@@ -92,19 +81,3 @@ def _trigger_kind(value: Any, _: Any) -> int:
     if number == OLD_INVOKED:
         return number
     return types.InlineCompletionTriggerKind(number)
-
-
-def _only_capabilities_read(params: Any) -> Any:
-    """Drop the client's capabilities that the server does not read.
-
-    A client newer than lsprotocol may list unknown enumeration values, which must not make
-    initialize fail.
-    """
-    if not isinstance(params, dict) or not isinstance(params.get("capabilities"), dict):
-        return params
-    kept = {
-        section: {name: value for name, value in given.items() if name in names}
-        for section, names in _CAPABILITIES_READ.items()
-        if isinstance(given := params["capabilities"].get(section), dict)
-    }
-    return {**params, "capabilities": kept}

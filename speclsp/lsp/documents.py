@@ -16,10 +16,6 @@ from speclsp.lsp.text_buffer import TextBuffer
 
 logger = logging.getLogger(__name__)
 
-NOTEBOOK_SYNC = types.NotebookDocumentSyncOptions(
-    notebook_selector=[types.NotebookDocumentFilterWithNotebook(notebook="*")], save=True
-)
-
 
 def did_open(session: Session, params: types.DidOpenTextDocumentParams) -> None:
     """Take an opened document."""

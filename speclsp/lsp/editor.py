@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
+from speclsp.lsp.capabilities import ClientCapabilities
 from speclsp.lsp.log import LEVELS
 from speclsp.request import LogLevel, Progress
 
@@ -46,7 +47,7 @@ class Editor:
     def __init__(self, wire: Wire, log_level: LogLevel) -> None:
         self._wire = wire
         self.log_level: LogLevel = log_level
-        self.capabilities = types.ClientCapabilities()
+        self.capabilities = ClientCapabilities()
         self._greeted = False
         self._early: deque[tuple[str, Any]] = deque(maxlen=_MAX_EARLY_LINES)
 

@@ -16,19 +16,20 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams, JsonRpcRequestCancelled
 
 from speclsp.errors import DownloadCancelledError, SpecLspError
+from speclsp.lsp.capabilities import (
+    ACCEPTED,
+    MODELS,
+    PULL_MODEL,
+    REINDEX,
+    SHOW_STATISTICS,
+    SNOOZE,
+    TOGGLE,
+    USE_MODEL,
+)
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import code_points
 
 logger = logging.getLogger(__name__)
-
-ACCEPTED = "speclsp.accepted"
-SHOW_STATISTICS = "speclsp.showStatistics"
-REINDEX = "speclsp.reindex"
-TOGGLE = "speclsp.toggle"
-MODELS = "speclsp.models"
-PULL_MODEL = "speclsp.pullModel"
-USE_MODEL = "speclsp.useModel"
-SNOOZE = "speclsp.snooze"
 
 MAX_SNOOZE_MINUTES = 24 * 60
 

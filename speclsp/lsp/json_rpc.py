@@ -83,6 +83,8 @@ class JsonRpcConnection(JsonRPCProtocol):
         """Whether the client has asked the server to end."""
         self.abandoned = False
         """Whether the client is gone and reads no answers."""
+        self.answered: MessageId | None = None
+        """The id of a request that was answered before this connection was made."""
         super().__init__(server, converter)  # last: it reads every property
 
     # --- what a protocol defines ----------------------------------------------------------------
@@ -203,6 +205,8 @@ class JsonRpcConnection(JsonRPCProtocol):
         # Set before the handler, a task, runs: the messages that follow must be refused.
         self._shutdown = method == types.SHUTDOWN
         self._batch_replies[msg_id] = reply
+        if msg_id == self.answered:
+            self.answered, self._batch_replies[msg_id] = None, _drop
         # Each handler runs in a context of its own, which holds the request's id.
         contextvars.copy_context().run(self._handle_request, msg_id, method, params)
 
@@ -274,6 +278,10 @@ class JsonRpcConnection(JsonRPCProtocol):
         if isinstance(error, JsonRpcException):
             logger.warning("refused a message: %s", error)
         reply(error_answer(msg_id, error))
+
+
+def _drop(_: dict[str, Any]) -> None:
+    """Send nothing: the request was answered before."""
 
 
 class _Batch:

@@ -11,21 +11,21 @@ import logging
 from collections.abc import Callable, Generator
 from typing import Any
 
+import msgspec
 from cattrs import Converter
 from lsprotocol import types
-from pygls.capabilities import ServerCapabilitiesBuilder
 from pygls.exceptions import (
     JsonRpcException,
     JsonRpcInternalError,
+    JsonRpcInvalidParams,
     JsonRpcInvalidRequest,
     JsonRpcServerNotInitialized,
 )
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
+from speclsp.lsp.capabilities import InitializeParams, initialize_params, initialize_result
 from speclsp.lsp.converter import structure_params
-from speclsp.lsp.documents import NOTEBOOK_SYNC
-from speclsp.lsp.execute_command import COMMANDS
 from speclsp.lsp.json_rpc import JsonRpcConnection
 
 logger = logging.getLogger(__name__)
@@ -92,7 +92,12 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
         return True
 
     def structure_params(self, method: str, params: Any) -> Any:
-        """Return params as lsprotocol's type.  Raises JsonRpcInvalidParams."""
+        """Return params as lsprotocol's type, or as ours.  Raises JsonRpcInvalidParams."""
+        if method == types.INITIALIZE:
+            try:
+                return initialize_params(params)
+            except msgspec.ValidationError as error:
+                raise JsonRpcInvalidParams(f"{method}: {error}") from error
         known = types.METHOD_TO_TYPES.get(method)
         if known is None or known[2] is None:
             return params
@@ -137,32 +142,13 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
     # --- life cycle -----------------------------------------------------------------------------
 
     @lsp_method(types.INITIALIZE)
-    def lsp_initialize(
-        self, params: types.InitializeParams
-    ) -> Generator[Any, Any, types.InitializeResult]:
-        """Choose the position encoding and the capabilities."""
-        self.client_capabilities = params.capabilities
-        encoding = ServerCapabilitiesBuilder.choose_position_encoding(params.capabilities)
-        encoding = getattr(encoding, "value", encoding)
-        yield self.fm.features[types.INITIALIZE], (params, encoding), None
-        builder = ServerCapabilitiesBuilder(
-            self.client_capabilities,
-            {*self.fm.features, *self.fm.builtin_features},
-            self.fm.feature_options,
-            list(COMMANDS),
-            types.TextDocumentSyncKind.Incremental,
-            NOTEBOOK_SYNC,
-            encoding,
-        )
-        self.server_capabilities = builder.build()  # type: ignore[no-untyped-call]  # pygls' own
-        text_document = params.capabilities.text_document
-        if text_document is not None and text_document.inline_completion is not None:
-            # If the client asked for both, the engine would supersede one by the other.
-            self.server_capabilities.completion_provider = None
+    def lsp_initialize(  # type: ignore[override]  # our own reading of the params
+        self, params: InitializeParams
+    ) -> Generator[Any, Any, dict[str, Any]]:
+        """Take the client's folders and settings, and return the server's capabilities."""
+        yield self.fm.features[types.INITIALIZE], (params,), None
         self._initialized = True
-        return types.InitializeResult(
-            capabilities=self.server_capabilities, server_info=self.server_info
-        )
+        return initialize_result(params.capabilities)
 
     @lsp_method(types.SHUTDOWN)
     def lsp_shutdown(self, *args: Any) -> Generator[Any, Any, None]:

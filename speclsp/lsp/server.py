@@ -18,31 +18,27 @@ from speclsp.lsp.session import CompleterFactory, Session
 
 logger = logging.getLogger(__name__)
 
-_METHODS: Mapping[str, tuple[Callable[..., Any], Any]] = {
-    types.INITIALIZE: (workspace.initialize, None),
-    types.INITIALIZED: (workspace.initialized, None),
-    types.SHUTDOWN: (workspace.shutdown, None),
-    types.TEXT_DOCUMENT_DID_OPEN: (documents.did_open, None),
-    types.TEXT_DOCUMENT_DID_CHANGE: (documents.did_change, None),
-    types.TEXT_DOCUMENT_DID_SAVE: (documents.did_save, types.SaveOptions(include_text=False)),
-    types.TEXT_DOCUMENT_DID_CLOSE: (documents.did_close, None),
-    types.NOTEBOOK_DOCUMENT_DID_OPEN: (documents.did_open_notebook, None),
-    types.NOTEBOOK_DOCUMENT_DID_CHANGE: (documents.did_change_notebook, None),
-    types.NOTEBOOK_DOCUMENT_DID_SAVE: (documents.did_save_notebook, None),
-    types.NOTEBOOK_DOCUMENT_DID_CLOSE: (documents.did_close_notebook, None),
-    types.WORKSPACE_DID_CHANGE_CONFIGURATION: (workspace.did_change_configuration, None),
-    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: (workspace.did_change_workspace_folders, None),
-    types.WORKSPACE_EXECUTE_COMMAND: (execute_command.execute_command, None),
-    types.WINDOW_WORK_DONE_PROGRESS_CANCEL: (execute_command.cancel_progress, None),
-    # Without options the capability would not be advertised.
-    types.TEXT_DOCUMENT_INLINE_COMPLETION: (
-        completion.inline_completion,
-        types.InlineCompletionOptions(),
-    ),
-    types.TEXT_DOCUMENT_COMPLETION: (completion.completion, completion.OPTIONS),
-    execute_command.DID_SHOW: (execute_command.did_show_completion, None),
-    execute_command.DID_PARTIALLY_ACCEPT: (execute_command.did_partially_accept_completion, None),
-    execute_command.STATISTICS: (execute_command.statistics, None),
+_METHODS: Mapping[str, Callable[..., Any]] = {
+    types.INITIALIZE: workspace.initialize,
+    types.INITIALIZED: workspace.initialized,
+    types.SHUTDOWN: workspace.shutdown,
+    types.TEXT_DOCUMENT_DID_OPEN: documents.did_open,
+    types.TEXT_DOCUMENT_DID_CHANGE: documents.did_change,
+    types.TEXT_DOCUMENT_DID_SAVE: documents.did_save,
+    types.TEXT_DOCUMENT_DID_CLOSE: documents.did_close,
+    types.NOTEBOOK_DOCUMENT_DID_OPEN: documents.did_open_notebook,
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE: documents.did_change_notebook,
+    types.NOTEBOOK_DOCUMENT_DID_SAVE: documents.did_save_notebook,
+    types.NOTEBOOK_DOCUMENT_DID_CLOSE: documents.did_close_notebook,
+    types.WORKSPACE_DID_CHANGE_CONFIGURATION: workspace.did_change_configuration,
+    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: workspace.did_change_workspace_folders,
+    types.WORKSPACE_EXECUTE_COMMAND: execute_command.execute_command,
+    types.WINDOW_WORK_DONE_PROGRESS_CANCEL: execute_command.cancel_progress,
+    types.TEXT_DOCUMENT_INLINE_COMPLETION: completion.inline_completion,
+    types.TEXT_DOCUMENT_COMPLETION: completion.completion,
+    execute_command.DID_SHOW: execute_command.did_show_completion,
+    execute_command.DID_PARTIALLY_ACCEPT: execute_command.did_partially_accept_completion,
+    execute_command.STATISTICS: execute_command.statistics,
 }
 
 
@@ -78,6 +74,6 @@ def create_server(
     ``base_options`` come from the command line; the client's settings override them.
     """
     server = SpecLanguageServer(completer_factory, base_options)
-    for method, (function, options) in _METHODS.items():
-        server.feature(method, options)(partial(function, server.session))
+    for method, function in _METHODS.items():
+        server.feature(method)(partial(function, server.session))
     return server

@@ -15,12 +15,16 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from speclsp.errors import SpecLspError
+from speclsp.lsp.capabilities import answer_to_initialize
 from speclsp.lsp.framing import FrameDecoder
-from speclsp.lsp.json_rpc import JsonRpcConnection
 from speclsp.lsp.log import PrintedLines, logging_to
-from speclsp.request import LogLevel
+
+if TYPE_CHECKING:  # they take 0.3 s to import, and the first message is answered without them
+    from speclsp.lsp.json_rpc import JsonRpcConnection, MessageId
+    from speclsp.lsp.server import SpecLanguageServer
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 _READ_BYTES = 65536
@@ -28,21 +32,47 @@ _FLUSH_TIMEOUT_S = 2.0
 _POLL_S = 0.2
 
 
-def serve_stdio(connection: JsonRpcConnection, log: Callable[[LogLevel, str], None]) -> int:
+def serve_stdio(make_server: Callable[[], SpecLanguageServer]) -> int:
     """Serve an editor until it is done, and return the exit code.
 
-    ``log`` gets Python's log records on the event loop.
+    ``make_server`` is called when ``initialize`` has been answered, because its imports are slow.
     """
 
-    async def serve(stdin: int, stdout: int) -> int:
-        with logging_to(log):
-            code, writer = await _converse(connection, FrameDecoder(), stdin, stdout)
+    async def serve(server: SpecLanguageServer, received: bytes, stdin: int, stdout: int) -> int:
+        with logging_to(server.session.editor.log):
+            code, writer = await _converse(
+                server.protocol, FrameDecoder(), stdin, stdout, received=received
+            )
         # An editor that has ended does not read the rest.
         await asyncio.to_thread(writer.finish, _FLUSH_TIMEOUT_S)
         return code
 
     with claimed_descriptors() as (stdin, stdout):
-        return asyncio.run(serve(stdin, stdout))
+        received, answered = _answer_initialize(stdin, stdout)
+        server = make_server()
+        server.protocol.answered = answered
+        return asyncio.run(serve(server, received, stdin, stdout))
+
+
+def _answer_initialize(stdin: int, stdout: int) -> tuple[bytes, MessageId | None]:
+    """Read until the first message has arrived, and answer it if it is a valid ``initialize``.
+
+    Return the bytes read and the id of the request that was answered.
+    """
+    decoder, received = FrameDecoder(), b""
+    with contextlib.suppress(OSError):
+        while data := os.read(stdin, _READ_BYTES):
+            received += data
+            first = next(decoder.feed(data), None)
+            if first is None:
+                continue
+            answer = answer_to_initialize(first) if isinstance(first, bytes) else None
+            if answer is None:
+                break
+            msg_id, body = answer
+            _write(stdout, decoder.framed(body))
+            return received, msg_id
+    return received, None
 
 
 async def serve_pipe(connection: JsonRpcConnection, stdin: int, stdout: int) -> int:
@@ -57,8 +87,14 @@ async def serve_pipe(connection: JsonRpcConnection, stdin: int, stdout: int) -> 
 
 
 async def _converse(
-    connection: JsonRpcConnection, decoder: FrameDecoder, stdin: int, stdout: int
+    connection: JsonRpcConnection,
+    decoder: FrameDecoder,
+    stdin: int,
+    stdout: int,
+    *,
+    received: bytes = b"",
 ) -> tuple[int, _Writer]:
+    """Serve the client until it is done; ``received`` was read from ``stdin`` before."""
     loop = asyncio.get_running_loop()
 
     def on_loop(call: Callable[..., None], *arguments: bytes) -> None:
@@ -74,6 +110,8 @@ async def _converse(
     writer = _Writer(stdout, lambda: on_loop(connection.hang_up))
     connection.connect(writer.write, decoder)
     on_stop_signal(connection.hang_up)
+    if received:
+        connection.feed(received)
     # The thread may be left behind in a blocked read, hence a daemon.
     threading.Thread(target=read, name="speclsp-stdin", daemon=True).start()
     await connection.until_over()
@@ -100,11 +138,16 @@ class _Writer:
     def _run(self) -> None:
         try:
             while (data := self._frames.get()) is not None:
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(self._descriptor, view) :]
+                _write(self._descriptor, data)
         except OSError:
             self._on_broken()
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    """Write all of ``data``.  Raises OSError."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
 
 
 @contextlib.contextmanager

@@ -7,13 +7,14 @@ from urllib.parse import quote
 
 from lsprotocol import types
 
+from speclsp.lsp.capabilities import InitializeParams
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import PositionEncoding
 
 
-def initialize(session: Session, params: types.InitializeParams, encoding: str) -> None:
+def initialize(session: Session, params: InitializeParams) -> None:
     """Store the client's folders, settings and position encoding."""
-    session.encoding = cast("PositionEncoding", encoding)
+    session.encoding = cast("PositionEncoding", params.capabilities.position_encoding)
     session.editor.capabilities = params.capabilities
     session.settings.set_initialization(params.initialization_options)
     session.editor.log_level = session.settings.current.log_level
@@ -63,7 +64,7 @@ async def _open_folders(session: Session, added: list[str]) -> None:
     await session.pull_settings()
 
 
-def _folder_uris(params: types.InitializeParams) -> list[str]:
+def _folder_uris(params: InitializeParams) -> list[str]:
     """Return the URIs of the workspace folders; older clients give one root URI or path."""
     if params.workspace_folders:
         return [folder.uri for folder in params.workspace_folders]

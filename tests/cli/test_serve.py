@@ -12,8 +12,10 @@ from click.testing import CliRunner
 
 from speclsp.cli import serve as serve_module
 from speclsp.cli.serve import serve
+from speclsp.cli.window_completer import make_completer
 from speclsp.completer.local import LocalCompleter
 from speclsp.engine_process.client import SharedCompleter
+from speclsp.lsp import sockets
 from speclsp.settings import Settings
 
 
@@ -67,7 +69,7 @@ def test_tokens(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
             on_listening("127.0.0.1", 2087)
             return 0
 
-        monkeypatch.setattr(serve_module, "serve_tcp", serve_tcp)
+        monkeypatch.setattr(sockets, "serve_tcp", serve_tcp)
         outcome = CliRunner().invoke(serve, ["--tcp", "2087", *argv])
         assert outcome.exit_code == 0
         return tokens[0], outcome.output
@@ -94,9 +96,9 @@ def test_without_a_safe_folder_for_a_shared_engine_the_window_has_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = Settings(engine="shared", persist=False)
-    assert isinstance(serve_module._completer(settings), SharedCompleter)
+    assert isinstance(make_completer(settings), SharedCompleter)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ("x" * 100)))
-    completer = serve_module._completer(settings)
+    completer = make_completer(settings)
     assert isinstance(completer, LocalCompleter)
     completer.close()
     assert "too long" in caplog.text

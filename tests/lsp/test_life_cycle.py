@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import pytest_lsp
 from lsp_wire import FOLDER, INLINE, URI, LspWire, at
+from lsprotocol import converters, types
 
 from speclsp import __version__
 from speclsp.errors import ModelNotFoundError
+from speclsp.lsp.capabilities import answer_to_initialize
 from speclsp.request import LogLine
 from speclsp.seam import Completer
 from speclsp.settings import Settings
@@ -43,6 +45,43 @@ async def test_capabilities(connect: Callable[..., LspWire]) -> None:
         "speclsp.useModel",
         "speclsp.snooze",
     ]
+
+
+@pytest.mark.parametrize("file", CLIENTS, ids=lambda file: file.stem)
+async def test_the_early_answer_is_the_connections_and_follows_lsp(
+    file: Path, connect: Callable[..., LspWire]
+) -> None:
+    params = json.loads(file.read_text(encoding="utf-8"))
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    answered = answer_to_initialize(json.dumps(message).encode())
+    assert answered is not None
+    msg_id, body = answered
+    wire = connect()
+    assert msg_id == wire.request("initialize", params)
+    assert json.loads(body) == await wire.answer(msg_id)
+    converter = converters.get_converter()
+    result = converter.structure(json.loads(body)["result"], types.InitializeResult)
+    assert converter.unstructure(result) == json.loads(body)["result"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"id": True},
+        {"id": None},
+        {"id": 1.5},
+        {"jsonrpc": "1.0"},
+        {"method": "shutdown"},
+        {"params": None},
+        {"params": {"capabilities": None}},
+        {"params": {"capabilities": {"general": {"positionEncodings": "utf-8"}}}},
+        {"params": {"capabilities": {}, "workspaceFolders": [{"name": "a"}]}},
+    ],
+)
+def test_what_is_no_valid_initialize_gets_no_early_answer(change: dict[str, Any]) -> None:
+    params = {"capabilities": {}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params, **change}
+    assert answer_to_initialize(json.dumps(message).encode()) is None
 
 
 @pytest.mark.parametrize("text_document", [{}, {"inlineCompletion": None}, None])

@@ -434,7 +434,7 @@ async def test_client_that_never_reads_is_dropped(option: str, start: Start) -> 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads Linux's table of sockets")
 async def test_vanished_tcp_client_is_noticed_by_keepalive(start: Start) -> None:
     _, port = await start("--tcp")
-    await client_of("--tcp", port)
+    client = await client_of("--tcp", port)  # closed as soon as nothing refers to it
     established, keepalive = "01", "02"
     async with asyncio.timeout(TIMEOUT_S):
         while True:  # the server may not have accepted the connection yet
@@ -446,6 +446,7 @@ async def test_vanished_tcp_client_is_noticed_by_keepalive(start: Start) -> None
             await asyncio.sleep(0.02)
     hundredths = int(timers[0][1], 16)
     assert hundredths <= 60 * 100
+    await client.close()
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,33 @@ def test_everything_in_one_write(server: Process) -> None:
     assert {m["error"]["code"] for m in answers if m["id"] != "off"} == {-32800}
 
 
+def test_messages_behind_initialize_are_answered_once_and_in_order(server: Process) -> None:
+    able = {"textDocument": {"inlineCompletion": {}}}
+    first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"capabilities": able}}
+    whole = frame(json.dumps(first).encode())
+    server.write(whole[:50])
+    server.write(whole[50:] + frame(json.dumps({**first, "id": 2}).encode()))
+    server.send(method="initialized", params={})
+    server.send(id=1, method="speclsp/statistics")
+    server.send(id=3, method="shutdown")
+    server.send(method="exit")
+    assert server.end()[0] == 0
+    answers = [m for m in server.messages if "method" not in m]
+    assert [answer["id"] for answer in answers] == [1, 2, 1, 3]
+    assert "capabilities" in answers[0]["result"]
+    assert answers[1]["error"]["code"] == -32600
+    assert "n_requests" in answers[2]["result"]
+
+
+def test_a_malformed_initialize_is_refused_and_can_be_sent_again(server: Process) -> None:
+    server.send(id=1, method="initialize", params={"capabilities": {"window": 5}})
+    error = server.answer(1)["error"]
+    assert error["code"] == -32602
+    assert "window" in error["message"]
+    server.initialize()
+    server.complete()
+
+
 def test_stray_output_does_not_break_the_wire(server: Process) -> None:
     server.initialize()
     server.open("print")

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import warnings
+from functools import partial
 
 from lsp_wire import numbered_ids
 from scripted_completer import Asked, ScriptedCompleter
@@ -67,12 +68,12 @@ def main(arguments: list[str]) -> int:
 def serve(arguments: list[str]) -> int:
     # Each request is to reach the completer.
     options = {"suggestion_memory": False, "automatic_filters": False}
-    server = create_server(make, options)
+    make_server = partial(create_server, make, options)
     if arguments[0] in {"--tcp", "--ws"}:
         serve_port = serve_tcp if arguments[0] == "--tcp" else serve_websocket
         port, token = int(arguments[1]), (*arguments[2:], None)[0]
-        return serve_port(server, "127.0.0.1", port, token=token, on_listening=announce)
-    return serve_stdio(server.protocol, server.session.editor.log)
+        return serve_port(make_server(), "127.0.0.1", port, token=token, on_listening=announce)
+    return serve_stdio(make_server)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,46 @@
+"""The completer of a language server: on a shared engine, or with an engine of its own."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+
+from speclsp.engine_process.client import EngineLink, SharedCompleter
+from speclsp.engine_process.place import engine_place
+from speclsp.engine_process.start import connect
+from speclsp.errors import EngineProcessError
+from speclsp.seam import Completer
+from speclsp.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+def make_completer(settings: Settings) -> Completer:
+    """Return the completer that the settings ask for."""
+    if settings.engine == "shared" and not settings.engine_url and _can_share(settings):
+        return SharedCompleter(settings, _link)
+    # Imported here: a window that shares an engine needs neither NumPy nor llama.cpp.
+    from speclsp.completer.local import LocalCompleter  # noqa: PLC0415
+
+    gc.freeze()  # modules stay, and need not be looked at by collections
+    return LocalCompleter(settings)
+
+
+def _can_share(settings: Settings) -> bool:
+    """Return whether there is a place for a shared engine; where there is none, log why."""
+    reason = "Windows cannot share an engine yet."
+    if sys.platform != "win32":
+        try:
+            engine_place(settings)
+        except EngineProcessError as error:
+            reason = error.message
+        else:
+            return True
+    logger.warning("%s This window loads the models itself, as with `engine` = own.", reason)
+    return False
+
+
+def _link(settings: Settings) -> EngineLink:
+    connection = connect(settings)
+    return EngineLink(connection.socket, connection.place.log)

@@ -1,0 +1,150 @@
+"""``initialize``: what the server reads of its parameters, and the capabilities in its answer.
+
+lsprotocol and pygls are not imported here, because that takes 0.3 s and editors wait for the
+answer: ``speclsp.lsp.stdio`` sends it first and imports them afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+from speclsp import __version__
+
+ACCEPTED: Final = "speclsp.accepted"
+SHOW_STATISTICS: Final = "speclsp.showStatistics"
+REINDEX: Final = "speclsp.reindex"
+TOGGLE: Final = "speclsp.toggle"
+MODELS: Final = "speclsp.models"
+PULL_MODEL: Final = "speclsp.pullModel"
+USE_MODEL: Final = "speclsp.useModel"
+SNOOZE: Final = "speclsp.snooze"
+COMMANDS: Final = (
+    ACCEPTED,
+    SHOW_STATISTICS,
+    REINDEX,
+    TOGGLE,
+    MODELS,
+    PULL_MODEL,
+    USE_MODEL,
+    SNOOZE,
+)
+"""Commands of ``workspace/executeCommand``."""
+
+_ENCODINGS: Final = ("utf-8", "utf-16", "utf-32")
+_TRIGGER_CHARACTERS: Final = list(".([{,=: ")
+_INCREMENTAL: Final = 2
+"""LSP's ``TextDocumentSyncKind.Incremental``."""
+
+
+class _Read(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An object of which the server reads some fields; a client may send others."""
+
+
+class _General(_Read, frozen=True):
+    position_encodings: list[str] | None = None
+
+
+class _TextDocument(_Read, frozen=True):
+    inline_completion: dict[str, Any] | None = None
+
+
+class _Registration(_Read, frozen=True):
+    dynamic_registration: bool | None = None
+
+
+class _Workspace(_Read, frozen=True):
+    configuration: bool | None = None
+    did_change_configuration: _Registration | None = None
+
+
+class _Window(_Read, frozen=True):
+    work_done_progress: bool | None = None
+
+
+class ClientCapabilities(_Read, frozen=True):
+    """What a client can do."""
+
+    general: _General | None = None
+    text_document: _TextDocument | None = None
+    notebook_document: dict[str, Any] | None = None
+    workspace: _Workspace | None = None
+    window: _Window | None = None
+
+    @property
+    def position_encoding(self) -> str:
+        """The client's first choice among the encodings that the server knows, else UTF-16."""
+        offered = (self.general and self.general.position_encodings) or ()
+        return next((name for name in offered if name in _ENCODINGS), "utf-16")
+
+
+class _Folder(_Read, frozen=True):
+    uri: str
+
+
+class InitializeParams(_Read, frozen=True):
+    """The parameters of ``initialize``."""
+
+    capabilities: ClientCapabilities
+    initialization_options: Any = None
+    workspace_folders: list[_Folder] | None = None
+    root_uri: str | None = None
+    root_path: str | None = None
+
+
+def initialize_params(params: Any) -> InitializeParams:
+    """Return the parameters of ``initialize``.
+
+    Raises ``msgspec.ValidationError``, which names the field.
+    """
+    return msgspec.convert(params, InitializeParams)
+
+
+def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
+    """Return LSP's ``InitializeResult`` for a client."""
+    capabilities: dict[str, Any] = {
+        "positionEncoding": client.position_encoding,
+        "textDocumentSync": {
+            "openClose": True,
+            "change": _INCREMENTAL,
+            "save": {"includeText": False},
+        },
+        "executeCommandProvider": {"commands": list(COMMANDS)},
+        "inlineCompletionProvider": {},
+        "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
+    }
+    if client.notebook_document is not None:
+        selector = [{"notebook": "*"}]
+        capabilities["notebookDocumentSync"] = {"notebookSelector": selector, "save": True}
+    if client.text_document is None or client.text_document.inline_completion is None:
+        # If a client asked for both, the engine would supersede one by the other.
+        capabilities["completionProvider"] = {
+            "triggerCharacters": _TRIGGER_CHARACTERS,
+            "resolveProvider": False,
+        }
+    return {
+        "capabilities": capabilities,
+        "serverInfo": {"name": "speclsp", "version": __version__},
+    }
+
+
+def answer_to_initialize(body: bytes) -> tuple[int | str, bytes] | None:
+    """Return the id of an ``initialize`` request, and its answer.
+
+    None for any other message and for malformed ones, which :mod:`speclsp.lsp.json_rpc` answers.
+    """
+    try:
+        match json.loads(body):
+            case {"jsonrpc": "2.0", "id": int() | str() as msg_id, "method": "initialize", **rest}:
+                params = initialize_params(rest.get("params"))
+            case _:
+                return None
+    except (ValueError, RecursionError):  # msgspec.ValidationError is a ValueError
+        return None
+    if isinstance(msg_id, bool):
+        return None
+    result = initialize_result(params.capabilities)
+    answer = {"jsonrpc": "2.0", "id": msg_id, "result": result}
+    return msg_id, json.dumps(answer, separators=(",", ":")).encode()
