@@ -13,6 +13,7 @@ from benchmarks.index_command import index_command
 from benchmarks.make_model_command import make_model_command
 from benchmarks.peers.command import peers_command
 from benchmarks.quality_command import quality_command
+from benchmarks.remote_command import remote_command
 from benchmarks.secrets_command import secrets_command
 from benchmarks.speculation_command import speculation_command
 from benchmarks.typing_command import typing_command
@@ -25,7 +26,7 @@ def cli() -> None:
 
 for _command in (
     cases_command, make_cases_command, make_model_command, drafters, engine_command,
-    healing_command, host_command, index_command, peers_command, quality_command, secrets_command,
-    speculation_command, typing_command,
+    healing_command, host_command, index_command, peers_command, quality_command, remote_command,
+    secrets_command, speculation_command, typing_command,
 ):  # fmt: skip
     cli.add_command(_command)

@@ -143,8 +143,8 @@ def peers_command(
     cases = load_cases(cases_path)
     names = [name.strip() for name in peer_names.split(",") if name.strip()]
     peers = chosen_peers(resolved, names)
-    with TemporaryDirectory() as folder, _ended_by_signals():
-        given = _peer_options(resolved, llama_server, statistics_file, Path(folder))
+    with TemporaryDirectory() as folder, ended_by_signals():
+        given = peer_options(resolved, llama_server, statistics_file, Path(folder))
         comparison = Comparison(
             settings=own_settings(resolved, given),
             options=given,
@@ -194,7 +194,7 @@ def peers_command(
             record.decode(peers)
 
 
-def _peer_options(
+def peer_options(
     resolved: settings.Settings,
     llama_server: Path | None,
     statistics_file: Path | None,
@@ -220,7 +220,7 @@ def _peer_options(
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def ended_by_signals() -> Iterator[None]:
     """End the started processes on SIGTERM, as Ctrl-C does."""
     former = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     try:

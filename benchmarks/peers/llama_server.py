@@ -16,7 +16,7 @@ import msgspec
 
 from benchmarks.askers import Answer, Asker
 from benchmarks.machine import has_gpu, server_devices
-from benchmarks.peers.contract import Peer, PeerOptions, PeerSession
+from benchmarks.peers.contract import PeerOptions, PeerSession
 from benchmarks.peers.infill import InfillAnswer, JsonObject, continued, infill_answer
 from benchmarks.peers.serving_process import (
     ANSWERS_WITHIN_S,
@@ -39,6 +39,11 @@ class LlamaServer:
     def __init__(self, process: ServingProcess, client: httpx.Client) -> None:
         self._process = process
         self._client = client
+
+    @property
+    def address(self) -> str:
+        """The address that it listens on."""
+        return str(self._client.base_url).rstrip("/")
 
     def infill(self, request: JsonObject) -> InfillAnswer:
         """Send a request and wait.
@@ -238,7 +243,7 @@ class LlamaServerSession:
         return answer
 
 
-def llama_server_peers() -> tuple[Peer, ...]:
+def llama_server_peers() -> tuple[LlamaServerPeer, ...]:
     """Return llama-server without speculation, and with each kind of it, as it is set by default.
 
     The ngram-cache takes the statistics file.
