@@ -9,7 +9,7 @@ from speclsp.errors import SpecLspError
 try:
     from benchmarks.commands import cli
 except ModuleNotFoundError as error:
-    if error.name not in {"httpx", "matplotlib"}:
+    if error.name != "matplotlib":
         raise
     sys.exit(f"Error: {error.name} is not installed. Install it: pip install -e '.[benchmarks]'.")
 

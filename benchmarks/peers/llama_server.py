@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import httpx
+import httpx2
 import msgspec
 
 from benchmarks.askers import Answer, Asker
@@ -36,7 +36,7 @@ _ADDRESS: Final = re.compile(r"http://127\.0\.0\.1:(\d+)")
 class LlamaServer:
     """A server that has loaded its model."""
 
-    def __init__(self, process: ServingProcess, client: httpx.Client) -> None:
+    def __init__(self, process: ServingProcess, client: httpx2.Client) -> None:
         self._process = process
         self._client = client
 
@@ -72,14 +72,14 @@ class LlamaServer:
         try:
             try:
                 response = self._client.post(path, json=body)
-            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+            except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
                 # Servers close connections that rested, and after so many requests.
                 response = self._client.post(path, json=body)
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             self._process.check()
             said = str(error) or type(error).__name__
             raise self._process.failure(f"did not answer ({said})") from error
-        if response.status_code != httpx.codes.OK:
+        if response.status_code != httpx2.codes.OK:
             said = response.text[:_N_SHOWN]
             raise EngineError(
                 f"the server refuses a request with status {response.status_code}: {said}"
@@ -103,17 +103,17 @@ def llama_server(command: Sequence[str], log: Path) -> Iterator[LlamaServer]:
     """
     with serving([*command, "--host", "127.0.0.1", "--port", "0"], log) as process:
         address = f"http://127.0.0.1:{_port(process)}"
-        with httpx.Client(base_url=address, timeout=ANSWERS_WITHIN_S, trust_env=False) as client:
+        with httpx2.Client(base_url=address, timeout=ANSWERS_WITHIN_S, trust_env=False) as client:
             wait_until(lambda: _is_ready(client), process, longest_s=LOADS_WITHIN_S)
             _check_speculation(process)
             yield LlamaServer(process, client)
 
 
-def _is_ready(client: httpx.Client) -> bool:
+def _is_ready(client: httpx2.Client) -> bool:
     """Return whether the server has loaded its model."""
     try:
-        return client.get("/health").status_code == httpx.codes.OK
-    except httpx.HTTPError:
+        return client.get("/health").status_code == httpx2.codes.OK
+    except httpx2.HTTPError:
         return False
 
 
