@@ -101,14 +101,14 @@ class LlamaServer:
 
     async def probe(self, fetch: Fetch, name: str) -> RemoteModel | None:
         """Return what the server is; see :class:`Dialect`."""
-        props = await fetch("/props")
-        if not _has(props, "default_generation_settings"):
+        props = _object(await fetch("/props"))
+        if "default_generation_settings" not in props:
             return None
         listed = _listed(await fetch("/v1/models"))
         if props.get("role") == "router":
             name = _chosen(name, listed)
-            props = await fetch(f"/props?model={quote(name, safe='')}") or {}
-        ids = {str(entry.get("id")): entry for entry in listed}
+            props = _object(await fetch(f"/props?model={quote(name, safe='')}"))
+        ids = {entry["id"]: entry for entry in listed}
         entry = ids.get(name) or (listed[0] if len(listed) == 1 else {})
         # Nothing is generated: the answer tells whether the vocabulary has FIM tokens.
         nothing = {"input_prefix": "", "input_suffix": "", "n_predict": 0, "model": name}
@@ -209,11 +209,11 @@ class OpenAI:
     async def probe(self, fetch: Fetch, name: str) -> RemoteModel | None:
         """Return what the server is; see :class:`Dialect`."""
         listing = await fetch("/v1/models")
-        if not _has(listing, "data"):
+        if "data" not in _object(listing):
             return None
         listed = _listed(listing)
         name = _chosen(name, listed)
-        entry = next(entry for entry in listed if entry.get("id") == name)
+        entry = next(entry for entry in listed if entry["id"] == name)
         # These two take token ids and tell log probabilities; others may refuse a request with
         # either, and few users would know why.
         extended = entry.get("owned_by") in {"vllm", "sglang"}
@@ -235,7 +235,9 @@ class OpenAI:
             usage["continuous_usage_stats"] = True
         body = {**_openai_body(model, params), "stream_options": usage}
         if params.temperature > 0.0:
-            body |= {"top_k": params.top_k or -1, "min_p": params.min_p}
+            # All tokens: -1 for vLLM and SGLang, 0 for those that are llama.cpp inside.
+            all_tokens = -1 if model.takes_tokens else 0
+            body |= {"top_k": params.top_k or all_tokens, "min_p": params.min_p}
         if params.wants_logprobs and model.logprobs:
             body["logprobs"] = 1
         if model.takes_tokens and prompt.tokens:
@@ -268,7 +270,7 @@ class DeepSeek(OpenAI):
     async def probe(self, fetch: Fetch, name: str) -> RemoteModel | None:
         """Return what the server is; see :class:`Dialect`."""
         listed = _listed(await fetch("/models"))
-        name = name or next((str(entry.get("id")) for entry in listed), "deepseek-chat")
+        name = name or next((entry["id"] for entry in listed), "deepseek-chat")
         return RemoteModel(kind="deepseek", name=name, infill=True, logprobs=True)
 
     def request(
@@ -290,7 +292,7 @@ class Mistral(OpenAI):
         name = name or "codestral-latest"
         # The Codestral endpoint lists no models; the other one checks the key here.
         listed = _listed(await fetch("/v1/models"))
-        entry = next((entry for entry in listed if entry.get("id") == name), {})
+        entry = next((entry for entry in listed if entry["id"] == name), {})
         n_ctx = _number(entry, "max_context_length")
         return RemoteModel(kind="mistral", name=name, n_ctx=n_ctx, infill=True)
 
@@ -321,13 +323,13 @@ class Ollama:
 
     async def probe(self, fetch: Fetch, name: str) -> RemoteModel | None:
         """Return what the server is; see :class:`Dialect`."""
-        if not _has(await fetch("/api/version"), "version"):
+        if "version" not in _object(await fetch("/api/version")):
             return None
         listed = _listed(await fetch("/api/tags"), "models", "model")
         if f"{name}:latest" in {entry["id"] for entry in listed}:
             name = f"{name}:latest"
         name = _chosen(name, listed)
-        shown = await fetch("/api/show", {"model": name}) or {}
+        shown = _object(await fetch("/api/show", {"model": name}))
         n_ctx = dict(pairwise(str(shown.get("parameters")).split())).get("num_ctx", "")
         return RemoteModel(
             kind="ollama",
@@ -335,7 +337,7 @@ class Ollama:
             # Longer prompts are cut in the middle without a word; 4096 is the least default.
             n_ctx=int(n_ctx) if n_ctx.isdecimal() else 4096,
             takes_text=True,
-            infill="insert" in shown.get("capabilities", ()),
+            infill="insert" in str(shown.get("capabilities")),
             logprobs=True,
         )
 
@@ -442,7 +444,7 @@ def _chosen(name: str, listed: Sequence[JsonObject]) -> str:
 
     Raises :class:`~speclsp.errors.RemoteError` where there is no such model, or several.
     """
-    ids = [str(entry.get("id")) for entry in listed]
+    ids = [entry["id"] for entry in listed]
     if name in ids:
         return name
     if not name and len(ids) == 1:
@@ -455,18 +457,15 @@ def _chosen(name: str, listed: Sequence[JsonObject]) -> str:
 
 def _listed(listing: Any, field: str = "data", name: str = "id") -> list[JsonObject]:
     """Return the entries of a list of models, each with its name as ``id``."""
-    entries = listing.get(field) if isinstance(listing, dict) else None
-    return [
-        {**entry, "id": entry.get(name)}
-        for entry in (entries if isinstance(entries, list) else ())
-        if isinstance(entry, dict)
-    ]
+    entries = _object(listing).get(field)
+    found = map(_object, entries if isinstance(entries, list) else ())
+    return [{**entry, "id": entry[name]} for entry in found if isinstance(entry.get(name), str)]
 
 
-def _has(answer: Any, field: str) -> bool:
-    return isinstance(answer, dict) and field in answer
+def _object(answer: Any) -> JsonObject:
+    return answer if isinstance(answer, dict) else {}
 
 
 def _number(answer: Any, field: str) -> int:
-    found = answer.get(field) if isinstance(answer, dict) else None
+    found = _object(answer).get(field)
     return found if isinstance(found, int) else 0
