@@ -444,7 +444,7 @@ def _chosen(name: str, listed: Sequence[JsonObject]) -> str:
 
     Raises :class:`~speclsp.errors.RemoteError` where there is no such model, or several.
     """
-    ids = [entry["id"] for entry in listed]
+    ids: list[str] = [entry["id"] for entry in listed]
     if name in ids:
         return name
     if not name and len(ids) == 1:
