@@ -6,7 +6,7 @@
 # make faults every call on a store's files fails or ends the process: all cases, in about an hour
 # make damaged  every damaged model, statistics file and store of the tests: all variants
 # make kills  kill the shared engine KILLS=50 times while three windows type; SEED=N for others
-# make soak   type into a real server for MINUTES=30; the plot is soak.svg
+# make soak   type into a real server for MINUTES=30; ENGINE=own, FILES=256; the plot is soak.svg
 # make bench  run the benchmarks that need no other program; ARGS="-m MODEL.gguf" and other settings
 # make peers  build llama-server, which `python -m benchmarks peers` compares with
 # make dist   build the wheel, the sdist, the VSIX and the Neovim plugin, and check them
@@ -66,7 +66,8 @@ damaged: $(STAMPS)/dev
 		tests/ngrams/test_damaged_files.py $(ARGS)
 
 soak: $(STAMPS)/dev
-	SPECLSP_SOAK_MINUTES=$(or $(MINUTES),30) $(BIN)/pytest -s tests/fuzz/test_soak.py $(ARGS)
+	SPECLSP_SOAK_MINUTES=$(or $(MINUTES),30) SPECLSP_SOAK_ENGINE=$(or $(ENGINE),shared) \
+		SPECLSP_SOAK_FILES=$(or $(FILES),24) $(BIN)/pytest -s tests/fuzz/test_soak.py $(ARGS)
 
 # Fetched before the tests share them; what cannot be fetched is skipped there, with the reason.
 test-neovim: $(STAMPS)/dev

@@ -212,14 +212,20 @@ class _Loop:
         thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
         with self._lock:
             self._clients[thread] = connection
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # the user may start no more
+            logger.warning("a window cannot be served: %s", error)
+            connection.close()
+            with self._lock:
+                del self._clients[thread]
 
     def _serve(self, connection: socket.socket) -> None:
         """Serve one client to its end; runs on the client's thread."""
         try:
             check_peer(connection)
+            line = read_line(connection, time.monotonic() + _GREETING_TIMEOUT_S)
             connection.settimeout(_GREETING_TIMEOUT_S)
-            line = read_line(connection)
             if line is not None:
                 self._answer(connection, _GREETINGS.decode(line))
         except (OSError, msgspec.MsgspecError) as error:

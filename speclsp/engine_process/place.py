@@ -184,7 +184,8 @@ def given_settings(settings: Settings) -> dict[str, bool | int | float | str]:
 def known_places() -> list[EnginePlace]:
     """Return the places of engines that run or have run, in the user's folder."""
     folder = user_folder()
-    names = {path.stem for path in folder.glob(f"{PROTOCOL}-*.*") if path.suffix != ".lock"}
+    files = folder.glob(f"{PROTOCOL}-*.*")
+    names = {file.stem for file in files if file.suffix in (".sock", ".json", ".log")}
     return [EnginePlace(folder, name) for name in sorted(names)]
 
 

@@ -213,7 +213,7 @@ def status_of(place: EnginePlace) -> dict[str, Any] | None:
     with connection:
         if _greet(connection, Greeting(purpose="status"), place, deadline) is None:
             return None
-        return _read_line(connection, dict[str, Any])
+        return _read_line(connection, dict[str, Any], deadline)
 
 
 def stop(place: EnginePlace, *, only_idle: bool = False, timeout_s: float = 10.0) -> bool:
@@ -305,7 +305,7 @@ def _greet(
     try:
         connection.settimeout(max(_RETRY_S, deadline - time.monotonic()))
         connection.sendall(msgspec.json.encode(greeting) + b"\n")
-        welcome = _read_line(connection, Welcome)
+        welcome = _read_line(connection, Welcome, deadline)
     except TimeoutError as error:
         raise _no_answer(place) from error
     except OSError:
@@ -318,10 +318,18 @@ def _greet(
     return welcome
 
 
-def read_line(connection: socket.socket) -> bytes | None:
-    """Receive one line and nothing behind it; None at the end.  Raises OSError."""
+def read_line(connection: socket.socket, deadline: float) -> bytes | None:
+    """Receive one line and nothing behind it; None at the end.
+
+    Raises OSError, and TimeoutError where the line is not whole at ``deadline``, by the monotonic
+    clock, however its bytes trickle in.
+    """
     line = b""
     while not line.endswith(b"\n"):
+        seconds_left = deadline - time.monotonic()
+        if seconds_left <= 0.0:
+            raise TimeoutError("the line does not end in time")
+        connection.settimeout(seconds_left)
         waiting = connection.recv(4096, socket.MSG_PEEK)
         part = connection.recv(waiting.find(b"\n") + 1 or len(waiting)) if waiting else b""
         line += part
@@ -330,8 +338,8 @@ def read_line(connection: socket.socket) -> bytes | None:
     return line
 
 
-def _read_line(connection: socket.socket, kind: type[_Line]) -> _Line | None:
-    line = read_line(connection)
+def _read_line(connection: socket.socket, kind: type[_Line], deadline: float) -> _Line | None:
+    line = read_line(connection, deadline)
     try:
         return msgspec.json.decode(line, type=kind) if line is not None else None
     except msgspec.MsgspecError:

@@ -9,13 +9,16 @@ content is ignored too.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pathspec import GitIgnoreSpec
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from speclsp.project.repository import find_repository
+from speclsp.project.source_text import read_regular
 
 Patterns: TypeAlias = GitIgnoreSpec
 
@@ -199,31 +202,72 @@ def _is_ignored_by(specs: list[tuple[str, GitIgnoreSpec]]) -> bool:
 def _read_spec(file: Path) -> GitIgnoreSpec | None:
     """Read a file of patterns; None if it is missing or unreadable."""
     try:
-        # As in git, links are not followed; opening a pipe must not block.
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
+        # As in git, links are not followed.
+        data = read_regular(file, _MAX_IGNORE_FILE, flags=os.O_NOFOLLOW)
+    except (OSError, ValueError):
         return None
-    try:
-        with os.fdopen(descriptor, "rb") as stream:
-            text = stream.read(_MAX_IGNORE_FILE)
-    except OSError:
-        return None
-    lines = text.decode("utf-8", errors="replace").removeprefix("\ufeff").splitlines()
+    lines = data.decode("utf-8", errors="replace").removeprefix("\ufeff").splitlines()
     spec, _ = compiled_patterns(lines)
     return spec if len(spec) else None
 
 
 def compiled_patterns(lines: Iterable[str]) -> tuple[Patterns, tuple[str, ...]]:
     """Compile patterns; malformed ones are omitted and returned."""
-    good: list[str] = []
+    good: list[_LinearPattern] = []
     bad: list[str] = []
     for line in lines:
         if not line.strip() or line.startswith("#"):
             continue
         try:
-            GitIgnoreSpec.from_lines([line])
+            good.append(_LinearPattern(line))
         except ValueError:
             bad.append(line)
-        else:
-            good.append(line)
-    return GitIgnoreSpec.from_lines(good), tuple(bad)
+    return GitIgnoreSpec(good), tuple(bad)
+
+
+_STAR: Final = "[^/]*"
+_LEADING_FOLDERS: Final = "^(?:.+/)?"
+_FOLDERS: Final = "(?:/.+)?"
+_SLASH: Final = re.compile(r"(?<!\[\^)/")
+"""A slash between segments, but not the one of ``[^/]``."""
+
+
+class _LinearPattern(GitIgnoreSpecPattern):
+    """A pattern that a hostile repository cannot make slow.
+
+    Pathspec's expression tries a name of n characters in n**k ways for k stars, which takes years
+    for a name and a pattern of 100 characters, and no other thread of the process runs meanwhile.
+    What stands between two wildcards may be matched where it occurs first, for good, as
+    :mod:`fnmatch` does; only the last wildcard tries several places.
+    """
+
+    @classmethod
+    def pattern_to_regex(cls, pattern: Any) -> tuple[Any, bool | None]:
+        """Return the expression, and whether it ignores or includes."""
+        regex, include = super().pattern_to_regex(pattern)
+        return regex if regex is None else _without_backtracking(regex), include
+
+
+def _without_backtracking(regex: str) -> str:
+    """Return an expression of pathspec's that matches the same without giving back wildcards."""
+    is_leading = regex.startswith(_LEADING_FOLDERS)
+    head = _LEADING_FOLDERS if is_leading else ""
+    *blocks, last = regex[len(head) :].split(_FOLDERS)
+    parts = [head]
+    for number, block in enumerate(blocks):
+        gap = "(?:.+?/)??" if is_leading and not number else "(?:/.+?)??" if number else ""
+        parts.append(f"(?>{gap}{_with_first_places(block)}(?=/|$))")
+    if blocks:
+        parts[0] = "^" if is_leading else ""
+        parts.append(_FOLDERS)
+    return "".join((*parts, _with_first_places(last)))
+
+
+def _with_first_places(block: str) -> str:
+    """Return a run of whole path segments in which only each segment's last star backtracks."""
+    segments = []
+    for segment in _SLASH.split(block):
+        first, *rest = segment.split(_STAR)
+        inner = [f"(?>[^/]*?{text})" for text in rest[:-1]]
+        segments.append(_STAR.join((first + "".join(inner), *rest[-1:])))
+    return "/".join(segments)

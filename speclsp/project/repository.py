@@ -6,6 +6,12 @@ import configparser
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+from speclsp.project.source_text import read_regular
+
+_MAX_BYTES: Final = 1 << 20
+"""Of git's files that are read; what is behind is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +51,24 @@ def _git_dir(work_tree: Path) -> Path | None:
     try:
         if git.is_dir():
             return git if (git / "HEAD").exists() else None
-        text = git.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    prefix, _, target = text.partition(":")
+    prefix, _, target = _text(git).partition(":")
     if prefix.strip() != "gitdir" or not target.strip():
         return None
     return work_tree / target.strip()
 
 
 def _common_dir(git_dir: Path) -> Path:
+    return git_dir / _text(git_dir / "commondir").strip()
+
+
+def _text(file: Path) -> str:
+    """Return the text of one of git's files; empty if it cannot be read, or is a pipe or device."""
     try:
-        target = (git_dir / "commondir").read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return git_dir
-    return git_dir / target
+        return read_regular(file, _MAX_BYTES).decode("utf-8", "replace").replace("\0", "\ufffd")
+    except (OSError, ValueError):
+        return ""
 
 
 def _remote_address(config: Path) -> str:
@@ -67,11 +76,11 @@ def _remote_address(config: Path) -> str:
     parser = configparser.ConfigParser(
         strict=False, interpolation=None, allow_no_value=True, inline_comment_prefixes=("#", ";")
     )
+    # git indents its options, which configparser reads as continued lines.
+    lines = (line.strip() for line in _text(config).splitlines())
     try:
-        text = config.read_text(encoding="utf-8", errors="replace")
-        # git indents its options, which configparser reads as continued lines.
-        parser.read_string("\n".join(line.strip() for line in text.splitlines()))
-    except (OSError, configparser.Error):
+        parser.read_string("\n".join(lines))
+    except configparser.Error:
         return ""
     remotes = [name for name in parser.sections() if name.lower().startswith("remote ")]
     remotes.sort(key=lambda name: '"origin"' not in name)

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal
 
 from speclsp.secrets.line_scan import kind_of
@@ -34,11 +35,7 @@ class SourceText:
 def read_source(path: str, max_file_size: int, mask: Mask = masked) -> SourceText | SkipReason:
     """Read a regular file of UTF-8 text; does not follow links nor block on pipes."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return "unreadable"
-            data = stream.read(max_file_size + 1)
+        data = read_regular(path, max_file_size + 1, flags=os.O_NOFOLLOW)
     except (OSError, ValueError):
         return "unreadable"
     if len(data) > max_file_size:
@@ -51,6 +48,19 @@ def read_source(path: str, max_file_size: int, mask: Mask = masked) -> SourceTex
     # Files with equal bytes and different names may be masked differently.
     digest = hashlib.blake2b(data, digest_size=_DIGEST_BYTES, person=kind_of(path).encode())
     return SourceText(mask(text, path), digest.digest())
+
+
+def read_regular(path: str | Path, max_bytes: int, *, flags: int = 0) -> bytes:
+    """Return at most ``max_bytes`` of a regular file; ``flags`` are further ones of ``os.open``.
+
+    Raises OSError, also for pipes, sockets and devices, for which it does not wait, and ValueError
+    for a path with a NUL.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+    with os.fdopen(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is no regular file")
+        return stream.read(max_bytes)
 
 
 def unmasked(text: str, path: str) -> str:  # noqa: ARG001  # a Mask

@@ -1,16 +1,18 @@
-"""Hours of typing into a real server: memory, threads and open files have no trend.
+"""Hours of typing into a real server: memory, threads, open files and latency have no trend.
 
-``make soak MINUTES=30`` types at full speed, prints a table by minute, and writes a plot, latencies
-included; these are no test's, since they follow what else the machine does.
+``make soak MINUTES=30 ENGINE=shared`` types at full speed, prints a table by minute, and writes a
+plot.  ``ENGINE=own`` measures a server that loads the models itself.  ``FILES=256`` types in as
+many files as the caches have room for, and takes hours to fill them.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,16 +24,19 @@ from fuzzing_client import FuzzingClient
 MINUTES = float(os.environ.get("SPECLSP_SOAK_MINUTES", "0"))
 PLOT = Path(os.environ.get("SPECLSP_SOAK_PLOT", "soak.svg"))
 SOURCES = Path(__file__).parents[2] / "fixtures" / "cases"
-OPTIONS = {"debounce_ms": 0, "n_predict": 24, "cache_ram": 32, "engine": "own"}
-N_FILES = 24
+ENGINE = os.environ.get("SPECLSP_SOAK_ENGINE", "shared")
+OPTIONS = {"debounce_ms": 0, "n_predict": 24, "cache_ram": 32, "engine": ENGINE}
+N_FILES = int(os.environ.get("SPECLSP_SOAK_FILES", "24"))
 """A small cache of KV states, and the windows of a few files' prompts, are full after minutes, and
-then stay as they are; 256 files, for which there is room, would take hours."""
+then stay as they are."""
 ACCEPTED = 0.1
 """Share of the fitting suggestions that is accepted; what is learned of them is to grow."""
-WARM_UP = 0.2
-"""Share of the time after which caches are full, and trends count."""
-MOST_GROWTH = 0.1
-"""Growth of memory from the warm-up to the end, as a share."""
+MOST_GROWTH = {"memory": 0.05, "threads": 0.02, "files": 0.02, "p99": 1.0}
+"""Growth over the second half of the time, as a share; the caches are full by then.
+
+Memory may follow what is learned.  Of threads and files less than one may be added.  Latency
+follows what else the machine does: only where it doubles within the run, something grows.
+"""
 
 pytestmark = [
     pytest.mark.real,
@@ -138,6 +143,17 @@ def processes(folder: Path) -> list[psutil.Process]:
     return found
 
 
+def trend(values: Sequence[float]) -> float:
+    """Return how much values grow over their time, as a share of their median.
+
+    The slope is Theil and Sen's, the median of the slopes between all pairs: a few minutes in which
+    the machine was busy do not move it.
+    """
+    pairs = itertools.combinations(enumerate(values), 2)
+    slope = statistics.median((later - now) / (j - i) for (i, now), (j, later) in pairs)
+    return slope * (len(values) - 1) / statistics.median(values)
+
+
 def measure(minute: Minute, folder: Path) -> None:
     for process in processes(folder):
         minute.mebibytes += process.memory_info().rss / 2**20
@@ -192,17 +208,13 @@ def test_nothing_grows(tmp_path: Path) -> None:
     assert client.close() == 0
     measured = [minute for minute in minutes if minute.mebibytes]
     plot(measured, seconds)
-    settled = measured[int(WARM_UP * len(measured)) :]
-    places = range(len(settled))
-    third = len(settled) // 3
-    growth = statistics.linear_regression(places, [m.mebibytes for m in settled]).slope
-    growth *= len(settled) / settled[0].mebibytes
-    early, late = (
-        statistics.median(minute.percentile(99) for minute in part)
-        for part in (settled[:third], settled[-third:])
-    )
-    print(f"memory {growth:+.1%}, p99 {early:.1f} then {late:.1f} ms")  # noqa: T201 - figures
-    assert growth < MOST_GROWTH
-    assert max(m.n_threads for m in settled[-third:]) <= max(m.n_threads for m in settled[:third])
-    assert max(m.n_files for m in settled[-third:]) <= max(m.n_files for m in settled[:third]) + 2
+    settled = measured[len(measured) // 2 :]
+    growth = {
+        "memory": trend([minute.mebibytes for minute in settled]),
+        "threads": trend([minute.n_threads for minute in settled]),
+        "files": trend([minute.n_files for minute in settled]),
+        "p99": trend([minute.percentile(99) for minute in settled]),
+    }
+    print(", ".join(f"{name} {share:+.1%}" for name, share in growth.items()))  # noqa: T201 - figures
     assert sum(minute.n_items for minute in measured)
+    assert {name: share for name, share in growth.items() if share > MOST_GROWTH[name]} == {}

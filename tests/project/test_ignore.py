@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import random
 import subprocess
 from pathlib import Path
 
 import pytest
 from indexed_project import git, write
+from pathspec import GitIgnoreSpec
 
-from speclsp.project.ignore import IgnoreRules
+from speclsp.project.ignore import IgnoreRules, compiled_patterns
 
 
 def rules(root: Path, *exclude: str) -> IgnoreRules:
@@ -109,6 +111,43 @@ class TestGitignore:
         under_test = rules(project)
         assert {path for path in paths if under_test.ignored_or_within(path)} == ignored_by_git
         assert 5 < len(ignored_by_git) < len(paths) - 5
+
+
+class TestHostile:
+    """Patterns and names of a repository that is out to stop the process."""
+
+    @pytest.mark.timeout(20)  # a regular expression that backtracks takes years
+    @pytest.mark.parametrize(
+        ("pattern", "path"),
+        [
+            ("*a" * 12 + "b", "a" * 250),
+            ("*a" * 12 + "b/x", "a/" * 1000),
+            ("**/a/**/a/**/a/**/a/**/b", "a/" * 1000),
+            ("a/**/*a*a*a/**/*a*a/**/b*b*b", "a/" + "a" * 250 + "/" + "a/" * 900),
+        ],
+    )
+    def test_no_pattern_takes_long(self, pattern: str, path: str) -> None:
+        spec, bad = compiled_patterns([pattern])
+        assert bad == ()
+        assert not spec.match_file(path)
+
+    def test_the_patterns_mean_what_pathspec_says(self) -> None:
+        dice = random.Random(1)
+        pieces = ["a", "b", "*", "?", "**", "/", "[ab]", "a*", "*b*", "/**/", "**/", "!", "\\*", "."]
+        names = ["a", "b", "ab", "aab", "bb", "a.b", "abab", "*"]
+        n_ignored = n_compared = 0
+        while n_compared < 10_000:
+            line = "".join(dice.choices(pieces, k=dice.randint(1, 8)))
+            try:
+                expected = GitIgnoreSpec.from_lines([line])
+            except ValueError:
+                continue
+            spec, _ = compiled_patterns([line])
+            path = "/".join(dice.choices(names, k=dice.randint(1, 5))) + dice.choice(["", "/"])
+            verdict = expected.check_file(path).include
+            assert spec.check_file(path).include == verdict, (line, path)
+            n_compared, n_ignored = n_compared + 1, n_ignored + (verdict is True)
+        assert n_ignored > 1_000
 
 
 class TestBuiltIn:

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,23 @@ def test_root_folder_has_a_name() -> None:
 
 def test_missing_folder(tmp_path: Path) -> None:
     assert repository_name(tmp_path / "gone") == "gone"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", [".git", "elsewhere/commondir", "elsewhere/config"])
+@pytest.mark.parametrize("what", ["a pipe", "a device", "a NUL"])
+def test_what_an_archive_may_hold_instead_of_gits_files(
+    project: Path, name: str, what: str
+) -> None:
+    write(project / ".git", "gitdir: elsewhere")
+    write(project / "elsewhere" / "HEAD", "ref: refs/heads/main")
+    file = project / name
+    file.unlink(missing_ok=True)
+    if what == "a pipe":
+        os.mkfifo(file)
+    elif what == "a device":
+        file.symlink_to("/dev/zero")
+    else:
+        write(file, "gitdir: else\0where")
+    assert repository_name(project) == project.name
+    find_repository(project)

@@ -2,7 +2,8 @@
 
    faulty_disk_arm(folder, nth, n_failures, error) makes the nth counted call and those after it,
    n_failures in all, return `error`; error 0 ends the process by SIGKILL there.  A write that fails
-   has written its first half.  faulty_disk_calls() returns how many calls were counted since, and
+   has written its first half.  Random numbers are zeros: SQLite puts one into each journal.
+   faulty_disk_calls() returns how many calls were counted since, and
    faulty_disk_kinds() their kinds: w(rite), i(nput), s(ync), t(runcate), o(pen), r(ename),
    u(nlink), m(map). */
 
@@ -126,6 +127,8 @@ int unlink(const char *path) { return is_inside(path) && fails('u') ? -1 : REAL(
         va_start(rest, flags);                                                                \
         mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;               \
         va_end(rest);                                                                         \
+        if (strcmp(path, "/dev/urandom") == 0)                                                \
+            path = "/dev/zero";                                                               \
         return is_inside(path) && fails('o') ? -1 : REAL(name, path, flags, mode);            \
     }
 OPEN(open)

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections import Counter
+from collections import Counter, deque
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ class FuzzingClient:
         self.log: list[str] = []
         self.answers: dict[int, Any] = {}
         self.n_answers: Counter[int] = Counter()
+        self.recent: deque[bytes] = deque(maxlen=40)
+        """The last writes."""
         self.asked: dict[int, str] = {}
         """The methods of all requests by their ids."""
         self._arrived = threading.Condition()
@@ -72,6 +74,7 @@ class FuzzingClient:
     def send_bytes(self, data: bytes) -> None:
         """Send some bytes."""
         assert self._process.stdin is not None
+        self.recent.append(data)
         self._process.stdin.write(data)
         self._process.stdin.flush()
 
