@@ -18,7 +18,7 @@ from typing import Final
 from speclsp.cancellation import CancellationToken
 from speclsp.engine_process import wire
 from speclsp.errors import EngineProcessError, SpecLspError
-from speclsp.request import CompletionRequest, CompletionResult
+from speclsp.request import CompletionRequest, CompletionResult, Problem
 from speclsp.seam import Completer
 from speclsp.settings import Settings
 
@@ -210,7 +210,22 @@ class _Window:
             case wire.AskStatistics():
                 self._send(wire.Statistics(completer.statistics()))
             case _:
-                self._do_rarely(completer, message)
+                self._try_rarely(completer, message)
+
+    def _try_rarely(self, completer: Completer, message: wire.WindowMessage) -> None:
+        """Do what has to do with settings or folders; what fails does not end the connection.
+
+        The window would connect again and send the same.
+        """
+        try:
+            self._do_rarely(completer, message)
+        except Exception as error:
+            logger.exception("%s failed", type(message).__name__)
+            problem = Problem(
+                message=f"{type(message).__name__} failed in the engine: {error!r}.",
+                remedy="Completion goes on; please report what `speclsp engine log` says.",
+            )
+            self._send(wire.Happened(problem=problem))
 
     def _do_rarely(self, completer: Completer, message: wire.WindowMessage) -> None:
         match message:

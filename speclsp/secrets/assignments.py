@@ -75,7 +75,7 @@ _WORDS: Final = (
     _word("pwd", "password", "s?"),
     _word("contrase", "password", "[nñ]a"),
     _word("pass", "password", r"(?=[\"'=:\])]|\s*[=:]\s*[\"'])", ("",)),
-    _word("pass", "password", r"(?!\w*\()", _BEFORE_PASS),
+    _word("pass", "password", r"(?!\w{0,80}\()", _BEFORE_PASS),
     _word("pw", "password", r"(?=[\"']?\s*[=:])", _BEFORE_PASS),
     _word("secret", "secret", "s?", _BEFORE_SECRET),
     _word("secret", "key", "s?"),

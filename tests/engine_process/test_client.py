@@ -334,8 +334,14 @@ def test_an_engine_that_never_reads_blocks_nobody(monkeypatch):
 
 @pytest.mark.parametrize(
     "bytes_sent",
-    [b"\xff\xff\xff\xff", b"\x00\x00\x00\x02\xc1\xc1", b"\x00\x00\x00\x01\x90"],
-    ids=["too long", "no MessagePack", "no message"],
+    [
+        b"\xff\xff\xff\xff",
+        b"\x00\x00\x00\x02\xc1\xc1",
+        b"\x00\x00\x00\x01\x90",
+        b"\x00\x00\x00\x05\xdd\xff\xff\xff\xff",
+        b"\x00\x01\x00\x00" + b"\x91" * (1 << 16),
+    ],
+    ids=["too long", "no MessagePack", "no message", "4 G elements", "64 Ki levels"],
 )
 def test_bytes_that_are_no_message_end_the_connection_with_a_log_line(bytes_sent):
     peer = Peer()
@@ -346,6 +352,21 @@ def test_bytes_that_are_no_message_end_the_connection_with_a_log_line(bytes_sent
     assert "message" in line.message
     peer.window.close()
     peer.socket.close()
+
+
+def test_a_folder_that_fails_leaves_its_window_in(scripted, monkeypatch):
+    """The window would hand it over again and again, to be dropped each time."""
+
+    def fail(*_: object) -> None:
+        raise ValueError("embedded null byte")
+
+    monkeypatch.setattr(ScriptedCompleter, "open_folder", fail)
+    window = scripted.window()
+    window.open_folder(WorkspaceFolder(root="/p", name="p"))
+    window.open_document(document())
+    assert ask(window).result(WAIT_S).text == "completed"
+    assert len(scripted.engine.asked) == 1
+    until(lambda: isinstance(event := window.next_event(WAIT_S), Problem) and "null" in str(event))
 
 
 def test_a_window_that_never_reads_is_dropped_at_a_bound(scripted, monkeypatch, caplog):

@@ -7,7 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import ExitStack, closing
+import threading
+import time
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import psutil
@@ -15,7 +17,7 @@ import pytest
 from echo_engines import PROGRAM, Engines, is_running, wait_for_end, wait_until
 
 from speclsp.engine_process.lifetime import MAX_LOG_BYTES
-from speclsp.engine_process.start import EngineConnection, running_engines, status_of
+from speclsp.engine_process.start import EngineConnection, read_line, running_engines, status_of
 from speclsp.errors import EngineProcessError
 from speclsp.settings import Settings
 
@@ -179,6 +181,47 @@ def test_a_client_that_never_greets_holds_nobody_up(engines: Engines) -> None:
         assert other.pid == connection.pid
         assert n_windows(connection) == 2
         other.socket.close()
+
+
+def test_a_greeting_that_trickles_in_ends_in_time() -> None:
+    ours, theirs = socket.socketpair()
+    is_over = threading.Event()
+
+    def trickle() -> None:
+        with theirs, suppress(OSError):
+            while not is_over.wait(0.001):
+                theirs.sendall(b" ")
+
+    sender = threading.Thread(target=trickle)
+    sender.start()
+    with ours, pytest.raises(TimeoutError):
+        read_line(ours, time.monotonic() + 0.1)
+    is_over.set()
+    sender.join()
+
+
+def test_an_engine_that_may_start_no_thread_goes_on(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ECHO_ENGINE_WITHOUT_THREADS", "3")
+    with closing(engines.connect().socket) as window:
+        window.sendall(b"x")
+        assert window.recv(1) == b"x"
+    assert len(engines.pids()) == 1
+
+
+def test_a_thousand_clients_leave_room_for_a_window(engines: Engines) -> None:
+    connection = engines.connect()
+    with closing(connection.socket), ExitStack() as stack:
+        for number in range(1000):
+            client = stack.enter_context(socket.socket(socket.AF_UNIX))
+            client.connect(str(connection.place.socket))
+            if number % 2:
+                client.sendall(b'{"purpose": "window"}\n')
+        other = engines.connect()
+        assert other.pid == connection.pid
+        other.socket.close()
+    wait_until(lambda: n_windows(connection) <= 1)
 
 
 def test_the_log_is_bounded(engines: Engines) -> None:

@@ -153,13 +153,15 @@ def test_files_of_former_engines_are_removed_after_a_week(engines: Engines) -> N
     running = engines.connect(Settings(ctx_size=512))
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(old.socket))
-    for file in (old.log, old.info, old.lock, young.log):
+    for file in (old.log, old.info, old.lock, young.log, Path(f"{young.log}.1")):
         file.touch()
     for file in (*old.folder.glob(f"{old.name}.*"), *old.folder.glob(f"{running.place.name}.*")):
         os.utime(file, (0, 0))
     engines.connect().socket.close()
     assert list(old.folder.glob(f"{old.name}.*")) == []
-    assert young.log.exists()
+    assert {file.name for file in old.folder.glob(f"{young.name}.*")} == {
+        f"{young.name}.{ending}" for ending in ("lock", "log", "log.1")
+    }
     assert running_engines() == sorted([running.place, engines.place()], key=lambda p: p.name)
     running.socket.close()
 

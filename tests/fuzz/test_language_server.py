@@ -288,16 +288,16 @@ class Editor(RuleBasedStateMachine):
     def teardown(self) -> None:
         failure = sys.exc_info()[1]
         try:
-            if isinstance(failure, Exception):
-                raise failure
-            self.close_all()
+            self.close_all(failure)
         except Exception as error:
             if SEED:  # to be shrunk
                 raise
             raise FirstFailure(f"the last messages: {[*self.client.recent]}") from error
 
-    def close_all(self) -> None:
-        """Close all documents, and check what the server holds then."""
+    def close_all(self, failure: BaseException | None) -> None:
+        """Close all documents, and check what the server holds then.  Raises a step's failure."""
+        if isinstance(failure, Exception):
+            raise failure
         if self.cells:
             self.close_notebook()
         for uri in self.texts:

@@ -133,7 +133,22 @@ class TestHostile:
 
     def test_the_patterns_mean_what_pathspec_says(self) -> None:
         dice = random.Random(1)
-        pieces = ["a", "b", "*", "?", "**", "/", "[ab]", "a*", "*b*", "/**/", "**/", "!", "\\*", "."]
+        pieces = [
+            "a",
+            "b",
+            "*",
+            "?",
+            "**",
+            "/",
+            "[ab]",
+            "a*",
+            "*b*",
+            "/**/",
+            "**/",
+            "!",
+            "\\*",
+            ".",
+        ]
         names = ["a", "b", "ab", "aab", "bb", "a.b", "abab", "*"]
         n_ignored = n_compared = 0
         while n_compared < 10_000:

@@ -280,6 +280,13 @@ def test_many_blanks_behind_a_name_are_looked_at_once(before: str, name: str) ->
     assert masked(f"{before}{blanks}1 x1(\nx = 1\n", name).endswith("\nx = 1\n")
 
 
+@pytest.mark.timeout(30)  # looked at once for each name, this took minutes
+@pytest.mark.parametrize("piece", ["passwo", "my_password", "password", "secret_old_"])
+def test_names_without_end_are_looked_at_once(piece: str) -> None:
+    text = piece * 100_000
+    assert masked(text, "a.py") == text
+
+
 def test_nothing_is_taken_where_too_much_would_have_to_be_looked_at() -> None:
     text = MaskedText("a.py")
     small = 'password = "hunter22"\n'

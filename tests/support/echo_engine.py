@@ -4,17 +4,19 @@ Run as ``python echo_engine.py engine run --listen-fd=N --name=NAME --engine-exi
 Each start adds the process's id to the file that ``ECHO_ENGINE_STARTS`` names.
 With ``ECHO_ENGINE_FAILS`` it dies first, as a broken installation would; ``kill`` is a signal.
 With ``ECHO_ENGINE_PATIENCE`` it waits that many seconds for its first window, and with
-``ECHO_ENGINE_FREE`` so many bytes of memory are free.  A window that sends ``log N`` makes it log N
-lines.
+``ECHO_ENGINE_FREE`` so many bytes of memory are free.  With ``ECHO_ENGINE_WITHOUT_THREADS`` it
+cannot start its first so many threads.  A window that sends ``log N`` makes it log N lines.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import signal
 import socket
 import sys
+import threading
 from pathlib import Path
 
 from speclsp.engine_process import lifetime
@@ -32,7 +34,19 @@ def echo(connection: socket.socket) -> None:
         connection.sendall(received)
 
 
+def refuse_threads(n_threads: int) -> None:
+    start, numbers = threading.Thread.start, itertools.count()
+
+    def start_later(thread: threading.Thread) -> None:
+        if next(numbers) < n_threads:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    threading.Thread.start = start_later  # type: ignore[method-assign]
+
+
 def main() -> None:
+    refuse_threads(int(os.environ.get("ECHO_ENGINE_WITHOUT_THREADS", "0")))
     options = dict(arg.removeprefix("--").split("=", 1) for arg in sys.argv[3:] if "=" in arg)
     with Path(os.environ["ECHO_ENGINE_STARTS"]).open("a", encoding="ascii") as starts:
         starts.write(f"{os.getpid()}\n")
