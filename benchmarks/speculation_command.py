@@ -2,8 +2,9 @@
 
 Each round starts both sides anew in one process and types the same cases into each: a burst of keys
 into the one, the same burst into the other, so that a machine whose speed drifts slows both.  A
-ratio is with drafts / without, of one round; the table has the median of the rounds' ratios and
-their range.  Keystrokes count that the model answered: the others take microseconds on both sides.
+ratio is with drafts / without, of the keystrokes of all rounds together, since the slowest few of
+one round are a matter of chance; beside it the range of the rounds' ratios.  Keystrokes count that
+the model answered: the others take microseconds on both sides.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import statistics
+import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -69,9 +70,9 @@ _ROWS: Final[tuple[tuple[str, str, str, bool], ...]] = (
 )
 
 
-def figures_of(session: TypedSession) -> SessionFigures:
-    """Return a session's figures."""
-    answers = [request.answer for request in session.requests]
+def figures_of(*sessions: TypedSession) -> SessionFigures:
+    """Return the figures of all requests of some sessions."""
+    answers = [request.answer for session in sessions for request in session.requests]
     ms = [answer.ms for answer in answers if answer.stats.n_target_passes]
     stats = functools.reduce(summed, (answer.stats for answer in answers), RequestStats())
     p50, p95 = np.percentile(ms, [50, 95]).tolist() if ms else (0.0, 0.0)
@@ -88,24 +89,30 @@ def figures_of(session: TypedSession) -> SessionFigures:
     )
 
 
-def rounds_table(without: Sequence[SessionFigures], with_drafts: Sequence[SessionFigures]) -> Table:
-    """Return both sides' medians, and the ratios' median and range."""
+def rounds_table(without: Sequence[TypedSession], with_drafts: Sequence[TypedSession]) -> Table:
+    """Return both sides' figures over all rounds, their ratios, and the range of the rounds'."""
     table = Table(
-        f"Typed sessions, {len(without)} rounds: the median of the rounds",
+        f"Typed sessions, {len(without)} rounds",
         ("", "without speculation", "with", "with / without", "least … most"),
     )
+    off, on = figures_of(*without), figures_of(*with_drafts)
+    rounds = [(figures_of(a), figures_of(b)) for a, b in zip(without, with_drafts, strict=True)]
     for label, name, form, has_ratio in _ROWS:
-        off = [getattr(one, name) for one in without]
-        on = [getattr(one, name) for one in with_drafts]
-        ratios = [b / a for a, b in zip(off, on, strict=True)] if has_ratio and all(off) else []
+        ratios = [_ratio(a, b, name) for a, b in ((off, on), *rounds)] if has_ratio else []
         table.add(
             label,
-            format(statistics.median(off), form),
-            format(statistics.median(on), form),
-            f"{statistics.median(ratios):.3f}" if ratios else "",
-            f"{min(ratios):.3f} … {max(ratios):.3f}" if ratios else "",
+            format(getattr(off, name), form),
+            format(getattr(on, name), form),
+            f"{ratios[0]:.3f}" if ratios else "",
+            f"{min(ratios[1:]):.3f} … {max(ratios[1:]):.3f}" if ratios else "",
         )
     return table
+
+
+def _ratio(off: SessionFigures, on: SessionFigures, name: str) -> float:
+    """Return one figure with drafts / without; NaN where that is 0."""
+    divisor: float = getattr(off, name)
+    return getattr(on, name) / divisor if divisor else math.nan
 
 
 def typed_in_turns(
@@ -115,7 +122,7 @@ def typed_in_turns(
     progress: Callable[[int], None],
     *,
     pauses: bool,
-) -> tuple[SessionFigures, SessionFigures]:
+) -> tuple[TypedSession, TypedSession]:
     """Type the cases into two completers that know nothing yet, burst by burst in turns."""
     sessions = TypedSession(), TypedSession()
     with ExitStack() as stack:
@@ -134,7 +141,7 @@ def typed_in_turns(
                 progress(n_chars)
                 asker.finish()  # or its idle work would slow the other's keys
             waiting.reverse()
-    return figures_of(sessions[0]), figures_of(sessions[1])
+    return sessions
 
 
 @click.command("speculation", cls=SettingsCommand)
@@ -172,7 +179,7 @@ def speculation_command(
     drawn = drawn_cases(load_cases(cases_path), n_cases, replay_seed)
     cases = [dataclasses.replace(case, typed=case.typed[:n_keys]) for case in drawn]
     off, on = (dataclasses.replace(resolved, speculation=is_on) for is_on in (False, True))
-    figures: list[list[SessionFigures]] = [[], []]
+    sessions: list[list[TypedSession]] = [[], []]
     n_chars = 2 * n_rounds * sum(len(case.typed) for case in cases)
     with RunProgress() as progress:
         task = progress.add_task("Typing", total=n_chars)
@@ -180,14 +187,14 @@ def speculation_command(
             one_round = typed_in_turns(
                 cases, (off, on), replay_seed, lambda n: progress.advance(task, n), pauses=pauses
             )
-            for of_side, one in zip(figures, one_round, strict=True):
+            for of_side, one in zip(sessions, one_round, strict=True):
                 of_side.append(one)
     print_remarks(resolved)
-    click.echo(rounds_table(*figures))
+    click.echo(rounds_table(*sessions))
     if json_path is not None:
         given = {"cases": len(cases), "keys": n_keys, "seed": replay_seed, "rounds": n_rounds}
         sides_object = {
-            name: [dataclasses.asdict(one) for one in of_side]
-            for name, of_side in zip(("without", "with"), figures, strict=True)
+            name: [dataclasses.asdict(figures_of(one)) for one in of_side]
+            for name, of_side in zip(("without", "with"), sessions, strict=True)
         }
         write_text(json_path, json.dumps({"options": given, **sides_object}, indent=2) + "\n")
