@@ -29,8 +29,8 @@ from speclsp.cli.ngram_build import (
 )
 from speclsp.cli.options import OutputFile, SettingOption, given_settings
 from speclsp.drafting.merger import DraftMerger
-from speclsp.drafting.ngram_cache import NgramCacheDrafter
 from speclsp.drafting.protocol import NO_STATISTICS, DraftContext, Statistics, TokenArray
+from speclsp.drafting.registry import load_drafters
 from speclsp.drafting.teacher_forcing import ReplayCounts, replay
 from speclsp.embedded import EMBEDDED, model_files
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
@@ -239,8 +239,10 @@ def verify(paths: tuple[Path, ...], model: str | None) -> None:
     raise SystemExit(exit_code)
 
 
-@ngram.command(params=[SettingOption(name) for name in (*_scan_settings, "spec_ngram_cache_n_max")])
-@click.argument("path", metavar="FILE", type=_Path())
+@ngram.command(
+    params=[SettingOption(name) for name in (*_scan_settings, "drafters", "spec_ngram_cache_n_max")]
+)
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=_Path())
 @click.argument("folder", metavar="DIR", type=_Path(exists=True, file_okay=False))
 @click.option(
     "--tokens",
@@ -250,37 +252,44 @@ def verify(paths: tuple[Path, ...], model: str | None) -> None:
     show_default=True,
     help="About how many tokens to replay, spread over all of the folder's files.",
 )
-def evaluate(path: Path, folder: Path, n_tokens: int, **options: Any) -> None:
-    """Try a file on text that it was not built from.
+def evaluate(paths: tuple[Path, ...], folder: Path, n_tokens: int, **options: Any) -> None:
+    """Try files on text that they were not built from.
 
-    Replays the source files below DIR token by token, as if a model wrote them, with drafts from
-    the text so far, once without and once with the statistics.
+    Replays the source files below DIR token by token, as if a model wrote them, with the drafts of
+    --drafters from the text so far: without statistics, and with those of each file. Files from
+    growing shares of a corpus show what more of it would be worth.
     """
     resolved = given_settings(options)
     vocabulary = load_vocabulary(model_files(resolved).target)
-    file = open_statistics(path, vocabulary)
     found, _ = found_files([folder], resolved)
     texts = list(texts_tokens(found, resolved.max_file_size, vocabulary))
     if not texts:
         raise StoreError(f"{folder} has no source files.", remedy="Name a folder that has some.")
-    sources = (file.tables,)
-    given = Statistics(static=sources) if file.role == "static" else Statistics(dynamic=sources)
+    drafters, problems = load_drafters(resolved, draft_model=None)
+    if problems:
+        raise problems[0]
+    stretches = list(_stretches(texts, n_tokens))
     columns = ("tokens", "per pass", "hit rate", "drafted", "accepted", "")
     table = _table(columns, "drafts from")
-    stretches = list(_stretches(texts, n_tokens))
     with _progress() as progress:
-        task = progress.add_task("Drafting", total=2 * len(stretches))
-        for name, statistics in (
-            ("the text so far", NO_STATISTICS),
-            (f"and the {file.role} file", given),
-        ):
+        bar = progress.add_task("Drafting", total=(1 + len(paths)) * len(stretches))
+        for path in (None, *paths):
+            name, statistics = "the text so far", NO_STATISTICS
+            if path is not None:
+                file = open_statistics(path, vocabulary)
+                name = f"and the {file.role} {path.name}"
+                sources = (file.tables,)
+                statistics = (
+                    Statistics(static=sources)
+                    if file.role == "static"
+                    else Statistics(dynamic=sources)
+                )
             counts = ReplayCounts()
+            merger = DraftMerger(drafters, mode="tree")
             for before, truth in stretches:
-                n_draft = resolved.spec_ngram_cache_n_max
-                drafter = DraftMerger([NgramCacheDrafter(n_draft=n_draft)])
                 context = DraftContext(prompt=(), prefix=before, statistics=statistics)
-                replay(drafter, context, truth.tolist(), n_draft, counts)
-                progress.advance(task)
+                replay(merger, context, truth.tolist(), resolved.spec_ngram_cache_n_max, counts)
+                progress.advance(bar)
             table.add_row(
                 name,
                 f"{counts.n_tokens:,}",
