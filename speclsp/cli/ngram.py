@@ -36,6 +36,7 @@ from speclsp.embedded import EMBEDDED, model_files
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.engine.params import physical_cpu_count
 from speclsp.errors import StoreError
+from speclsp.hub import download
 from speclsp.ngrams import counting, files
 from speclsp.ngrams.files import (
     Layout,
@@ -49,6 +50,7 @@ from speclsp.ngrams.own_layout import FileHeader
 from speclsp.ngrams.table import NgramTables
 
 MAX_BUILT_ORDER: Final = 32
+_MAX_PULLED_BYTES: Final = 4 << 30
 _STRETCH: Final = 512
 """Tokens that ``evaluate`` replays in a row, with the file's text before them as context."""
 
@@ -167,6 +169,44 @@ def build(
     # The file is not read again, since it may be larger than --memory.
     header = FileHeader(vocabulary.fingerprint, vocabulary.n_tokens)
     _show_sizes(output, header if layout == "speclsp" else None, counted.sizes)
+
+
+@ngram.command(params=[SettingOption(name) for name in ("model", "hf_token")])
+@click.argument("source", metavar="URL|OWNER/NAME:FILE")
+@_output_option
+@click.option(
+    "--sha256", default="", metavar="HEX", help="The file's SHA-256, in place of its publisher's."
+)
+def pull(source: str, output: Path, sha256: str, **options: Any) -> None:
+    """Download a published file and check it before it replaces the output.
+
+    The SHA-256 is that of Hugging Face, or lies beside the file, under its name with `.sha256`;
+    the vocabulary is to be the model's.
+    """
+    resolved = given_settings(options)
+    vocabulary = load_vocabulary(model_files(resolved).target)
+    output = output.resolve()
+    wanted = download.locate(source, sha256=sha256, token=resolved.hf_token)
+    if wanted.size > _MAX_PULLED_BYTES:
+        raise StoreError(
+            f"{wanted.origin} has {decimal(wanted.size)}, and {decimal(_MAX_PULLED_BYTES)} are the "
+            "most that is pulled.",
+            remedy="Servers read statistics into memory: build a smaller file with --min-count.",
+        )
+    with _progress() as progress:
+        bar = progress.add_task("Downloading", total=wanted.size)
+        arrived = download.fetch(
+            wanted,
+            output.parent,
+            token=resolved.hf_token,
+            report=lambda n_bytes, _: progress.update(bar, completed=n_bytes),
+        )
+    try:
+        open_statistics(arrived, vocabulary)
+        arrived.replace(output)
+    finally:
+        arrived.unlink(missing_ok=True)
+    _show(open_statistics(output, vocabulary))
 
 
 @ngram.command()

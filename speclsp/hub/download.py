@@ -1,4 +1,4 @@
-"""Model files on Hugging Face and in its cache on this machine, which other programs share.
+"""Downloads: models into Hugging Face's cache, which other programs share, and single files.
 
 huggingface_hub provides the API client, the cache, tokens and proxies.  Its own downloads cannot
 be resumed by a later call, and are not compared with the hub's SHA-256.  So the bytes are received
@@ -11,21 +11,25 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from speclsp.errors import DownloadCancelledError, DownloadError, ModelNotFoundError
-from speclsp.hub.references import Reference, parts_of
+from speclsp.hub.references import Reference, parse_reference, parts_of
 
 Report = Callable[[int, int], None]
 """Called with the bytes present and the bytes in total."""
 
+_SHA256: Final = re.compile("[0-9a-f]{64}")
+_SHA256_LENGTH: Final = 64
 _CHUNK_BYTES: Final = 1 << 18
 _N_RETRIES: Final = 5
 _RETRY_PAUSE_S: Final = 1.0
@@ -40,12 +44,18 @@ _LOGIN_REMEDY: Final = (
 )
 
 
+def _no_report(_done: int, _total: int) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFile:
-    """A file on the hub."""
+    """A file on the hub, or elsewhere."""
 
-    repository: str
+    origin: str
+    """The repository, or the address without its credentials."""
     name: str
+    url: str
     size: int
     sha256: str
 
@@ -91,17 +101,21 @@ def plan(references: Sequence[Reference], token: str = "") -> Plan:
     Raises :class:`~speclsp.errors.DownloadError` and
     :class:`~speclsp.errors.ModelNotFoundError`.
     """
-    files = [file for reference in references for file in _remote_files(reference, token)]
+    files = [
+        file
+        for reference in references
+        for file in _remote_files(reference.repository, partial(parts_of, reference), token)
+    ]
     missing = 0
     for file in files:
         if not _blob(file).exists():
-            arrived = _partial(file)
+            arrived = _partial(_blob(file))
             missing += file.size - (arrived.stat().st_size if arrived.exists() else 0)
     folder = cache_folder()
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     free = shutil.disk_usage(existing).free
     if missing > free:
-        raise _no_space(missing, free)
+        raise _no_space(folder, missing, free)
     return Plan(files=tuple(files), missing_bytes=missing)
 
 
@@ -109,7 +123,7 @@ def pull(
     wanted: Plan,
     *,
     token: str = "",
-    report: Report = lambda _done, _total: None,
+    report: Report = _no_report,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> None:
     """Download what a plan's files lack into the cache.
@@ -124,13 +138,96 @@ def pull(
         report(n_before + n_bytes, total)
 
     for file in wanted.files:
-        with _mapped_errors(file.repository):
+        with _mapped_errors(file.origin, cache_folder()):
             if not _blob(file).exists():
-                _Transfer(file, token, is_cancelled, partial(report_from, done)).run()
+                _Transfer(
+                    file, _blob(file), token or None, is_cancelled, partial(report_from, done)
+                ).run()
             # The file is there already: this makes the cache's links to it.
-            _hub().hf_hub_download(file.repository, file.name, token=token or None)
+            _hub().hf_hub_download(file.origin, file.name, token=token or None)
         done += file.size
         report(done, total)
+
+
+def locate(source: str, *, sha256: str = "", token: str = "") -> RemoteFile:
+    """Ask for the size and checksum of a file at an address, or ``OWNER/NAME:FILE`` on the hub.
+
+    A given ``sha256`` takes precedence over the hub's, and over what the file has beside it under
+    its name with ``.sha256``.  Raises DownloadError and SettingsError.
+    """
+    if "://" not in source:
+        repository, _, name = source.partition(":")
+        reference = parse_reference(repository, name)
+        (file,) = _remote_files(repository, partial(_named_file, reference), token)
+    else:
+        file = _file_at(source, wants_sha256=not sha256)
+    file = replace(file, sha256=sha256.lower() or file.sha256)
+    if not _SHA256.fullmatch(file.sha256):
+        raise DownloadError(
+            f"{file.origin} has no SHA-256 for {file.name}.",
+            remedy="Give it with --sha256, or publish it beside the file with `.sha256` behind "
+            "its name, as `sha256sum` writes it.",
+        )
+    return file
+
+
+def fetch(file: RemoteFile, folder: Path, *, token: str = "", report: Report = _no_report) -> Path:
+    """Download a file, and return its path in ``folder`` under a hidden name with its checksum.
+
+    An interrupted download is resumed.  Raises DownloadError.
+    """
+    place = folder / f".speclsp-{file.sha256[:16]}"
+    is_elsewhere = "://" in file.origin
+    with _mapped_errors(file.origin, folder):
+        free = shutil.disk_usage(folder).free
+        if file.size > free:
+            raise _no_space(folder, file.size, free)
+        _Transfer(
+            file,
+            place,
+            False if is_elsewhere else token or None,
+            lambda: False,
+            lambda n_bytes: report(n_bytes, file.size),
+        ).run()
+    return place
+
+
+def _file_at(url: str, *, wants_sha256: bool) -> RemoteFile:
+    parts = urlsplit(url)
+    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
+    origin, name = shown.geturl(), unquote(parts.path).rpartition("/")[2]
+    if not name or (parts.scheme != "https" and (wants_sha256 or parts.scheme != "http")):
+        raise DownloadError(
+            f"{origin} is no https:// address of a file.",
+            remedy="An http:// address needs --sha256: its files can be changed on the way.",
+        )
+    hub = _hub()
+    headers = hub.utils.build_hf_headers(token=False, library_name="speclsp")
+    headers |= {"Accept-Encoding": "identity"}
+    options = {"headers": headers, "timeout": _TIMEOUT_S}
+    sha256 = ""
+    with _mapped_errors(origin, cache_folder()):
+        answer = hub.get_session().head(url, **options)
+        hub.utils.hf_raise_for_status(answer)
+        if wants_sha256:
+            beside = parts._replace(path=f"{parts.path}.sha256").geturl()
+            with hub.get_session().stream("GET", beside, **options) as listed:
+                if listed.is_success:
+                    line = next(listed.iter_bytes(_SHA256_LENGTH), b"")
+                    sha256 = line[:_SHA256_LENGTH].decode(errors="replace").lower()
+    size = answer.headers.get("Content-Length", "")
+    if not size.isdigit():
+        raise DownloadError(f"The server does not say how large {origin} is.")
+    return RemoteFile(origin=origin, name=name, url=url, size=int(size), sha256=sha256)
+
+
+def _named_file(reference: Reference, names: Sequence[str]) -> Sequence[str]:
+    if reference.file not in names:
+        raise DownloadError(
+            f"{reference.repository} has no file {reference.file!r}.",
+            remedy=f"Write OWNER/NAME:FILE; it has {', '.join(sorted(names)) or 'none'}.",
+        )
+    return (reference.file,)
 
 
 def remove(paths: Sequence[Path]) -> int:
@@ -146,20 +243,25 @@ def remove(paths: Sequence[Path]) -> int:
 
 
 class _Transfer:
-    """Downloads one file; gives up after five retries without progress."""
+    """Downloads one file to ``place``; gives up after five retries without progress.
+
+    ``token`` is sent to the hub: None for the one of the user's login, False for none.
+    """
 
     def __init__(
         self,
         file: RemoteFile,
-        token: str,
+        place: Path,
+        token: str | bool | None,
         is_cancelled: Callable[[], bool],
         report: Callable[[int], None],
     ) -> None:
         self._file = file
+        self._place = place
         self._token = token
         self._is_cancelled = is_cancelled
         self._report = report
-        self._partial = _partial(file)
+        self._partial = _partial(place)
 
     def run(self) -> None:
         """Raises DownloadError, OSError and huggingface_hub's errors."""
@@ -168,17 +270,19 @@ class _Transfer:
         lock = self._partial.with_suffix(".lock")
         try:
             with hub.utils.WeakFileLock(lock, timeout=_LOCK_WAIT_S):
-                self._run_locked()
+                try:
+                    self._run_locked()
+                finally:
+                    with suppress(OSError):
+                        lock.unlink()
         except TimeoutError as error:  # filelock's
             raise DownloadError(
                 f"{self._file.name} is being downloaded by another process.",
                 remedy="Wait until that one is done.",
             ) from error
-        with suppress(OSError):
-            lock.unlink()
 
     def _run_locked(self) -> None:
-        if _blob(self._file).exists():
+        if self._place.exists():
             return
         n_failures = 0
         while (have := self._size()) < self._file.size:
@@ -193,13 +297,13 @@ class _Transfer:
                 self._raise_if_cancelled()
                 time.sleep(_RETRY_PAUSE_S)
         self._check()
-        self._partial.replace(_blob(self._file))
+        self._partial.replace(self._place)
 
     def _receive(self, have: int) -> None:
         """Append the file's bytes from ``have`` on."""
         hub = _hub()
-        url = hub.hf_hub_url(self._file.repository, self._file.name)
-        headers = hub.utils.build_hf_headers(token=self._token or None, library_name="speclsp")
+        url = self._file.url
+        headers = hub.utils.build_hf_headers(token=self._token, library_name="speclsp")
         # Compressed, the bytes could not be counted.
         headers |= {"Accept-Encoding": "identity", "Range": f"bytes={have}-"}
         with hub.get_session().stream("GET", url, headers=headers, timeout=_TIMEOUT_S) as response:
@@ -213,6 +317,11 @@ class _Transfer:
                     self._raise_if_cancelled()
                     out.write(chunk)
                     have += len(chunk)
+                    if have > self._file.size:
+                        raise DownloadError(
+                            f"{self._file.name} is longer than its server said.",
+                            remedy="Download it again.",
+                        )
                     self._report(min(have, self._file.size))
 
     def _check(self) -> None:
@@ -222,7 +331,7 @@ class _Transfer:
             return
         self._partial.unlink()
         raise DownloadError(
-            f"The checksum of {self._file.name} differs from the one that {self._file.repository} "
+            f"The checksum of {self._file.name} differs from the one that {self._file.origin} "
             "lists.",
             remedy="Download it again; if that does not help, check the proxy or mirror.",
         )
@@ -256,21 +365,26 @@ def _hub() -> Any:
     return huggingface_hub
 
 
-def _remote_files(reference: Reference, token: str) -> list[RemoteFile]:
+def _remote_files(
+    repository: str, choose: Callable[[Sequence[str]], Sequence[str]], token: str
+) -> list[RemoteFile]:
+    """Return the files of a repository that ``choose`` picks from their names."""
     hub = _hub()
-    with _mapped_errors(reference.repository):
+    with _mapped_errors(repository, cache_folder()):
         listing = hub.HfApi(token=token or None, library_name="speclsp").model_info(
-            reference.repository, files_metadata=True, timeout=_TIMEOUT_S
+            repository, files_metadata=True, timeout=_TIMEOUT_S
         )
     by_name = {sibling.rfilename: sibling for sibling in listing.siblings or ()}
     return [
         RemoteFile(
-            repository=reference.repository,
+            origin=repository,
             name=name,
+            url=hub.hf_hub_url(repository, name),
             size=by_name[name].size,
-            sha256=by_name[name].lfs.sha256,
+            # Small text files have none.
+            sha256=by_name[name].lfs.sha256 if by_name[name].lfs else "",
         )
-        for name in parts_of(reference, list(by_name))
+        for name in choose(list(by_name))
     ]
 
 
@@ -280,65 +394,69 @@ def _repository_folder(repository: str) -> Path:
 
 def _blob(file: RemoteFile) -> Path:
     """Return where the cache keeps a file's bytes: under their SHA-256."""
-    return _repository_folder(file.repository) / "blobs" / file.sha256
+    return _repository_folder(file.origin) / "blobs" / file.sha256
 
 
-def _partial(file: RemoteFile) -> Path:
-    return _blob(file).with_name(f"{file.sha256}.speclsp.incomplete")
+def _partial(place: Path) -> Path:
+    return place.with_name(f"{place.name}.speclsp.incomplete")
 
 
 @contextmanager
-def _mapped_errors(repository: str) -> Iterator[None]:
-    """Raise DownloadError for what huggingface_hub and the disk raise."""
+def _mapped_errors(origin: str, folder: Path) -> Iterator[None]:
+    """Raise DownloadError for what huggingface_hub and the disk of ``folder`` raise."""
     errors = _hub().errors
     try:
         yield
     except errors.GatedRepoError as error:
         raise DownloadError(
-            f"{repository} is gated: you must accept its terms first.",
-            remedy=f"Accept them on https://huggingface.co/{repository}. {_LOGIN_REMEDY}",
+            f"{origin} is gated: you must accept its terms first.",
+            remedy=f"Accept them on https://huggingface.co/{origin}. {_LOGIN_REMEDY}",
         ) from error
     except errors.RepositoryNotFoundError as error:
         raise DownloadError(
-            f"There is no repository {repository}, or you may not read it.",
+            f"There is no repository {origin}, or you may not read it.",
             remedy=f"Check its name. {_LOGIN_REMEDY}",
         ) from error
     except errors.HfHubHTTPError as error:
-        raise _refused(repository, error.response.status_code) from error
+        raise _refused(origin, error.response.status_code) from error
     except errors.OfflineModeIsEnabled as error:
         raise DownloadError(
-            f"{repository} is not in the cache, and downloads are switched off.",
+            f"{origin} is not in the cache, and downloads are switched off.",
             remedy="Unset HF_HUB_OFFLINE, or leave out --offline.",
         ) from error
     except (errors.HTTPError, errors.LocalEntryNotFoundError, ConnectionError) as error:
         raise DownloadError(
-            f"Hugging Face cannot be reached for {repository}: {error}.",
+            f"{_server(origin)} cannot be reached for {origin}: {error}.",
             remedy=_CONNECTION_REMEDY,
         ) from error
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            raise _no_space(0, 0) from error
+            raise _no_space(folder, 0, 0) from error
         raise DownloadError(
             f"The download cannot be written: {error.strerror or error}.",
-            remedy=f"Check {cache_folder()}; HF_HOME names another folder.",
+            remedy=f"Check {folder}; HF_HOME names another folder for models.",
         ) from error
 
 
-def _refused(repository: str, status: int) -> DownloadError:
-    if status == 401:
+def _server(origin: str) -> str:
+    return "The server" if "://" in origin else "Hugging Face"
+
+
+def _refused(origin: str, status: int) -> DownloadError:
+    if status == 401 and "://" not in origin:
         return DownloadError(
-            f"Hugging Face refused the token for {repository}.",
+            f"Hugging Face refused the token for {origin}.",
             remedy="Make a new one on https://huggingface.co/settings/tokens. " + _LOGIN_REMEDY,
         )
     return DownloadError(
-        f"Hugging Face answered {status} for {repository}.",
-        remedy="Try again later. " + _CONNECTION_REMEDY,
+        f"{_server(origin)} answered {status} for {origin}.",
+        remedy="Check the address, or try again later. " + _CONNECTION_REMEDY,
     )
 
 
-def _no_space(needed: int, free: int) -> DownloadError:
+def _no_space(folder: Path, needed: int, free: int) -> DownloadError:
     detail = f": {needed / 1e9:.1f} GB are needed, {free / 1e9:.1f} GB are free" if needed else ""
     return DownloadError(
-        f"There is no space on the disk of {cache_folder()}{detail}.",
-        remedy="Free some, or set HF_HOME to a folder on another disk.",
+        f"There is no space on the disk of {folder}{detail}.",
+        remedy="Free some, or name a folder on another disk, for models with HF_HOME.",
     )

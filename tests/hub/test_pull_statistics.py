@@ -1,0 +1,195 @@
+"""``speclsp ngram pull``: what is published arrives whole and checked, or the old file stays."""
+
+from __future__ import annotations
+
+import hashlib
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from fake_hub import FakeHub
+
+from speclsp import embedded
+from speclsp.cli import ngram
+from speclsp.cli.main import cli
+from speclsp.engine.llama.vocabulary import load_vocabulary
+from speclsp.errors import DownloadError, SpecLspError, StoreError
+from speclsp.hub import download
+from speclsp.ngrams.counting import count_tokens
+from speclsp.ngrams.files import write
+
+REPOSITORY = "team/statistics"
+MEBIBYTE = 1 << 20
+
+
+class OtherVocabulary:
+    n_tokens = 5000
+    fingerprint = "f" * 64
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("published") / "all.ngrams"
+    tokens = np.random.default_rng(1).integers(0, 4000, 60_000).astype(np.int32)
+    vocabulary = load_vocabulary(embedded.embedded_target())
+    write(path, count_tokens([tokens], range(1, 4)), "speclsp", vocabulary)
+    return path.read_bytes()
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "_RETRY_PAUSE_S", 0.0)
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    """The file of an earlier day."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "all.ngrams").write_bytes(b"old")
+    return folder / "all.ngrams"
+
+
+def pull(source: str, output: Path, *options: str) -> Result:
+    command = ["ngram", "pull", source, "-o", str(output), *options]
+    return CliRunner().invoke(cli, command, catch_exceptions=False)
+
+
+def refusal(source: str, output: Path, *options: str) -> SpecLspError:
+    with pytest.raises(SpecLspError) as caught:
+        pull(source, output, *options)
+    assert output.read_bytes() == b"old"
+    assert caught.value.remedy
+    return caught.value
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def test_from_a_repository(hub: FakeHub, output: Path, published: bytes) -> None:
+    hub.repositories[REPOSITORY] = {"all.ngrams": published, "README.md": b""}
+    hub.cuts = [MEBIBYTE, MEBIBYTE]
+    result = pull(f"{REPOSITORY}:all.ngrams", output)
+    assert result.exit_code == 0
+    assert "of 4,096 tokens" in result.output
+    assert output.read_bytes() == published
+    assert hub.ranges() == [f"bytes={n * MEBIBYTE}-" for n in range(3)]
+    assert list(output.parent.iterdir()) == [output]
+    output.write_bytes(b"old")
+    wrong = refusal(f"{REPOSITORY}:mine.ngrams", output)
+    assert "it has README.md, all.ngrams" in wrong.remedy
+
+
+def test_what_breaks_off_is_resumed_by_the_next_call(
+    hub: FakeHub, output: Path, published: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "_N_RETRIES", 0)
+    hub.repositories[REPOSITORY] = {"all.ngrams": published}
+    url = f"{hub.url}/{REPOSITORY}/resolve/main/all.ngrams".replace("//", "//me:hidden@", 1)
+    hub.cuts = [MEBIBYTE, 0]
+    error = refusal(url, output, "--sha256", sha256(published))
+    assert "cannot be reached" in str(error)
+    assert "hidden" not in str(error)
+    assert pull(url, output, "--sha256", sha256(published).upper()).exit_code == 0
+    assert hub.ranges()[-1] == f"bytes={MEBIBYTE}-"
+    assert output.read_bytes() == published
+    assert list(output.parent.iterdir()) == [output]
+
+
+def test_what_does_not_fit_is_refused(
+    hub: FakeHub, output: Path, published: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = output.with_name("other")
+    write(other, count_tokens([np.arange(9, dtype=np.int32)], [2]), "speclsp", OtherVocabulary())
+    foreign = other.read_bytes()
+    other.unlink()
+    hub.repositories[REPOSITORY] = {"a": published, "foreign": foreign, "text": b"<html>"}
+    hub.damaged = {"a"}
+    assert "checksum" in str(refusal(f"{REPOSITORY}:a", output))
+    hub.damaged.clear()
+    assert "checksum" in str(refusal(f"{REPOSITORY}:a", output, "--sha256", "0" * 64))
+    assert "another vocabulary" in str(refusal(f"{REPOSITORY}:foreign", output))
+    assert isinstance(refusal(f"{REPOSITORY}:text", output), StoreError)
+    assert "no SHA-256" in str(refusal(f"{REPOSITORY}:a", output, "--sha256", "0123"))
+    monkeypatch.setattr(ngram, "_MAX_PULLED_BYTES", len(published) - 1)
+    n_before = len(hub.ranges())
+    assert "most that is pulled" in str(refusal(f"{REPOSITORY}:a", output))
+    assert len(hub.ranges()) == n_before
+    assert list(output.parent.iterdir()) == [output]
+
+
+def test_an_address_without_tls_needs_a_checksum(hub: FakeHub, output: Path) -> None:
+    for url in (f"{hub.url}/{REPOSITORY}/resolve/main/a", "ftp://host/a", "https://host/"):
+        assert "no https:// address" in str(refusal(url, output))
+    assert not hub.asked
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Path, list[Any]]]:
+    """Serve a folder over TLS; yields its address, the folder and the headers of all requests."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    made = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    names = ["-addext", "subjectAltName=DNS:localhost"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    try:
+        subprocess.run(["openssl", "req", *made, *names, *files], check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("no openssl, which makes the certificate")
+    folder, asked = tmp_path / "site", []
+    folder.mkdir()
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            asked.append(self.headers)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, key)
+    server.socket = tls.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    huggingface_hub.close_session()
+    try:
+        yield f"https://localhost:{server.server_port}", folder, asked
+    finally:
+        huggingface_hub.close_session()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_from_a_web_server(
+    site: tuple[str, Path, list[Any]],
+    output: Path,
+    published: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url, folder, asked = site
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    (folder / "all.ngrams").write_bytes(published)
+    assert "answered 404" in str(refusal(f"{url}/none", output))
+    assert "no SHA-256" in str(refusal(f"{url}/all.ngrams", output))
+    (folder / "all.ngrams.sha256").write_text(f"{sha256(b'other')}  all.ngrams\n")
+    assert "checksum" in str(refusal(f"{url}/all.ngrams", output))
+    (folder / "all.ngrams.sha256").write_text(f"{sha256(published)}  all.ngrams\n")
+    assert pull(f"{url}/all.ngrams", output).exit_code == 0
+    assert output.read_bytes() == published
+    assert asked
+    assert not [headers for headers in asked if "Authorization" in headers], "another's server"
+
+
+def test_a_server_that_is_not_there(output: Path) -> None:
+    error = refusal("https://127.0.0.1:9/all.ngrams", output)
+    assert isinstance(error, DownloadError)
+    assert "cannot be reached" in str(error)
