@@ -128,9 +128,9 @@ def _print(console: Console, place: str, explained: PromptExplanation) -> None:
     )
     if explained.reuse is not None:
         console.print(
-            f"Compared with the prompt of one keystroke earlier, it is {explained.reuse.layout}: "
-            f"the KV cache reuses {explained.reuse.n_reused} tokens, and "
-            f"{explained.reuse.n_evaluated} are evaluated.",
+            f"One keystroke after the previous prompt, it is {explained.reuse.layout}: the KV cache "
+            f"holds {explained.reuse.n_reused} of its tokens, and {explained.reuse.n_evaluated} "
+            "must be evaluated.",
             soft_wrap=True,
         )
     console.print(_parts_table(explained))
@@ -161,13 +161,14 @@ def _parts_table(explained: PromptExplanation) -> Table:
 def _chunk_table(explained: PromptExplanation) -> Table:
     title = f"Context from other files, at most {explained.n_chunk_tokens_max} tokens"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-    table.add_column("where", overflow="fold")
+    table.add_column("where", no_wrap=True)
     table.add_column("tokens", justify="right")
     table.add_column("why", overflow="fold")
     for chunk in explained.chunks:
+        last = f"-{chunk.last_line}" if chunk.last_line > chunk.first_line else ""
         table.add_row(
-            f"{chunk.path}:{chunk.first_line}-{chunk.last_line}",
+            f"{chunk.path}:{chunk.first_line}{last}",
             str(chunk.n_tokens) if chunk.in_prompt else "left out",
-            f"{chunk.reason}: {chunk.detail}",
+            chunk.detail,
         )
     return table

@@ -172,7 +172,7 @@ def similar_candidates(place: CursorPlace, project: ProjectOutline) -> list[Cand
                     first_line=window.first_line,
                     text="\n".join(lines[window.first_line : window.end_line]) + "\n",
                     reason="similar",
-                    detail=f"{window.similarity:.2f} of the names are those at the cursor",
+                    detail=f"similar names: {window.similarity:.2f}",
                     score=min(0.9, 0.3 + window.similarity),
                 )
             )
