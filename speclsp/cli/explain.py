@@ -128,9 +128,9 @@ def _print(console: Console, place: str, explained: PromptExplanation) -> None:
     )
     if explained.reuse is not None:
         console.print(
-            f"One keystroke after the previous prompt, it is {explained.reuse.layout}: the KV cache "
-            f"holds {explained.reuse.n_reused} of its tokens, and {explained.reuse.n_evaluated} "
-            "must be evaluated.",
+            f"One keystroke after the previous prompt, it is {explained.reuse.layout}: the KV "
+            f"cache holds {explained.reuse.n_reused} of its tokens, and "
+            f"{explained.reuse.n_evaluated} must be evaluated.",
             soft_wrap=True,
         )
     console.print(_parts_table(explained))
