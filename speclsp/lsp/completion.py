@@ -5,10 +5,14 @@ Clients without inline completion get one item in their popup.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Sequence
 
 from lsprotocol import types
 
+from speclsp.cancellation import CancellationToken
+from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.lsp.capabilities import ACCEPTED
 from speclsp.lsp.items import (
     Item,
@@ -21,8 +25,10 @@ from speclsp.lsp.items import (
 )
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import Cursor, TextBuffer
-from speclsp.request import CompletionRequest, Trigger
+from speclsp.request import CompletionRequest, CompletionResult, Trigger
 from speclsp.settings_resolution import for_language
+
+logger = logging.getLogger(__name__)
 
 
 async def inline_completion(
@@ -141,11 +147,37 @@ async def _ask(
         n_candidates=settings.n_candidates if trigger == "invoked" else 1,
     )
     with session.requests.newest(method, buffer.uri):
-        result = await session.complete(request)
+        result = await _result(session, request)
     now = session.documents.get(buffer.uri)
     if result is None or now is None or now.opening is not buffer.opening:
         return buffer, []
     return now, items_from(query, result, now)
+
+
+async def _result(session: Session, request: CompletionRequest) -> CompletionResult | None:
+    """Return the completer's result, or None where it has none.
+
+    Cancelling the calling task cancels the request.
+    """
+    if session.window is None:
+        return None
+    cancel = CancellationToken()
+    try:
+        result = await session.window.complete(request, cancel)
+    except asyncio.CancelledError:
+        cancel.cancel()
+        raise
+    except EngineUnavailableError as error:
+        logger.debug("no completion: %s", error)
+        return None
+    except SpecLspError as error:
+        logger.error("completion failed: %s", error)  # noqa: TRY400  the trace says nothing more
+        return None
+    except Exception:
+        logger.exception("completion failed")
+        return None
+    session.count(result)
+    return result
 
 
 def _note_sent(session: Session, items: Sequence[Item]) -> None:

@@ -17,9 +17,7 @@ import msgspec
 from pygls.exceptions import JsonRpcException
 
 from speclsp import settings as settings_table
-from speclsp.cancellation import CancellationToken
 from speclsp.decoding.report import report_lines, request_line
-from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.lsp.client_settings import ClientSettings
 from speclsp.lsp.completion_requests import InFlightRequests, TriggerKinds
 from speclsp.lsp.document_store import DocumentStore
@@ -30,7 +28,6 @@ from speclsp.lsp.log import EventPump
 from speclsp.lsp.models import NamedModels
 from speclsp.lsp.text_buffer import PositionEncoding, TextBuffer
 from speclsp.request import (
-    CompletionRequest,
     CompletionResult,
     Document,
     Event,
@@ -367,34 +364,10 @@ class Session:
             ):
                 self.tell_opened(buffer)
 
-    # --- completions ------------------------------------------------------------------------------
+    # --- statistics -------------------------------------------------------------------------------
 
-    async def complete(self, request: CompletionRequest) -> CompletionResult | None:
-        """Return the completer's result, or None where it has none.
-
-        Cancelling the calling task cancels the request.
-        """
-        if self.window is None:
-            return None
-        cancel = CancellationToken()
-        try:
-            result = await self.window.complete(request, cancel)
-        except asyncio.CancelledError:
-            cancel.cancel()
-            raise
-        except EngineUnavailableError as error:
-            logger.debug("no completion: %s", error)
-            return None
-        except SpecLspError as error:
-            logger.error("completion failed: %s", error)  # noqa: TRY400  the trace says nothing more
-            return None
-        except Exception:
-            logger.exception("completion failed")
-            return None
-        self._count(result)
-        return result
-
-    def _count(self, result: CompletionResult) -> None:
+    def count(self, result: CompletionResult) -> None:
+        """Log a result's figures, and the session's statistics now and then."""
         self.editor.log("debug", request_line(result))
         if result.text:
             self._n_completions += 1
