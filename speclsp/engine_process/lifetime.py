@@ -19,6 +19,9 @@ import psutil
 
 from speclsp import __version__
 from speclsp.atomic_write import PRIVATE, write_atomically
+from speclsp.engine.llama.fit import least_kv_bytes
+from speclsp.engine.llama.model_file import read_gguf_header
+from speclsp.engine.params import target_params
 from speclsp.engine_process.place import (
     PROTOCOL,
     EngineInfo,
@@ -90,7 +93,7 @@ def no_room(place: EnginePlace, settings: Settings) -> EngineProcessError | None
     Engines that no window uses are ended first.
     """
     others = [other for other in running_engines() if other != place]
-    needed = sum(file.stat().st_size for file in existing_models(settings))
+    needed = needed_bytes(settings)
     if not others or needed <= free_bytes(settings):
         return None
     busy = [other for other in others if not _is_ended(other)]
@@ -105,6 +108,17 @@ def no_room(place: EnginePlace, settings: Settings) -> EngineProcessError | None
         remedy="Give both windows the same model and engine settings, or close the others and run "
         "`speclsp engine stop`.",
     )
+
+
+def needed_bytes(settings: Settings) -> int:
+    """Return the bytes of the models' weights and of their smallest KV caches."""
+    files = existing_models(settings)
+    n_bytes = sum(file.stat().st_size for file in files)
+    with suppress(SpecLspError, OSError):  # loading reports a damaged file or wrong settings
+        _, params = target_params(settings)
+        headers = map(read_gguf_header, files)
+        n_bytes += sum(least_kv_bytes(header, params, fit=settings.fit) for header in headers)
+    return n_bytes
 
 
 def free_bytes(settings: Settings) -> int:

@@ -28,6 +28,7 @@ import speclsp
 from speclsp.embedded import EMBEDDED, model_files
 from speclsp.errors import EngineProcessError, ModelNotFoundError
 from speclsp.settings import FIELDS, Settings, info
+from speclsp.storage.locations import cache_dir, check_own
 
 if sys.platform != "win32":
     import fcntl
@@ -99,16 +100,17 @@ class EnginePlace:
 
         Raises :class:`EngineProcessError` for anything there that is not the user's own socket.
         """
+        reason = f"{self.socket} is no socket"
         try:
-            status = self.socket.lstat()
+            if stat.S_ISSOCK(self.socket.lstat().st_mode):
+                check_own(self.socket)
+                return True
         except FileNotFoundError:
             return False
-        if stat.S_ISSOCK(status.st_mode) and status.st_uid == os.getuid():
-            return True
-        what = "belongs to another user" if stat.S_ISSOCK(status.st_mode) else "is no socket"
+        except OSError as error:
+            reason = str(error)
         raise EngineProcessError(
-            f"{self.socket} {what}, so no engine can be shared there.",
-            remedy=f"Remove it, or {OWN_ENGINE}",
+            f"No engine can be shared: {reason}.", remedy=f"Remove it, or {OWN_ENGINE}"
         )
 
 
@@ -206,7 +208,7 @@ def user_folder() -> Path:
     folder = Path(runtime) / "speclsp" if runtime.startswith("/") else _default_folder()
     try:
         folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-        _check_own(folder)
+        check_own(folder)
         for parent in folder.parents:
             _check_parent(parent)
         folder.chmod(_FOLDER_MODE)
@@ -224,17 +226,8 @@ def _default_folder() -> Path:
         folder = platformdirs.user_runtime_path("speclsp", appauthor=False)
     if folder.is_relative_to(tempfile.gettempdir()):
         # Neovim gives each of its processes a temporary folder of its own.
-        folder = platformdirs.user_cache_path("speclsp", appauthor=False) / "run"
+        folder = cache_dir() / "run"
     return folder
-
-
-def _check_own(folder: Path) -> None:
-    """Raise OSError unless a path is a folder of the user's, and no link to one."""
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode):
-        raise OSError("it is no folder, or a symbolic link")
-    if status.st_uid != os.getuid():
-        raise OSError(f"it belongs to another user, number {status.st_uid}")
 
 
 def _check_parent(parent: Path) -> None:

@@ -71,7 +71,8 @@ def make_private(path: Path) -> None:
     except (OSError, ValueError) as error:
         raise StoreError(
             f"{path} cannot be written: {error}.",
-            remedy="Make the folder writable, or set persist to false.",
+            remedy="Make the folder writable and remove links from it (`speclsp data forget --all` "
+            "does), or set persist to false.",
         ) from error
 
 
@@ -93,9 +94,6 @@ def check_own(path: Path) -> None:
     except FileNotFoundError:
         return
     if stat.S_ISLNK(status.st_mode):
-        raise OSError(
-            f"{path} is a symbolic link, which is not followed; remove it (`speclsp data forget "
-            "--all` does)"
-        )
+        raise OSError(f"{path} is a symbolic link, which is not followed")
     if sys.platform != "win32" and status.st_uid != os.geteuid():
         raise OSError(f"{path} belongs to another user, number {status.st_uid}")

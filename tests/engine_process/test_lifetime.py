@@ -16,7 +16,8 @@ import psutil
 import pytest
 from echo_engines import PROGRAM, Engines, is_running, wait_for_end, wait_until
 
-from speclsp.engine_process.lifetime import MAX_LOG_BYTES
+from speclsp.embedded import embedded_target
+from speclsp.engine_process.lifetime import MAX_LOG_BYTES, needed_bytes
 from speclsp.engine_process.start import EngineConnection, read_line, running_engines, status_of
 from speclsp.errors import EngineProcessError
 from speclsp.settings import Settings
@@ -313,6 +314,16 @@ def test_without_memory_for_a_second_engine_one_message_names_both(
     assert running_engines() == [first.place]
     engines.connect(two_models[0]).socket.close()  # which runs is shared on
     first.socket.close()
+
+
+def test_the_memory_for_an_engine_includes_its_kv_cache() -> None:
+    """5 layers of one key and one value head, each of 64 values of 2 bytes."""
+    n_weights = embedded_target().stat().st_size
+    n_bytes = 5 * 2 * 64 * 2
+    assert needed_bytes(Settings(ctx_size=1024, fit=False)) == n_weights + 1024 * n_bytes
+    assert needed_bytes(Settings(ctx_size=1024, fit_ctx=256)) == n_weights + 256 * n_bytes
+    quantised = Settings(ctx_size=1024, fit=False, cache_type_k="q8_0", cache_type_v="q8_0")
+    assert needed_bytes(quantised) == n_weights + 1024 * n_bytes * 17 // 32
 
 
 def test_an_engine_without_windows_makes_room(

@@ -8,11 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from speclsp.engine.llama.library import DeviceInfo
 from speclsp.engine.llama.model_file import GgufHeader
 from speclsp.engine.params import ContextParams, ModelParams
 from speclsp.settings import KvCacheType
+
+if TYPE_CHECKING:  # it imports llama.cpp
+    from speclsp.engine.llama.library import DeviceInfo
 
 _LAYER_STEPS = 8
 """Attempts between all layers on the GPU and none."""
@@ -176,6 +179,12 @@ def kv_bytes(header: GgufHeader, params: ContextParams) -> tuple[int, ...]:
     )
     heads = header.numbers("attention.head_count_kv", header.n_layers - 1, n_heads)
     return tuple(round(n_heads_kv * bytes_per_head) for n_heads_kv in heads)
+
+
+def least_kv_bytes(header: GgufHeader, params: ContextParams, *, fit: bool) -> int:
+    """Return the bytes of the smallest KV cache with which the model is loaded."""
+    n_ctx = _wanted_ctx(header, params)
+    return sum(kv_bytes(header, params)) * (min(n_ctx, params.n_ctx_min) if fit else n_ctx)
 
 
 def _compute_bytes(header: GgufHeader, params: ContextParams) -> int:
