@@ -88,6 +88,11 @@ class EngineProcessError(EngineUnavailableError):
 class RemoteError(EngineUnavailableError):
     """The remote engine cannot be reached, or refuses a request."""
 
+    retry_after_s: float | None = None
+    """Seconds after which the same request may succeed; None where it cannot."""
+    is_down: bool = True
+    """Whether other requests would fail, too."""
+
 
 class DecodeError(EngineError):
     """llama_decode failed; the KV cache was cleared."""

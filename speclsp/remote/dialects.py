@@ -8,7 +8,6 @@ Everything here is computed; :mod:`speclsp.remote.engine` sends and receives.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, Protocol
 from urllib.parse import quote
@@ -31,32 +30,6 @@ Fetch = Callable[..., Awaitable[Any]]
 None where the server has no such path or refuses the request."""
 
 
-@dataclass(slots=True)
-class Counts:
-    """What the events of one stream told of it."""
-
-    n_prompt: int = 0
-    n_cached: int = 0
-    n_generated: int = 0
-    n_drafted: int = 0
-    n_accepted: int = 0
-    ms_prompt: float = 0.0
-    """Milliseconds that the server took for the prompt."""
-
-    def stats(self, ms_first: float) -> RemoteStats:
-        """Return them with ``ms_first``, the milliseconds to the first piece, or 0."""
-        is_known = ms_first > 0.0 and self.ms_prompt > 0.0
-        return RemoteStats(
-            ms_first=ms_first,
-            ms_network=max(0.0, ms_first - self.ms_prompt) if is_known else 0.0,
-            n_prompt=self.n_prompt,
-            n_cached=self.n_cached,
-            n_generated=self.n_generated,
-            n_drafted=self.n_drafted,
-            n_accepted=self.n_accepted,
-        )
-
-
 class Dialect(Protocol):
     """One API."""
 
@@ -72,8 +45,11 @@ class Dialect(Protocol):
     ) -> tuple[str, JsonObject]:
         """Return the path and the body of the request that streams an answer."""
 
-    def read(self, line: bytes, counts: Counts) -> Piece:
-        """Read the JSON of one event; raises ``msgspec.DecodeError`` where it is malformed."""
+    def read(self, line: bytes, stats: RemoteStats) -> Piece:
+        """Read the JSON of one event, and add what it tells to ``stats``.
+
+        Raises ``msgspec.DecodeError`` where it is malformed.
+        """
 
 
 class _TokenProbability(msgspec.Struct):
@@ -156,16 +132,16 @@ class LlamaServer:
         given = {"input_prefix": prompt.prefix, "input_suffix": prompt.suffix, "prompt": ""}
         return "/infill", {**given, "input_extra": extra, **body}
 
-    def read(self, line: bytes, counts: Counts) -> Piece:
+    def read(self, line: bytes, stats: RemoteStats) -> Piece:
         """Read one event; see :class:`Dialect`."""
         event = msgspec.json.decode(line, type=_LlamaEvent)
         if (timings := event.timings) is not None:
-            counts.n_prompt = timings.cache_n + timings.prompt_n
-            counts.n_cached = timings.cache_n
-            counts.n_generated = timings.predicted_n
-            counts.n_drafted = timings.draft_n
-            counts.n_accepted = timings.draft_n_accepted
-            counts.ms_prompt = timings.prompt_ms or 0.0
+            stats.n_prompt = timings.cache_n + timings.prompt_n
+            stats.n_cached = timings.cache_n
+            stats.n_generated = timings.predicted_n
+            stats.n_drafted = timings.draft_n
+            stats.n_accepted = timings.draft_n_accepted
+            stats.ms_prompt = timings.prompt_ms or 0.0
         logprobs = tuple(entry.logprob for entry in event.completion_probabilities)
         # The ids of a character's first tokens are not sent.
         tokens = event.tokens if event.content.isascii() else ()
@@ -246,20 +222,20 @@ class OpenAI:
             return "/v1/completions", {"prompt": prompt.text, **body}
         return "/v1/completions", {**_prefix_and_suffix(prompt), **body}
 
-    def read(self, line: bytes, counts: Counts) -> Piece:
+    def read(self, line: bytes, stats: RemoteStats) -> Piece:
         """Read one event; see :class:`Dialect`."""
         event = msgspec.json.decode(line, type=_OpenAIEvent)
         if (usage := event.usage) is not None:
             details = usage.prompt_tokens_details or _PromptDetails()
-            counts.n_prompt = usage.prompt_tokens or 0
-            counts.n_cached = usage.prompt_cache_hit_tokens or details.cached_tokens or 0
-            counts.n_generated = usage.completion_tokens or 0
+            stats.n_prompt = usage.prompt_tokens or 0
+            stats.n_cached = usage.prompt_cache_hit_tokens or details.cached_tokens or 0
+            stats.n_generated = usage.completion_tokens or 0
         if not event.choices:
             return Piece("")
         choice = event.choices[0]
         text = choice.text or (choice.delta.content if choice.delta else "") or ""
         if usage is None and text:
-            counts.n_generated += 1
+            stats.n_generated += 1
         numbers = (choice.logprobs and choice.logprobs.token_logprobs) or ()
         return Piece(text, choice.token_ids or (), tuple(n for n in numbers if n is not None))
 
@@ -362,12 +338,12 @@ class Ollama:
             return "/api/generate", {"prompt": prompt.text, "raw": True, **body}
         return "/api/generate", {**_prefix_and_suffix(prompt), **body}
 
-    def read(self, line: bytes, counts: Counts) -> Piece:
+    def read(self, line: bytes, stats: RemoteStats) -> Piece:
         """Read one event; see :class:`Dialect`."""
         event = msgspec.json.decode(line, type=_OllamaEvent)
-        counts.n_generated = event.eval_count or counts.n_generated + bool(event.response)
-        counts.n_prompt = event.prompt_eval_count or counts.n_prompt
-        counts.ms_prompt = (event.prompt_eval_duration or 0) / 1e6 or counts.ms_prompt
+        stats.n_generated = event.eval_count or stats.n_generated + bool(event.response)
+        stats.n_prompt = event.prompt_eval_count or stats.n_prompt
+        stats.ms_prompt = (event.prompt_eval_duration or 0) / 1e6 or stats.ms_prompt
         return Piece(event.response, (), tuple(entry.logprob for entry in event.logprobs or ()))
 
 

@@ -23,7 +23,7 @@ import httpx2
 import msgspec
 
 from speclsp.errors import RemoteError
-from speclsp.remote.dialects import DIALECTS, Counts, JsonObject, find_model, tokenize_body
+from speclsp.remote.dialects import DIALECTS, JsonObject, find_model, tokenize_body
 from speclsp.remote.protocol import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
 
 logger = logging.getLogger(__name__)
@@ -57,13 +57,11 @@ for _name in ("httpx2", "httpcore2"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 
 
-class _RequestError(RemoteError):
-    """A request failed, and what follows for the next one."""
+class _MalformedError(Exception):
+    """A response breaks the format, or is too long."""
 
-    retry_after_s: float | None = None
-    """Seconds after which the same request may succeed; None where it cannot."""
-    is_down: bool = True
-    """Whether other requests would fail, too."""
+
+_MALFORMED: Final = (_MalformedError, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _Stream:
@@ -73,9 +71,9 @@ class _Stream:
         self.prompt = prompt
         self.params = params
         self.ends_at = ends_at
-        self.counts = Counts(n_prompt=len(prompt.tokens))
+        self.stats = RemoteStats(n_prompt=len(prompt.tokens))
         self.pieces: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
-        self.error: _RequestError | None = None
+        self.error: RemoteError | None = None
         """Why it is tried again."""
 
 
@@ -101,6 +99,7 @@ class HttpEngine:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._url = _base_url(url)
+        self._address = str(self._url).rstrip("/")
         self._kind = kind
         self._key = key
         self._wanted = model
@@ -113,7 +112,6 @@ class HttpEngine:
         self._down_until = 0.0
         self._down_s = 0.0
         self._n_late = 0
-        self._warming: asyncio.Task[None] | None = None
         local = _is_loopback(self._url.host)
         self.warning = (
             f"The key for {self._url.host} crosses the network unencrypted: use https."
@@ -143,17 +141,8 @@ class HttpEngine:
         )
         self._thread.start()
 
-    @property
-    def _address(self) -> str:
-        return str(self._url).rstrip("/")
-
     def __repr__(self) -> str:
         return f"HttpEngine({self._address!r}, {self._kind!r})"
-
-    @property
-    def model(self) -> RemoteModel | None:
-        """What the server runs, as of the last connection; None before the first."""
-        return self._model
 
     @property
     def stats(self) -> RemoteStats:
@@ -161,8 +150,14 @@ class HttpEngine:
         return self._stats
 
     def connect(self) -> RemoteModel:
-        """Find out what the server is; raises :class:`~speclsp.errors.RemoteError`."""
-        model = self._submit(self._probe()).result()
+        """See :meth:`speclsp.remote.protocol.RemoteEngine.connect`."""
+        self._check_pause()
+        try:
+            model = self._submit(self._probe()).result()
+        except RemoteError as error:
+            self._note_failure(error)
+            raise
+        self._note_success()
         if self.warning:
             logger.warning("%s", self.warning)
         return model
@@ -176,12 +171,10 @@ class HttpEngine:
     ) -> Generator[Piece]:
         """See :meth:`speclsp.remote.protocol.RemoteEngine.stream`."""
         started = self._clock()
-        if self._down is not None and started < self._down_until:
-            raise RemoteError(self._down.message, remedy=self._down.remedy)
+        self._check_pause()
         stream = _Stream(prompt, params, ends_at=started + deadline_s)
-        self._stats = RemoteStats()
+        self._stats = stats = stream.stats
         future = self._submit(self._receive(stream))
-        ms_first = 0.0
         try:
             while not interrupted() and self._clock() < stream.ends_at:
                 try:
@@ -192,19 +185,21 @@ class HttpEngine:
                     with suppress(concurrent.futures.CancelledError):  # by close()
                         future.result()
                     return
-                ms_first = ms_first or 1000 * (self._clock() - started)
-                self._n_late = 0
+                if not stats.ms_first:
+                    stats.ms_first = 1000 * (self._clock() - started)
+                    self._n_late = 0
                 yield piece
-            if not ms_first and not interrupted():
+            if not stats.ms_first and not interrupted():
                 self._note_lateness(stream, deadline_s)
         except GeneratorExit:
             # The answer is complete by our rules: the next request finds a connection.
-            if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._warm)
+            with suppress(RemoteError):
+                self._submit(self._open_connection())
             raise
         finally:
             future.cancel()
-            self._stats = stream.counts.stats(ms_first)
+            if stats.ms_prompt:
+                stats.ms_network = max(0.0, stats.ms_first - stats.ms_prompt)
 
     def prefill(self, prompt: RemotePrompt, interrupted: Callable[[], bool], slot: int) -> None:
         """See :meth:`speclsp.remote.protocol.RemoteEngine.prefill`."""
@@ -212,7 +207,7 @@ class HttpEngine:
             return
         params = RemoteParams(n_predict=0, slot=slot)
         with suppress(RemoteError):
-            for _ in self.stream(prompt, params, interrupted, _LONGEST_DOWN_S):
+            for _ in self.stream(prompt, params, interrupted, math.inf):
                 pass
 
     def request(self, prompt: RemotePrompt, params: RemoteParams) -> tuple[str, JsonObject]:
@@ -281,32 +276,40 @@ class HttpEngine:
                         stream.pieces.put(piece)
                     self._note_success()
                     return
-                except _RequestError as error:
+                except RemoteError as error:
                     if n_pieces:
                         logger.warning("An answer of the remote engine broke off: %s", error)
                         return
                     stream.error = error
-                    pause_s = next(pauses, math.inf)
-                    if error.retry_after_s is None:
-                        pause_s = math.inf
-                    else:
-                        pause_s = max(pause_s, error.retry_after_s)
+                    pause_s = next(pauses, None)
+                    if pause_s is None or error.retry_after_s is None:
+                        raise
+                    pause_s = max(pause_s, error.retry_after_s)
                     if self._clock() + pause_s >= stream.ends_at:
-                        self._note_failure(error)
                         raise
                     await asyncio.sleep(pause_s)
+        except RemoteError as error:
+            self._note_failure(error)
+            raise
         finally:
             stream.pieces.put(None)
+
+    def _check_pause(self) -> None:
+        if self._down is not None and self._clock() < self._down_until:
+            raise RemoteError(self._down.message, remedy=self._down.remedy)
 
     def _note_success(self) -> None:
         if self._down is not None:
             logger.info("The remote engine at %s answers again.", self._url.host)
         self._down, self._down_s = None, 0.0
 
-    def _note_failure(self, error: _RequestError) -> None:
+    def _note_failure(self, error: RemoteError) -> None:
         """Let requests fail at once for a while, which doubles with each failure in a row."""
         if not error.is_down:
             return
+        if error.retry_after_s is not None:
+            # Another server, or another model, may come back.
+            self._is_known = False
         self._down_s = min(max(2 * self._down_s, _FIRST_DOWN_S), _LONGEST_DOWN_S)
         wait_s = max(self._down_s, min(error.retry_after_s or 0.0, _LONGEST_DOWN_S))
         self._down, self._down_until = error, self._clock() + wait_s
@@ -341,15 +344,15 @@ class HttpEngine:
                     raise self._refusal(response, await _content(response), sent)
                 async for event in _events(response):
                     if event == _LAST_EVENT:
-                        return
+                        continue  # to the end of the response, so that the connection is kept
                     if b'"error":' in event and (words := _words(event)):
                         raise self._failure(f"fails: {self._quotable(words, sent)}")
-                    piece = dialect.read(event, stream.counts)
+                    piece = dialect.read(event, stream.stats)
                     if piece.text or piece.tokens:
                         yield piece
         except httpx2.HTTPError as error:
             raise self._loss(error) from error
-        except (msgspec.DecodeError, UnicodeDecodeError, _MalformedError):
+        except _MALFORMED:
             raise self._failure("answers with something that is no stream of events") from None
 
     async def _fetch(self, path: str, body: JsonObject | None = None) -> Any:
@@ -361,29 +364,21 @@ class HttpEngine:
                 self._client.stream(method, path, json=body) as response,
             ):
                 content = await _content(response)
-                if (
-                    response.status_code in _REFUSALS
-                    or response.status_code == httpx2.codes.NOT_FOUND
-                ):
+                if response.status_code in {*_REFUSALS, httpx2.codes.NOT_FOUND}:
                     return None
                 if not response.is_success:
                     raise self._refusal(response, content, "")
                 return msgspec.json.decode(content)
         except (httpx2.HTTPError, TimeoutError) as error:
             raise self._loss(error) from error
-        except (msgspec.DecodeError, _MalformedError):
+        except _MALFORMED:
             return None
 
-    def _warm(self) -> None:
-        """Open a connection for the next request, unless one is open or being opened."""
-        if self._warming is None or self._warming.done():
-            self._warming = self._loop.create_task(self._ask_nothing())
-
-    async def _ask_nothing(self) -> None:
+    async def _open_connection(self) -> None:
         with suppress(httpx2.HTTPError):
             await self._client.head("/")
 
-    def _refusal(self, response: httpx2.Response, content: bytes, sent: str) -> _RequestError:
+    def _refusal(self, response: httpx2.Response, content: bytes, sent: str) -> RemoteError:
         """Return the error for a status other than success."""
         status = response.status_code
         words = self._quotable(_words(content), sent)
@@ -398,20 +393,20 @@ class HttpEngine:
             error.is_down = False
             return error
         if response.has_redirect_location:
-            target = httpx2.URL(response.headers["location"]).host or "another path"
+            target = response.next_request.url.host if response.next_request else "another address"
             remedy = "Redirects are not followed: set engine_url to the address itself."
             return self._failure(f"redirects to {target}", remedy)
         error = self._failure(f"is overloaded or broken, status {status}{said}")
         if status == httpx2.codes.TOO_MANY_REQUESTS:
             remedy = "Wait, or ask less often: raise debounce_ms or set prefetch to false."
             error = self._failure(f"limits how often it is asked{said}", remedy)
-        error.retry_after_s = _seconds(response.headers.get("retry-after", ""))
+        # A date, the header's other form, counts as no wish.
+        wish = response.headers.get("retry-after", "").strip()
+        error.retry_after_s = float(wish) if wish.isdecimal() else 0.0
         return error
 
-    def _loss(self, error: Exception) -> _RequestError:
+    def _loss(self, error: Exception) -> RemoteError:
         """Return the error for a connection that could not be made or was lost."""
-        # Another server, or another model, may come back.
-        self._is_known = False
         causes = list(_causes(error))
         certificate = next((e for e in causes if isinstance(e, ssl.SSLCertVerificationError)), None)
         if certificate is not None:
@@ -433,8 +428,8 @@ class HttpEngine:
         found.retry_after_s = 0.0
         return found
 
-    def _failure(self, what: str, remedy: str = "") -> _RequestError:
-        return _RequestError(f"The remote engine at {self._address} {what}.", remedy=remedy)
+    def _failure(self, what: str, remedy: str = "") -> RemoteError:
+        return RemoteError(f"The remote engine at {self._address} {what}.", remedy=remedy)
 
     def _quotable(self, words: str, sent: str) -> str:
         """Return a server's words without the key, up to where they repeat what was sent."""
@@ -444,10 +439,6 @@ class HttpEngine:
             if words[start : start + _N_REPEATED] in sent:
                 return f"{words[:start]}…"
         return words
-
-
-class _MalformedError(Exception):
-    """A response breaks the format, or is too long."""
 
 
 async def _content(response: httpx2.Response) -> bytes:
@@ -489,7 +480,7 @@ def _words(content: bytes) -> str:
     """Return the message of a server's error, empty where there is none."""
     try:
         found = msgspec.json.decode(content)
-    except msgspec.DecodeError:
+    except _MALFORMED:
         return ""
     for field in ("error", "detail", "message", "msg"):
         while isinstance(found, list) and found:
@@ -545,11 +536,6 @@ def _trusted(ca_file: str) -> ssl.SSLContext | bool:
             f"The certificates in {ca_file} cannot be read: {error.strerror or error}.",
             remedy="engine_ca_file names a file of certificates in PEM format.",
         ) from error
-
-
-def _seconds(retry_after: str) -> float:
-    """Return a Retry-After header in seconds; 0 where it is missing or a date."""
-    return float(retry_after) if retry_after.strip().isdecimal() else 0.0
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -9,9 +9,6 @@ from typing import Any, Literal, Protocol
 Kind = Literal["llama-server", "openai", "ollama", "mistral", "deepseek"]
 """The API that a server speaks."""
 
-Drafts = Literal["none", "corpus", "prediction"]
-"""Which drafts a server takes from its clients: none, texts to search, or a predicted answer."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemotePrompt:
@@ -96,17 +93,18 @@ class RemoteModel:
     logprobs: bool = False
     constrains: bool = False
     """Whether it takes ``RemoteParams.begins_with``."""
-    drafts: Drafts = "none"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RemoteStats:
-    """What one stream took; counts are 0 where the server does not tell them."""
+    """What one stream took; 0 stands for what the server does not tell."""
 
     ms_first: float = 0.0
     """Milliseconds from the call to the first text."""
+    ms_prompt: float = 0.0
+    """Milliseconds that the server took for the prompt."""
     ms_network: float = 0.0
-    """Those of ``ms_first`` that the server does not account for: the network and its queue."""
+    """The difference of the two: the network, and the server's queue."""
     n_prompt: int = 0
     n_cached: int = 0
     """Prompt tokens that the server found in its KV cache."""

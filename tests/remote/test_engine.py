@@ -181,6 +181,8 @@ def test_an_error_says_what_to_do_and_stops_requests_for_a_while(
             client.ask()
         assert remedy in found.value.remedy
         assert KEY not in str(found.value)
+    with pytest.raises(RemoteError, match=message):
+        client.engine.connect()
     assert client.n_asked == 1
     client.now += 30.0
     assert client.ask() == "hello world"
@@ -230,6 +232,12 @@ def test_retries_stay_within_the_time_of_the_request(asking: Callable[..., Clien
     assert client.n_asked == 1
 
 
+def test_a_connection_is_kept(asking: Callable[..., Client]) -> None:
+    client = asking(good(), good())
+    assert [client.ask(), client.ask()] == ["hello world"] * 2
+    assert client.server.n_connections == 1
+
+
 def test_a_connection_that_the_server_closed_is_replaced(asking: Callable[..., Client]) -> None:
     client = asking(good(), good())
     client.server.keeps_connections = False
@@ -256,6 +264,16 @@ def test_closing_the_engine_ends_its_stream(asking: Callable[..., Client]) -> No
     assert client.server.abandoned.wait(60.0)
     with pytest.raises(RemoteError, match="closed"):
         client.ask()
+
+
+@pytest.mark.parametrize("rest", [b"[" * 500_000, b'{"choices":' + b"[" * 500_000, b"\xff", b"{"])
+def test_hostile_bytes_are_no_crash(asking: Callable[..., Client], rest: bytes) -> None:
+    client = asking(stream(b"data: " + rest + b"\n\n"), response(500, rest), good())
+    for _ in range(2):
+        with pytest.raises(RemoteError):
+            client.ask()
+        client.now += 30.0
+    assert client.ask() == "hello world"
 
 
 def test_an_error_quotes_no_prompt(asking: Callable[..., Client]) -> None:
