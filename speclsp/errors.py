@@ -15,6 +15,7 @@
     │   ├── EngineUnavailableError    loading, switched off, or failed to load
     │   │   ├── EngineProcessError        the shared engine cannot be found, started or reached
     │   │   └── RemoteError               the remote engine cannot be reached, or refuses a request
+    │   │       └── OtherModelError           it runs another model than before
     │   └── DecodeError           llama_decode failed
     │       └── DecodeInterruptedError    it was interrupted, and nothing is lost
     ├── TemplateError             a ``fim_template`` cannot be read
@@ -92,6 +93,10 @@ class RemoteError(EngineUnavailableError):
     """Seconds after which the same request may succeed; None where it cannot."""
     is_down: bool = True
     """Whether other requests would fail, too."""
+
+
+class OtherModelError(RemoteError):
+    """The remote engine runs another model than the one that prompts are laid out for."""
 
 
 class DecodeError(EngineError):

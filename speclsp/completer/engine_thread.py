@@ -18,7 +18,12 @@ from speclsp.completer.fair_queue import FairQueue
 from speclsp.completer.models import Models
 from speclsp.decoding.session import summed
 from speclsp.engine.battery import Battery
-from speclsp.errors import EngineError, EngineUnavailableError, SpecLspError
+from speclsp.errors import (
+    EngineError,
+    EngineUnavailableError,
+    OtherModelError,
+    SpecLspError,
+)
 from speclsp.events import EventQueue
 from speclsp.request import (
     CompletionResult,
@@ -372,6 +377,10 @@ class EngineThread:
             self._running = None
             waiter = running.close()
         waiter.fail(error)
+        if isinstance(error, OtherModelError):
+            self._events.log("info", error.message)
+            self._queue.put_control(self._models.load_anew)
+            return
         if isinstance(error, EngineUnavailableError):
             # A remote engine: it is asked again with the next requests, by itself.
             if not self._is_down:

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 import httpx2
 import msgspec
 
-from speclsp.errors import RemoteError
+from speclsp.errors import OtherModelError, RemoteError
 from speclsp.remote.dialects import DIALECTS, JsonObject, find_model, tokenize_body
 from speclsp.remote.protocol import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
 
@@ -254,8 +254,9 @@ class HttpEngine:
         known = self._model
         if known is not None and (model.name, model.n_vocab) != (known.name, known.n_vocab):
             # Prompts are laid out with the special tokens, and perhaps the ids, of the former one.
-            raise self._failure(
-                f"runs {model.name} now, and ran {known.name}", "Restart the language server."
+            raise OtherModelError(
+                f"The remote engine at {self._address} runs {model.name} now, and ran "
+                f"{known.name}.",
             )
         self._model, self._is_known = model, True
         return model
@@ -299,8 +300,6 @@ class HttpEngine:
             raise RemoteError(self._down.message, remedy=self._down.remedy)
 
     def _note_success(self) -> None:
-        if self._down is not None:
-            logger.info("The remote engine at %s answers again.", self._url.host)
         self._down, self._down_s = None, 0.0
 
     def _note_failure(self, error: RemoteError) -> None:

@@ -18,7 +18,7 @@ from typed_requests import TypedWindow, request_at, typed_completer
 
 from speclsp.cancellation import CancellationToken
 from speclsp.engine.remote import RemoteLoader, StandInVocabulary, api_key
-from speclsp.errors import EngineUnavailableError, SettingsError
+from speclsp.errors import EngineUnavailableError, OtherModelError, SettingsError
 from speclsp.remote.protocol import Piece, RemoteModel
 from speclsp.request import CompletionResult, LogLine, Problem, WorkspaceFolder
 from speclsp.secrets.masked_text import PLACEHOLDER
@@ -201,6 +201,21 @@ def test_a_dead_engine_fails_requests_at_once_and_comes_back_by_itself(desk) -> 
     said = [event for event in one.events() if isinstance(event, (LogLine, Problem))]
     assert [event.message for event in said if isinstance(event, Problem)] == [DEAD.message]
     assert any("answers again" in event.message for event in said)
+
+
+def test_another_model_on_the_server_is_taken_by_itself(desk) -> None:
+    engine = ScriptedRemote("1")
+    one = desk(engine)
+    one.ask("x = ¦\n")
+    engine.model = PLAIN
+    engine.error = OtherModelError("The remote engine runs codestral-latest now.")
+    engine.errors_end_with_connect = True
+    with pytest.raises(EngineUnavailableError, match="codestral-latest"):
+        one.ask("y = ¦\n")
+    one.until(lambda: one.window.state() == "ready" and engine.n_connects == 2)
+    assert one.ask("z = ¦\n").text == "1"
+    assert (engine.sent[-1][0].text, engine.sent[-1][0].prefix) == ("", "z = ")
+    assert not [event for event in one.events() if isinstance(event, Problem)]
 
 
 def test_an_engine_that_is_not_there_yet_is_found_by_a_later_request(desk) -> None:

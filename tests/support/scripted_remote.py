@@ -36,6 +36,7 @@ class ScriptedRemote:
         """The tokens of texts that the server is asked about."""
         self.error: RemoteError | None = None
         self.stats = RemoteStats(n_prompt=7, n_cached=5, n_generated=3, ms_network=2.0)
+        self.errors_end_with_connect = False
         self.go_on = threading.Event()
         """Cleared: a stream stalls behind its first piece."""
         self.go_on.set()
@@ -47,6 +48,8 @@ class ScriptedRemote:
 
     def connect(self) -> RemoteModel:
         self.n_connects += 1
+        if self.errors_end_with_connect:
+            self.error = None
         if self.error is not None:
             raise self.error
         return self.model
