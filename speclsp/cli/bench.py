@@ -8,7 +8,7 @@ import random
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -112,8 +112,7 @@ def bench(project: Path, n_lines: int, seconds: int, show_timings: bool, **optio
     Each line is taken out of its file and typed twice, in alternating order. Nothing was learned
     before and nothing is kept on disk. Suggestions are not remembered: each request asks the model.
     """
-    given = {"persist": False, "suggestion_memory": False, "prefetch": False, "speculation": True}
-    resolved = resolve_models(resolve([{**given_options(options), **given}]).settings)
+    resolved = _settings(options)
     root = project.resolve()
     places = _places(root, resolved, n_lines)
     lines: list[Sides] = []
@@ -145,6 +144,18 @@ def bench(project: Path, n_lines: int, seconds: int, show_timings: bool, **optio
     if is_interrupted:
         click.echo("Interrupted.", err=True)
         sys.exit(130)
+
+
+def _settings(options: Mapping[str, Any]) -> Settings:
+    """Return the settings of both sides.  Raises UsageError where they name a remote engine."""
+    given = {"persist": False, "suggestion_memory": False, "prefetch": False, "speculation": True}
+    resolved = resolve_models(resolve([{**given_options(options), **given}]).settings)
+    if resolved.engine_url:
+        raise click.UsageError(
+            "`speclsp bench` compares drafts, and a remote engine takes none; `speclsp doctor "
+            "--engine-url URL` says how long it takes to answer."
+        )
+    return resolved
 
 
 def _places(root: Path, resolved: Settings, n_lines: int) -> list[LinePlace]:

@@ -106,6 +106,7 @@ def report_lines(stats: SessionStats) -> list[str]:
             f"latency {stage:>8s}: p50 = {p.p50:8.2f}, p95 = {p.p95:8.2f}, p99 = {p.p99:8.2f} ms "
             f"({p.n} requests)"
             for stage, p in stats.latency.items()
+            if not (stats.engine and stage == "verify")
         ),
         *advice_lines(totals),
     ]

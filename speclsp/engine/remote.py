@@ -337,7 +337,7 @@ class RemoteLoader:
         target = RemoteTarget(engine, model, tokenizer, sends_ids=sends_ids)
         host = urlsplit(settings.engine_url).netloc.rpartition("@")[2]
         name = model_title(model.name) if model.name.endswith(".gguf") else model.name
-        lacks = tuple(_lacks(model, tokenizer, sends_ids=sends_ids))
+        lacks = tuple(_lacks(engine, model, tokenizer, sends_ids=sends_ids))
         log("info", f"remote engine: {name}, {model.kind} at {host}; {'; '.join(lacks)}.")
         return Weights(
             target=target,
@@ -438,8 +438,12 @@ def _stand_in(engine: RemoteEngine, model: RemoteModel, settings: Settings) -> T
     )
 
 
-def _lacks(model: RemoteModel, tokenizer: Tokenizer, *, sends_ids: bool) -> Iterator[str]:
+def _lacks(
+    engine: RemoteEngine, model: RemoteModel, tokenizer: Tokenizer, *, sends_ids: bool
+) -> Iterator[str]:
     """Yield what the engine cannot do, for statistics and ``speclsp doctor``."""
+    if engine.warning:
+        yield engine.warning.rstrip(".")
     yield "no drafts of this machine"
     if not model.constrains:
         yield "no token healing"

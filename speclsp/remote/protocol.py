@@ -116,6 +116,9 @@ class RemoteStats:
 class RemoteEngine(Protocol):
     """A server that completes code.  One thread calls it, except for :meth:`tokenize`."""
 
+    warning: str
+    """What is wrong with the address, though it can be used; empty where nothing is."""
+
     def connect(self) -> RemoteModel:
         """Find out what the server is.
 

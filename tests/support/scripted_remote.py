@@ -42,6 +42,7 @@ class ScriptedRemote:
         self.go_on.set()
         self.sent: list[tuple[RemotePrompt, RemoteParams]] = []
         self.prefilled: list[RemotePrompt] = []
+        self.warning = ""
         self.n_given = 0
         self.n_connects = 0
         self.is_closed = False

@@ -1,0 +1,61 @@
+"""The commands with a remote engine, over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from recording_server import RecordingServer, recording_server
+
+from speclsp.cli.main import cli
+
+
+@pytest.fixture
+def server() -> Iterator[RecordingServer]:
+    with recording_server("qwen2.5-coder-7b", "a + b") as found:
+        yield found
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, list(arguments), catch_exceptions=False)
+
+
+def test_doctor_names_the_engine_and_what_it_cannot_do(server: RecordingServer) -> None:
+    outcome = run("doctor", "--engine-url", server.address)
+    assert outcome.exit_code == 0, outcome.output
+    host = server.address.removeprefix("http://")
+    assert f"remote engine: qwen2.5-coder-7b (openai at {host}), n_ctx" in outcome.output
+    for lack in ("no drafts of this machine", "no token healing", "no probabilities"):
+        assert f"note     remote engine: {lack}" in outcome.output
+    assert "ok       completion: " in outcome.output
+    assert "llama-cpp-python" not in outcome.output
+    assert server.n_completions == 1
+
+
+def test_doctor_says_that_nobody_answers_and_what_to_check() -> None:
+    outcome = run("doctor", "--engine-url", "http://127.0.0.1:9")
+    assert outcome.exit_code == 1
+    assert "cannot be reached" in outcome.output
+    assert "Next: Check that the server runs, engine_url" in outcome.output
+
+
+def test_explain_prints_what_would_be_sent_and_sends_nothing(
+    server: RecordingServer, tmp_path: Path
+) -> None:
+    (tmp_path / "sums.py").write_text("def add(a, b):\n    return \n")
+    place = f"{tmp_path / 'sums.py'}:2:12"
+    outcome = run("explain", place, "--engine-url", server.address, "--no-persist", "--json")
+    path, _, body = json.loads(outcome.stdout)["request"].partition("\n")
+    assert path == "POST /v1/completions"
+    assert json.loads(body)["prompt"].endswith("<|fim_middle|>    return ")
+    assert server.n_completions == 0
+    assert "POST /v1/completions" in run("explain", place, "--engine-url", server.address).stdout
+
+
+def test_bench_says_that_there_are_no_drafts_to_compare(tmp_path: Path) -> None:
+    outcome = run("bench", str(tmp_path), "--engine-url", "http://127.0.0.1:9")
+    assert outcome.exit_code == 2
+    assert "a remote engine takes none" in outcome.output
