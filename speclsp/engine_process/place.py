@@ -26,6 +26,7 @@ import platformdirs
 
 import speclsp
 from speclsp.embedded import EMBEDDED, model_files
+from speclsp.engine.params import ENVIRONMENT
 from speclsp.errors import EngineProcessError, ModelNotFoundError
 from speclsp.settings import FIELDS, Settings, info
 from speclsp.storage.locations import cache_dir, check_own
@@ -136,7 +137,8 @@ def engine_place(settings: Settings) -> EnginePlace:
         "environment": {
             name: value
             for name, value in os.environ.items()
-            if name in _ENVIRONMENT or name.startswith(_ENVIRONMENT_PREFIXES)
+            if (name in _ENVIRONMENT or name.startswith(_ENVIRONMENT_PREFIXES))
+            and value != ENVIRONMENT.get(name)
         },
         "settings": {name: getattr(settings, name) for name in ENGINE_SETTINGS},
         "files": [_file_identity(path) for path in existing_models(settings)],

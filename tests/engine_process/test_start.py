@@ -249,6 +249,12 @@ def test_what_makes_an_engine_another_one(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     assert engine_place(settings) != first
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    assert engine_place(settings) != first
+    # This process may load llama.cpp, for which it sets two variables.
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
+    monkeypatch.setenv("GGML_NO_BACKTRACE", "1")
+    assert engine_place(settings) == first
     model.write_bytes(b"another model")
     assert engine_place(settings) != first
 

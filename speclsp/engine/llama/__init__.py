@@ -13,8 +13,9 @@ Where an assertion fails, ggml runs a debugger on the process before it ends it,
 
 import os
 
+from speclsp.engine.params import ENVIRONMENT
 from speclsp.install_llama_cpp import load_cuda_libraries
 
 load_cuda_libraries()
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-os.environ.setdefault("GGML_NO_BACKTRACE", "1")
+for name, value in ENVIRONMENT.items():
+    os.environ.setdefault(name, value)
