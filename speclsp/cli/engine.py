@@ -16,7 +16,12 @@ import click
 import msgspec
 from rich.filesize import decimal
 
-from speclsp.cli.options import SWITCH_INTERVAL_S, SettingsCommand, given_settings
+from speclsp.cli.options import (
+    SWITCH_INTERVAL_S,
+    SettingsCommand,
+    given_settings,
+    leave_no_core_file,
+)
 from speclsp.embedded import TITLE
 from speclsp.engine_process.place import (
     EngineInfo,
@@ -71,6 +76,7 @@ def run(listen_fd: int, name: str, **options: Any) -> None:
             remedy="Restart the language server in that window.",
         )
     faulthandler.enable()
+    leave_no_core_file()
     logging.basicConfig(level=logging.DEBUG, handlers=[lifetime.LogFile(place)])
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.freeze()

@@ -8,6 +8,7 @@ times, a mapping is JSON.
 from __future__ import annotations
 
 import os
+import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -27,6 +28,14 @@ SWITCH_INTERVAL_S = 0.0005
 With the interpreter's default of 5 ms, an answer from memory, which takes 0.1 ms, often waited as
 long.
 """
+
+
+def leave_no_core_file() -> None:
+    """Let a crash of this process write no core file, which would hold the open documents."""
+    if sys.platform != "win32":
+        import resource  # noqa: PLC0415  # not on Windows
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 class SettingOption(click.Option):

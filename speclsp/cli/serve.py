@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from speclsp.cli.options import SWITCH_INTERVAL_S, SettingsCommand, given_options
+from speclsp.cli.options import (
+    SWITCH_INTERVAL_S,
+    SettingsCommand,
+    given_options,
+    leave_no_core_file,
+)
 from speclsp.errors import SettingsError, StoreError
 from speclsp.lsp.stdio import serve_stdio
 
@@ -53,6 +58,7 @@ def serve(
         raise click.UsageError("--token-file and --no-token belong to --tcp and --ws.")
     if token_file is not None and no_token:
         raise click.UsageError("Give one of --token-file and --no-token.")
+    leave_no_core_file()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     make_server = partial(_make_server, given_options(options))
     if tcp is not None or ws is not None:

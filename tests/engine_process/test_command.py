@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 from contextlib import ExitStack
 
 import msgspec
+import psutil
 import pytest
 from click.testing import CliRunner
 from echo_engines import Engines, wait_for_end
@@ -90,6 +92,23 @@ def test_an_engine_of_another_build_does_not_start(engines: Engines) -> None:
     result = CliRunner().invoke(engine, ["run", "--listen-fd=0", "--name=1-other"])
     assert isinstance(result.exception, EngineProcessError)
     assert "Restart the language server" in str(result.exception)
+
+
+@pytest.mark.real
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of other processes are Linux's")
+def test_a_crash_leaves_no_core_file(engines: Engines) -> None:
+    """It would hold the texts of all windows."""
+    limits = resource.getrlimit(resource.RLIMIT_CORE)
+    if not limits[1]:
+        pytest.skip("core files are forbidden here anyway")
+    resource.setrlimit(resource.RLIMIT_CORE, (limits[1], limits[1]))
+    try:
+        connection = start.connect(Settings(engine_exit_seconds=0), timeout_s=60)
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, limits)
+    with connection.socket:
+        assert psutil.Process(connection.pid).rlimit(resource.RLIMIT_CORE)[0] == 0
+    wait_for_end(connection.pid)
 
 
 def test_the_log_is_that_of_the_running_engine_or_of_the_last(engines: Engines) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from kept_texts import kept_texts
@@ -13,6 +15,8 @@ from planted_secrets import Planted, planted_secrets
 from benchmarks.server_process import InlineItem, ServerProcess
 from speclsp.embedded import embedded_target
 from speclsp.engine.llama.vocabulary import load_vocabulary
+from speclsp.engine_process.place import user_folder
+from speclsp.engine_process.start import running_engines, stop
 from speclsp.request import LogLine, Progress, StateChanged
 
 pytestmark = pytest.mark.real
@@ -89,7 +93,7 @@ async def ghost_at_the_end(server: ServerProcess, text: str) -> list[InlineItem]
 def found_traces(folder: Path, planted: list[Planted]) -> set[str]:
     """Return the kinds and names of the secrets of which more than a word stands in a folder."""
     vocabulary = load_vocabulary(embedded_target())
-    whole = "\n".join(kept_texts(folder, vocabulary))
+    whole = "\n".join([*kept_texts(folder, vocabulary), engine_log()])
     return {
         f"{secret.kind} {secret.name}"
         for secret in planted
@@ -98,13 +102,22 @@ def found_traces(folder: Path, planted: list[Planted]) -> set[str]:
     }
 
 
+def engine_log() -> str:
+    """Return the log of the shared engine."""
+    return "".join(file.read_text() for file in user_folder().glob("*.log*"))
+
+
 @pytest.fixture
-def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "traces"
     folder.mkdir()
     for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(folder / name))
-    return folder
+    with TemporaryDirectory(prefix="speclsp-") as runtime:  # a socket's path is short
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        yield folder
+        for place in running_engines():
+            stop(place)
 
 
 async def test_none_of_a_hundred_secrets_leaves_a_trace(tmp_path: Path, traces: Path) -> None:
@@ -112,6 +125,9 @@ async def test_none_of_a_hundred_secrets_leaves_a_trace(tmp_path: Path, traces: 
     await type_among_secrets(tmp_path / "project", traces, planted)
     written = sum(path.stat().st_size for path in traces.rglob("*") if path.is_file())
     assert written > 50_000  # there is something to search in
+    log = engine_log()
+    assert "serves" in log
+    assert not [word for word in ("width_of", "box.", "module_") if word in log]
     assert found_traces(traces, planted) == set()
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from speclsp.cli import serve
 from speclsp.cli.main import main
+from speclsp.lsp import server as server_module
 from speclsp.lsp.server import SpecLanguageServer, create_server
 from speclsp.secrets.masked_text import masked
 from speclsp.secrets.paths import is_secret_path
@@ -37,5 +37,5 @@ def create_fuzzed_server(*arguments: Any) -> SpecLanguageServer:
     return server
 
 
-serve.create_server = create_fuzzed_server
+server_module.create_server = create_fuzzed_server
 sys.exit(main())
