@@ -90,7 +90,7 @@ class SettingInfo:
     by_folder: bool
     """Whether it may differ by workspace folder, since each request carries it."""
     of_machine: bool
-    """Whether it names files, models, secrets or processes, which a workspace may not choose."""
+    """Whether it names files, models or processes, or masks secrets; no workspace may choose it."""
 
     @property
     def reader(self) -> str:
@@ -394,7 +394,7 @@ class Settings:
     max_files: _Positive = _setting(20000, _PROJECT, "Maximum files to index per workspace folder.")
     mask_secrets: bool = _setting(
         True,
-        _PROJECT,
+        replace(_PROJECT, of_machine=True),
         "Replace passwords, keys and tokens in files and buffers by placeholders, and suggest "
         "nothing on their lines, in files that look secret and in ignored files.",
         scope="restart",

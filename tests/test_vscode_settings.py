@@ -57,4 +57,5 @@ def test_files_and_executables_are_the_machines() -> None:
     paths = {"speclsp.model", "speclsp.specDraftModel", "speclsp.server.path"}
     remote = {"speclsp.engineUrl", "speclsp.engineKeyFile", "speclsp.engineCaFile"}
     assert paths | remote <= set(restricted)
+    assert "speclsp.maskSecrets" in restricted
     assert all(PROPERTIES[name]["scope"] == "machine" for name in restricted)

@@ -18,7 +18,7 @@ from speclsp import settings
 PACKAGE = Path(__file__).parents[1] / "editors" / "vscode" / "package.json"
 
 OF_THE_MACHINE = tuple(name for name in settings.FIELDS if settings.info(name).of_machine)
-"""Files, models and secrets: a workspace may not choose them."""
+"""Files, models, and whether secrets are masked: a workspace may not choose them."""
 
 _EFFECT = {
     "live": "",

@@ -60,8 +60,8 @@ def parse(path: Path, data: bytes) -> tuple[FileHeader, NgramTables]:
 def _read(data: bytes) -> tuple[FileHeader, dict[int, NgramTable]]:
     """Read all arrays.  Raises ValueError, and what zipfile and NumPy raise."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        # A compressed archive could fill the memory.
-        if any(member.file_size > len(data) for member in archive.infolist()):
+        # Members that are compressed, or lie in each other, could fill the memory.
+        if sum(member.file_size for member in archive.infolist()) > len(data):
             raise ValueError("it is larger than its file")
         broken = archive.testzip()
     if broken is not None:

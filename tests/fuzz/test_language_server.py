@@ -384,11 +384,32 @@ class Editor(RuleBasedStateMachine):
         return message
 
 
+def make_hostile(project: Path) -> None:
+    """Write what a project from somebody else may hold."""
+    project.mkdir()
+    code = b"def area(width, height):\n    return width * height\n"
+    if sys.platform == "linux":  # elsewhere names are Unicode
+        Path(os.fsdecode(bytes(project) + b"/caf\xe9.py")).write_bytes(code)
+        folder = Path(os.fsdecode(bytes(project) + b"/\xff"))
+        folder.mkdir()
+        (folder / "\U0001f600\n.py").write_bytes(code)
+    (project / "sparse.py").touch()
+    os.truncate(project / "sparse.py", 1 << 40)
+    (project / "long.py").write_text("passwo" * 3_000)
+    os.mkfifo(project / "pipe.py")
+    (project / "zero.py").symlink_to("/dev/zero")
+    (project / "self").symlink_to(project)
+    (project / ".git").write_text("gitdir: a\0b")
+    (project / ".gitignore").write_text("*a" * 20 + "b\n" + "**/a" * 9 + "/b\n")
+    (project / ("a" * 250)).write_bytes(code)
+
+
 @pytest.fixture(params=["utf-16", "utf-8", "utf-32"])
 def client(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[FuzzingClient]:
     # Own engines show what they leak; a shared one shows what the socket does to the traffic.
     engine = "own" if request.param == "utf-16" else "shared"
     options = {"debounce_ms": 0, "n_predict": 12, "engine": engine}
+    make_hostile(tmp_path / "project")
     client = FuzzingClient(tmp_path, options, request.param)
     yield client
     client.kill()

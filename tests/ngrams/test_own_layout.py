@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -122,6 +124,30 @@ def test_an_archive_that_unpacks_to_more_than_its_file_is_refused(path: Path) ->
     path.write_bytes(stream.getvalue())
     with pytest.raises(StoreError, match="larger than its file"):
         open_statistics(path, VOCABULARY)
+
+
+def test_an_archive_whose_members_hold_each_other_is_refused(path: Path) -> None:
+    """n members of nearly the file's size each: 10,000 of 1 MB would fill 10 GB."""
+    data, offsets = b"x" * 10_000, []
+    members: list[tuple[bytes, int, int]] = []
+    for number in range(50):
+        name = b"grams_%d.npy" % number
+        members.append((name, zlib.crc32(data), len(data)))
+        data = local_header(*members[-1]) + data
+        offsets.append(len(data))
+    start = len(data)
+    for (name, checksum, size), n_bytes in zip(members, offsets, strict=True):
+        fields = (20, 20, 0, 0, 0, 0, checksum, size, size, len(name), 0, 0, 0, 0, 0)
+        data += struct.pack("<4s6H3I5H2I", b"PK\1\2", *fields, start - n_bytes) + name
+    end = (0, 0, len(members), len(members), len(data) - start, start, 0)
+    path.write_bytes(data + struct.pack("<4s4H2IH", b"PK\5\6", *end))
+    with pytest.raises(StoreError, match="larger than its file"):
+        open_statistics(path, VOCABULARY)
+
+
+def local_header(name: bytes, checksum: int, size: int) -> bytes:
+    fields = (20, 0, 0, 0, 0, checksum, size, size, len(name), 0)
+    return struct.pack("<4s5H3I2H", b"PK\3\4", *fields) + name
 
 
 def test_a_foreign_vocabulary(path: Path) -> None:
