@@ -326,7 +326,7 @@ class HttpEngine:
             self._n_late = 0
             raise self._failure(
                 f"did not begin to answer {_N_LATE} requests within {deadline_s:g} s each",
-                "Check the server's load, shorten the prompt (max_prompt), or raise deadline_ms.",
+                "Check the server's load, shorten the prompt (n_prompt), or raise deadline_ms.",
             )
 
     async def _pieces(self, stream: _Stream) -> AsyncIterator[Piece]:

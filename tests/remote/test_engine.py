@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
 import ssl
 import subprocess
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import repeat
+from itertools import pairwise, repeat
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scripted_http import (
     Request,
     ScriptedServer,
@@ -22,8 +26,9 @@ from scripted_http import (
 )
 
 from speclsp.errors import RemoteError
-from speclsp.remote.engine import HttpEngine
-from speclsp.remote.protocol import RemoteParams, RemotePrompt
+from speclsp.remote.dialects import OpenAI
+from speclsp.remote.engine import HttpEngine, _events
+from speclsp.remote.protocol import RemoteParams, RemotePrompt, RemoteStats
 
 KEY = "the-key-of-this-test"
 PROMPT = RemotePrompt(prefix="", suffix="", text="a prompt that nobody else may read")
@@ -144,7 +149,7 @@ def test_late_answers_are_reported_once_they_are_a_habit(asking: Callable[..., C
         [b"<html>what?</html>\n"],
         [b"data: {broken\n\n"],
         [b'data: {"choices": 5}\n\n'],
-        [{"choices": [{"index": 0, "text": "x" * (1 << 20)}]}],
+        [{"choices": [{"index": 0, "text": "x" * (1 << 21)}]}],
         [{"error": {"message": "out of memory", "code": 500}}],
         [b"error: {}\n\n"[:7] + b'{"message":"out of memory"}\n\n'],
     ],
@@ -162,7 +167,7 @@ def test_a_stream_that_breaks_off_leaves_what_came(
     ("answer", "message", "remedy"),
     [
         (stream(b"<html>\n"), "no stream of events", ""),
-        (stream({**HELLO, "id": "x" * (1 << 20)}), "no stream of events", ""),
+        (stream({**HELLO, "id": "x" * (1 << 21)}), "no stream of events", ""),
         (stream({"error": "out of memory"}), "fails: out of memory", ""),
         (response(401, {"error": {"message": f"bad {KEY}"}}), r"refuses the key .*bad …", "KEY"),
         (response(403), "refuses the key", "engine_key_file"),
@@ -264,6 +269,34 @@ def test_closing_the_engine_ends_its_stream(asking: Callable[..., Client]) -> No
     assert client.server.abandoned.wait(60.0)
     with pytest.raises(RemoteError, match="closed"):
         client.ask()
+
+
+@given(st.data())
+def test_pieces_do_not_depend_on_how_the_bytes_arrive(data: st.DataObject) -> None:
+    """Network packets end anywhere: within a line, a character or a line end."""
+    texts = data.draw(st.lists(st.text(st.characters(codec="utf-8"), min_size=1), max_size=5))
+    noise = st.sampled_from(
+        [b": ping\n\n", b"event: message\n", b"\r\n", b"id: 1\n", b"retry: 5\n"]
+    )
+    whole = b""
+    for text in texts:
+        event = json.dumps({"choices": [{"text": text}]}, ensure_ascii=data.draw(st.booleans()))
+        prefix = data.draw(st.sampled_from([b"data: ", b"data:", b""]))
+        line_end = data.draw(st.sampled_from([b"\n", b"\r\n", b"\n\n"]))
+        whole += data.draw(noise) + prefix + event.encode() + line_end
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=9)))
+    ends = pairwise([0, *cuts, len(whole)])
+
+    class Response:
+        async def aiter_bytes(self) -> AsyncIterator[bytes]:
+            for start, end in ends:
+                yield whole[start:end]
+
+    async def read() -> list[str]:
+        openai, stats = OpenAI(), RemoteStats()
+        return [openai.read(event, stats).text async for event in _events(Response())]
+
+    assert asyncio.run(read()) == texts
 
 
 @pytest.mark.parametrize("rest", [b"[" * 500_000, b'{"choices":' + b"[" * 500_000, b"\xff", b"{"])
