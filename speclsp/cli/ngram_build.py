@@ -21,6 +21,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
+import click
 import numpy as np
 from rich.progress import Progress
 
@@ -138,6 +139,8 @@ def work_folder(path: Path) -> Generator[None]:
     Raises StoreError for an OSError of the block.
     """
     try:
+        if path.exists():
+            click.echo(f"Going on with the counts of an earlier build in {path}.", err=True)
         path.mkdir(mode=0o700, exist_ok=True)
         yield
     except OSError as error:

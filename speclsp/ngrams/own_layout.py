@@ -49,7 +49,7 @@ def parse(path: Path, data: bytes) -> tuple[FileHeader, NgramTables]:
     Raises StoreError with the reason.
     """
     if data.startswith(FORMER_MAGIC):
-        raise damaged(path, None, "a former build of speclsp wrote it, in a layout of its own")
+        raise damaged(path, None, "a former build of speclsp wrote it, in another layout")
     try:
         header, tables = _read(data)
     except Exception as error:  # a damaged archive makes zipfile and NumPy raise anything
@@ -83,7 +83,7 @@ def _table(
     tokens: TokenArray,
     counts: TokenArray,
 ) -> NgramTable:
-    """Raises ValueError if the arrays do not fit together, or hold impossible numbers."""
+    """Raises ValueError if the arrays do not fit together, or a number is out of range."""
     n_rows, n_followers = len(grams), len(tokens)
     arrays = (grams, lengths, tokens, counts)
     sizes = ((n_rows, order), (n_rows,), (n_followers,), (n_followers,))

@@ -14,6 +14,7 @@ in any sequence and more than once.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -68,7 +69,9 @@ class StoredTable:
         return mapped
 
     def exists(self) -> bool:
-        """Whether the part has n-grams of this order."""
+        """Whether the part has n-grams of this order.  Raises OSError where there is no part."""
+        if not self.part.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "A part of the counts is missing", str(self.part))
         return self._path("grams").exists()
 
     def _path(self, name: str) -> Path:

@@ -122,6 +122,16 @@ def test_one_ngram_with_more_rows_than_fit_is_added_up_bit_by_bit(
     assert tables.followers((0,)).counts.tolist() == [40] * 50
 
 
+def test_a_part_that_is_missing_is_no_part_without_ngrams(tmp_path: Path) -> None:
+    short, missing = tmp_path / "short", tmp_path / "missing"
+    store(short, count_tokens([ids([1, 2])], ORDERS), [], sample_step=1)
+    assert not StoredTable(short, 3).exists()
+    with pytest.raises(FileNotFoundError, match="part of the counts is missing"):
+        boundaries([short, missing], 1, 1)
+    with pytest.raises(FileNotFoundError, match="part of the counts is missing"):
+        sum_range([short, missing], 1, (None, None), min_count=1, n_rows=9)
+
+
 def test_a_part_appears_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
