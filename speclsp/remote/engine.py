@@ -40,6 +40,7 @@ _N_LATE: Final = 3
 """So many requests in a row without an answer in time are reported."""
 _FIRST_DOWN_S: Final = 0.5
 _LONGEST_DOWN_S: Final = 30.0
+_LOADS_WITHIN_S: Final = 300.0
 _KEPT_ALIVE_S: Final = 60.0
 _MAX_LINE_BYTES: Final = 1 << 20
 _MAX_STREAM_BYTES: Final = 1 << 24
@@ -112,6 +113,7 @@ class HttpEngine:
         self._down_until = 0.0
         self._down_s = 0.0
         self._n_late = 0
+        self._loading: concurrent.futures.Future[Any] | None = None
         local = _is_loopback(self._url.host)
         self.warning = (
             f"The key for {self._url.host} crosses the network unencrypted: use https."
@@ -124,7 +126,7 @@ class HttpEngine:
             # Compression would hold events back.
             headers={"Accept-Encoding": "identity"}
             | ({"Authorization": f"Bearer {_checked_key(key)}"} if key else {}),
-            timeout=httpx2.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_S)),
+            timeout=httpx2.Timeout(timeout_s, connect=_CONNECT_S),
             limits=httpx2.Limits(keepalive_expiry=_KEPT_ALIVE_S),
             verify=_trusted(ca_file),
             # A proxy of the environment does not know this machine's own ports.
@@ -158,6 +160,7 @@ class HttpEngine:
             self._note_failure(error)
             raise
         self._note_success()
+        self._load()
         if self.warning:
             logger.warning("%s", self.warning)
         return model
@@ -198,6 +201,8 @@ class HttpEngine:
             raise
         finally:
             future.cancel()
+            if not stats.ms_first:
+                self._load()
             if stats.ms_prompt:
                 stats.ms_network = max(0.0, stats.ms_first - stats.ms_prompt)
 
@@ -295,6 +300,18 @@ class HttpEngine:
         finally:
             stream.pieces.put(None)
 
+    def _load(self) -> None:
+        """Have Ollama load the model, which takes longer than a request may.
+
+        It gives up loading where the request that needs the model is cancelled.
+        """
+        if self._model is None or self._model.kind != "ollama":
+            return
+        if self._loading is None or self._loading.done():
+            work = self._fetch("/api/generate", {"model": self._model.name}, _LOADS_WITHIN_S)
+            with suppress(RemoteError):
+                self._loading = self._submit(work)
+
     def _check_pause(self) -> None:
         if self._down is not None and self._clock() < self._down_until:
             raise RemoteError(self._down.message, remedy=self._down.remedy)
@@ -335,7 +352,7 @@ class HttpEngine:
         path, body = dialect.request(model, stream.prompt, stream.params)
         sent = stream.prompt.all_text
         # A host that swallows packets is told from a slow one before the deadline.
-        connect_s = min(_CONNECT_S, self._timeout_s, (stream.ends_at - self._clock()) / 2)
+        connect_s = min(_CONNECT_S, (stream.ends_at - self._clock()) / 2)
         limits = httpx2.Timeout(self._timeout_s, connect=max(connect_s, _POLL_S))
         try:
             async with self._client.stream("POST", path, json=body, timeout=limits) as response:
@@ -354,13 +371,17 @@ class HttpEngine:
         except _MALFORMED:
             raise self._failure("answers with something that is no stream of events") from None
 
-    async def _fetch(self, path: str, body: JsonObject | None = None) -> Any:
+    async def _fetch(
+        self, path: str, body: JsonObject | None = None, within_s: float | None = None
+    ) -> Any:
         """Return the JSON at ``path``; None where it is refused, or is no JSON."""
         method = "GET" if body is None else "POST"
+        within_s = within_s or self._timeout_s
+        limits = httpx2.Timeout(within_s, connect=_CONNECT_S)
         try:
             async with (
-                asyncio.timeout(self._timeout_s),
-                self._client.stream(method, path, json=body) as response,
+                asyncio.timeout(within_s),
+                self._client.stream(method, path, json=body, timeout=limits) as response,
             ):
                 content = await _content(response)
                 if response.status_code in {*_REFUSALS, httpx2.codes.NOT_FOUND}:

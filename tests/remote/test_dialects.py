@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
-from scripted_http import Request, ScriptedServer, response, scripted_server, stream
+from scripted_http import Request, ScriptedServer, response, scripted_server, stream, wait_until
 
 from speclsp.errors import RemoteError
 from speclsp.remote.engine import HttpEngine
@@ -243,6 +243,40 @@ def test_ollama() -> None:
     assert pieces == [Piece(" 1", (), (-0.5,))]
     assert (stats.n_prompt, stats.n_generated) == (5, 1)
     assert stats.ms_network == pytest.approx(stats.ms_first - 0.25)
+
+
+def test_ollama_loads_a_model_though_requests_are_cancelled() -> None:
+    """It gives up loading where a request that needs the model is cancelled."""
+    is_loaded = False
+
+    def generate(request: dict[str, object]) -> object:
+        # 60 s: the server waits for the client to leave.
+        return [ollama_line("1")] if is_loaded else [60.0] if "prompt" in request else {}
+
+    answers = {
+        "/api/version": {"version": "0.12.11"},
+        "/api/tags": {"models": [{"model": "coder:latest"}]},
+        "/api/generate": generate,
+    }
+    with served(answers) as server:
+        engine = HttpEngine(server.url)
+
+        def loads() -> int:
+            found = [r for r in server.requests if r.path == "/api/generate"]
+            return sum(request.json == {"model": "coder:latest"} for request in found)
+
+        engine.connect()
+        wait_until(lambda: loads() == 1)
+        asked = engine.stream(
+            BOTH, RemoteParams(n_predict=1), lambda: "prompt" in server.requests[-1].json, 60.0
+        )
+        assert list(asked) == []
+        wait_until(lambda: loads() == 2)
+        is_loaded = True
+        asked = engine.stream(BOTH, RemoteParams(n_predict=1), lambda: False, 60.0)
+        assert [piece.text for piece in asked] == ["1"]
+        assert loads() == 2
+        engine.close()
 
 
 def test_mistral() -> None:
