@@ -139,9 +139,10 @@ def answer_to_initialize(body: bytes) -> tuple[int | str, bytes] | None:
         match json.loads(body):
             case {"jsonrpc": "2.0", "id": int() | str() as msg_id, "method": "initialize", **rest}:
                 params = initialize_params(rest.get("params"))
+                str(msg_id).encode()  # with a lone surrogate it becomes another id
             case _:
                 return None
-    except (ValueError, RecursionError):  # msgspec.ValidationError is a ValueError
+    except (ValueError, RecursionError):  # msgspec's and Unicode's errors are ValueErrors
         return None
     if isinstance(msg_id, bool):
         return None

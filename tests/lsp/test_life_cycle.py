@@ -70,6 +70,7 @@ async def test_the_early_answer_is_the_connections_and_follows_lsp(
         {"id": True},
         {"id": None},
         {"id": 1.5},
+        {"id": "\ud800"},
         {"jsonrpc": "1.0"},
         {"method": "shutdown"},
         {"params": None},
