@@ -46,6 +46,7 @@ from speclsp.request import FinishReason, RequestStats
 from speclsp.settings import Settings
 
 KEY_VARIABLE: Final = "SPECLSP_ENGINE_KEY"
+_MAX_KEY_BYTES: Final = 1 << 16
 
 _PIECE: Final = re.compile(r" ?\w{1,8}|\s+| ?[^\w\s]{1,3}")
 """What counts as a token where the vocabulary is not known: 3.1 characters of Python on average,
@@ -378,7 +379,8 @@ def api_key(settings: Settings) -> str:
         return os.environ.get(KEY_VARIABLE, "").strip()
     path = Path(settings.engine_key_file).expanduser()
     try:
-        return path.read_text(encoding="ascii").strip()
+        with path.open("rb") as file:  # or a pipe, as of a password manager
+            return file.read(_MAX_KEY_BYTES).decode("ascii").strip()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not ASCII text"
         raise SettingsError(

@@ -16,7 +16,7 @@ from speclsp.errors import StoreError
 _NAME: Final = "speclsp"
 _FOLDER_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
-_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+_FLAGS: Final = sum(getattr(os, flag, 0) for flag in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK"))
 _ID_BYTES: Final = 16
 
 
@@ -79,12 +79,17 @@ def make_private(path: Path) -> None:
 def make_private_file(path: Path) -> None:
     """Create a file, accessible by the user only.
 
-    Raises OSError, also if it is a symbolic link or belongs to another user.
+    Raises OSError, also if it is a symbolic link, belongs to another user, or is a pipe or device.
     """
     check_own(path)
     # SQLite copies a database's mode to the files beside it.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | _NO_LINK, _FILE_MODE))
-    path.chmod(_FILE_MODE)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, _FILE_MODE)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is no regular file")
+        path.chmod(_FILE_MODE)
+    finally:
+        os.close(descriptor)
 
 
 def check_own(path: Path) -> None:

@@ -311,3 +311,5 @@ def test_the_key_comes_from_the_file_or_from_the_environment(tmp_path, monkeypat
     assert api_key(Settings(engine_url=URL, engine_key_file=str(file))) == "from-file"
     with pytest.raises(SettingsError, match="cannot be read"):
         api_key(Settings(engine_url=URL, engine_key_file=str(tmp_path / "none")))
+    # A device ends nowhere.
+    assert len(api_key(Settings(engine_url=URL, engine_key_file="/dev/zero"))) == 1 << 16

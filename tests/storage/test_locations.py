@@ -10,6 +10,7 @@ from speclsp.storage.locations import (
     accepted_store_path,
     cache_dir,
     make_private,
+    make_private_file,
     state_dir,
     token_store_path,
     workspace_id,
@@ -50,6 +51,22 @@ def test_made_private_again(tmp_path: Path) -> None:
     assert file.read_bytes() == b"kept"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["a pipe", "a device"])
+def test_pipes_and_devices_are_refused_as_they_are(kind: str, tmp_path: Path) -> None:
+    """A device must not be made private: other programs need it."""
+    file = tmp_path / "a.sqlite3"
+    if kind == "a pipe":
+        os.mkfifo(file, 0o644)
+    elif os.getuid():
+        pytest.skip("only root may make a device")
+    else:
+        os.mknod(file, 0o644 | stat.S_IFCHR, os.makedev(1, 5))
+    with pytest.raises(OSError, match="no regular file"):
+        make_private_file(file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
 
 
 def test_impossible_place(tmp_path: Path) -> None:

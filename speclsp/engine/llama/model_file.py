@@ -119,6 +119,10 @@ def check_model_file(path: Path) -> None:
         raise ModelLoadError(
             f"{path} is a folder, not a GGUF file.", remedy="Name the .gguf file inside it."
         )
+    if not path.is_file():
+        raise ModelLoadError(
+            f"{path} is a pipe or device, not a GGUF file.", remedy="Correct the path."
+        )
     try:
         with path.open("rb") as file:
             start = file.read(len(_LFS_MAGIC))

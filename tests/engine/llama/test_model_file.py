@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,13 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     assert "`spec_draft_model` to `embedded`" in caught.value.remedy
     with pytest.raises(ModelLoadError, match="is a folder"):
         check_model_file(tmp_path)
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.gguf")
+    with pytest.raises(ModelLoadError, match="is a pipe or device"):
+        check_model_file(tmp_path / "pipe.gguf")
 
 
 @pytest.mark.parametrize("n_bytes", [4, 20, 100, 5_000, 100_000, 200_000, 2_000_000])
