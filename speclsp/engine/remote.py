@@ -49,8 +49,9 @@ KEY_VARIABLE: Final = "SPECLSP_ENGINE_KEY"
 _MAX_KEY_BYTES: Final = 1 << 16
 
 _PIECE: Final = re.compile(r" ?\w{1,8}|\s+| ?[^\w\s]{1,3}")
-"""What counts as a token where the vocabulary is not known: 3.1 characters of Python on average,
-as few as with code models' vocabularies or fewer."""
+"""What counts as a token where the vocabulary is not known.  On Python, TypeScript and Lua these are
+0.95 to 1.19 times the tokens of Qwen2, StarCoder and Llama 3, and 0.83 to 0.92 times those of
+DeepSeek-Coder."""
 _MAX_PIECES: Final = 1 << 18
 """Different pieces that get an id; further ones are counted by their bytes."""
 _N_BYTES: Final = 256
@@ -58,7 +59,8 @@ _N_BYTES: Final = 256
 _SAMPLE: Final = "def area_of(self, box):\n    return box.width * box.height  # in m²\n"
 """A server whose tokens of it are a GGUF's has that vocabulary."""
 _CONTEXT_SHARE: Final = 0.75
-"""Of a context whose tokens are estimated, the share that prompts and answers may take."""
+"""Of a context whose tokens are estimated, the share that prompts and answers may take: the estimate
+is up to a sixth too low."""
 
 MakeEngine = Callable[[Settings, str], RemoteEngine]
 """Makes the engine of settings and an API key; it connects later."""
@@ -93,12 +95,17 @@ class StandInVocabulary:
 
     def ids_of(self, piece: str) -> Sequence[int]:
         """Return the id of one token by its text; its bytes where the table is full."""
+        token = self._specials.get(piece) or self._ids.get(piece)
+        if token is not None:
+            return (token,)
+        data = piece.encode("utf-8", "replace")
         with self._lock:
-            token = self._specials.get(piece) or self._ids.get(piece)
-            if token is None and len(self._pieces) < _MAX_PIECES:
-                token = self._ids[piece] = len(self._pieces)
-                self._pieces.append(piece.encode("utf-8", "replace"))
-        return list(piece.encode("utf-8", "replace")) if token is None else (token,)
+            if piece not in self._ids:
+                if len(self._pieces) >= _MAX_PIECES:
+                    return list(data)
+                self._pieces.append(data)
+                self._ids[piece] = len(self._pieces) - 1
+        return (self._ids[piece],)
 
     def special(self, text: str) -> int | None:
         """Return the id of a special token by its name; None where the model has none."""

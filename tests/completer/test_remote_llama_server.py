@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typed_requests import TypedWindow, request_between, typed_completer
 from benchmarks.server_process import ServerProcess
 from speclsp.cancellation import CancellationToken
 from speclsp.embedded import embedded_target, sample_project
+from speclsp.errors import EngineUnavailableError
 from speclsp.request import CompletionResult
 from speclsp.settings import Settings
 
@@ -120,3 +122,28 @@ async def test_an_editor_gets_suggestions_where_there_is_no_llama_cpp(
     assert items[0].insert_text.strip()
     assert stats["engine"] == f"llama-server at {address.removeprefix('http://')}"
     assert stats["totals"]["n_prompt_evaluated"] > 0
+
+
+def test_a_server_that_dies_and_starts_again_is_used_again(tmp_path: Path) -> None:
+    fields = {"supersede": False, "n_predict": 8}
+    with running_llama_server(tmp_path) as first:
+        there = opened(engine_url=first, min_confidence=0.0)
+        assert ask(there, "def area_of(box):\n    ret", "\n", **fields).text
+    try:
+        for n_keys in range(1, 6):
+            with pytest.raises(EngineUnavailableError, match=r"remote engine at .* "):
+                ask(there, "def area_of(box):\n    return box"[: 24 + n_keys], "\n", **fields)
+        assert there.state() == "ready"
+        with running_llama_server(tmp_path, port=int(first.rpartition(":")[2])):
+            end = time.monotonic() + WAIT_S
+            while True:
+                try:
+                    found = ask(there, "def area_of(box):\n    retu", "\n", **fields)
+                except EngineUnavailableError:
+                    assert time.monotonic() < end
+                    time.sleep(0.1)
+                    continue
+                break
+            assert found.text
+    finally:
+        there.close()
