@@ -340,11 +340,11 @@ class EngineThread:
             self._is_decoding = False
             job.window.grew("", "")
             self._events.cause = None
-        self._deliver(running, result, started)
-        self._n_failures = 0
         if self._is_down:
             self._is_down = False
             self._events.log("info", "the remote engine answers again.")
+        self._deliver(running, result, started)
+        self._n_failures = 0
         self.look_for_plans()
 
     def _deliver(
@@ -376,17 +376,17 @@ class EngineThread:
         with self._placing:
             self._running = None
             waiter = running.close()
-        waiter.fail(error)
-        if isinstance(error, OtherModelError):
-            self._events.log("info", error.message)
-            self._queue.put_control(self._models.load_anew)
-            return
         if isinstance(error, EngineUnavailableError):
             # A remote engine: it is asked again with the next requests, by itself.
-            if not self._is_down:
+            if isinstance(error, OtherModelError):
+                self._events.log("info", error.message)
+                self._queue.put_control(self._models.load_anew)
+            elif not self._is_down:
                 self._is_down = True
                 self._events.problem(error.message, error.remedy)
+            waiter.fail(error)
             return
+        waiter.fail(error)
         self._events.log("error", f"completion failed: {error}")
         self._n_failures += 1
         if self._n_failures >= MAX_FAILURES:

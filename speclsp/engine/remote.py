@@ -49,7 +49,7 @@ KEY_VARIABLE: Final = "SPECLSP_ENGINE_KEY"
 _MAX_KEY_BYTES: Final = 1 << 16
 
 _PIECE: Final = re.compile(r" ?\w{1,8}|\s+| ?[^\w\s]{1,3}")
-"""What counts as a token where the vocabulary is not known.  On Python, TypeScript and Lua these are
+"""What counts as a token where the vocabulary is not known.  On Python, TypeScript and Lua that is
 0.95 to 1.19 times the tokens of Qwen2, StarCoder and Llama 3, and 0.83 to 0.92 times those of
 DeepSeek-Coder."""
 _MAX_PIECES: Final = 1 << 18
@@ -59,8 +59,8 @@ _N_BYTES: Final = 256
 _SAMPLE: Final = "def area_of(self, box):\n    return box.width * box.height  # in m²\n"
 """A server whose tokens of it are a GGUF's has that vocabulary."""
 _CONTEXT_SHARE: Final = 0.75
-"""Of a context whose tokens are estimated, the share that prompts and answers may take: the estimate
-is up to a sixth too low."""
+"""Of a context whose tokens are estimated, the share that prompts and answers may take: the
+estimate is up to a sixth too low."""
 
 MakeEngine = Callable[[Settings, str], RemoteEngine]
 """Makes the engine of settings and an API key; it connects later."""
