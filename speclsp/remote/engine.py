@@ -40,6 +40,8 @@ _N_LATE: Final = 3
 """So many requests in a row without an answer in time are reported."""
 _FIRST_DOWN_S: Final = 0.5
 _LONGEST_DOWN_S: Final = 30.0
+_FETCH_S: Final = 5.0
+"""Longest time for what is asked beside streams; the caller waits for it."""
 _LOADS_WITHIN_S: Final = 300.0
 _KEPT_ALIVE_S: Final = 60.0
 _MAX_LINE_BYTES: Final = 1 << 20
@@ -126,7 +128,6 @@ class HttpEngine:
             # Compression would hold events back.
             headers={"Accept-Encoding": "identity"}
             | ({"Authorization": f"Bearer {_checked_key(key)}"} if key else {}),
-            timeout=httpx2.Timeout(timeout_s, connect=_CONNECT_S),
             limits=httpx2.Limits(keepalive_expiry=_KEPT_ALIVE_S),
             verify=_trusted(ca_file),
             # A proxy of the environment does not know this machine's own ports.
@@ -155,7 +156,7 @@ class HttpEngine:
         """See :meth:`speclsp.remote.protocol.RemoteEngine.connect`."""
         self._check_pause()
         try:
-            model = self._submit(self._probe()).result()
+            model = self._wait_for(self._probe())
         except RemoteError as error:
             self._note_failure(error)
             raise
@@ -226,7 +227,7 @@ class HttpEngine:
         if not body:
             return None
         try:
-            answer = self._submit(self._fetch("/tokenize", body)).result()
+            answer = self._wait_for(self._fetch("/tokenize", body))
         except RemoteError:
             return None
         tokens = answer.get("tokens") if isinstance(answer, dict) else None
@@ -246,6 +247,12 @@ class HttpEngine:
             work.close()
             raise RemoteError("The remote engine is closed.")
         return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def _wait_for(self, work: Coroutine[Any, Any, _T]) -> _T:
+        try:
+            return self._submit(work).result()
+        except concurrent.futures.CancelledError:
+            raise RemoteError("The remote engine is closed.") from None
 
     async def _shut_down(self) -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -372,11 +379,10 @@ class HttpEngine:
             raise self._failure("answers with something that is no stream of events") from None
 
     async def _fetch(
-        self, path: str, body: JsonObject | None = None, within_s: float | None = None
+        self, path: str, body: JsonObject | None = None, within_s: float = _FETCH_S
     ) -> Any:
         """Return the JSON at ``path``; None where it is refused, or is no JSON."""
         method = "GET" if body is None else "POST"
-        within_s = within_s or self._timeout_s
         limits = httpx2.Timeout(within_s, connect=_CONNECT_S)
         try:
             async with (

@@ -271,6 +271,16 @@ def test_closing_the_engine_ends_its_stream(asking: Callable[..., Client]) -> No
         client.ask()
 
 
+def test_closing_the_engine_ends_connecting() -> None:
+    with scripted_server(lambda _: [60.0]) as server:
+        engine = HttpEngine(server.url)
+        closing = threading.Timer(0.5, engine.close)
+        closing.start()
+        with pytest.raises(RemoteError, match="closed"):
+            engine.connect()
+        closing.join()
+
+
 @given(st.data())
 def test_pieces_do_not_depend_on_how_the_bytes_arrive(data: st.DataObject) -> None:
     """Network packets end anywhere: within a line, a character or a line end."""
