@@ -20,7 +20,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.engine.remote import RemoteLoader, StandInVocabulary, api_key
 from speclsp.errors import EngineUnavailableError, OtherModelError, SettingsError
 from speclsp.remote.protocol import Piece, RemoteModel
-from speclsp.request import CompletionResult, LogLine, Problem, WorkspaceFolder
+from speclsp.request import CompletionResult, Problem, WorkspaceFolder
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 
@@ -53,11 +53,16 @@ class Desk:
         request = request_at(text, **fields)
         return self.window.complete(request, CancellationToken()).result(WAIT_S)
 
-    def events(self) -> list[Any]:
-        found = []
-        while (event := self.window.next_event(0.0)) is not None:
-            found.append(event)
+    def events_until(self, words: str) -> list[Any]:
+        """Take events up to a line of the log or a state's message with some words."""
+        found: list[Any] = []
+        self.until(lambda: self._took(found) and words in getattr(found[-1], "message", ""))
         return found
+
+    def _took(self, found: list[Any]) -> bool:
+        event = self.window.next_event(0.05)
+        found += [event] if event is not None else []
+        return event is not None
 
 
 @pytest.fixture
@@ -198,9 +203,8 @@ def test_a_dead_engine_fails_requests_at_once_and_comes_back_by_itself(desk) -> 
     assert one.window.state() == "ready"
     engine.error = None
     assert one.ask("w = ¦\n").text == "1"
-    said = [event for event in one.events() if isinstance(event, (LogLine, Problem))]
+    said = one.events_until("answers again")
     assert [event.message for event in said if isinstance(event, Problem)] == [DEAD.message]
-    assert any("answers again" in event.message for event in said)
 
 
 def test_another_model_on_the_server_is_taken_by_itself(desk) -> None:
@@ -215,7 +219,8 @@ def test_another_model_on_the_server_is_taken_by_itself(desk) -> None:
     one.until(lambda: one.window.state() == "ready" and engine.n_connects == 2)
     assert one.ask("z = ¦\n").text == "1"
     assert (engine.sent[-1][0].text, engine.sent[-1][0].prefix) == ("", "z = ")
-    assert not [event for event in one.events() if isinstance(event, Problem)]
+    said = one.events_until("codestral-latest at desk")
+    assert not [event for event in said if isinstance(event, Problem)]
 
 
 def test_an_engine_that_is_not_there_yet_is_found_by_a_later_request(desk) -> None:
@@ -233,8 +238,8 @@ def test_an_engine_that_is_not_there_yet_is_found_by_a_later_request(desk) -> No
         one.ask("x = ¦\n")
     one.until(lambda: one.window.state() == "ready")
     assert one.ask("x = ¦\n").text == "1"
-    problems = [event.message for event in one.events() if isinstance(event, Problem)]
-    assert problems == [DEAD.message]
+    said = one.events_until("qwen2.5-coder-7b at desk")
+    assert [event.message for event in said if isinstance(event, Problem)] == [DEAD.message]
 
 
 def test_explain_shows_the_request_that_would_be_sent(desk) -> None:
