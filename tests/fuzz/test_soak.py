@@ -65,7 +65,7 @@ class Typist:
         self.client = client
         self.dice = random.Random(1)
         paths = [path for path in sorted(SOURCES.rglob("*.py")) if path.stat().st_size < 60_000]
-        chosen = self.dice.sample(paths, N_FILES)
+        chosen = self.dice.sample(paths, min(N_FILES, len(paths)))
         self.texts = {path.relative_to(SOURCES): path.read_text() for path in chosen}
         for path, text in self.texts.items():
             file = client.folder / "project" / path
