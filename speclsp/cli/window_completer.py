@@ -43,4 +43,4 @@ def _can_share(settings: Settings) -> bool:
 
 def _link(settings: Settings) -> EngineLink:
     connection = connect(settings)
-    return EngineLink(connection.socket, connection.place.log)
+    return EngineLink(connection.socket, connection.place.log, connection.process)

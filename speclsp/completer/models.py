@@ -28,6 +28,7 @@ from speclsp.errors import (
     DrafterError,
     EngineError,
     EngineUnavailableError,
+    ModelLoadError,
     SettingsError,
     SpecLspError,
 )
@@ -238,11 +239,16 @@ class Models:
         self._set_state("ready", message=trial + ", ".join((self._loaded.title, *places)))
 
     def _load_failed(self, error: Exception) -> None:
-        known = (
-            error
-            if isinstance(error, SpecLspError)
-            else EngineError(f"loading the model failed: {error!r}.")
-        )
+        if isinstance(error, SpecLspError):
+            known = error
+        elif isinstance(error, MemoryError) or "can't start new thread" in str(error):
+            known = ModelLoadError(
+                f"the memory does not suffice to load the model: {error!r}.",
+                remedy="Choose a smaller model or quantisation, lower ctx_size, or close other "
+                "programs.",
+            )
+        else:
+            known = EngineError(f"loading the model failed: {error!r}.")
         self._free_weights("the model could not be loaded")
         if (self._state, self._reason.message) == ("failed", known.message):
             return  # a remote engine still does not answer

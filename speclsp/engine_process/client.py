@@ -18,6 +18,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from socket import socket
+from subprocess import Popen
 from typing import Final, NamedTuple
 
 from speclsp import errors
@@ -65,6 +66,8 @@ class EngineLink(NamedTuple):
     sock: socket
     log: Path | None
     """The engine's log file."""
+    process: Popen[bytes] | None = None
+    """The engine's process if this window started it."""
 
 
 Link = Callable[[Settings], EngineLink]
@@ -369,20 +372,20 @@ class SharedCompleter:
 
     def _run(self) -> None:
         while self._wait_for_turn():
+            life = EngineLife()
             try:
                 link = self._link(self._settings)
             except SpecLspError as error:
                 self._give_up(error)
                 continue
             except OSError as error:
-                self._events.log("warning", f"no connection to the engine: {error}.")
-                self._restarts.n_losses += 1
+                self._died(life, f"there is no connection to the engine: {error}")
                 continue
             self._use(link)
 
     def _use(self, link: EngineLink) -> None:
         """Serve the window by one engine until the connection ends."""
-        life = EngineLife(link.log)
+        life = EngineLife(link.log, link.process)
         connection = wire.window_connection(link.sock, max_waiting=MAX_WAITING)
         try:
             self._hand_over(connection)
@@ -510,20 +513,21 @@ class SharedCompleter:
             why = "it is connected again" if is_wanted else "it was stopped; a request starts it"
             self._set_state("loading" if is_wanted else "unloaded", f"the engine is gone: {why}")
 
-    def _died(self, life: EngineLife) -> None:
+    def _died(self, life: EngineLife, what: str = "the engine process was ended") -> None:
         """Note that the engine ended without a word; stay without it where it only crashes."""
-        is_crash = life.crashed()
+        cause = life.cause()
         with self._changed:
-            is_hopeless = self._restarts.lost(is_crash=is_crash)
+            is_hopeless = self._restarts.lost(is_crash=cause is not None)
             pause_s = self._restarts.pause_s
-        how = "crashed" if is_crash else "ended unexpectedly"
-        self._events.log("warning", f"the engine process {how}; it is started in {pause_s:.0f} s.")
+        if cause is not None:
+            what = f"the engine process {cause}"
+        self._events.log("warning", f"{what}; it is started again in {pause_s:.0f} s.")
         if not is_hopeless:
             return
         model = Path(self._settings.model).name or "its model"
         self._give_up(
             EngineUnavailableError(
-                f"the engine process crashed {MAX_CRASHES} times with {model}.",
+                f"the engine process {cause} {MAX_CRASHES} times with {model}.",
                 remedy="Choose another model, or other settings of the engine, such as "
                 f"n_gpu_layers or ctx_size: any change of settings tries again.{life.last_words()}",
             )

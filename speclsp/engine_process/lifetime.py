@@ -245,7 +245,7 @@ class _Loop:
         except (OSError, msgspec.MsgspecError) as error:
             logger.debug("a client was dropped: %s", error)
         except Exception:
-            logger.exception("a window was dropped")
+            logger.exception("a client was dropped")
         finally:
             connection.close()
             with self._lock:

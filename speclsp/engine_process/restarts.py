@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,9 @@ _LOG_TAIL_BYTES: Final = 65_536
 _N_LAST_LINES: Final = 8
 _CRASH_MARK: Final = "Fatal Python error"
 """The engine's ``faulthandler`` writes it at SIGSEGV, SIGABRT, SIGBUS, SIGFPE and SIGILL."""
+DROPPED: Final = "a window was dropped"
+"""What the engine logs where an exception ends its service for a window."""
+_REAP_S: Final = 1.0
 
 
 class Restarts:
@@ -54,24 +58,37 @@ class Restarts:
 
 
 class EngineLife:
-    """What an engine left behind in its log; begins when a window connects to it.
+    """What an engine left behind; begins when a window connects to it, or tries to.
 
     A window cannot know the exit status of a process that another window started.
     """
 
-    def __init__(self, log: Path | None) -> None:
+    def __init__(
+        self, log: Path | None = None, process: subprocess.Popen[bytes] | None = None
+    ) -> None:
         self._log = log
+        self._process = process
         self._start = _size(log)
         self._n_oom_kills = _n_oom_kills()
         self._written = ""
 
-    def crashed(self) -> bool:
-        """Whether the engine, which has ended, did so by itself or for lack of memory.
-
-        A signal from outside leaves no trace.
-        """
+    def cause(self) -> str | None:
+        """Return how the engine, which has ended, failed; None where a signal ended it."""
         self._written = _read_from(self._log, self._start)
-        return _CRASH_MARK in self._written or _n_oom_kills() > self._n_oom_kills
+        if _n_oom_kills() > self._n_oom_kills:
+            return "ran out of memory"
+        if _CRASH_MARK in self._written or DROPPED in self._written or self._status() > 0:
+            return "crashed"
+        return None
+
+    def _status(self) -> int:
+        """Return the exit status, 0 where it is not known; a signal's is negative."""
+        if self._process is None:
+            return 0
+        try:
+            return self._process.wait(_REAP_S)
+        except subprocess.TimeoutExpired:  # it ends, and only its connection is closed
+            return 0
 
     def last_words(self) -> str:
         """Return what the engine logged before it crashed, for a message."""

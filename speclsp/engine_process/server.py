@@ -17,6 +17,7 @@ from typing import Final
 
 from speclsp.cancellation import CancellationToken
 from speclsp.engine_process import wire
+from speclsp.engine_process.restarts import DROPPED
 from speclsp.errors import EngineProcessError, SpecLspError
 from speclsp.request import CompletionRequest, CompletionResult, Problem
 from speclsp.seam import Completer
@@ -156,6 +157,8 @@ class _Window:
                         self._do(completer, message)
         except EngineProcessError as error:
             logger.warning("a window is disconnected: %s", error)
+        except Exception:
+            logger.exception(DROPPED)
         finally:
             self._connection.close()
             self._end(completer)

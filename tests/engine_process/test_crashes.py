@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -19,12 +20,13 @@ from speclsp.cancellation import CancellationToken
 from speclsp.engine_process.client import EngineLink, SharedCompleter
 from speclsp.engine_process.server import Watchdog
 from speclsp.engine_process.start import connect
-from speclsp.errors import EngineUnavailableError
+from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.request import Problem
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 
 WAIT_S = 60
+PRLIMIT = shutil.which("prlimit")
 PROGRAM = (sys.executable, str(Path(__file__).parents[1] / "support" / "crashing_engine.py"))
 SETTINGS = Settings(
     persist=False, suggestion_memory=False, engine_exit_seconds=0, deadline_ms=60_000
@@ -40,13 +42,14 @@ def until(condition: Callable[[], object]) -> None:
 
 class Windows:
     def __init__(self) -> None:
+        self.program: Sequence[str] = PROGRAM
         self.pids: list[int] = []
         self.opened: list[TypedWindow] = []
 
     def link(self, settings: Settings) -> EngineLink:
-        connection = connect(settings, program=PROGRAM)
+        connection = connect(settings, program=self.program)
         self.pids.append(connection.pid)
-        return EngineLink(connection.socket, connection.place.log)
+        return EngineLink(connection.socket, connection.place.log, connection.process)
 
     def open(self) -> TypedWindow:
         window = TypedWindow(Window(SharedCompleter(SETTINGS, self.link), SETTINGS))
@@ -104,20 +107,42 @@ def test_a_crash_answers_what_runs_and_the_next_engine_knows_the_documents(windo
     assert len(set(windows.pids)) == 2
 
 
-@pytest.mark.parametrize("how", ["abort", "fault"])
+@pytest.mark.parametrize("how", ["abort", "fault", "exit"])
 def test_a_model_that_crashes_while_it_is_loaded_is_one_problem(windows, monkeypatch, how):
     monkeypatch.setenv("CRASHING_ENGINE_LOAD", f"please_{how}")
     window = windows.open()
     until(lambda: window.window.completer.state() == "failed")
     assert len(windows.pids) == 3
+    problem = the_problem(window)
+    assert "crashed 3 times" in problem.message
+    assert f"ggml.c:1: please_{how}" in problem.remedy
+    monkeypatch.delenv("CRASHING_ENGINE_LOAD")
+    window.apply_settings(Settings(**{**vars_of(SETTINGS), "n_predict": 99}))
+    assert text_of(window, "x = 1\n") == "return 1"
+
+
+def the_problem(window: TypedWindow) -> Problem:
+    """Return the one problem that was reported."""
     problems = []
     while (event := window.next_event(0.1)) is not None:
         if isinstance(event, Problem):
             problems.append(event)
     (problem,) = problems
-    assert "crashed 3 times" in problem.message
-    assert f"ggml.c:1: please_{how}" in problem.remedy
-    monkeypatch.delenv("CRASHING_ENGINE_LOAD")
+    return problem
+
+
+@pytest.mark.skipif(PRLIMIT is None, reason="prlimit is missing (util-linux)")
+@pytest.mark.parametrize("n_mib", [60, 160, 190, 430])
+def test_without_memory_there_is_one_problem_and_the_window_goes_on(windows, n_mib):
+    """Imports fail, threads do not start, or the model does not fit; now and then all goes well."""
+    windows.program = (PRLIMIT, f"--as={n_mib << 20}", *PROGRAM)
+    window = windows.open()
+    until(lambda: window.window.completer.state() in ("failed", "ready"))
+    if window.window.completer.state() == "failed":
+        assert the_problem(window).remedy
+        with pytest.raises(SpecLspError):
+            ask(window, "x = 1\n").result(WAIT_S)
+    windows.program = PROGRAM
     window.apply_settings(Settings(**{**vars_of(SETTINGS), "n_predict": 99}))
     assert text_of(window, "x = 1\n") == "return 1"
 
