@@ -354,11 +354,11 @@ class SharedCompleter:
     def _hand_over(self, connection: wire.Connection[wire.EngineMessage]) -> None:
         """Give a new engine everything that it needs to know."""
         with self._changed:
-            documents = reversed(self._documents.newest())
+            documents = [d for d in self._documents.newest() if len(d.text) <= wire.MAX_CHARS]
             connection.send(
                 wire.Begin(self._settings),
                 *map(wire.OpenFolder, self._folders.values()),
-                *map(wire.OpenDocument, documents),
+                *map(wire.OpenDocument, reversed(documents)),
                 *map(wire.Learn, self._learned),
             )
             self._learned.clear()

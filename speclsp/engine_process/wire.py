@@ -34,6 +34,8 @@ from speclsp.settings import Settings
 
 MAX_FRAME: Final = 1 << 28
 """Bytes of the longest message."""
+MAX_CHARS: Final = (MAX_FRAME >> 2) - (1 << 16)
+"""Characters of a document that fits into a message, whatever its characters are."""
 
 _LENGTH_BYTES: Final = 4
 _READ_BYTES: Final = 1 << 18

@@ -354,6 +354,19 @@ def test_bytes_that_are_no_message_end_the_connection_with_a_log_line(bytes_sent
     peer.socket.close()
 
 
+def test_a_document_too_long_for_a_message_leaves_the_others_their_engine(scripted, monkeypatch):
+    monkeypatch.setattr(wire, "MAX_FRAME", 10_000)
+    monkeypatch.setattr(wire, "MAX_CHARS", 1_000)
+    window = scripted.engine.window(Settings())
+    scripted.windows.append(window)
+    window.open_document(document())
+    window.open_document(document("x" * 20_000, uri="file:///p/long.py"))
+    window.start()
+    until(lambda: window._connection)
+    assert ask(window).result(WAIT_S).text == "completed"
+    assert len(scripted.engine.asked) == 1
+
+
 def test_a_folder_that_fails_leaves_its_window_in(scripted, monkeypatch):
     """The window would hand it over again and again, to be dropped each time."""
 
