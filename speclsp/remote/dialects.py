@@ -171,7 +171,6 @@ class _Choice(msgspec.Struct):
     text: str | None = None
     delta: _Delta | None = None
     logprobs: _Logprobs | None = None
-    token_ids: tuple[int, ...] | None = None
 
 
 class _OpenAIEvent(msgspec.Struct):
@@ -185,11 +184,12 @@ class OpenAI:
     async def probe(self, fetch: Fetch, name: str) -> RemoteModel | None:
         """Return what the server is; see :class:`Dialect`."""
         listing = await fetch("/v1/models")
-        if "data" not in _object(listing):
+        if listing is None:
             return None
         listed = _listed(listing)
-        name = _chosen(name, listed)
-        entry = next(entry for entry in listed if entry["id"] == name)
+        # Providers serve models that they do not list.
+        name = name or _chosen(name, listed)
+        entry = next((entry for entry in listed if entry["id"] == name), {})
         # These two take token ids and tell log probabilities; others may refuse a request with
         # either, and few users would know why.
         extended = entry.get("owned_by") in {"vllm", "sglang"}
@@ -237,7 +237,7 @@ class OpenAI:
         if usage is None and text:
             stats.n_generated += 1
         numbers = (choice.logprobs and choice.logprobs.token_logprobs) or ()
-        return Piece(text, choice.token_ids or (), tuple(n for n in numbers if n is not None))
+        return Piece(text, (), tuple(number for number in numbers if number is not None))
 
 
 class DeepSeek(OpenAI):
@@ -426,8 +426,10 @@ def _chosen(name: str, listed: Sequence[JsonObject]) -> str:
     if not name and len(ids) == 1:
         return ids[0]
     raise RemoteError(
-        f"The server has no model {name}." if name else "The server has no single model.",
-        remedy=f"Set engine_model to one of: {', '.join(ids[:10]) or 'none is there'}.",
+        f"The server has no model {name}." if name else f"The server lists {len(ids)} models.",
+        remedy=f"Set engine_model to one of: {', '.join(ids[:10])}."
+        if ids
+        else "Set engine_model.",
     )
 
 

@@ -151,7 +151,7 @@ def test_a_router_is_asked_for_one_of_its_models() -> None:
     }
     with served(answers) as server:
         vague, engine = HttpEngine(server.url), HttpEngine(server.url, model="a/b c")
-        with pytest.raises(RemoteError, match="no single model") as found:
+        with pytest.raises(RemoteError, match="lists 2 models") as found:
             vague.connect()
         assert "a/b c, other" in found.value.remedy
         assert (engine.connect().name, engine.connect().n_slots) == ("a/b c", 4)
@@ -202,6 +202,17 @@ def test_other_servers_with_openais_api_take_text() -> None:
     assert not model.takes_tokens
     assert pieces == [Piece("1")]
     assert stats.n_generated == 1
+
+
+def test_a_provider_serves_models_that_it_does_not_list() -> None:
+    for listing in ({"data": [{"id": "chat"}]}, [{"id": "chat"}]):
+        answers = {"/v1/models": response(200, listing), "/v1/completions": [choice("1")]}
+        with served(answers) as server:
+            engine = HttpEngine(server.url, model="coder")
+            assert engine.connect() == RemoteModel(kind="openai", name="coder", takes_text=True)
+            assert list(engine.stream(BOTH, RemoteParams(n_predict=1), lambda: False, 60.0))
+            assert server.requests[-1].json["model"] == "coder"
+            engine.close()
 
 
 def test_ollama() -> None:

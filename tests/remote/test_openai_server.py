@@ -80,11 +80,3 @@ def test_an_answer_is_streamed(engine: HttpEngine) -> None:
     assert engine.stats.n_generated > 0
     assert ask(engine) == answer
     assert ask(engine, temperature=0.8, seed=1, top_p=0.9, stop=("\n",)).count("\n") == 0
-
-
-def test_a_model_that_is_not_served_is_named(address: str) -> None:
-    engine = HttpEngine(address, key="a-key", model="other")
-    with pytest.raises(RemoteError, match="no model other") as found:
-        engine.connect()
-    assert "embedded" in found.value.remedy
-    engine.close()
