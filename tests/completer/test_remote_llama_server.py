@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,8 +105,11 @@ def test_a_key_evaluates_what_was_typed_and_no_more(address: str, knows_vocabula
 
 
 async def test_an_editor_gets_suggestions_where_there_is_no_llama_cpp(
-    address: str, tmp_path: Path
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And no engine process is started: there is nothing to share."""
+    runtime = Path(tempfile.mkdtemp(prefix="speclsp-"))  # a socket's path must be short
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     server = ServerProcess()
     command = [sys.executable, "-c", WITHOUT_LLAMA_CPP, "serve", "--stdio"]
     options = {"engine_url": address, "persist": False, "deadline_ms": 60_000}
@@ -122,6 +126,8 @@ async def test_an_editor_gets_suggestions_where_there_is_no_llama_cpp(
     assert items[0].insert_text.strip()
     assert stats["engine"] == f"llama-server at {address.removeprefix('http://')}"
     assert stats["totals"]["n_prompt_evaluated"] > 0
+    assert not [*runtime.iterdir()]
+    runtime.rmdir()
 
 
 def test_a_server_that_dies_and_starts_again_is_used_again(tmp_path: Path) -> None:
