@@ -318,9 +318,6 @@ def evaluate(paths: tuple[Path, ...], folder: Path, n_tokens: int, **options: An
     texts = list(texts_tokens(found, resolved.max_file_size, vocabulary))
     if not texts:
         raise StoreError(f"{folder} has no source files.", remedy="Name a folder that has some.")
-    drafters, problems = load_drafters(resolved, draft_model=None)
-    if problems:
-        raise problems[0]
     stretches = list(_stretches(texts, n_tokens))
     columns = ("tokens", "per pass", "hit rate", "drafted", "accepted", "")
     table = _table(columns, "drafts from")
@@ -337,6 +334,10 @@ def evaluate(paths: tuple[Path, ...], folder: Path, n_tokens: int, **options: An
                     if file.role == "static"
                     else Statistics(dynamic=sources)
                 )
+            # New ones for each file, since drafters learn.
+            drafters, problems = load_drafters(resolved, draft_model=None)
+            if problems:
+                raise problems[0]
             counts = ReplayCounts()
             merger = DraftMerger(drafters, mode="tree")
             for before, truth in stretches:

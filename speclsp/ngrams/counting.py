@@ -1,11 +1,11 @@
-"""Counts n-grams in token sequences and merges counts.
+"""Counts n-grams in token sequences, and adds up counts.
 
-The tables are canonical: equal counts give equal arrays.
+Tables are canonical: equal counts give equal arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,18 +19,18 @@ _SEPARATOR = -1
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """Occurrences of n-grams of one order, unsorted and with repetitions."""
+    """N-grams of one order with their followers and counts; rows may repeat, in any sequence."""
 
     grams: TokenArray
     """Shape [n, order]."""
     tokens: TokenArray
-    """The token after each; shape [n]."""
+    """The follower of each n-gram; shape [n]."""
     counts: NDArray[np.integer]
     """Shape [n]."""
 
 
 def count_tokens(sequences: Iterable[TokenArray], orders: Iterable[int]) -> NgramTables:
-    """Count the n-grams of these orders; none spans two sequences."""
+    """Count the n-grams of the given orders; none spans two sequences."""
     parts: list[TokenArray] = []
     for sequence in sequences:
         parts += [sequence, np.array([_SEPARATOR], dtype=np.int32)]
@@ -44,7 +44,7 @@ def count_tokens(sequences: Iterable[TokenArray], orders: Iterable[int]) -> Ngra
 
 
 def observed(text: TokenArray, order: int, n_skipped: int = 0) -> Observations:
-    """Return each n-gram of a text with the token after it, for tokens from ``n_skipped`` on.
+    """Return each n-gram of a text whose follower is at position ``n_skipped`` or later.
 
     Negative ids separate sequences.
     """
@@ -59,24 +59,16 @@ def observed(text: TokenArray, order: int, n_skipped: int = 0) -> Observations:
 
 
 def merge(parts: Sequence[NgramTables]) -> NgramTables:
-    """Merge several statistics; the result is canonical."""
-    return summed(list(map(rows_by_order, parts)))
-
-
-def summed(parts: Sequence[Mapping[int, Observations]]) -> NgramTables:
-    """Count observations, given by order."""
-    orders = sorted({order for part in parts for order in part})
+    """Add up the counts of several tables; the result is canonical."""
+    orders = sorted({order for part in parts for order in part.by_order})
     return NgramTables(
         {
-            order: table_of(joined([part[order] for part in parts if order in part]))
+            order: table_of(
+                joined([rows_of(part.by_order[order]) for part in parts if order in part.by_order])
+            )
             for order in orders
         }
     )
-
-
-def rows_by_order(tables: NgramTables) -> dict[int, Observations]:
-    """Return one observation per n-gram and follower, by order."""
-    return {order: rows_of(table) for order, table in tables.by_order.items()}
 
 
 def rows_of(table: NgramTable) -> Observations:
@@ -85,7 +77,7 @@ def rows_of(table: NgramTable) -> Observations:
 
 
 def table_of(seen: Observations) -> NgramTable:
-    """Count observations."""
+    """Sort observations, and add up the counts of equal rows."""
     columns = [*seen.grams.T, seen.tokens]
     # As many tokens as fit into 64 bits are sorted as one number.
     n_bits = max(1, max(int(column.max()) for column in columns).bit_length())
@@ -112,7 +104,7 @@ def table_of(seen: Observations) -> NgramTable:
 
 
 def joined(parts: Sequence[Observations]) -> Observations:
-    """Return all observations of several."""
+    """Concatenate observations of one order."""
     return Observations(
         np.concatenate([part.grams for part in parts]),
         np.concatenate([part.tokens for part in parts]),

@@ -22,7 +22,7 @@ Role = Literal["static", "dynamic"]
 
 
 class VocabularyIdentity(Protocol):
-    """The properties that identify a vocabulary."""
+    """What identifies a vocabulary."""
 
     @property
     def n_tokens(self) -> int:
@@ -35,7 +35,7 @@ class VocabularyIdentity(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class StatisticsFile:
-    """The checked content of a file."""
+    """A file's content, checked."""
 
     path: Path
     tables: NgramTables
@@ -97,9 +97,9 @@ def open_statistics(
 
 
 def add_counts(path: Path, counted: NgramTables, vocabulary: VocabularyIdentity) -> None:
-    """Add counts to a dynamic file; one that does not exist is made in llama.cpp's layout.
+    """Add counts to a dynamic file; a missing one is written in llama.cpp's layout.
 
-    Raises StoreError if the file cannot be read or written, or is of another vocabulary.
+    Raises StoreError where the file cannot be read or written, or has another vocabulary.
     """
     if not path.exists():
         write(path, counted, "llama.cpp", vocabulary)

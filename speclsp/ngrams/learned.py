@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from speclsp.drafting.protocol import NO_FOLLOWERS, Followers, TokenArray
-from speclsp.ngrams.counting import Observations, observed, summed
-from speclsp.ngrams.table import NgramTables
+from speclsp.ngrams.counting import Observations, observed, table_of
+from speclsp.ngrams.table import NgramTable, NgramTables
 
 MAX_ORDER: Final = 4
 """Tokens of the longest counted n-grams."""
@@ -20,9 +20,9 @@ Counted = Mapping[tuple[tuple[int, ...], int], int]
 
 
 def count_accepted(tokens: TokenArray, n_known: int) -> Counted:
-    """Count the n-grams whose follower is not among the first ``n_known`` tokens.
+    """Count the n-grams whose follower is accepted text: at position ``n_known`` or later.
 
-    Those are the text before the accepted one and count only as parts of n-grams.
+    Tokens before ``n_known`` are the text in front of the cursor.
     """
     counts: Counter[tuple[tuple[int, ...], int]] = Counter()
     for order in range(1, MAX_ORDER + 1):
@@ -33,24 +33,27 @@ def count_accepted(tokens: TokenArray, n_known: int) -> Counted:
 
 
 def tables_of(counted: Counted) -> NgramTables:
-    """Return counts as tables, which can be written to a file."""
-    by_order: dict[int, Observations] = {}
+    """Return counts as tables for a statistics file."""
+    tables: dict[int, NgramTable] = {}
     for order in range(1, MAX_ORDER + 1):
         rows = [(gram, token, n) for (gram, token), n in counted.items() if len(gram) == order]
         if rows:
             grams, tokens, counts = zip(*rows, strict=True)
-            by_order[order] = Observations(
-                np.array(grams, dtype=np.int32),
-                np.array(tokens, dtype=np.int32),
-                np.array(counts, dtype=np.int64),
+            tables[order] = table_of(
+                Observations(
+                    np.array(grams, dtype=np.int32),
+                    np.array(tokens, dtype=np.int32),
+                    np.array(counts, dtype=np.int64),
+                )
             )
-    return summed([by_order])
+    return NgramTables(tables)
 
 
 class LearnedCounts:
-    """The counts of one workspace; an ``NgramCounts`` of the drafters.
+    """The counts of one workspace; implements the drafters' ``NgramCounts``.
 
-    One thread may add while others look up.  Above ``max_ngrams`` pairs all counts are halved.
+    One thread may add while others look up.  When there are more than ``max_ngrams`` pairs of an
+    n-gram and a follower, all counts are halved and zeros removed.
     """
 
     max_order = MAX_ORDER

@@ -1,6 +1,6 @@
-"""Reads and writes llama.cpp's statistics files (``llama-lookup-create``, ``-lcs``, ``-lcd``).
+"""llama.cpp's layout of statistics files (``llama-lookup-create``, ``-lcs``, ``-lcd``).
 
-The layout has no header.  It is a sequence of unsorted records of native 32-bit numbers::
+A file is a sequence of unsorted records of native 32-bit numbers, without a header::
 
     tokens[4] (unused: −1)   n   n × (token, count)
 
@@ -32,7 +32,7 @@ _HEADER: Final = MAX_ORDER + 1
 _UNUSED: Final = -1
 _WORD_BYTES: Final = 4
 _LARGEST_VOCABULARY: Final = 2**23
-"""No model has more tokens, so arbitrary numbers are rarely mistaken for tokens."""
+"""More than any model has; a larger number is no token."""
 
 _Words = NDArray[np.int32]
 _Indices = NDArray[np.int64]
@@ -41,10 +41,10 @@ _Indices = NDArray[np.int64]
 def parse(
     path: Path, data: bytes, n_vocab: int | None, orders: Collection[int] = ALL_ORDERS
 ) -> NgramTables:
-    """Read the content of a file that has n-grams of these orders only.
+    """Read a file's content and check it.
 
-    Token ids must be below ``n_vocab``, where given.  Counts of repeated n-grams are added.
-    Raises StoreError with the offset of the first error.
+    Token ids of ``n_vocab`` or more and orders other than ``orders`` are errors.  Counts of
+    repeated n-grams are added up.  Raises StoreError with the offset of the first error.
     """
     n_vocab = _LARGEST_VOCABULARY if n_vocab is None else n_vocab
     words = np.frombuffer(data, dtype=np.int32, count=len(data) // _WORD_BYTES)
@@ -136,7 +136,7 @@ def check_orders(orders: Collection[int]) -> None:
 
 
 def _record_starts(words: _Words) -> tuple[_Indices, int]:
-    """Return where the records begin and where the last complete one ends."""
+    """Return the indices of the records' first words, and the end of the last complete one."""
     view = words.data
     n_words = len(words)
     starts = array("q")
@@ -152,7 +152,7 @@ def _record_starts(words: _Words) -> tuple[_Indices, int]:
 
 
 def _broken_record(rest: _Words, n_bytes: int, end: int, n_vocab: int) -> str:
-    """Return why the rest of the file, after the last complete record, is no record."""
+    """Return what is wrong with the words behind the last complete record."""
     n_left = n_bytes - _WORD_BYTES * end
     if len(rest) < _HEADER:
         return f"the file is truncated: {n_left} bytes of a record are left"

@@ -1,6 +1,6 @@
-"""Reads and writes speclsp's statistics files, which name their vocabulary and have checksums.
+"""speclsp's layout of statistics files, with the vocabulary's fingerprint and checksums.
 
-They are NumPy's ``.npz``, a ZIP archive of uncompressed arrays with a CRC-32 for each:
+The files are NumPy's ``.npz``, a ZIP archive of uncompressed arrays with a CRC-32 for each:
 ``vocabulary`` (its fingerprint), ``n_tokens`` (its size) and, for each order, the arrays of an
 :class:`~speclsp.ngrams.table.NgramTable`, as in ``grams_3``.
 """
@@ -29,7 +29,7 @@ from speclsp.ngrams.table import (
 
 MAGIC: Final = b"PK\x03\x04"
 FORMER_MAGIC: Final = b"\x93SPNGRM\n"
-"""Files of former builds begin with it; they are not read any more."""
+"""First bytes of files of former builds, which are refused."""
 
 _ARRAYS: Final = ("grams", "lengths", "tokens", "counts")
 
@@ -44,7 +44,7 @@ class FileHeader:
 
 
 def parse(path: Path, data: bytes) -> tuple[FileHeader, NgramTables]:
-    """Read the content of a file that begins with either magic, and verify all checksums.
+    """Read a file's content and verify all checksums.
 
     Raises StoreError with the reason.
     """

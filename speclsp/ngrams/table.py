@@ -1,4 +1,4 @@
-"""Tables of n-gram counts, with look-up by bisection: the rows are sorted by their n-grams."""
+"""Tables of n-gram counts, sorted by n-gram and looked up by bisection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_COUNT: Final = 2**31 - 1
 
 
 def rows_of_grams(grams: NDArray[np.integer]) -> bytes:
-    """Return n-grams as a table has them."""
+    """Encode n-grams as ``NgramTable.rows``."""
     return grams.astype(">i4").tobytes()
 
 
@@ -48,24 +48,24 @@ TablesInParts = Mapping[int, Sequence[TableArrays]]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class NgramTable:
-    """The followers of m n-grams of one order, one n-gram per row.  Arrays are not modified."""
+    """The followers of m n-grams of one order, one n-gram per row; arrays are never modified."""
 
     order: int
     """Tokens of each n-gram."""
     rows: bytes
-    """The n-grams in lexicographic order, four big-endian bytes a token, so that comparing bytes
-    compares n-grams."""
+    """The n-grams in lexicographic order, four big-endian bytes per token: comparing bytes compares
+    n-grams."""
     lengths: NDArray[np.uint32]
     """Number of different followers of each row; shape [m]."""
     tokens: TokenArray
-    """The followers of all rows, one row after the other, each row's in ascending order."""
+    """The followers of all rows, row by row, ascending within each."""
     counts: NDArray[np.int32]
     """How often each follower was seen."""
     _ends: NDArray[np.int64] = field(init=False, repr=False)
     """Where each row's followers end in ``tokens`` and ``counts``; shape [m]."""
 
     _first: memoryview = field(init=False, repr=False)
-    """The first token of each row, which is bisected several times faster than the rows."""
+    """The first token of each row; bisecting it is several times faster than bisecting ``rows``."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_ends", np.cumsum(self.lengths, dtype=np.int64))
@@ -104,7 +104,7 @@ class NgramTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NgramTables:
-    """Tables by order; an ``NgramCounts`` of the drafters."""
+    """Tables by order; implements the drafters' ``NgramCounts``."""
 
     by_order: Mapping[int, NgramTable]
 
