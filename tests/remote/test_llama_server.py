@@ -12,10 +12,12 @@ import pytest
 from built_llama_server import WHY_NOT, built_llama_server
 from llama_server_process import KEY, running_llama_server
 
+from speclsp.embedded import EMBEDDED, model_files
 from speclsp.engine.llama.vocabulary import LlamaVocabulary
 from speclsp.errors import RemoteError
 from speclsp.remote.engine import HttpEngine
 from speclsp.remote.protocol import RemoteParams, RemotePrompt
+from speclsp.settings import Settings
 
 pytestmark = [
     pytest.mark.real,
@@ -105,6 +107,28 @@ def test_tokens_are_those_of_the_vocabulary(
     engine: HttpEngine, vocabulary: LlamaVocabulary
 ) -> None:
     assert engine.tokenize(PREFIX) == vocabulary.tokenize(PREFIX).tolist()
+
+
+def test_an_answer_begins_as_it_is_told(engine: HttpEngine) -> None:
+    free = text_of(engine, FIM)
+    assert text_of(engine, FIM, begins_with=free[:3]) == free
+    for start in ("other(", 'é"\\\n\t]'):
+        assert not free.startswith(start)
+        assert text_of(engine, FIM, begins_with=start).startswith(start)
+
+
+def test_drafts_of_the_server_are_counted_and_change_nothing(
+    engine: HttpEngine, tmp_path: Path
+) -> None:
+    draft = model_files(Settings(spec_draft_model=EMBEDDED)).draft
+    flags = ("--spec-type", "draft-simple", "--spec-draft-model", str(draft))
+    with running_llama_server(tmp_path, *flags) as address:
+        drafting = HttpEngine(address, key=KEY)
+        prompt = RemotePrompt(prefix=LONG, suffix="")
+        assert text_of(drafting, prompt, n_predict=40) == text_of(engine, prompt, n_predict=40)
+        assert drafting.stats.n_drafted >= drafting.stats.n_accepted > 0
+        assert drafting.stats.n_generated == 40
+        drafting.close()
 
 
 def test_a_stream_that_is_closed_ends_on_the_server(address: str, engine: HttpEngine) -> None:
