@@ -37,9 +37,8 @@ PICTURE_WIDTH = 96
 MOMENT_LINES = 12
 
 REMARK: Final = (
-    "`mode` is tree here, so that every draft is verified: a pass of the embedded model takes less "
-    "time than a look-up, and only the counts mean something. docs/benchmarks has measured times "
-    "of larger models."
+    "The demo verifies every draft (`mode` tree), since the embedded model decodes a token faster "
+    "than it can be drafted. Compare the counts; docs/benchmarks has times of larger models."
 )
 _WEB_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 

@@ -88,6 +88,7 @@ class FolderIndex:
         self._store = self._open_store() if is_kept else None
         self._hidden: frozenset[str] = frozenset()
         self.index = ProjectIndex(
+            folder,
             tokenizer.vocabulary.tokenize,
             tokenizer.vocabulary.fingerprint + _masking_of(settings),
             settings=settings,
@@ -95,7 +96,7 @@ class FolderIndex:
             token_store=self._store,
             busy=busy,
         )
-        self.index.open_folder(folder)
+        self.index.start()
 
     def corpora(self, open_files: frozenset[str]) -> tuple[TokenCorpus, ...]:
         """Return what can be searched without the open files of a window.
@@ -232,12 +233,12 @@ class Project:
             is_coming = self._tokenizer is None and _is_index_wanted(self._settings)
         if opened is None:
             return None if is_coming and root in self._folders else Outlines()
-        return opened.index.outlines(root, current=current)
+        return opened.index.outlines(current=current)
 
     def text(self, root: str, relative: str) -> str | None:
         """Return the text of an outlined file; None where it cannot be read any more."""
         opened = self._opened.get(root)
-        return None if opened is None else opened.index.text(root, relative)
+        return None if opened is None else opened.index.text(relative)
 
     def stats(self) -> IndexStats:
         """Return what the indexes hold."""

@@ -1,7 +1,6 @@
 """The indexed files: each file's content hash and outline, and the tokens of each content.
 
-A content is indexed once for all files that have it: copies, renamed files and files in two
-overlapping folders need no extra memory.
+A content is indexed once for all files that have it: copies and renamed files need no extra memory.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -43,7 +41,7 @@ class FileRecord:
 
 
 class Outlines(NamedTuple):
-    """The outlines of a folder's files."""
+    """The outlines of the folder's files."""
 
     version: int = -1
     """Changes whenever an outline changes."""
@@ -52,16 +50,21 @@ class Outlines(NamedTuple):
 
 
 class IndexedFiles:
-    """One thread adds and removes files; any thread may query.  Paths are absolute."""
+    """The files of one folder.  One thread adds and removes them; any thread may query.
+
+    Paths are absolute, as ``root`` is.
+    """
 
     def __init__(
         self,
+        root: str,
         tokenize: Callable[[str], TokenArray],
         fingerprint: str,
         token_store: TokenStore | None,
         log: Callable[[LogLevel, str], None],
     ) -> None:
         self.corpus = Corpus()
+        self._root = root
         self._tokenize = tokenize
         self._fingerprint = fingerprint
         self._token_store = token_store
@@ -69,21 +72,21 @@ class IndexedFiles:
         self._reported_full = False
         # Guards what follows.
         self._lock = threading.Lock()
-        self._records: dict[str, dict[str, FileRecord]] = {}
-        self._holders: dict[bytes, set[tuple[str, str]]] = {}
-        """By content: the folder and path of each file that has it."""
-        self._outlines: dict[str, dict[str, FileOutline]] = {}
+        self._records: dict[str, FileRecord] = {}
+        self._holders: dict[bytes, set[str]] = {}
+        """By content: the paths of the files that have it."""
+        self._outlines: dict[str, FileOutline] = {}
         self._n_outline_changes = 0
         self.open_paths: frozenset[str] = frozenset()
 
     # --- changes --------------------------------------------------------------------------------
 
-    def take(self, root: str, file: FoundFile, settings: Settings) -> SourceText | None:
+    def take(self, file: FoundFile, settings: Settings) -> SourceText | None:
         """Read and outline a file; return its text where it still has to be tokenised."""
         source = read_source(file.path, settings.max_file_size, _mask(settings))
-        self._outline(root, file, source.text if isinstance(source, SourceText) else "")
+        self._outline(file, source.text if isinstance(source, SourceText) else "")
         if not isinstance(source, SourceText) or not settings.index_project:
-            self._record(root, file, None)
+            self._record(file, None)
             return None
         content = source.content
         is_there = content in self.corpus or self.corpus.revive(content)
@@ -93,35 +96,33 @@ class IndexedFiles:
                 return source
             self.corpus.add(content, stored)
             is_there = True
-        self._record(root, file, content if is_there else None)
+        self._record(file, content if is_there else None)
         return None
 
-    def tokenise(self, root: str, file: FoundFile, source: SourceText, settings: Settings) -> None:
+    def tokenise(self, file: FoundFile, source: SourceText, settings: Settings) -> None:
         """Tokenise a file; it can be searched after the next :meth:`flush`."""
         is_there = source.content in self.corpus
         if not is_there and not self._is_full(settings.max_index_tokens):
-            tokens = self._tokens(root, source, file.path)
+            tokens = self._tokens(source, file.path)
             if tokens is not None:
                 self.corpus.add(source.content, tokens)
                 is_there = True
-        self._record(root, file, source.content if is_there else None)
+        self._record(file, source.content if is_there else None)
 
-    def forget(self, root: str, paths: Iterable[str]) -> None:
-        """Remove files of a folder."""
+    def forget(self, paths: Iterable[str]) -> None:
+        """Remove files."""
         for path in paths:
             with self._lock:
-                content = self._drop(root, path)
-                if self._outlines.get(root, {}).pop(os.path.relpath(path, root), None) is not None:
+                content = self._drop(path)
+                if self._outlines.pop(os.path.relpath(path, self._root), None) is not None:
                     self._n_outline_changes += 1
             if content is not None:
                 self.corpus.remove(content)
 
-    def forget_skipped(self, root: str) -> None:
-        """Forget the files of a folder that are not indexed, so that they are read again."""
+    def forget_skipped(self) -> None:
+        """Forget the files that are not indexed, so that they are read again."""
         with self._lock:
-            records = self._records.get(root, {})
-            for path in [path for path, record in records.items() if record.content is None]:
-                del records[path]
+            self._records = {p: r for p, r in self._records.items() if r.content is not None}
 
     def is_flush_due(self) -> bool:
         """Whether enough tokens are pending to sort them."""
@@ -133,11 +134,11 @@ class IndexedFiles:
         self.corpus.flush(pause)
         self._stored(lambda store: store.flush())
 
-    def note_use(self, root: str) -> None:
-        """Record in the store which tokens a folder uses, so that they are evicted last."""
-        records = list(self._records.get(root, {}).values())
+    def note_use(self) -> None:
+        """Record in the store which tokens the folder uses, so that they are evicted last."""
+        records = list(self._records.values())
         contents = [record.content for record in records if record.content is not None]
-        self._stored(lambda store: store.note_use(root, self._fingerprint, contents))
+        self._stored(lambda store: store.note_use(self._root, self._fingerprint, contents))
 
     def set_open(self, paths: frozenset[str]) -> None:
         """Set the files open in buffers: the corpus hides their text on disk."""
@@ -146,52 +147,51 @@ class IndexedFiles:
 
     # --- queries --------------------------------------------------------------------------------
 
-    def has_changed(self, root: str, file: FoundFile) -> bool:
+    def has_changed(self, file: FoundFile) -> bool:
         """Whether a file is new or has changed since it was read."""
-        record = self._records.get(root, {}).get(file.path)
+        record = self._records.get(file.path)
         return record is None or record.signature != file.signature
 
-    def paths(self, root: str) -> list[str]:
-        """Return the known files of a folder."""
-        return list(self._records.get(root, ()))
+    def paths(self) -> list[str]:
+        """Return the known files."""
+        return list(self._records)
 
-    def holds_below(self, root: str, path: str) -> bool:
-        """Whether known files of a workspace folder lie below ``path``."""
+    def holds_below(self, path: str) -> bool:
+        """Whether known files lie below ``path``."""
         start = path + os.sep
-        return any(known.startswith(start) for known in self._records.get(root, ()))
+        return any(known.startswith(start) for known in self._records)
 
-    def outlines(self, root: str) -> Outlines:
-        """Return the outlines of a folder's files, by their paths relative to it."""
+    def outlines(self) -> Outlines:
+        """Return the outlines."""
         with self._lock:
-            return Outlines(self._n_outline_changes, dict(self._outlines.get(root, {})))
+            return Outlines(self._n_outline_changes, dict(self._outlines))
 
-    def text(self, root: str, relative: str, settings: Settings) -> str | None:
+    def text(self, relative: str, settings: Settings) -> str | None:
         """Return the text of an outlined file; None if it can no longer be read."""
-        source = read_source(str(Path(root, relative)), _MAX_OUTLINED_BYTES, _mask(settings))
+        source = read_source(str(Path(self._root, relative)), _MAX_OUTLINED_BYTES, _mask(settings))
         return source.text if isinstance(source, SourceText) else None
 
     @property
     def n_files(self) -> int:
-        """Files that are indexed, each path once."""
+        """Files that are indexed."""
         with self._lock:
-            return len({path for _, path in chain.from_iterable(self._holders.values())})
+            return sum(map(len, self._holders.values()))
 
     @property
     def n_skipped(self) -> int:
         """Files that were read but are not indexed."""
         with self._lock:
-            records = chain.from_iterable(each.values() for each in self._records.values())
-            return sum(record.content is None for record in records)
+            return sum(record.content is None for record in self._records.values())
 
     # --- contents -------------------------------------------------------------------------------
 
-    def _drop(self, root: str, path: str) -> bytes | None:
+    def _drop(self, path: str) -> bytes | None:
         """Forget a file; return its content if no other file has it."""
-        record = self._records.get(root, {}).pop(path, None)
+        record = self._records.pop(path, None)
         if record is None or record.content is None:
             return None
         holders = self._holders[record.content]
-        holders.discard((root, path))
+        holders.discard(path)
         if holders:
             return None
         del self._holders[record.content]
@@ -200,38 +200,27 @@ class IndexedFiles:
     def _hide_open(self) -> None:
         """Hide the contents that only open files have."""
         with self._lock:
-            contents = {
-                record.content
-                for records in self._records.values()
-                for path in self.open_paths
-                if (record := records.get(path)) is not None and record.content is not None
-            }
-            hidden = [
-                content
-                for content in contents
-                if all(path in self.open_paths for _, path in self._holders[content])
-            ]
-            self.corpus.hide(hidden)
+            opened = (self._records.get(path) for path in self.open_paths)
+            contents = {r.content for r in opened if r is not None and r.content is not None}
+            self.corpus.hide([c for c in contents if self._holders[c] <= self.open_paths])
 
-    def _record(self, root: str, file: FoundFile, content: bytes | None) -> None:
+    def _record(self, file: FoundFile, content: bytes | None) -> None:
         with self._lock:
-            former = self._drop(root, file.path)
-            self._records.setdefault(root, {})[file.path] = FileRecord(file.signature, content)
+            former = self._drop(file.path)
+            self._records[file.path] = FileRecord(file.signature, content)
             if content is not None:
-                self._holders.setdefault(content, set()).add((root, file.path))
+                self._holders.setdefault(content, set()).add(file.path)
         if former is not None and former != content:
             self.corpus.remove(former)
 
-    def _outline(self, root: str, file: FoundFile, text: str) -> None:
+    def _outline(self, file: FoundFile, text: str) -> None:
         with self._lock:
-            outlines = self._outlines.setdefault(root, {})
-            if file.signature.n_bytes > _MAX_OUTLINED_BYTES or (
-                len(outlines) >= _MAX_OUTLINED and file.relative not in outlines
-            ):
-                return
+            is_full = len(self._outlines) >= _MAX_OUTLINED and file.relative not in self._outlines
+        if is_full or file.signature.n_bytes > _MAX_OUTLINED_BYTES:
+            return
         outline = FileOutline.of(text, file.relative)
         with self._lock:
-            outlines[file.relative] = outline
+            self._outlines[file.relative] = outline
             self._n_outline_changes += 1
 
     def _is_full(self, max_index_tokens: int) -> bool:
@@ -244,7 +233,7 @@ class IndexedFiles:
             self._log("warning", text)
         return True
 
-    def _tokens(self, root: str, source: SourceText, path: str) -> TokenArray | None:
+    def _tokens(self, source: SourceText, path: str) -> TokenArray | None:
         """Tokenise a text and store the tokens; None if it cannot be indexed."""
         try:
             tokens = self._tokenize(source.text)
@@ -254,7 +243,7 @@ class IndexedFiles:
         if len(tokens) and int(tokens.max()) > MAX_TOKEN:
             self._log("warning", f"{path} is left out: its token ids are too large")
             return None
-        self._stored(lambda store: store.put(root, self._fingerprint, source.content, tokens))
+        self._stored(lambda store: store.put(self._root, self._fingerprint, source.content, tokens))
         return tokens
 
     def _stored(self, ask: Callable[[TokenStore], TokenArray | None]) -> TokenArray | None:

@@ -1,6 +1,6 @@
-"""Keeps the tokens and outlines of the workspace folders' files up to date on a background thread.
+"""Keeps the tokens and outlines of a workspace folder's files up to date on a background thread.
 
-The thread does one task after another: scan a folder, or read a batch of changed files.  Between
+The thread does one task after another: scan the folder, or read a batch of changed files.  Between
 two files it pauses while a completion is computed, and it abandons a task that has become obsolete.
 Files can be searched before the first scan ends.
 """
@@ -11,9 +11,8 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -62,27 +61,11 @@ INDEX_SETTINGS: Final = (
 
 
 class _ObsoleteError(Exception):
-    """The current task is obsolete: the index closes, or the folder or settings changed."""
-
-
-@dataclass(slots=True, eq=False)
-class _Folder:
-    """An open workspace folder.  ``root`` is absolute and without links."""
-
-    root: str
-    name: str
-    rules: IgnoreRules
-    is_scanned: bool = False
-    is_outlined: bool = False
-    """Whether all files were outlined at least once."""
-    n_left_out: int = 0
-    walked: dict[str, bool] = field(default_factory=dict)
-    """The indexed folders in it, each with whether it contains one that is not indexed."""
-    warned: set[str] = field(default_factory=set)
+    """The current task is obsolete: the index closes, or the settings changed."""
 
 
 class ProjectIndex:
-    """Methods may be called from any thread and return at once; ``close`` waits up to 5 s.
+    """The index of one folder.  Methods may be called from any thread and return at once.
 
     ``tokenize`` must be safe to call from another thread; ``fingerprint`` identifies its
     vocabulary.  ``busy`` tells whether a completion is being computed, for which indexing pauses.
@@ -91,6 +74,7 @@ class ProjectIndex:
 
     def __init__(
         self,
+        folder: WorkspaceFolder,
         tokenize: Callable[[str], TokenArray],
         fingerprint: str,
         *,
@@ -99,59 +83,48 @@ class ProjectIndex:
         token_store: TokenStore | None,
         busy: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._root = os.path.realpath(folder.root)
+        self._name = folder.name
         self._emit = emit
         self._busy = busy
         self._settings = settings
-        self._files = IndexedFiles(tokenize, fingerprint, token_store, self._log)
+        self._files = IndexedFiles(self._root, tokenize, fingerprint, token_store, self._log)
         self._wake = threading.Condition()
         # Guarded by _wake.
-        self._folders: dict[str, _Folder] = {}
-        self._to_scan: dict[str, None] = {}
-        self._to_forget: dict[str, None] = {}
+        self._is_scan_due = True
         self._changes: dict[str, None] = {}
         self._first_change_s = self._last_change_s = 0.0
         self._closing = False
         self._scanning = False
         self._reading = False
         """Whether found files have not been outlined yet."""
+        self._is_scanned = False
+        self._is_outlined = False
+        """Whether all files were outlined at least once."""
+        self._n_left_out = 0
         # Used by the thread only.
+        self._rules = IgnoreRules(Path(self._root), ())
+        self._warned: set[str] = set()
         self._sweep_at_s = time.monotonic() + _SWEEP_S
         self._no_pause_until_s = 0.0
         self._is_obsolete: Callable[[], bool] = lambda: self._closing
         self._watcher: Watcher | None = Watcher(self.changed)
         self._scan_numbers = itertools.count(1)
         self._thread = threading.Thread(target=self._run, name="speclsp-index", daemon=True)
+
+    def start(self) -> None:
+        """Begin to index the folder."""
         self._thread.start()
 
-    def open_folder(self, folder: WorkspaceFolder) -> None:
-        """Index a folder in the background, unless it is already open."""
-        root = os.path.realpath(folder.root)
-        with self._wake:
-            if root not in self._folders:
-                self._to_forget.pop(root, None)
-                self._folders[root] = _Folder(root, folder.name, IgnoreRules(Path(root), ()))
-                self._to_scan[root] = None
-                self._wake.notify()
-
-    def close_folder(self, root: str) -> None:
-        """Remove a folder; files that also lie in another open folder stay indexed."""
-        root = os.path.realpath(root)
-        with self._wake:
-            if self._folders.pop(root, None) is not None:
-                self._to_scan.pop(root, None)
-                self._to_forget[root] = None
-                self._wake.notify()
-
     def reindex(self) -> None:
-        """Scan all folders again."""
+        """Scan the folder again."""
         with self._wake:
-            for root, folder in self._folders.items():
-                folder.is_scanned = False
-                self._to_scan[root] = None
+            self._is_scanned = False
+            self._is_scan_due = True
             self._wake.notify()
 
     def apply_settings(self, settings: Settings) -> None:
-        """Apply new settings; scans again if they affect the index."""
+        """Apply new settings; scan again if they affect the index."""
         former, self._settings = self._settings, settings
         if any(getattr(former, name) != getattr(settings, name) for name in INDEX_SETTINGS):
             self.reindex()
@@ -174,36 +147,33 @@ class ProjectIndex:
         corpus = self._files.corpus
         return (corpus,) if corpus.n_visible_tokens else ()
 
-    def outlines(self, root: str, *, current: bool) -> Outlines | None:
-        """Return the outlines of a folder's files; None while they are being read.
+    def outlines(self, *, current: bool) -> Outlines | None:
+        """Return the outlines of the folder's files; None while they are being read.
 
         With ``current``, None is also returned while changes are waiting to be read.
         """
-        root = os.path.realpath(root)
         with self._wake:
-            folder = self._folders.get(root)
-            if folder is None or not self._thread.is_alive():
+            if not self._thread.is_alive():
                 return Outlines()
-            is_behind = root in self._to_scan or self._changes or self._reading
-            if not folder.is_outlined or (current and is_behind):
+            is_behind = self._is_scan_due or self._changes or self._reading
+            if not self._is_outlined or (current and is_behind):
                 return None
-        return self._files.outlines(root)
+        return self._files.outlines()
 
-    def text(self, root: str, relative: str) -> str | None:
+    def text(self, relative: str) -> str | None:
         """Return the text of an outlined file; None if it can no longer be read."""
-        return self._files.text(os.path.realpath(root), relative, self._settings)
+        return self._files.text(relative, self._settings)
 
     def stats(self) -> IndexStats:
         """Return the index's counts."""
         with self._wake:
-            n_left_out = sum(folder.n_left_out for folder in self._folders.values())
-            building = bool(self._to_scan) or self._scanning
+            building = self._is_scan_due or self._scanning
         if not self._settings.index_project:
             return IndexStats(building=building)
         return IndexStats(
             n_files=self._files.n_files,
             n_tokens=self._files.corpus.n_tokens,
-            n_skipped=self._files.n_skipped + n_left_out,
+            n_skipped=self._files.n_skipped + self._n_left_out,
             building=building,
         )
 
@@ -244,41 +214,29 @@ class ProjectIndex:
             if time.monotonic() >= self._sweep_at_s:
                 sweep_s = _POLL_S if self._watcher is None else _SWEEP_S
                 self._sweep_at_s = time.monotonic() + sweep_s
-                self._to_scan.update(dict.fromkeys(self._folders))
-            forgotten, self._to_forget = self._to_forget, {}
-            root = next(iter(self._to_scan), None)
-            folder = None if root is None else self._folders[root]
-            self._to_scan.pop(root or "", None)
+                self._is_scan_due = True
+            is_scan, self._is_scan_due = self._is_scan_due, False
             changes: list[str] = []
-            if folder is None:
+            if not is_scan:
                 changes = list(self._changes)
                 self._changes.clear()
-            settings, self._scanning = self._settings, folder is not None
-            self._reading = folder is not None or bool(changes)
-        self._is_obsolete = lambda: self._closing
-        for gone in forgotten:
-            self._forget(gone)
-        if folder is not None:
-            self._is_obsolete = lambda: (
-                self._closing
-                or self._folders.get(folder.root) is not folder
-                or self._settings is not settings
-            )
+            settings, self._scanning = self._settings, is_scan
+            self._reading = is_scan or bool(changes)
+        self._is_obsolete = lambda: self._closing or (is_scan and self._settings is not settings)
+        if is_scan:
             try:
-                self._scan(folder, settings)
+                self._scan(settings)
             except _ObsoleteError:
-                with self._wake:
-                    if self._folders.get(folder.root) is folder:
-                        self._to_scan[folder.root] = None
+                self._is_scan_due = True
             except Exception:
                 # Callers must not wait for outlines that may never be complete.
-                folder.is_outlined = True
+                self._is_outlined = True
                 raise
         elif changes:
             self._apply(changes, settings)
 
     def _seconds_to_work(self) -> float:
-        if self._to_scan or self._to_forget:
+        if self._is_scan_due:
             return 0.0
         due_s = self._sweep_at_s
         if self._changes:
@@ -300,39 +258,31 @@ class ProjectIndex:
         if self._is_obsolete():
             raise _ObsoleteError
 
-    def _forget(self, root: str) -> None:
-        self._files.forget(root, self._files.paths(root))
-        self._files.flush(self._pause)
-        self._watch()
+    # --- scanning the whole folder --------------------------------------------------------------
 
-    # --- scanning a whole folder ----------------------------------------------------------------
-
-    def _scan(self, folder: _Folder, settings: Settings) -> None:
-        """Bring a folder up to date.  An interrupted scan keeps the files that it has read."""
+    def _scan(self, settings: Settings) -> None:
+        """Bring the index up to date.  An interrupted scan keeps the files that it has read."""
         if not settings.index_project:
-            self._files.forget(folder.root, self._files.paths(folder.root))
-        with self._progress(folder) as progress:
-            if not folder.is_scanned:
-                self._files.forget_skipped(folder.root)
-            folder.rules = IgnoreRules(Path(folder.root), settings.exclude)
+            self._files.forget(self._files.paths())
+        with self._progress() as progress:
+            if not self._is_scanned:
+                self._files.forget_skipped()
+            self._rules = IgnoreRules(Path(self._root), settings.exclude)
             tally = ScanTally()
-            found = self._found(folder, settings, tally)
+            found = self._found(settings, tally)
             # Watching begins before reading, so that no change is missed in between.
-            folder.walked = tally.folders
-            self._watch()
-            folder.n_left_out = tally.n_skipped
-            self._warn(folder, settings, tally)
+            self._watch(tally.folders)
+            self._n_left_out = tally.n_skipped
+            self._warn(settings, tally)
             present = {file.path for file in found}
-            known = self._files.paths(folder.root)
-            self._files.forget(folder.root, [path for path in known if path not in present])
-            news = [file for file in found if self._files.has_changed(folder.root, file)]
-            self._read(folder, news, settings, progress)
-            folder.is_scanned = True
-            self._files.note_use(folder.root)
+            self._files.forget([path for path in self._files.paths() if path not in present])
+            news = [file for file in found if self._files.has_changed(file)]
+            self._read(news, settings, progress)
+            self._is_scanned = True
+            self._files.note_use()
 
     def _read(
         self,
-        folder: _Folder,
         news: Sequence[FoundFile],
         settings: Settings,
         progress: Callable[[int, int], None] = lambda _n_done, _n_files: None,
@@ -347,7 +297,7 @@ class ProjectIndex:
         def tokenise() -> None:
             for file, source in waiting:
                 self._pause()
-                self._files.tokenise(folder.root, file, source, settings)
+                self._files.tokenise(file, source, settings)
                 progress(next(n_done), len(news))
                 if self._files.is_flush_due():
                     self._files.flush(self._pause)
@@ -356,7 +306,7 @@ class ProjectIndex:
         n_chars = 0
         for file in news:
             self._pause()
-            source = self._files.take(folder.root, file, settings)
+            source = self._files.take(file, settings)
             if source is None:
                 progress(next(n_done), len(news))
                 continue
@@ -365,15 +315,15 @@ class ProjectIndex:
             if n_chars >= _MAX_WAITING_CHARS:
                 tokenise()
                 n_chars = 0
-        folder.is_outlined = True
+        self._is_outlined = True
         self._reading = False
         tokenise()
         self._files.flush(self._pause)
 
-    def _found(self, folder: _Folder, settings: Settings, tally: ScanTally) -> list[FoundFile]:
+    def _found(self, settings: Settings, tally: ScanTally) -> list[FoundFile]:
         files = scan(
-            Path(folder.root),
-            folder.rules,
+            Path(self._root),
+            self._rules,
             tally,
             max_file_size=settings.max_file_size,
             max_files=settings.max_files,
@@ -383,13 +333,12 @@ class ProjectIndex:
         near = {path.rpartition("/")[0] for path in self._files.open_paths}
         return sorted(files, key=lambda file: file.path.rpartition("/")[0] not in near)
 
-    def _watch(self) -> None:
+    def _watch(self, folders: Mapping[str, bool]) -> None:
+        """Watch the scanned folders, each with whether it contains one that was not scanned."""
         if self._watcher is None:
             return
-        with self._wake:
-            plans = [plan_watches(folder.root, folder.walked) for folder in self._folders.values()]
         try:
-            self._watcher.set_places(frozenset().union(*plans))
+            self._watcher.set_places(plan_watches(self._root, folders))
         except SpecLspError as error:
             self._watcher = None
             self._sweep_at_s = time.monotonic() + _POLL_S
@@ -399,50 +348,42 @@ class ProjectIndex:
 
     def _apply(self, changes: Sequence[str], settings: Settings) -> None:
         paths = [_without_links(path) for path in changes]
-        for folder in list(self._folders.values()):
-            start = folder.root.rstrip(os.sep) + os.sep
-            inside = [path for path in paths if path.startswith(start)]
-            is_scan_due = folder.root in paths or len(inside) > _MANY_CHANGES
-            if not is_scan_due:
-                is_scan_due = self._apply_to(folder, settings, inside)
-            if is_scan_due:
-                with self._wake:
-                    self._to_scan[folder.root] = None
+        start = self._root.rstrip(os.sep) + os.sep
+        inside = [path for path in paths if path.startswith(start)]
+        is_scan_due = self._root in paths or len(inside) > _MANY_CHANGES
+        if is_scan_due or self._must_scan_after(inside, settings):
+            self._is_scan_due = True
 
-    def _apply_to(self, folder: _Folder, settings: Settings, paths: Sequence[str]) -> bool:
-        """Read the changed files of a folder; return whether the folder must be scanned instead."""
+    def _must_scan_after(self, paths: Sequence[str], settings: Settings) -> bool:
+        """Read changed files, or return True where the folder must be scanned instead."""
         news: list[FoundFile] = []
         gone: list[str] = []
         for path in paths:
-            relative = Path(path).relative_to(folder.root).as_posix()
+            relative = Path(path).relative_to(self._root).as_posix()
             is_folder = os.path.isdir(path) and not os.path.islink(path)  # noqa: PTH112, PTH114  no exception
-            if folder.rules.ignored_or_within(f"{relative}/" if is_folder else relative):
+            if self._rules.ignored_or_within(f"{relative}/" if is_folder else relative):
                 continue
             # A path that is a file or missing now may have been a folder.
-            if (
-                is_folder
-                or Path(path).name == IGNORE_FILE
-                or self._files.holds_below(folder.root, path)
-            ):
+            if is_folder or Path(path).name == IGNORE_FILE or self._files.holds_below(path):
                 return True
-            file = examine(Path(folder.root), relative, max_file_size=settings.max_file_size)
+            file = examine(Path(self._root), relative, max_file_size=settings.max_file_size)
             if file is None:
                 gone.append(path)
-            elif self._files.has_changed(folder.root, file):
+            elif self._files.has_changed(file):
                 news.append(file)
-        self._files.forget(folder.root, gone)
-        known = self._files.paths(folder.root)
+        self._files.forget(gone)
+        known = self._files.paths()
         n_room = settings.max_files - len(known)
         added = [file for file in news if file.path not in known]
         skipped = {file.path for file in added[max(0, n_room) :]}
-        self._read(folder, [file for file in news if file.path not in skipped], settings)
+        self._read([file for file in news if file.path not in skipped], settings)
         return False
 
     # --- reports --------------------------------------------------------------------------------
 
     @contextmanager
-    def _progress(self, folder: _Folder) -> Iterator[Callable[[int, int], None]]:
-        """Report the progress of a folder's first scan: call with files done and files in all."""
+    def _progress(self) -> Iterator[Callable[[int, int], None]]:
+        """Report the progress of the first scan: call with files done and files in all."""
         token = f"speclsp/index/{os.getpid()}/{next(self._scan_numbers)}"
         due_s, n_files_in_all = 0.0, 0
 
@@ -457,27 +398,27 @@ class ProjectIndex:
                     Progress(token=token, stage="report", message=message, percentage=percentage)
                 )
 
-        if folder.is_scanned:
+        if self._is_scanned:
             yield lambda _n_done, _n_files: None
             return
-        title = f"Indexing {folder.name}"
+        title = f"Indexing {self._name}"
         self._emit(Progress(token=token, stage="begin", title=title, percentage=0))
         try:
             yield report
         finally:
             self._emit(Progress(token=token, stage="end", message=f"{n_files_in_all} files"))
 
-    def _warn(self, folder: _Folder, settings: Settings, tally: ScanTally) -> None:
-        """Log a scan's problems, each once per folder."""
-        warnings = [f"exclude: {text!r} is no pattern" for text in folder.rules.bad_patterns]
+    def _warn(self, settings: Settings, tally: ScanTally) -> None:
+        """Log a scan's problems, each once."""
+        warnings = [f"exclude: {text!r} is no pattern" for text in self._rules.bad_patterns]
         if tally.truncated:
             warnings.append(f"only the first {settings.max_files} files are indexed (max_files)")
         if tally.n_unreadable:
             warnings.append(f"{tally.n_unreadable} folders cannot be read")
         for warning in warnings:
-            if warning not in folder.warned:
-                folder.warned.add(warning)
-                self._log("warning", f"{folder.name}: {warning}")
+            if warning not in self._warned:
+                self._warned.add(warning)
+                self._log("warning", f"{self._name}: {warning}")
 
     def _log(self, level: LogLevel, message: str) -> None:
         self._emit(LogLine(level=level, message=message))

@@ -14,14 +14,13 @@ MakeIndex = Callable[..., IndexUnderTest]
 
 
 def outline_of(index: IndexUnderTest, **texts: str) -> ProjectOutline:
-    root = str(index.root)
-    wait_until(lambda: index.index.outlines(root, current=True) is not None)
-    found = index.index.outlines(root, current=True)
+    wait_until(lambda: index.index.outlines(current=True) is not None)
+    found = index.index.outlines(current=True)
     assert found is not None
     opened = {
         f"{name}.py": (text, FileOutline.of(text, f"{name}.py")) for name, text in texts.items()
     }
-    return ProjectOutline(found.by_path, opened, lambda path: index.index.text(root, path))
+    return ProjectOutline(found.by_path, opened, index.index.text)
 
 
 @pytest.mark.parametrize("index_project", [True, False])

@@ -37,9 +37,6 @@ class TestScan:
             len(WordTokenizer.tokens(text)) for text in (lines(1, 2), lines(3))
         )
 
-    def test_nothing_without_folders(self, make_index: MakeIndex) -> None:
-        assert make_index().index.corpora() == ()
-
     def test_left_out_files(self, project: Path, make_index: MakeIndex) -> None:
         write(project / ".gitignore", "ignored.py\n")
         write(project / "ignored.py", lines(1))
@@ -211,34 +208,10 @@ class TestScan:
 
 
 class TestFolders:
-    def test_several_folders(self, tmp_path: Path, make_index: MakeIndex) -> None:
-        first, second = tmp_path / "first", tmp_path / "second"
-        write(first / "a.py", lines(1))
-        write(second / "b.py", lines(2))
-        index = make_index(first).open(first).open(second).open(first).built()
-        assert (index.follows("key 1 : "), index.follows("key 2 : ")) == ("word1", "word2")
-        index.index.close_folder(str(first))
-        wait_until(lambda: index.follows("key 1 : ") == "")
-        assert index.follows("key 2 : ") == "word2"
-        index.open(first)
-        wait_until(lambda: index.follows("key 1 : ") == "word1")
-        index.index.close_folder(str(tmp_path / "never opened"))
-
-    def test_nested_folders(self, project: Path, make_index: MakeIndex) -> None:
-        write(project / ".gitignore", "hidden.py\n")
-        write(project / "outer.py", lines(1))
-        write(project / "sub" / "inner.py", lines(2))
-        index = make_index().open().open(project / "sub").built()
-        assert index.index.stats().n_files == 3
-        assert index.tokenize.n_calls == 3
-        index.index.close_folder(str(project))
-        wait_until(lambda: index.follows("key 1 : ") == "")
-        assert index.follows("key 2 : ") == "word2"
-
     def test_folder_by_a_link(self, project: Path, tmp_path: Path, make_index: MakeIndex) -> None:
         write(project / "a.py", lines(1))
         (tmp_path / "link").symlink_to(project)
-        index = make_index().open(tmp_path / "link").built()
+        index = make_index(tmp_path / "link").open().built()
         index.index.set_open(frozenset({str(tmp_path / "link" / "a.py")}))
         assert index.follows("key 1 : ") == ""
         index.index.set_open(frozenset())
@@ -296,7 +269,7 @@ class TestChanges:
         n_calls = index.tokenize.n_calls
         (project / "b.py").rename(project / "c.py")
         paths = index.index._files.paths
-        wait_until(lambda: {Path(p).name for p in paths(str(project))} == {"a.py", "c.py"})
+        wait_until(lambda: {Path(p).name for p in paths()} == {"a.py", "c.py"})
         assert index.follows("key 2 : ") == "word2"
         assert index.tokenize.n_calls == n_calls
         (project / "c.py").unlink()

@@ -32,12 +32,9 @@ def reports() -> list[StoreError]:
 def start(tmp_path: Path, make_index: MakeIndex, reports: list[StoreError]) -> Iterator[MakeIndex]:
     token_stores: list[TokenStore] = []
 
-    def start(*roots: Path, **arguments: Any) -> IndexUnderTest:
+    def start(**arguments: Any) -> IndexUnderTest:
         token_stores.append(TokenStore(tmp_path / "t.sqlite3", report=reports.append))
-        index = make_index(token_store=token_stores[-1], **arguments)
-        for root in roots or (index.root,):
-            index.open(root)
-        return index.built()
+        return make_index(token_store=token_stores[-1], **arguments).open().built()
 
     yield start
     for store in token_stores:
@@ -125,25 +122,15 @@ def test_each_vocabulary_has_tokens_of_its_own(project: Path, start: MakeIndex) 
         assert again.tokenize.n_calls == 0
 
 
-def test_folders_open_and_close_by_themselves(
-    project: Path, tmp_path: Path, start: MakeIndex
-) -> None:
+def test_folders_keep_tokens_by_themselves(project: Path, tmp_path: Path, start: MakeIndex) -> None:
     other = tmp_path / "other"
     fill(project)
     write(other / "b.py", line(700))
-    both = start(project, other)
-    assert found(both, 7, 700) == [7, 700]
-    both.index.close()
-    alone = start(other)
-    assert found(alone, 7, 700) == [700]
-    alone.index.close()
-    again = start(project, other)
-    assert found(again, 7, 700) == [7, 700]
-    again.index.close_folder(str(project))
-    wait_until(lambda: found(again, 7, 700) == [700])
-    again.open(project).built()
-    assert found(again, 7, 700) == [7, 700]
-    assert again.tokenize.n_calls == 0
+    for root, has in ((project, [7]), (other, [700]), (project, [7])):
+        index = start(root=root)
+        assert found(index, 7, 700) == has
+        index.index.close()
+    assert index.tokenize.n_calls == 0
 
 
 def test_index_that_is_full(project: Path, start: MakeIndex) -> None:

@@ -58,6 +58,7 @@ class IndexUnderTest:
         self.events: list[Event] = []
         self.tokenize = tokenize or WordTokenizer()
         self.index = ProjectIndex(
+            WorkspaceFolder(root=str(root), name=root.name),
             self.tokenize,
             fingerprint,
             settings=Settings(**settings),
@@ -66,9 +67,8 @@ class IndexUnderTest:
             busy=busy,
         )
 
-    def open(self, root: Path | None = None) -> IndexUnderTest:
-        root = root or self.root
-        self.index.open_folder(WorkspaceFolder(root=str(root), name=root.name))
+    def open(self) -> IndexUnderTest:
+        self.index.start()
         return self
 
     def built(self) -> IndexUnderTest:
