@@ -21,7 +21,7 @@ from speclsp.engine_process.client import EngineLink, SharedCompleter
 from speclsp.engine_process.server import Watchdog
 from speclsp.engine_process.start import connect
 from speclsp.errors import EngineUnavailableError, SpecLspError
-from speclsp.request import Problem
+from speclsp.request import LogLine, Problem, StateChanged
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 
@@ -192,3 +192,23 @@ def test_the_watchdog_waits_as_long_as_the_model_has_taken_before():
     assert ended.wait(WAIT_S)
     # Ten seconds of patience and four times the three that passed before.
     assert seen.count(3) == 1 + 10 + 4 * 3
+
+
+def test_after_a_kill_the_first_request_behind_ready_is_answered(windows):
+    """The next engine is started at once and by one attempt, so nothing but loading takes time."""
+    window = windows.open()
+    assert text_of(window, "x = 1\n") == "return 1"
+    while window.next_event(0.1) is not None:
+        pass
+    os.kill(windows.pids[-1], signal.SIGKILL)
+    states, lines = [], []
+    while "ready" not in states:
+        event = window.next_event(WAIT_S)
+        assert event is not None
+        if isinstance(event, StateChanged):
+            states.append(event.state)
+        if isinstance(event, LogLine) and "started again" in event.message:
+            lines.append(event.message)
+    assert ask(window, "x = 1\ny = 2\n").result(WAIT_S).text == "return 1"
+    assert lines == ["the engine process was ended; it is started again in 0 s."]
+    assert len(windows.pids) == 2

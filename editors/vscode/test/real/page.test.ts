@@ -290,3 +290,32 @@ test("two folders in one window, two windows beside each other", async () => {
   await second.picture("two-folders");
   await second.close();
 });
+
+test("two windows share one engine, and outlive it", async () => {
+  const other = workbench.folder("yard", { "plants.py": SAMPLE.replaceAll("greet", "water") });
+  const second = await Editor.open(workbench, other, join(other, "plants.py"));
+  await editor.openFile("toggle.py");
+  const suggestTo = async (window: Editor, head: string): Promise<void> => {
+    await window.toEnd();
+    await window.keys("Escape", "Enter", "Home");
+    await window.type(head);
+    await window.untilGhost();
+  };
+  await suggestTo(second, "def water_guest(name: str) -> str:\n");
+  await suggestTo(editor, "def greet_neighbour(name: str) -> str:\n");
+  const [engine, ...others] = await workbench.engines();
+  assert.ok(engine);
+  assert.deepEqual(others, []);
+  assert.equal(engine.n_windows, 2);
+  const servers = serversBelow(workbench.pid);
+  process.kill(engine.pid, "SIGKILL");
+  await suggestTo(second, "def water_tenant(name: str) -> str:\n");
+  await suggestTo(editor, "def greet_landlord(name: str) -> str:\n");
+  const after = await workbench.engines();
+  assert.deepEqual(
+    after.map((status) => [status.n_windows, status.pid === engine.pid]),
+    [[2, false]],
+  );
+  assert.deepEqual(serversBelow(workbench.pid).sort(), servers.sort());
+  await second.close();
+});

@@ -47,6 +47,25 @@ async function freePort(): Promise<number> {
   });
 }
 
+/** Variables that keep a workbench, its language servers and their engines apart from others. */
+function environmentIn(root: string): NodeJS.ProcessEnv {
+  return {
+    ...process.env,
+    HOME: root,
+    XDG_DATA_HOME: join(root, "share"),
+    XDG_CONFIG_HOME: join(root, "config"),
+    XDG_CACHE_HOME: join(root, "cache"),
+    XDG_STATE_HOME: join(root, "state"),
+    XDG_RUNTIME_DIR: join(root, "run"),
+  };
+}
+
+/** What `speclsp engine status --json` prints of an engine. */
+export interface EngineStatus {
+  pid: number;
+  n_windows: number;
+}
+
 export interface Options {
   settings?: Record<string, unknown>;
   /** Whether to install the packaged extension. */
@@ -78,16 +97,7 @@ export class Workbench {
         JSON.stringify({ ...USER_SETTINGS, ...options.settings }, undefined, 2),
       );
     }
-    const env = {
-      ...process.env,
-      HOME: root,
-      XDG_DATA_HOME: join(root, "share"),
-      XDG_CONFIG_HOME: join(root, "config"),
-      XDG_CACHE_HOME: join(root, "cache"),
-      XDG_STATE_HOME: join(root, "state"),
-      XDG_RUNTIME_DIR: join(root, "run"),
-      ...options.env,
-    };
+    const env = { ...environmentIn(root), ...options.env };
     const node = join(EDITOR, "node", "bin", "node");
     const folders = [
       join(EDITOR, "server", "entry.js"),
@@ -138,6 +148,14 @@ export class Workbench {
       .filter((name) => name.endsWith("speclsp.log"))
       .map((name) => readFileSync(join(logs, name), "utf8"))
       .join("\n");
+  }
+
+  /** The engines that the windows' language servers share. */
+  async engines(): Promise<EngineStatus[]> {
+    const { stdout } = await promisify(execFile)(SERVER, ["engine", "status", "--json"], {
+      env: environmentIn(this.root),
+    });
+    return JSON.parse(stdout) as EngineStatus[];
   }
 
   get pid(): number {
