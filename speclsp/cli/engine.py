@@ -6,6 +6,7 @@ import faulthandler
 import gc
 import logging
 import os
+import re
 import socket
 import sys
 import time
@@ -141,7 +142,7 @@ def status(*, as_json: bool) -> None:
         return
     for row in rows:
         for line in _status_lines(row):
-            click.echo(line)
+            click.echo(_printable(line))
 
 
 @engine.command()
@@ -201,12 +202,12 @@ def log(lines: int, *, follow: bool) -> None:
             click.echo(f"==> {place.log} <==")
         text, read[place] = _read_from(place, (0, 0))
         for line in text.splitlines()[-lines:]:
-            click.echo(line)
+            click.echo(_printable(line))
     while follow:
         time.sleep(_FOLLOW_S)
         for place in places:
             text, read[place] = _read_from(place, read[place])
-            click.echo(text, nl=False)
+            click.echo(_printable(text), nl=False)
             sys.stdout.flush()
 
 
@@ -262,6 +263,11 @@ def _duration(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}"
+
+
+def _printable(text: str) -> str:
+    """Return a text without the control characters by which a folder's name drives a terminal."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", text)
 
 
 def _print_json(data: object) -> None:

@@ -291,7 +291,7 @@ def test_other_engine_settings_mean_another_engine(scripted):
     until(lambda: len(scripted.made) == 2 and window._connection)
     assert scripted.engine.asked[-1].ctx_size == 512
     assert ask(window).result(WAIT_S).text == "completed"
-    assert scripted.made[0].closed
+    until(lambda: scripted.made[0].closed)
 
 
 def test_a_stopped_engine_leaves_requests_to_their_deadline(scripted):

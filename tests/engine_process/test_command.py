@@ -51,6 +51,20 @@ def test_the_status_lists_every_engine(engines: Engines) -> None:
         first.close()
 
 
+def test_names_do_not_drive_the_terminal(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of somebody else's archive may have any name."""
+    name = "\x1b]0;title\x07\x9b2J"
+    row = {"windows": [{"folders": [name], "requests": 0}], "memory_bytes": 0, "n_windows": 1}
+    status = {**row, "pid": 1, "model": "", "uptime_seconds": 0, "settings": {}}
+    with engines.connect(Settings(engine_exit_seconds=0)).socket:
+        engines.place().log.write_text(f"scanned {name}\n")
+        monkeypatch.setattr("speclsp.cli.engine.status_of", lambda _: status)
+        for command in ("status", "log"):
+            shown = run(command)
+            assert "]0;title" in shown
+            assert not set("\x1b\x07\x9b") & set(shown)
+
+
 def test_leftovers_are_not_listed(engines: Engines) -> None:
     connection = engines.connect()
     os.kill(connection.pid, signal.SIGKILL)
