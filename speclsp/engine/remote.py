@@ -52,9 +52,6 @@ _PIECE: Final = re.compile(r" ?\w{1,8}|\s+| ?[^\w\s]{1,3}")
 """What counts as a token where the vocabulary is not known.  On Python, TypeScript and Lua that is
 0.95 to 1.19 times the tokens of Qwen2, StarCoder and Llama 3, and 0.83 to 0.92 times those of
 DeepSeek-Coder."""
-_MAX_PIECES: Final = 1 << 18
-"""Different pieces that get an id; further ones are counted by their bytes."""
-_N_BYTES: Final = 256
 
 _SAMPLE: Final = "def area_of(self, box):\n    return box.width * box.height  # in m²\n"
 """A server whose tokens of it are a GGUF's has that vocabulary."""
@@ -72,8 +69,8 @@ class StandInVocabulary:
     Ids are given as pieces come, so that they hold for this process only.
     """
 
-    n_tokens = _N_BYTES
-    """Ids below are bytes."""
+    n_tokens = 0
+    """None is listed: no id is known before its piece."""
     metadata: Mapping[str, str] = {}
     bos = None
     end_tokens: frozenset[int] = frozenset()
@@ -84,43 +81,37 @@ class StandInVocabulary:
         self.fingerprint = fingerprint
         self._is_special = is_special
         self._lock = threading.Lock()
-        self._pieces = [bytes([byte]) for byte in range(_N_BYTES)]
+        self._pieces: list[bytes] = []
         self._ids: dict[str, int] = {}
         self._specials: dict[str, int | None] = {}
 
     def tokenize(self, text: str) -> TokenArray:
         """Return the estimated tokens of a text, shape [n]."""
-        ids = [token for piece in _PIECE.findall(text) for token in self.ids_of(piece)]
-        return np.array(ids, dtype=np.int32)
+        return np.array([self.id_of(piece) for piece in _PIECE.findall(text)], dtype=np.int32)
 
-    def ids_of(self, piece: str) -> Sequence[int]:
-        """Return the id of one token by its text; its bytes where the table is full."""
-        token = self._specials.get(piece) or self._ids.get(piece)
-        if token is not None:
-            return (token,)
-        data = piece.encode("utf-8", "replace")
-        with self._lock:
-            if piece not in self._ids:
-                if len(self._pieces) >= _MAX_PIECES:
-                    return list(data)
-                self._pieces.append(data)
-                self._ids[piece] = len(self._pieces) - 1
-        return (self._ids[piece],)
+    def id_of(self, piece: str) -> int:
+        """Return the id of a token by its text; that of a special token by its name."""
+        token = self._ids.get(piece)
+        return self._new(piece, piece.encode("utf-8", "replace")) if token is None else token
 
     def special(self, text: str) -> int | None:
         """Return the id of a special token by its name; None where the model has none."""
         if text not in self._specials:
             # SentencePiece's spelling with a leading space is asked for too.
             is_known = not text.startswith("\u2581") and self._is_special(text)
-            with self._lock:
-                self._specials[text] = len(self._pieces) if is_known else None
-                if is_known:
-                    self._pieces.append(b"")
+            self._specials[text] = self._new(text, b"") if is_known else None
         return self._specials[text]
 
     def piece(self, token: int) -> bytes:
         """Return the bytes of a token; empty for special tokens."""
         return self._pieces[token]
+
+    def _new(self, piece: str, data: bytes) -> int:
+        with self._lock:
+            if piece not in self._ids:
+                self._pieces.append(data)
+                self._ids[piece] = len(self._pieces) - 1
+            return self._ids[piece]
 
 
 class RemoteTarget:
@@ -283,7 +274,7 @@ class RemoteTarget:
     def _tokens_of(self, piece: Piece) -> Sequence[int]:
         vocabulary = self._tokenizer.vocabulary
         if isinstance(vocabulary, StandInVocabulary):
-            return vocabulary.ids_of(piece.text)
+            return (vocabulary.id_of(piece.text),)
         own = [token for token in piece.tokens if 0 <= token < vocabulary.n_tokens]
         said = b"".join(map(vocabulary.piece, own))
         if own and said == piece.text.encode("utf-8", "replace"):
