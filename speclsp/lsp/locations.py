@@ -130,10 +130,10 @@ def document_key(uri: str) -> str:
     return scheme + colon + rest
 
 
-def folder_at(uri: str, name: str = "") -> Folder:
-    """Return the folder at a URI; its default name is the last component of the path."""
+def folder_at(uri: str) -> Folder:
+    """Return the folder at a URI, named by the last component of the path."""
     place = uri_parts(uri)
-    return Folder(uri=uri, place=place, name=name or place.name or _NO_REPOSITORY)
+    return Folder(uri=uri, place=place, name=place.name or _NO_REPOSITORY)
 
 
 def locate(uri: str, language_id: str, folders: Iterable[Folder]) -> Location:
