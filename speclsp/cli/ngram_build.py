@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -295,7 +295,8 @@ def in_processes(n_processes: int) -> MapTasks:
 def on_cluster(scheduler: str) -> Generator[MapTasks]:
     """Run tasks on the workers of a Dask cluster, which gives a lost worker's tasks to others.
 
-    Raises SpecLspError where no scheduler answers, or workers are lost with each try of a task.
+    Raises SpecLspError where no scheduler answers, it has no workers, or workers are lost with each
+    try of a task.
     """
     try:
         from distributed import Client, KilledWorker, as_completed  # noqa: PLC0415  # an extra
@@ -304,19 +305,11 @@ def on_cluster(scheduler: str) -> Generator[MapTasks]:
             "--scheduler needs Dask, which is not installed.",
             remedy="Install it: pip install 'speclsp[cluster]'.",
         ) from error
-    try:
-        client = Client(scheduler, timeout=_CONNECT_TIMEOUT_S)
-    except (OSError, ValueError) as error:
-        raise SpecLspError(
-            f"no Dask scheduler answers at {scheduler}: {error}.",
-            remedy="Start one with `dask scheduler`, and workers with `dask worker`.",
-        ) from error
 
     def map_tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
+        futures = client.map(function, tasks, pure=False)
         try:
-            for _, result in as_completed(
-                client.map(function, tasks, pure=False), with_results=True
-            ):
+            for _, result in as_completed(futures, with_results=True):
                 yield result
         except KilledWorker as error:
             raise SpecLspError(
@@ -324,5 +317,13 @@ def on_cluster(scheduler: str) -> Generator[MapTasks]:
                 remedy="Give them more memory than --memory, or make that smaller.",
             ) from error
 
-    with client:
+    with ExitStack() as stack:
+        try:
+            client = stack.enter_context(Client(scheduler, timeout=_CONNECT_TIMEOUT_S))
+            client.wait_for_workers(1, timeout=_CONNECT_TIMEOUT_S)
+        except (OSError, ValueError) as error:
+            raise SpecLspError(
+                f"no Dask scheduler with a worker answers at {scheduler}: {error}.",
+                remedy="Start one with `dask scheduler`, and workers with `dask worker`.",
+            ) from error
         yield map_tasks
