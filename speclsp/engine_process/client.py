@@ -79,7 +79,7 @@ Raises :class:`~speclsp.errors.SpecLspError` where trying again is in vain, and 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Pending:
-    """A request that is not answered."""
+    """A request without an answer."""
 
     request: CompletionRequest
     placed: PlacedRequest
@@ -108,7 +108,7 @@ class SharedCompleter:
         self._documents = Documents()
         self._folders: dict[str, WorkspaceFolder] = {}
         self._learned: deque[AcceptedText] = deque(maxlen=_MAX_LEARNED)
-        """Accepted texts to send when there is an engine."""
+        """Accepted texts to send to the next engine."""
         self._pending: dict[int, _Pending] = {}
         self._idle: dict[int, Future[bool]] = {}
         self._numbers = itertools.count(1)
@@ -121,7 +121,7 @@ class SharedCompleter:
         self._failure: SpecLspError | None = None
         """Why there is no engine until the settings change."""
         self._is_wanted = True
-        """Whether to connect; an engine that was stopped is wanted with the next request."""
+        """Whether to connect.  After `speclsp engine stop` the next request sets it."""
         self._is_closing = False
         self._is_leaving = False
         """Whether the connection was given up for another engine, or the engine said that it ends.
@@ -138,7 +138,7 @@ class SharedCompleter:
         self._thread.start()
 
     def close(self) -> None:
-        """Hand over what is left, and disconnect; the engine serves other windows."""
+        """Send what waits, and disconnect; the engine process goes on for other windows."""
         with self._changed:
             if self._is_closing:
                 return
@@ -296,7 +296,7 @@ class SharedCompleter:
         return pending.future
 
     def could_join(self, request: CompletionRequest) -> bool:
-        """Whether the running generation may answer a request, by the text that was pushed."""
+        """Whether the running generation may answer a request, judged by its text so far."""
         with self._changed:
             running, settings = self._running, self._settings
         placed = self._documents.place(request) if running is not None else None
@@ -308,7 +308,7 @@ class SharedCompleter:
         return growing.typed_before(placed, so_far) is not None
 
     def learn(self, accepted: AcceptedText) -> None:
-        """Send an accepted text to the engine, at the latest when there is one again."""
+        """Send an accepted text to the engine, now or when one is connected."""
         with self._changed:
             if not self._send(wire.Learn(accepted)):
                 self._learned.append(accepted)
@@ -352,7 +352,7 @@ class SharedCompleter:
         self._send(wire.Complete(number, pending.request))
 
     def _hand_over(self, connection: wire.Connection[wire.EngineMessage]) -> None:
-        """Give a new engine everything that it needs to know."""
+        """Send a new engine the settings, folders, documents and requests of this window."""
         with self._changed:
             documents = [d for d in self._documents.newest() if len(d.text) <= wire.MAX_CHARS]
             connection.send(
@@ -384,7 +384,7 @@ class SharedCompleter:
             self._use(link)
 
     def _use(self, link: EngineLink) -> None:
-        """Serve the window by one engine until the connection ends."""
+        """Use one engine until the connection ends."""
         life = EngineLife(link.log, link.process)
         connection = wire.window_connection(link.sock, max_waiting=MAX_WAITING)
         try:
@@ -492,7 +492,7 @@ class SharedCompleter:
     # --- an engine that is gone -------------------------------------------------------------------
 
     def _disconnected(self) -> None:
-        """Answer what the engine did not."""
+        """Answer the open requests with empty results."""
         with self._changed:
             self._connection = None
             self._running = None
@@ -514,7 +514,7 @@ class SharedCompleter:
             self._set_state("loading" if is_wanted else "unloaded", f"the engine is gone: {why}")
 
     def _died(self, life: EngineLife, what: str = "the engine process was ended") -> None:
-        """Note that the engine ended without a word; stay without it where it only crashes."""
+        """Record that the engine died; after three crashes start none until settings change."""
         cause = life.cause()
         with self._changed:
             is_hopeless = self._restarts.lost(is_crash=cause is not None)
@@ -534,7 +534,7 @@ class SharedCompleter:
         )
 
     def _give_up(self, error: SpecLspError) -> None:
-        """Stay without an engine until the settings change."""
+        """Report an error, and start no engine until the settings change."""
         with self._changed:
             self._failure = error
             self._restarts.forget()
@@ -543,7 +543,7 @@ class SharedCompleter:
         self._events.problem(error.message, error.remedy)
 
     def _fail(self, error: SpecLspError) -> None:
-        """Fail every request that waits."""
+        """Fail all open requests."""
         with self._changed:
             waiting = [*self._pending.values()]
             self._pending.clear()
@@ -556,7 +556,7 @@ class SharedCompleter:
 
 
 def _error(failed: wire.Failed) -> SpecLspError:
-    """Return the exception that the engine met; one of ``speclsp.errors``."""
+    """Return the engine's exception as one of ``speclsp.errors``."""
     kind = getattr(errors, failed.error, EngineError)
     known = isinstance(kind, type) and issubclass(kind, SpecLspError)
     return (kind if known else EngineError)(failed.message, remedy=failed.remedy)

@@ -1,4 +1,4 @@
-"""The engine's main loop: accepts windows, counts them, and ends the process when none is left."""
+"""The engine's main loop: accepts windows, and ends the process some time after the last one."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def run_engine(
     """Serve windows until the last has been gone for ``engine_exit_seconds``, or until SIGTERM.
 
     ``listener`` is bound to the place's socket.  ``status`` adds to the answer to
-    ``speclsp engine status``; ``close`` takes leave of the windows and frees the models.  With
-    ``refusal`` every window is sent away with that error.  Runs on the main thread.
+    ``speclsp engine status``; ``close`` disconnects the windows and frees the models.  With
+    ``refusal`` every window is refused with that error.  Runs on the main thread.
     """
     _Loop(place, listener, settings, serve_window, status, close, refusal).run()
 
@@ -195,7 +195,7 @@ class _Loop:
         self._end((own.st_dev, own.st_ino))
 
     def _is_over(self, selector: selectors.BaseSelector) -> bool:
-        """Wait for a client, the end of one, or the end of the idle time."""
+        """Wait for an event; return whether the engine is to end."""
         ready = {key.fileobj for key, _ in selector.select(self._seconds_left())}
         if self._wakes in ready:
             self._wakes.recv(4096)
@@ -305,7 +305,7 @@ class _Loop:
             self._waker.send(b"\0")
 
     def _end(self, own: tuple[int, int]) -> None:
-        """End orderly; a window that starts an engine meanwhile waits until the memory is free."""
+        """Shut down; a window that starts an engine meanwhile waits until the memory is free."""
         threading.Thread(target=_end_anyway, daemon=True).start()
         with ExitStack() as stack:
             with suppress(TimeoutError, OSError):
@@ -341,7 +341,7 @@ def _end_anyway() -> None:
 class LogFile(logging.StreamHandler[Any]):
     """Writes log records to standard error, which is the engine's log file, and bounds that file.
 
-    llama.cpp and the interpreter write their last words to standard error, too.
+    llama.cpp and the interpreter write their fatal errors to standard error, too.
     """
 
     def __init__(self, place: EnginePlace) -> None:

@@ -1,4 +1,4 @@
-"""When a window starts an engine again that is gone, and whether it crashed."""
+"""Restarts of a dead engine: the pauses before them, and when to give up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REAP_S: Final = 1.0
 
 
 class Restarts:
-    """How often a window's engine died, and what follows."""
+    """Counts an engine's deaths, and decides on pauses and giving up."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -42,12 +42,12 @@ class Restarts:
         return PAUSES_S[min(self.n_losses, len(PAUSES_S)) - 1] if self.n_losses else 0.0
 
     def forget(self) -> None:
-        """Begin to count anew."""
+        """Reset the counts."""
         self.n_losses = 0
         self._crashes.clear()
 
     def lost(self, *, is_crash: bool) -> bool:
-        """Note that the engine died; return whether it is no use to start it again."""
+        """Record a death of the engine; return whether to give up."""
         self.n_losses += 1
         if is_crash:
             self._crashes.append((self._clock(), self.n_texts))
@@ -58,9 +58,10 @@ class Restarts:
 
 
 class EngineLife:
-    """What an engine left behind; begins when a window connects to it, or tries to.
+    """Finds out how an engine ended: from its log, its exit status and Linux's count of OOM kills.
 
-    A window cannot know the exit status of a process that another window started.
+    Create it when the window connects.  The exit status is known to the window that started the
+    process only.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class EngineLife:
             return 0
 
     def last_words(self) -> str:
-        """Return what the engine logged before it crashed, for a message."""
+        """Return the last lines that the engine logged before it crashed, for a message."""
         before = self._written.partition(_CRASH_MARK)[0].splitlines()
         lines = [line for line in before if line.strip()][-_N_LAST_LINES:]
         if not lines:

@@ -47,7 +47,7 @@ text so far, and empty texts when it ends."""
 
 
 class Watchdog:
-    """Ends the process when a decode makes no progress: a hung driver answers nobody ever.
+    """Ends the process when a decode makes no progress, as with a hung driver.
 
     It counts its own seconds, so that a suspended process is not taken for a hung one.
     """
@@ -73,7 +73,7 @@ class Watchdog:
         self._thread.start()
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._closing.set()
 
     def _run(self) -> None:
@@ -114,14 +114,14 @@ class EngineServer:
                 self._windows.discard(window)
 
     def close(self) -> None:
-        """Tell all windows that the engine ends in good order, and disconnect them."""
+        """Tell all windows that the engine shuts down, and disconnect them."""
         with self._lock:
             windows = tuple(self._windows)
         for window in windows:
             window.dismiss()
 
     def status(self) -> list[dict[str, object]]:
-        """Return what each window has and asked."""
+        """Return each window's folders and numbers of requests."""
         with self._lock:
             return [window.status() for window in self._windows]
 
@@ -145,7 +145,7 @@ class _Window:
         self._pushed_at = 0.0
 
     def serve(self, make_completer: MakeCompleter) -> None:
-        """Do what the window says until it has gone."""
+        """Handle the window's messages until it disconnects."""
         completer: Completer | None = None
         try:
             while (messages := self._connection.receive(None)) is not None:
@@ -165,13 +165,13 @@ class _Window:
             self._connection.free()
 
     def dismiss(self) -> None:
-        """Disconnect the window, since the engine ends in good order."""
+        """Disconnect the window because the engine shuts down."""
         self._connection.send(wire.Closing())
         self._connection.finish(_DISMISS_S)
         self._connection.close()
 
     def status(self) -> dict[str, object]:
-        """Return what the window has and asked."""
+        """Return the window's folders and numbers of requests."""
         return {
             "since": self._since,
             "folders": list(self._folders),

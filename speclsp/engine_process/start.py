@@ -1,8 +1,8 @@
 """Finds the user's engine or starts it, and asks engines for their status.
 
-Eight windows that start at once make one engine: whoever holds the engine's lock asks the socket
-again, removes it where nobody listens, binds it anew and hands it to the new process.  The socket
-listens before the process runs, so the others connect to it at once and wait in its queue.
+Windows that start at once share one engine: the holder of the engine's lock connects once more,
+removes a dead socket, binds a new one and passes it to the new process.  The socket listens before
+the process runs, so that the other windows connect at once and wait in its queue.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Greeting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The engine's answer: it serves the client, or says why not."""
+    """The engine's answer; with ``refusal`` it does not serve the client."""
 
     pid: int
     refusal: str = ""

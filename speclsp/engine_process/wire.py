@@ -128,7 +128,7 @@ class AskStatistics(_Message, frozen=True):
 
 
 class AwaitIdle(_Message, frozen=True):
-    """Send Idle when nothing is left to do, or after so many seconds."""
+    """Send Idle when the engine is idle, or after ``timeout_s`` seconds."""
 
     number: int
     timeout_s: float
@@ -209,7 +209,7 @@ class Idle(_Message, frozen=True):
 
 
 class Closing(_Message, frozen=True):
-    """The engine ends in good order: nothing is wrong with it."""
+    """The engine shuts down on purpose; it is not restarted before the next request."""
 
 
 EngineMessage = Answer | Failed | Generating | Happened | Statistics | Idle | Closing
@@ -325,7 +325,7 @@ class Connection(Generic[_Received]):
             self._waker.send(b".")
 
     def finish(self, timeout_s: float) -> None:
-        """Wait until everything is sent, and say to the peer that nothing more comes."""
+        """Wait until everything is sent, and close the sending direction."""
         with self._sending:
             self._sending.wait_for(lambda: self._is_closed or not self._waiting, timeout_s)
             with contextlib.suppress(OSError):
