@@ -3,7 +3,7 @@
 # make test-neovim  the Neovim plugin's tests, in real Neovims
 # make test-vscode  the VS Code extension's lint and tests, in a real workbench
 # make fuzz   random editor traffic into a real server: SECONDS=600, SEED=N for one seed again
-# make faults every call on a store's files fails or ends the process: all cases, in about an hour
+# make faults every call on a store's files fails or ends the process: all cases, in a quarter of an hour
 # make damaged  every damaged model, statistics file and store of the tests: all variants
 # make kills  kill the shared engine KILLS=50 times while three windows type; SEED=N for others
 # make soak   type into a real server for MINUTES=30; ENGINE=own, FILES=256; the plot is soak.svg
