@@ -276,7 +276,7 @@ def _dial(place: EnginePlace) -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(_CONTROL_TIMEOUT_S)
     try:
-        connection.connect(os.fspath(place.socket))
+        _connect(connection, place)
         check_peer(connection)
     except (FileNotFoundError, ConnectionRefusedError):
         connection.close()
@@ -291,6 +291,18 @@ def _dial(place: EnginePlace) -> socket.socket | None:
         connection.close()
         raise _no_answer(place) from error
     return connection
+
+
+def _connect(connection: socket.socket, place: EnginePlace) -> None:
+    """Connect to an engine that other clients keep busy.  Raises OSError."""
+    until = time.monotonic() + _CONTROL_TIMEOUT_S
+    while True:
+        try:
+            return connection.connect(os.fspath(place.socket))
+        except BlockingIOError:  # its queue is full, for which a socket with a timeout never waits
+            if time.monotonic() >= until:
+                raise
+            time.sleep(_RETRY_S)
 
 
 def _greet(
