@@ -35,10 +35,12 @@ class ProjectIndexes:
         """Return the index of a folder, which begins to be made where no window has it."""
         key = _key(folder, tokenizer, settings)
         with self._lock:
-            if key not in self._indexes:
-                self._indexes[key] = FolderIndex(key, folder, tokenizer, settings, self._busy)
-            found = self._indexes[key]
-            found.readers.append(events)
+            found = self._indexes.get(key)
+            if found is None:
+                found = FolderIndex(key, folder, tokenizer, settings, self._busy, events)
+                self._indexes[key] = found
+            else:
+                found.readers.append(events)
         return found
 
     def close(self, index: FolderIndex, events: EventQueue) -> None:
@@ -79,10 +81,12 @@ class FolderIndex:
         tokenizer: Tokenizer,
         settings: Settings,
         busy: Callable[[], bool],
+        events: EventQueue,
     ) -> None:
+        """``events`` are those of the first window."""
         self.key = key
         self.folder = folder
-        self.readers: list[EventQueue] = []
+        self.readers = [events]
         """The events of the windows that use it."""
         is_kept = settings.persist and settings.index_project
         self._store = self._open_store() if is_kept else None
