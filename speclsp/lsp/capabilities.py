@@ -48,7 +48,7 @@ class _General(_Read, frozen=True):
 
 
 class _TextDocument(_Read, frozen=True):
-    inline_completion: dict[str, Any] | None = None
+    inline_completion: Any = None
 
 
 class _Registration(_Read, frozen=True):
@@ -97,8 +97,13 @@ class InitializeParams(_Read, frozen=True):
 def initialize_params(params: Any) -> InitializeParams:
     """Return the parameters of ``initialize``.
 
+    Sections of the capabilities that are no objects count as missing: Lua's and PHP's JSON may
+    write an empty one as ``[]``.
     Raises ``msgspec.ValidationError``, which names the field.
     """
+    if isinstance(params, dict) and isinstance(given := params.get("capabilities"), dict):
+        sections = {name: value for name, value in given.items() if isinstance(value, dict)}
+        params = {**params, "capabilities": sections}
     return msgspec.convert(params, InitializeParams)
 
 

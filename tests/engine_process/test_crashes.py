@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -20,7 +21,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.engine_process.client import EngineLink, SharedCompleter
 from speclsp.engine_process.server import Watchdog
 from speclsp.engine_process.start import connect
-from speclsp.errors import EngineUnavailableError, SpecLspError
+from speclsp.errors import EngineError, EngineUnavailableError, SpecLspError
 from speclsp.request import LogLine, Problem, StateChanged
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
@@ -138,10 +139,14 @@ def test_without_memory_there_is_one_problem_and_the_window_goes_on(windows, n_m
     windows.program = (PRLIMIT, f"--as={n_mib << 20}", *PROGRAM)
     window = windows.open()
     until(lambda: window.window.completer.state() in ("failed", "ready"))
-    if window.window.completer.state() == "failed":
-        assert the_problem(window).remedy
-        with pytest.raises(SpecLspError):
-            ask(window, "x = 1\n").result(WAIT_S)
+    if window.window.completer.state() == "ready":
+        # What is left may be too little for the threads of a completion.
+        with contextlib.suppress(EngineError):
+            assert text_of(window, "x = 1\n") == "return 1"
+        return
+    assert the_problem(window).remedy
+    with pytest.raises(SpecLspError):
+        ask(window, "x = 1\n").result(WAIT_S)
     windows.program = PROGRAM
     window.apply_settings(Settings(**{**vars_of(SETTINGS), "n_predict": 99}))
     assert text_of(window, "x = 1\n") == "return 1"

@@ -85,7 +85,14 @@ def test_what_is_no_valid_initialize_gets_no_early_answer(change: dict[str, Any]
     assert answer_to_initialize(json.dumps(message).encode()) is None
 
 
-@pytest.mark.parametrize("text_document", [{}, {"inlineCompletion": None}, None])
+async def test_an_empty_section_may_be_an_array(connect: Callable[..., LspWire]) -> None:
+    able = (await connect().initialize({"window": [], "textDocument": {"inlineCompletion": []}}))[
+        "capabilities"
+    ]
+    assert "completionProvider" not in able
+
+
+@pytest.mark.parametrize("text_document", [{}, {"inlineCompletion": None}, None, []])
 async def test_clients_without_inline_completion_are_offered_both(
     text_document: Any, connect: Callable[..., LspWire]
 ) -> None:
