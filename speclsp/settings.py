@@ -13,6 +13,7 @@ import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -684,6 +685,14 @@ class Settings:
     def drafts_here(self) -> bool:
         """Whether this machine drafts: a remote engine takes no drafts."""
         return self.speculation and not self.engine_url
+
+    @property
+    def engine_host(self) -> str:
+        """Host and port in ``engine_url``, without what may be secret; empty where it has none."""
+        try:
+            return urlsplit(self.engine_url).netloc.rpartition("@")[2]
+        except ValueError:
+            return ""
 
 
 FIELDS: dict[str, dataclasses.Field[Any]] = {f.name: f for f in dataclasses.fields(Settings)}

@@ -133,7 +133,7 @@ def run_completion(
     bench: Workbench,
     sources: DraftSources,
     interrupted: Callable[[], FinishReason | None],
-    aborted: Callable[[], bool],
+    aborted: Callable[[], FinishReason | None],
     clock: Callable[[], float],
     watch: Callable[[CompletionText], None],
 ) -> CompletionResult:
@@ -174,7 +174,7 @@ def run_completion(
     scores = maker.scores(sampler, n_rivals=n_rivals(request))
     watch(text)
     tokenized = clock()
-    bench.weights.set_interrupt(aborted)
+    bench.weights.set_interrupt(lambda: aborted() is not None)
     try:
         if isinstance(bench.weights.target, RemoteTarget):
             generation = bench.weights.target.generate(
@@ -183,6 +183,7 @@ def run_completion(
                 remote_params(request, settings, typed),
                 stop=text.feed,
                 interrupted=interrupted,
+                aborted=aborted,
                 deadline_s=settings.deadline_ms / 1000,
                 clock=clock,
                 scores=scores,

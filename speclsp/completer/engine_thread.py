@@ -326,7 +326,7 @@ class EngineThread:
                 bench,
                 job.window.sources(job.request),
                 interrupted,
-                lambda: aborted() is not None,
+                aborted,
                 self._clock,
                 running.watch,
             )

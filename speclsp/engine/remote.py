@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -196,6 +195,7 @@ class RemoteTarget:
         *,
         stop: Callable[[int], bool],
         interrupted: Callable[[], FinishReason | None],
+        aborted: Callable[[], FinishReason | None],
         deadline_s: float,
         clock: Callable[[], float],
         scores: TokenScores,
@@ -203,6 +203,7 @@ class RemoteTarget:
         """Continue a prompt; see :func:`speclsp.decoding.speculate.generate` for the arguments.
 
         Each piece of the stream counts as its tokens; the stream is closed where ``stop`` says so.
+        ``aborted`` is asked while the server is waited for.
         Raises :class:`~speclsp.errors.RemoteError` where the server does not answer at all.
         """
         started = clock()
@@ -214,7 +215,7 @@ class RemoteTarget:
         finish = interrupted()
         if finish is None:
             request = self.remote_prompt(prompt, text)
-            stream = self._engine.stream(request, params, self._is_interrupted, deadline_s)
+            stream = self._engine.stream(request, params, aborted, deadline_s)
             with closing(stream) as pieces:
                 for piece in pieces:
                     first = clock() if first is None else first
@@ -223,6 +224,8 @@ class RemoteTarget:
                     unsaid = unsaid[len(piece.text) :]
                     if finish is not None:
                         break
+            if finish is None and self._engine.stats.is_cut:
+                finish = interrupted() or "deadline"
         stats = self._engine.stats if first is not None else RemoteStats()
         if first is not None:
             self.cached = [*prompt.tokens, *emitted]
@@ -334,7 +337,7 @@ class RemoteLoader:
         engine, self._engine = self._engine, None
         model, sends_ids = self._connected
         target = RemoteTarget(engine, model, tokenizer, sends_ids=sends_ids)
-        host = urlsplit(settings.engine_url).netloc.rpartition("@")[2]
+        host = settings.engine_host
         name = model_title(model.name) if model.name.endswith(".gguf") else model.name
         lacks = tuple(_lacks(engine, model, tokenizer, sends_ids=sends_ids))
         log("info", f"remote engine: {name}, {model.kind} at {host}; {'; '.join(lacks)}.")

@@ -102,13 +102,15 @@ class NamedModels:
         presets = await asyncio.to_thread(preset_rows, memory)
         target, engine_url = self._resolved.model, self._resolved.engine_url
         title = model_title(target) if target else embedded.TITLE
+        if engine_url:
+            title = self._resolved.engine_host or "remote engine"
         return {
             "memory": msgspec.to_builtins(memory),
             "recommended": recommend(memory),
             "presets": presets,
             "current": {
                 "name": settings.preset or settings.hf_repo,
-                "title": engine_url or title,
+                "title": title,
                 "path": target,
                 "is_trial": not (target or engine_url),
             },

@@ -170,7 +170,7 @@ class HttpEngine:
         self,
         prompt: RemotePrompt,
         params: RemoteParams,
-        interrupted: Callable[[], bool],
+        interrupted: Callable[[], object],
         deadline_s: float,
     ) -> Generator[Piece]:
         """See :meth:`speclsp.remote.protocol.RemoteEngine.stream`."""
@@ -180,7 +180,10 @@ class HttpEngine:
         self._stats = stats = stream.stats
         future = self._submit(self._receive(stream))
         try:
-            while not interrupted() and self._clock() < stream.ends_at:
+            while not (why := interrupted()):
+                if self._clock() >= stream.ends_at:
+                    why = "deadline"
+                    break
                 try:
                     piece = stream.pieces.get(timeout=_POLL_S)
                 except queue.Empty:
@@ -193,7 +196,8 @@ class HttpEngine:
                     stats.ms_first = 1000 * (self._clock() - started)
                     self._n_late = 0
                 yield piece
-            if not stats.ms_first and not interrupted():
+            stats.is_cut = True
+            if why == "deadline" and not stats.ms_first:
                 self._note_lateness(stream, deadline_s)
         except GeneratorExit:
             # The answer is complete by our rules: the next request finds a connection.
@@ -285,12 +289,16 @@ class HttpEngine:
             while True:
                 try:
                     async for piece in self._pieces(stream):
+                        if not n_pieces:
+                            # Now: a stop rule ends most answers before the server does.
+                            self._note_success()
                         n_pieces += 1
                         stream.pieces.put(piece)
                     self._note_success()
                     return
                 except RemoteError as error:
                     if n_pieces:
+                        stream.stats.is_cut = True
                         logger.warning("An answer of the remote engine broke off: %s", error)
                         return
                     stream.error = error
@@ -347,11 +355,12 @@ class HttpEngine:
             raise stream.error
         self._n_late += 1
         if self._n_late >= _N_LATE:
-            self._n_late = 0
-            raise self._failure(
+            error = self._failure(
                 f"did not begin to answer {_N_LATE} requests within {deadline_s:g} s each",
                 "Check the server's load, shorten the prompt (n_prompt), or raise deadline_ms.",
             )
+            self._note_failure(error)
+            raise error
 
     async def _pieces(self, stream: _Stream) -> AsyncIterator[Piece]:
         model = self._model if self._is_known and self._model else await self._probe()
@@ -460,7 +469,7 @@ class HttpEngine:
     def _quotable(self, words: str, sent: str) -> str:
         """Return a server's words without the key, up to where they repeat what was sent."""
         words = " ".join(words.replace(self._key, "…").split() if self._key else words.split())
-        words = words[:_N_SHOWN]
+        words, sent = words[:_N_SHOWN], " ".join(sent.split())
         for start in range(len(words) - _N_REPEATED + 1):
             if words[start : start + _N_REPEATED] in sent:
                 return f"{words[:start]}…"
@@ -524,13 +533,14 @@ def _base_url(url: str) -> httpx2.URL:
     remedy = "It looks like http://localhost:8080 or https://host/path."
     try:
         found = httpx2.URL(url.strip())
-    except httpx2.InvalidURL as error:
-        raise RemoteError(f"engine_url is no address: {error}.", remedy=remedy) from None
+    except httpx2.InvalidURL:
+        # Neither message quotes the address: it may hold a password or a key.
+        raise RemoteError("engine_url is no address.", remedy=remedy) from None
     if found.userinfo:
         remedy = "Put the key into SPECLSP_ENGINE_KEY or engine_key_file."
         raise RemoteError("engine_url has a user name or a password in it.", remedy=remedy)
     if found.scheme not in ("http", "https") or not found.host or found.query:
-        raise RemoteError(f"engine_url is no address of a server: {url!r}.", remedy=remedy)
+        raise RemoteError("engine_url is no address of a server.", remedy=remedy)
     path = found.path.rstrip("/").removesuffix("/v1").removesuffix("/beta").rstrip("/")
     return found.copy_with(path=f"{path}/", fragment=None)
 

@@ -34,7 +34,7 @@ class RemotePrompt:
     @property
     def all_text(self) -> str:
         """All text that may be sent for it."""
-        return "\n".join((self.prefix, self.suffix, self.text, *dict(self.chunks).values()))
+        return "\n".join((self.prefix, self.suffix, self.text, *(text for _, text in self.chunks)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +111,8 @@ class RemoteStats:
     n_generated: int = 0
     n_drafted: int = 0
     n_accepted: int = 0
+    is_cut: bool = False
+    """Whether the text broke off, or ended with the time, before the server's end of it."""
 
 
 class RemoteEngine(Protocol):
@@ -129,13 +131,14 @@ class RemoteEngine(Protocol):
         self,
         prompt: RemotePrompt,
         params: RemoteParams,
-        interrupted: Callable[[], bool],
+        interrupted: Callable[[], object],
         deadline_s: float,
     ) -> Generator[Piece]:
         """Continue a prompt; yields until the server ends, or for ``deadline_s`` seconds.
 
         The request is cancelled when the iterator is closed and within 50 ms after
-        ``interrupted()`` is true.  Where the stream breaks off, the pieces so far are the answer.
+        ``interrupted()`` is true; if that is ``"deadline"``, the server was too slow.  Where the
+        stream breaks off, the pieces so far are the answer.
         Raises :class:`~speclsp.errors.RemoteError` where there is no piece at all: at once, without
         asking the server, during the pause that follows a failure.
         """

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from planted_secrets import planted_secrets
 from recording_server import recording_server
+from scripted_http import response, scripted_server
 from scripted_models import ByteVocabulary, ScriptedLoader
 from scripted_remote import DEAD, ScriptedRemote
 from typed_requests import TypedWindow, request_at, typed_completer
@@ -19,6 +20,7 @@ from typed_requests import TypedWindow, request_at, typed_completer
 from speclsp.cancellation import CancellationToken
 from speclsp.engine.remote import RemoteLoader, StandInVocabulary, api_key
 from speclsp.errors import EngineUnavailableError, OtherModelError, SettingsError
+from speclsp.remote.engine import HttpEngine
 from speclsp.remote.protocol import Piece, RemoteModel
 from speclsp.request import CompletionResult, Problem, WorkspaceFolder
 from speclsp.secrets.masked_text import PLACEHOLDER
@@ -259,6 +261,22 @@ def test_a_stalled_stream_ends_at_the_deadline_with_the_text_so_far(desk) -> Non
     engine.go_on.clear()
     found = one.ask("x = ¦\n", deadline_ms=200)
     assert (found.text, found.finish_reason) == ("one", "deadline")
+
+
+def test_a_text_that_broke_off_is_not_called_finished(desk) -> None:
+    engine = ScriptedRemote("one")
+    engine.stats.is_cut = True
+    assert desk(engine).ask("x = ¦\n").finish_reason == "deadline"
+
+
+def test_a_server_that_accepts_and_never_answers_is_reported(desk) -> None:
+    models = response(200, {"data": [{"id": "coder"}]})
+    with scripted_server(lambda got: [models if got.method == "GET" else 60.0]) as server:
+        one = desk(HttpEngine(server.url, "openai"))
+        for text in ("x = ¦\n", "y = ¦\n"):
+            assert one.ask(text, deadline_ms=100).finish_reason == "deadline"
+        with pytest.raises(EngineUnavailableError, match="did not begin to answer"):
+            one.ask("z = ¦\n", deadline_ms=100)
 
 
 def test_a_newer_request_leaves_a_stalled_stream(desk) -> None:

@@ -62,6 +62,18 @@ async def test_the_overview(hub: FakeHub, connect: Callable[..., LspWire]) -> No
     assert not hub.asked, "looking asks nobody"
 
 
+@pytest.mark.parametrize(
+    ("url", "title"),
+    [("http://desk:8080/?key=secret", "desk:8080"), ("user:secret@desk:8080", "remote engine")],
+)
+async def test_the_overview_shows_no_more_than_the_host_of_a_remote_engine(
+    connect: Callable[..., LspWire], url: str, title: str
+) -> None:
+    wire = connect()
+    await wire.initialize(initializationOptions={"engine_url": url})
+    assert (await run(wire, "speclsp.models"))["current"]["title"] == title
+
+
 async def test_pull_and_use(hub: FakeHub, connect: Callable[..., LspWire]) -> None:
     wire = connect()
     await wire.initialize(PROGRESS)

@@ -9,7 +9,8 @@ import ssl
 import subprocess
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from dataclasses import replace
 from itertools import pairwise, repeat
 from pathlib import Path
 
@@ -142,6 +143,20 @@ def test_late_answers_are_reported_once_they_are_a_habit(asking: Callable[..., C
     assert "deadline_ms" in found.value.remedy
 
 
+def test_a_late_answer_is_noted_where_the_caller_tells_the_time(
+    asking: Callable[..., Client],
+) -> None:
+    """And requests pause then: the server accepts all of them and answers none."""
+    client = asking(*repeat([60.0], 3))
+    client.engine.connect()
+    for number in range(1, 4):
+        with suppress(RemoteError) if number == 3 else nullcontext():
+            client.ask(interrupted=lambda n=number: client.n_asked >= n and "deadline")
+    with pytest.raises(RemoteError, match="3 requests within"):
+        client.ask()
+    assert client.n_asked == 3
+
+
 @pytest.mark.parametrize(
     "rest",
     [
@@ -160,7 +175,9 @@ def test_a_stream_that_breaks_off_leaves_what_came(
 ) -> None:
     client = asking(stream(HELLO, *rest, is_cut=True), good())
     assert client.ask() == "hello"
+    assert client.engine.stats.is_cut
     assert client.ask() == "hello world"
+    assert not client.engine.stats.is_cut
 
 
 @pytest.mark.parametrize(
@@ -204,6 +221,17 @@ def test_pauses_grow_and_end_with_a_success(asking: Callable[..., Client]) -> No
                 client.ask()
         pauses.append(client.now - began)
     assert pauses[1:] == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0, 0.5, 0.5]
+
+
+def test_an_answer_that_a_stop_rule_ends_is_a_success(asking: Callable[..., Client]) -> None:
+    client = asking(response(403), stream(HELLO, 60.0), response(503), good())
+    with pytest.raises(RemoteError):
+        client.ask()
+    client.now += 0.5
+    pieces = client.engine.stream(PROMPT, RemoteParams(n_predict=16), lambda: False, 5.0)
+    next(pieces)
+    pieces.close()
+    assert client.ask() == "hello world", "it is tried again, as after any success"
 
 
 def test_a_refused_request_does_not_stop_the_next_one(asking: Callable[..., Client]) -> None:
@@ -320,11 +348,14 @@ def test_hostile_bytes_are_no_crash(asking: Callable[..., Client], rest: bytes) 
 
 
 def test_an_error_quotes_no_prompt(asking: Callable[..., Client]) -> None:
-    words = f"1 validation error: {{'input': {PROMPT.text!r}}}"
-    client = asking(response(422, {"detail": [{"loc": ["body"], "msg": words}]}))
-    with pytest.raises(RemoteError, match="1 validation error") as found:
-        client.ask()
-    assert PROMPT.text[8:24] not in str(found.value)
+    first, second = "alpha  =  one\nbeta = two", "the last piece of a file"
+    prompt = replace(PROMPT, chunks=(("a.py", first), ("a.py", second)))
+    for quoted in (PROMPT.text, first):
+        words = f"1 validation error: {{'input': '{quoted}'}}"
+        client = asking(response(422, {"detail": [{"loc": ["body"], "msg": words}]}))
+        with pytest.raises(RemoteError, match="1 validation error") as found:
+            list(client.engine.stream(prompt, RemoteParams(n_predict=16), lambda: False, 5.0))
+        assert " ".join(quoted.split())[:16] not in str(found.value)
 
 
 def test_neither_key_nor_prompt_is_logged(
@@ -416,6 +447,9 @@ def test_a_port_without_tls_is_told(asking: Callable[..., Client]) -> None:
         ("ftp://host", "", "no address"),
         ("http://host/?model=x", "", "no address"),
         ("http://user:secret-word@host", "", "user name or a password"),
+        ("http://host/?api_key=secret-word", "", "no address"),
+        ("user:secret-word@host:8080", "", "no address"),
+        ("http://user:secret-word", "", "no address"),
         ("http://host", "secret-word\nmore", "characters that no key has"),
         ("http://host", "secret-wörd", "characters that no key has"),
     ],
