@@ -320,8 +320,10 @@ class RemoteLoader:
         model = engine.connect()
         if settings.model:
             tokenizer = self._local.tokenizer(settings)
-            sends_ids = model.takes_tokens and _has_vocabulary(engine, model, tokenizer)
-        else:
+            is_same = _has_vocabulary(engine, model, tokenizer)
+            sends_ids = model.takes_tokens and bool(is_same)
+        if not settings.model or is_same is False:
+            # FIM tokens of another model would be any text to it.
             tokenizer, sends_ids = _stand_in(engine, model, settings), False
         self._connected = model, sends_ids
         return tokenizer
@@ -339,6 +341,7 @@ class RemoteLoader:
         target = RemoteTarget(engine, model, tokenizer, sends_ids=sends_ids)
         host = settings.engine_host
         name = model_title(model.name) if model.name.endswith(".gguf") else model.name
+        is_other = bool(settings.model) and tokenizer.is_estimate
         lacks = tuple(_lacks(engine, model, tokenizer, sends_ids=sends_ids))
         log("info", f"remote engine: {name}, {model.kind} at {host}; {'; '.join(lacks)}.")
         return Weights(
@@ -350,6 +353,7 @@ class RemoteLoader:
             supports_rollback=target.prefills,
             engine=f"{model.kind} at {host}",
             heals=model.constrains,
+            problems=[_other_vocabulary(settings, name)] if is_other else [],
             lacks=lacks,
         )
 
@@ -399,19 +403,29 @@ def _make_engine(settings: Settings, key: str) -> RemoteEngine:
         settings.engine_kind,
         key,
         model=settings.engine_model,
+        read_key=lambda: api_key(settings),
         ca_file=settings.engine_ca_file and str(Path(settings.engine_ca_file).expanduser()),
     )
 
 
-def _has_vocabulary(engine: RemoteEngine, model: RemoteModel, tokenizer: Tokenizer) -> bool:
-    """Whether the server says that its vocabulary is that of the GGUF.
+def _has_vocabulary(engine: RemoteEngine, model: RemoteModel, tokenizer: Tokenizer) -> bool | None:
+    """Whether the server's vocabulary is that of the GGUF; None where the server does not tell.
 
     Token ids of another model would be another text to it.
     """
     vocabulary = tokenizer.vocabulary
     if model.n_vocab not in (0, vocabulary.n_tokens):
         return False
-    return bool(engine.tokenize(_SAMPLE) == vocabulary.tokenize(_SAMPLE).tolist())
+    tokens = engine.tokenize(_SAMPLE)
+    return None if tokens is None else bool(tokens == vocabulary.tokenize(_SAMPLE).tolist())
+
+
+def _other_vocabulary(settings: Settings, name: str) -> SettingsError:
+    return SettingsError(
+        f"The remote engine runs {name}, whose vocabulary is not that of "
+        f"{Path(settings.model).name}: it is estimated.",
+        remedy="Name a GGUF of the remote engine's model in `model`, or clear `model`.",
+    )
 
 
 def _stand_in(engine: RemoteEngine, model: RemoteModel, settings: Settings) -> Tokenizer:

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 import httpx2
 import msgspec
 
-from speclsp.errors import OtherModelError, RemoteError
+from speclsp.errors import OtherModelError, RemoteError, SettingsError
 from speclsp.remote.dialects import DIALECTS, JsonObject, find_model, tokenize_body
 from speclsp.remote.protocol import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
 
@@ -46,6 +46,9 @@ _LOADS_WITHIN_S: Final = 300.0
 _KEPT_ALIVE_S: Final = 60.0
 _MAX_LINE_BYTES: Final = 1 << 20
 _MAX_STREAM_BYTES: Final = 1 << 24
+_IDLE_S: Final = 30.0
+"""A llama-server that was not heard of for so long may run another model: it ignores which one a
+request names."""
 _N_SHOWN: Final = 200
 _N_REPEATED: Final = 16
 """So many characters of the request in a server's message count as a quotation of it."""
@@ -100,16 +103,20 @@ class HttpEngine:
         timeout_s: float = 30.0,
         ca_file: str = "",
         clock: Callable[[], float] = time.monotonic,
+        read_key: Callable[[], str] | None = None,
     ) -> None:
+        """``read_key`` returns the key of now; it is asked after a failure."""
         self._url = _base_url(url)
         self._address = str(self._url).rstrip("/")
         self._kind = kind
         self._key = key
+        self._read_key = read_key
         self._wanted = model
         self._timeout_s = timeout_s
         self._clock = clock
         self._model: RemoteModel | None = None
         self._is_known = False
+        self._heard_at = 0.0
         self._stats = RemoteStats()
         self._down: RemoteError | None = None
         self._down_until = 0.0
@@ -123,21 +130,27 @@ class HttpEngine:
             else ""
         )
         """What is wrong with the address, though it can be used; empty where nothing is."""
-        self._client = httpx2.AsyncClient(
-            base_url=self._url,
-            # Compression would hold events back.
-            headers={"Accept-Encoding": "identity"}
-            | ({"Authorization": f"Bearer {_checked_key(key)}"} if key else {}),
-            limits=httpx2.Limits(keepalive_expiry=_KEPT_ALIVE_S),
-            verify=_trusted(ca_file),
-            # A proxy of the environment does not know this machine's own ports.
-            trust_env=not local,
-            # The key and the code are meant for this host.
-            follow_redirects=False,
-            # A closed HTTP/2 stream is not reset by httpcore2: the server would generate to the
-            # end.  A closed HTTP/1.1 connection ends the request everywhere.
-            http2=False,
-        )
+        trusted = _trusted(ca_file)
+        try:
+            self._client = httpx2.AsyncClient(
+                base_url=self._url,
+                # Compression would hold events back.
+                headers={"Accept-Encoding": "identity", **_authorization(key)},
+                limits=httpx2.Limits(keepalive_expiry=_KEPT_ALIVE_S),
+                verify=trusted,
+                # A proxy of the environment does not know this machine's own ports.
+                trust_env=not local,
+                # The key and the code are meant for this host.
+                follow_redirects=False,
+                # A closed HTTP/2 stream is not reset by httpcore2: the server would generate to the
+                # end.  A closed HTTP/1.1 connection ends the request everywhere.
+                http2=False,
+            )
+        except (ImportError, ValueError, httpx2.InvalidURL):
+            raise RemoteError(
+                "The proxy that HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names cannot be used.",
+                remedy=f"Name an http:// or https:// proxy, or add {self._url.host} to NO_PROXY.",
+            ) from None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="speclsp-remote", daemon=True
@@ -266,15 +279,22 @@ class HttpEngine:
         await self._client.aclose()
 
     async def _probe(self) -> RemoteModel:
-        model = await find_model(self._fetch, self._kind, self._url.host, self._wanted)
         known = self._model
+
+        async def fetch(path: str, body: JsonObject | None = None) -> Any:
+            # It takes the place of a prompt in llama-server's KV cache: once is enough.
+            if path == "/infill" and known is not None:
+                return {} if known.infill else None
+            return await self._fetch(path, body)
+
+        model = await find_model(fetch, self._kind, self._url.host, self._wanted)
         if known is not None and (model.name, model.n_vocab) != (known.name, known.n_vocab):
             # Prompts are laid out with the special tokens, and perhaps the ids, of the former one.
             raise OtherModelError(
                 f"The remote engine at {self._address} runs {model.name} now, and ran "
                 f"{known.name}.",
             )
-        self._model, self._is_known = model, True
+        self._model, self._is_known, self._heard_at = model, True, self._clock()
         return model
 
     async def _receive(self, stream: _Stream) -> None:
@@ -302,6 +322,9 @@ class HttpEngine:
                         logger.warning("An answer of the remote engine broke off: %s", error)
                         return
                     stream.error = error
+                    if error.is_down:
+                        # Another server, or another model, may come back.
+                        self._is_known = False
                     pause_s = next(pauses, None)
                     if pause_s is None or error.retry_after_s is None:
                         raise
@@ -330,17 +353,18 @@ class HttpEngine:
     def _check_pause(self) -> None:
         if self._down is not None and self._clock() < self._down_until:
             raise RemoteError(self._down.message, remedy=self._down.remedy)
+        if self._down is not None and self._read_key is not None:
+            with suppress(SettingsError):
+                self._key = self._read_key() or self._key
+                self._client.headers.update(_authorization(self._key))
 
     def _note_success(self) -> None:
-        self._down, self._down_s = None, 0.0
+        self._down, self._down_s, self._heard_at = None, 0.0, self._clock()
 
     def _note_failure(self, error: RemoteError) -> None:
         """Let requests fail at once for a while, which doubles with each failure in a row."""
         if not error.is_down:
             return
-        if error.retry_after_s is not None:
-            # Another server, or another model, may come back.
-            self._is_known = False
         self._down_s = min(max(2 * self._down_s, _FIRST_DOWN_S), _LONGEST_DOWN_S)
         wait_s = max(self._down_s, min(error.retry_after_s or 0.0, _LONGEST_DOWN_S))
         self._down, self._down_until = error, self._clock() + wait_s
@@ -363,7 +387,9 @@ class HttpEngine:
             raise error
 
     async def _pieces(self, stream: _Stream) -> AsyncIterator[Piece]:
-        model = self._model if self._is_known and self._model else await self._probe()
+        model = self._model
+        if model is None or not self._is_known or self._may_differ(model):
+            model = await self._probe()
         dialect = DIALECTS[model.kind]
         path, body = dialect.request(model, stream.prompt, stream.params)
         sent = stream.prompt.all_text
@@ -386,6 +412,9 @@ class HttpEngine:
             raise self._loss(error) from error
         except _MALFORMED:
             raise self._failure("answers with something that is no stream of events") from None
+
+    def _may_differ(self, model: RemoteModel) -> bool:
+        return model.kind == "llama-server" and self._clock() - self._heard_at > _IDLE_S
 
     async def _fetch(
         self, path: str, body: JsonObject | None = None, within_s: float = _FETCH_S
@@ -419,7 +448,10 @@ class HttpEngine:
         words = self._quotable(_words(content), sent)
         said = f" ({words})" if words else ""
         if status in (401, 403):
-            remedy = "Put a valid key into SPECLSP_ENGINE_KEY or engine_key_file."
+            remedy = (
+                "Put a valid key into SPECLSP_ENGINE_KEY or engine_key_file. "
+                "A gateway that refuses unknown paths also needs engine_kind."
+            )
             return self._failure(f"refuses the key with status {status}{said}", remedy)
         if status == httpx2.codes.NOT_FOUND:
             return self._failure(f"knows no such path or model{said}", _CHECK)
@@ -545,14 +577,14 @@ def _base_url(url: str) -> httpx2.URL:
     return found.copy_with(path=f"{path}/", fragment=None)
 
 
-def _checked_key(key: str) -> str:
-    """Return a key that a header can hold; raises :class:`~speclsp.errors.RemoteError`."""
+def _authorization(key: str) -> dict[str, str]:
+    """Return the header with a key, none without; raises RemoteError where none can hold it."""
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise RemoteError(
             "The key of the remote engine has characters that no key has.",
             remedy="SPECLSP_ENGINE_KEY or engine_key_file holds the key alone.",
         )
-    return key
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def _is_loopback(host: str) -> bool:

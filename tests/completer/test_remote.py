@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import time
@@ -113,11 +114,19 @@ def test_without_a_family_prefix_and_suffix_are_sent_with_line_ends_of_unix(desk
 def test_token_ids_are_sent_only_where_the_server_has_the_vocabulary(desk) -> None:
     sample = "def area_of(self, box):\n    return box.width * box.height  # in m²\n"
     model = RemoteModel(kind="llama-server", name="any", takes_tokens=True, takes_text=True)
-    same, other = ScriptedRemote("1", model=model), ScriptedRemote("1", model=model)
+    known = dataclasses.replace(model, name="qwen2.5-coder-7b")
+    same, other = ScriptedRemote("1", model=model), ScriptedRemote("1", model=known)
     same.vocabulary[sample] = ByteVocabulary().tokenize(sample).tolist()
     other.vocabulary[sample] = [1, 2, 3]
     for engine in (same, other):
-        desk(engine, model="here.gguf").ask("x = ¦\n")
+        one = desk(engine, model="here.gguf")
+        one.ask("x = ¦\n")
+    # Its special tokens and its healing would be another model's.
+    assert one.window.statistics().model.startswith("qwen2.5-coder-7b")
+    assert (
+        "runs qwen2.5-coder-7b, whose vocabulary is not"
+        in one.events_until("vocabulary")[-1].message
+    )
     (ids, _), (text, _) = same.sent[0], other.sent[0]
     middle = [*b"x = "]
     assert (list(ids.tokens[-len(middle) :]), ids.text) == (middle, "")

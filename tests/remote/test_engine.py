@@ -13,6 +13,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import pairwise, repeat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -62,7 +63,7 @@ def good() -> Iterator[bytes]:
 class Client:
     """An engine with a clock that stands still, unless a test or ``interrupted`` moves it."""
 
-    def __init__(self, server: ScriptedServer, key: str = KEY, **options: str) -> None:
+    def __init__(self, server: ScriptedServer, key: str = KEY, **options: Any) -> None:
         self.now = 0.0
         self.server = server
         self.engine = HttpEngine(server.url, "openai", key, clock=lambda: self.now, **options)
@@ -234,6 +235,19 @@ def test_an_answer_that_a_stop_rule_ends_is_a_success(asking: Callable[..., Clie
     assert client.ask() == "hello world", "it is tried again, as after any success"
 
 
+def test_a_key_that_was_replaced_is_read_again(asking: Callable[..., Client]) -> None:
+    server = asking(response(401), good()).server
+    keys = iter(["a-newer-key"])
+    client = Client(server, read_key=lambda: next(keys))
+    for _ in range(2):
+        with pytest.raises(RemoteError, match="refuses the key"):
+            client.ask()
+    client.now += 0.5
+    assert client.ask() == "hello world"
+    assert server.requests[-1].headers["authorization"] == "Bearer a-newer-key"
+    client.engine.close()
+
+
 def test_a_refused_request_does_not_stop_the_next_one(asking: Callable[..., Client]) -> None:
     client = asking(response(400, {"error": {"message": "too long"}}), good())
     with pytest.raises(RemoteError, match="too long"):
@@ -373,12 +387,13 @@ def test_neither_key_nor_prompt_is_logged(
     assert PROMPT.text[:16] not in caplog.text
 
 
+@pytest.mark.parametrize("failures", [[[b""]] * 4, [response(404)]], ids=["connection lost", "404"])
 def test_another_model_is_not_asked_with_the_former_ones_prompts(
-    asking: Callable[..., Client],
+    asking: Callable[..., Client], failures: list[bytes | list[bytes]]
 ) -> None:
-    client = asking(good(), [b""], [b""], [b""], [b""], good())
+    client = asking(good(), *failures, good())
     assert client.ask() == "hello world"
-    with pytest.raises(RemoteError, match="closes the connection"):
+    with pytest.raises(RemoteError, match=r"closes the connection|no such path or model"):
         client.ask()
     MODELS["data"][0]["id"] = "writer"
     try:
@@ -396,6 +411,15 @@ def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     assert asking(good()).ask() == "hello world"
+
+
+@pytest.mark.parametrize("proxy", ["socks4://user:secret@proxy:1080", "http://proxy:port"])
+def test_a_proxy_that_cannot_be_used_is_told(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(RemoteError, match="proxy that") as found:
+        HttpEngine("http://gpu.example")
+    assert "gpu.example to NO_PROXY" in found.value.remedy
+    assert "secret" not in str(found.value)
 
 
 @pytest.fixture(scope="module")

@@ -175,6 +175,19 @@ def test_a_wrong_key_is_refused_and_not_shown(address: str) -> None:
     engine.close()
 
 
+def test_another_model_is_noticed_after_a_pause(tmp_path: Path) -> None:
+    now = [0.0]
+    with running_llama_server(tmp_path, "--alias", "first") as address:
+        engine = HttpEngine(address, key=KEY, clock=lambda: now[0])
+        assert text_of(engine, FIM)
+    port = int(address.rpartition(":")[2])
+    with running_llama_server(tmp_path, "--alias", "second", port=port):
+        now[0] = 31.0
+        with pytest.raises(RemoteError, match="runs second now, and ran first"):
+            text_of(engine, FIM)
+    engine.close()
+
+
 def test_a_server_that_dies_and_returns(tmp_path: Path) -> None:
     now = [0.0]
     with running_llama_server(tmp_path) as address:
