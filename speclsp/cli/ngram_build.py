@@ -36,6 +36,7 @@ from speclsp.project.ignore import IgnoreRules
 from speclsp.project.scan import FoundFile, ScanTally, scan
 from speclsp.project.source_text import SourceText, read_source
 from speclsp.settings import Settings
+from speclsp.storage.database import file_lock
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -136,20 +137,33 @@ def rows_in(memory_bytes: int) -> int:
 def work_folder(path: Path) -> Generator[None]:
     """Make a folder for parts; it is kept where the block raises, and else removed.
 
-    Raises StoreError for an OSError of the block.
+    Raises StoreError for an OSError of the block, or where another build has the folder.
     """
+    removed = path.with_name(f"{path.name}.removed")
     try:
-        if path.exists():
-            click.echo(f"Going on with the counts of an earlier build in {path}.", err=True)
+        is_there = path.exists()
         path.mkdir(mode=0o700, exist_ok=True)
-        yield
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(file_lock(path, 0.0))
+            except TimeoutError as error:
+                raise StoreError(
+                    f"another build writes to {path}.",
+                    remedy="Wait until it is done, or name another output.",
+                ) from error
+            if is_there:
+                click.echo(f"Going on with the counts of an earlier build in {path}.", err=True)
+            yield
+            # A build must not go on with what a killed one has not removed yet.
+            shutil.rmtree(removed, ignore_errors=True)
+            path.rename(removed)
+            shutil.rmtree(removed, ignore_errors=True)
     except OSError as error:
         raise StoreError(
             f"{error.filename or path}: {error.strerror or error}.",
             remedy="Name an output in a folder that may be written to and has enough space; what "
             "is counted is kept.",
         ) from error
-    shutil.rmtree(path, ignore_errors=True)
 
 
 def count_files(

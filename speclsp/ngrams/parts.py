@@ -70,7 +70,7 @@ class StoredTable:
 
     def exists(self) -> bool:
         """Whether the part has n-grams of this order.  Raises OSError where there is no part."""
-        if not self.part.is_dir():
+        if not (self.part / "tally.npy").exists():
             raise FileNotFoundError(errno.ENOENT, "A part of the counts is missing", str(self.part))
         return self._path("grams").exists()
 

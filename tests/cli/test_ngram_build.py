@@ -20,9 +20,10 @@ from click.testing import CliRunner, Result
 from speclsp.cli import ngram, ngram_build
 from speclsp.cli.main import cli
 from speclsp.engine.llama.vocabulary import LlamaVocabulary
-from speclsp.errors import SpecLspError
+from speclsp.errors import SpecLspError, StoreError
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import open_statistics, write
+from speclsp.ngrams.parts import StoredTable
 
 N_FILES = 48
 
@@ -97,6 +98,24 @@ def test_an_interrupted_build_goes_on(
     assert (done.count("count"), done.count("sum")) == (n_counted, sums), "nothing was done twice"
     assert output.read_bytes() == expected
     assert sorted(path.name for path in tmp_path.iterdir()) == ["anew", "file"]
+
+
+def test_one_build_at_a_time_and_none_goes_on_with_remains(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("build", corpus, "-o", tmp_path / "file", "--processes", "1")
+    work = tmp_path / ".file.build"
+    with ngram_build.work_folder(work):
+        (work / "part").mkdir()
+        with pytest.raises(StoreError, match="another build"):
+            run(*command)
+        with pytest.raises(FileNotFoundError):
+            StoredTable(work / "part", 1).exists()
+        monkeypatch.setattr(ngram_build.shutil, "rmtree", lambda *_, **__: None)  # as if killed
+    assert not work.exists()
+    monkeypatch.undo()
+    assert "Going on" not in run(*command).stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_changed_file_is_counted_anew(
