@@ -167,7 +167,8 @@ class ProjectIndex:
     def stats(self) -> IndexStats:
         """Return the index's counts."""
         with self._wake:
-            building = self._is_scan_due or self._scanning
+            is_busy = self._is_scan_due or self._scanning
+        building = is_busy and self._thread.is_alive()
         if not self._settings.index_project:
             return IndexStats(building=building)
         return IndexStats(
@@ -195,10 +196,11 @@ class ProjectIndex:
                 continue
             except Exception as error:  # noqa: BLE001  the thread must not end unreported
                 n_failures += 1
+                reindex = "reindex the project or " if n_failures < _MAX_FAILURES else ""
                 self._emit(
                     Problem(
                         message=f"Indexing the project failed: {type(error).__name__}: {error}.",
-                        remedy="Completion goes on; reindex the project or restart the server.",
+                        remedy=f"Completion goes on; {reindex}restart the server.",
                     )
                 )
         if self._watcher is not None:
@@ -361,10 +363,14 @@ class ProjectIndex:
         for path in paths:
             relative = Path(path).relative_to(self._root).as_posix()
             is_folder = os.path.isdir(path) and not os.path.islink(path)  # noqa: PTH112, PTH114  no exception
-            if self._rules.ignored_or_within(f"{relative}/" if is_folder else relative):
+            is_rules = Path(path).name == IGNORE_FILE
+            judged = f"{relative}/" if is_folder else relative
+            if is_rules:  # read even where it is ignored itself, but not in an ignored folder
+                judged = judged.removesuffix(IGNORE_FILE)
+            if judged and self._rules.ignored_or_within(judged):
                 continue
             # A path that is a file or missing now may have been a folder.
-            if is_folder or Path(path).name == IGNORE_FILE or self._files.holds_below(path):
+            if is_folder or is_rules or self._files.holds_below(path):
                 return True
             file = examine(Path(self._root), relative, max_file_size=settings.max_file_size)
             if file is None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -180,6 +181,18 @@ class TestScan:
         stages = [event.stage for event in index.of_type(Progress)]
         assert stages.count("begin") == stages.count("end") == 2
 
+    def test_the_last_failure_advises_a_restart(
+        self, project: Path, make_index: MakeIndex, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(project_index, "scan", Mock(side_effect=RuntimeError("boo")))
+        index = make_index().open()
+        for n_failures in range(1, project_index._MAX_FAILURES + 1):
+            wait_until(lambda: len(index.of_type(Problem)) == n_failures)  # noqa: B023
+            index.index.reindex()
+        advice = ["reindex" in problem.remedy for problem in index.of_type(Problem)]
+        assert advice == [True, True, False]
+        wait_until(lambda: not index.index.stats().building)
+
     def test_closing_while_building(self, project: Path, make_index: MakeIndex) -> None:
         for number in range(200):
             write(project / f"{number}.py", lines(number))
@@ -348,6 +361,15 @@ class TestChanges:
         assert index.follows("key 1 : ") == "word1"
         (project / "sub" / ".gitignore").unlink()
         wait_until(lambda: index.follows("key 2 : ") == "word2")
+
+    def test_changed_gitignore_that_is_ignored_itself(
+        self, project: Path, make_index: MakeIndex
+    ) -> None:
+        write(project / "a.py", lines(1))
+        write(project / ".gitignore", ".gitignore\n")
+        index = make_index().open().built()
+        write(project / ".gitignore", ".gitignore\na.py\n")
+        wait_until(lambda: index.follows("key 1 : ") == "", 20.0)
 
     def test_branch_switch(self, project: Path, make_index: MakeIndex) -> None:
         git(project, "init", "-b", "main")
