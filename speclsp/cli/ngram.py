@@ -199,6 +199,8 @@ def pull(source: str, output: Path, sha256: str, **options: Any) -> None:
     resolved = given_settings(options)
     vocabulary = load_vocabulary(model_files(resolved).target)
     output = output.resolve()
+    if output.exists() and not output.is_file():
+        raise StoreError(f"{output} is no regular file.", remedy="Name another output.")
     wanted = download.locate(source, sha256=sha256, token=resolved.hf_token)
     if wanted.size > _MAX_PULLED_BYTES:
         raise StoreError(
@@ -210,13 +212,18 @@ def pull(source: str, output: Path, sha256: str, **options: Any) -> None:
         bar = progress.add_task("Downloading", total=wanted.size)
         arrived = download.fetch(
             wanted,
-            output.parent,
+            output,
             token=resolved.hf_token,
             report=lambda n_bytes, _: progress.update(bar, completed=n_bytes),
         )
     try:
         open_statistics(arrived, vocabulary)
         arrived.replace(output)
+    except OSError as error:
+        raise StoreError(
+            f"{output}: {error.strerror or error}.",
+            remedy="Name another output, or wait until no other command writes this one.",
+        ) from error
     finally:
         arrived.unlink(missing_ok=True)
     _show(open_statistics(output, vocabulary))

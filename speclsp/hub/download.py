@@ -9,6 +9,7 @@ and it is moved into the cache after its checksum was verified.
 from __future__ import annotations
 
 import errno
+import glob
 import hashlib
 import os
 import re
@@ -18,10 +19,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from io import BufferedRandom
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from speclsp.atomic_write import UMASKED
 from speclsp.errors import DownloadCancelledError, DownloadError, ModelNotFoundError
 from speclsp.hub.references import Reference, parse_reference, parts_of
 
@@ -109,8 +112,7 @@ def plan(references: Sequence[Reference], token: str = "") -> Plan:
     missing = 0
     for file in files:
         if not _blob(file).exists():
-            arrived = _partial(_blob(file))
-            missing += file.size - (arrived.stat().st_size if arrived.exists() else 0)
+            missing += file.size - _size(_partial(_blob(file)))
     folder = cache_folder()
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     free = shutil.disk_usage(existing).free
@@ -171,17 +173,22 @@ def locate(source: str, *, sha256: str = "", token: str = "") -> RemoteFile:
     return file
 
 
-def fetch(file: RemoteFile, folder: Path, *, token: str = "", report: Report = _no_report) -> Path:
-    """Download a file, and return its path in ``folder`` under a hidden name with its checksum.
+def fetch(file: RemoteFile, output: Path, *, token: str = "", report: Report = _no_report) -> Path:
+    """Download a file, and return its path: beside ``output``, under a hidden name.
 
-    An interrupted download is resumed.  Raises DownloadError.
+    An interrupted download is resumed, and those of the output's other versions are removed.
+    Raises DownloadError.
     """
-    place = folder / f".speclsp-{file.sha256[:16]}"
+    place = output.with_name(f".{output.name}.{file.sha256[:16]}")
     is_elsewhere = "://" in file.origin
-    with _mapped_errors(file.origin, folder):
-        free = shutil.disk_usage(folder).free
-        if file.size > free:
-            raise _no_space(folder, file.size, free)
+    with _mapped_errors(file.origin, output.parent):
+        with suppress(FileNotFoundError):
+            # An interrupted pull left it, or anybody else: its checksum is verified.
+            place.replace(_partial(place))
+        missing = file.size - _size(_partial(place))
+        free = shutil.disk_usage(output.parent).free
+        if missing > free:
+            raise _no_space(output.parent, missing, free)
         _Transfer(
             file,
             place,
@@ -189,11 +196,18 @@ def fetch(file: RemoteFile, folder: Path, *, token: str = "", report: Report = _
             lambda: False,
             lambda n_bytes: report(n_bytes, file.size),
         ).run()
+        others = output.with_name(f".{glob.escape(output.name)}.{'?' * 16}")
+        for other in output.parent.glob(_partial(others).name):
+            other.unlink(missing_ok=True)
     return place
 
 
 def _file_at(url: str, *, wants_sha256: bool) -> RemoteFile:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise DownloadError("The address is malformed.", remedy="Check host and port.") from error
     shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
     origin, name = shown.geturl(), unquote(parts.path).rpartition("/")[2]
     if not name or (parts.scheme != "https" and (wants_sha256 or parts.scheme != "http")):
@@ -210,8 +224,10 @@ def _file_at(url: str, *, wants_sha256: bool) -> RemoteFile:
         answer = hub.get_session().head(url, **options)
         hub.utils.hf_raise_for_status(answer)
         if wants_sha256:
+            _require_https(answer)
             beside = parts._replace(path=f"{parts.path}.sha256").geturl()
             with hub.get_session().stream("GET", beside, **options) as listed:
+                _require_https(listed)
                 if listed.is_success:
                     line = next(listed.iter_bytes(_SHA256_LENGTH), b"")
                     sha256 = line[:_SHA256_LENGTH].decode(errors="replace").lower()
@@ -219,6 +235,17 @@ def _file_at(url: str, *, wants_sha256: bool) -> RemoteFile:
     if not size.isdigit():
         raise DownloadError(f"The server does not say how large {origin} is.")
     return RemoteFile(origin=origin, name=name, url=url, size=int(size), sha256=sha256)
+
+
+def _require_https(answer: Any) -> None:
+    """Raise DownloadError where redirects led over plain HTTP."""
+    for hop in (*answer.history, answer):
+        if hop.url.scheme != "https":
+            raise DownloadError(
+                f"The server leads to {hop.url.scheme}://{hop.url.host}, where files can be "
+                "changed on the way.",
+                remedy="Give the file's checksum with --sha256.",
+            )
 
 
 def _named_file(reference: Reference, names: Sequence[str]) -> Sequence[str]:
@@ -284,14 +311,16 @@ class _Transfer:
     def _run_locked(self) -> None:
         if self._place.exists():
             return
-        n_failures = 0
-        while (have := self._size()) < self._file.size:
+        n_failures, most = 0, _size(self._partial)
+        while (have := _size(self._partial)) < self._file.size:
             try:
                 self._receive(have)
             except _hub().errors.HfHubHTTPError:
                 raise  # the hub's answer would not change
             except _hub().errors.HTTPError:
-                n_failures = 0 if self._size() > have else n_failures + 1
+                # A server without ranges begins anew, so `have` may shrink.
+                n_failures = 0 if _size(self._partial) > most else n_failures + 1
+                most = max(most, _size(self._partial))
                 if n_failures > _N_RETRIES:
                     raise
                 self._raise_if_cancelled()
@@ -301,7 +330,7 @@ class _Transfer:
 
     def _receive(self, have: int) -> None:
         """Append the file's bytes from ``have`` on."""
-        hub = _hub()
+        hub, n_before = _hub(), have
         url = self._file.url
         headers = hub.utils.build_hf_headers(token=self._token, library_name="speclsp")
         # Compressed, the bytes could not be counted.
@@ -310,7 +339,7 @@ class _Transfer:
             hub.utils.hf_raise_for_status(response)
             if response.status_code == 200:  # the whole file: ranges are not served
                 have = 0
-            with self._partial.open("r+b" if self._partial.exists() else "wb") as out:
+            with self._opened() as out:
                 out.seek(have)
                 out.truncate()
                 for chunk in response.iter_bytes(_CHUNK_BYTES):
@@ -323,11 +352,15 @@ class _Transfer:
                             remedy="Download it again.",
                         )
                     self._report(min(have, self._file.size))
+            # Ranges may be served in pieces.
+            if have < self._file.size and (response.status_code == 200 or have == n_before):
+                raise hub.errors.HTTPError("the file ended early")
 
     def _check(self) -> None:
-        with self._partial.open("rb") as file:
+        with self._opened() as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if self._size() == self._file.size and digest == self._file.sha256:
+            os.fsync(file.fileno())
+        if _size(self._partial) == self._file.size and digest == self._file.sha256:
             return
         self._partial.unlink()
         raise DownloadError(
@@ -336,8 +369,10 @@ class _Transfer:
             remedy="Download it again; if that does not help, check the proxy or mirror.",
         )
 
-    def _size(self) -> int:
-        return self._partial.stat().st_size if self._partial.exists() else 0
+    def _opened(self) -> BufferedRandom:
+        """Open the partial file, but no link: others may write to its folder."""
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        return os.fdopen(os.open(self._partial, flags, UMASKED), "r+b")
 
     def _raise_if_cancelled(self) -> None:
         if self._is_cancelled():
@@ -399,6 +434,10 @@ def _blob(file: RemoteFile) -> Path:
 
 def _partial(place: Path) -> Path:
     return place.with_name(f"{place.name}.speclsp.incomplete")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 @contextmanager

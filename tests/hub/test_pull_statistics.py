@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import ssl
 import subprocess
 import threading
@@ -11,6 +12,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import huggingface_hub
 import numpy as np
@@ -131,6 +133,8 @@ def test_what_does_not_fit_is_refused(
 def test_an_address_without_tls_needs_a_checksum(hub: FakeHub, output: Path) -> None:
     for url in (f"{hub.url}/{REPOSITORY}/resolve/main/a", "ftp://host/a", "https://host/"):
         assert "no https:// address" in str(refusal(url, output))
+    for url in ("https://[host/a", "https://host:port/a"):
+        assert "malformed" in str(refusal(url, output))
     assert not hub.asked
 
 
@@ -149,6 +153,14 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str,
     folder.mkdir()
 
     class Handler(SimpleHTTPRequestHandler):
+        def send_head(self) -> Any:
+            if not self.path.startswith("/moved/"):
+                return super().send_head()
+            self.send_response(302)
+            self.send_header("Location", (folder / "moved").read_text() + self.path)
+            self.end_headers()
+            return None
+
         def log_message(self, *_: Any) -> None:
             asked.append(self.headers)
 
@@ -187,6 +199,69 @@ def test_from_a_web_server(
     assert output.read_bytes() == published
     assert asked
     assert not [headers for headers in asked if "Authorization" in headers], "another's server"
+
+
+def test_redirects_do_not_lead_around_tls(
+    site: tuple[str, Path, list[Any]], hub: FakeHub, output: Path, published: bytes
+) -> None:
+    url, folder, _ = site
+    listed = f"{sha256(published)}  a\n".encode()
+    hub.repositories["moved/team"] = {"a": published, "a.sha256": listed}
+    (folder / "moved").write_text(hub.url)
+    address = f"{url}/moved/team/resolve/main/a"
+    assert "leads to http://127.0.0.1" in str(refusal(address, output))
+    assert not hub.ranges()
+    assert pull(address, output, "--sha256", sha256(published)).exit_code == 0
+    assert output.read_bytes() == published
+
+
+def test_a_server_without_ranges_that_ends_early(hub: FakeHub, output: Path) -> None:
+    hub.repositories[REPOSITORY] = {"a": b"123456789"}
+    hub.lengths_of_all = [8, 5, 8] * 20
+    url = f"{hub.url}/{REPOSITORY}/resolve/main/a"
+    assert "ended early" in str(refusal(url, output, "--sha256", sha256(b"123456789")))
+    assert len(hub.ranges()) == 2 + download._N_RETRIES
+
+
+def test_what_lies_in_the_folder_is_not_trusted(
+    hub: FakeHub, output: Path, published: bytes
+) -> None:
+    hub.repositories[REPOSITORY] = {"a": published}
+    digest = sha256(published)
+    arrived = output.with_name(f".all.ngrams.{digest[:16]}")
+    arrived.write_bytes(published[:-1] + bytes([published[-1] ^ 1]))
+    assert "checksum" in str(refusal(f"{REPOSITORY}:a", output))
+    arrived.symlink_to(output)
+    assert "cannot be written" in str(refusal(f"{REPOSITORY}:a", output))
+    download._partial(arrived).unlink()
+    # Here an earlier pull was killed before its last step; another one was interrupted.
+    arrived.write_bytes(published)
+    download._partial(output.with_name(f".all.ngrams.{'0' * 16}")).write_bytes(b"former")
+    n_before = len(hub.ranges())
+    assert pull(f"{REPOSITORY}:a", output).exit_code == 0
+    assert len(hub.ranges()) == n_before
+    assert list(output.parent.iterdir()) == [output]
+
+
+def test_what_arrived_needs_no_space_again(
+    hub: FakeHub, output: Path, published: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.repositories[REPOSITORY] = {"a": published}
+    free = Mock(free=len(published) - MEBIBYTE)
+    monkeypatch.setattr(download.shutil, "disk_usage", lambda _: free)
+    assert "no space" in str(refusal(f"{REPOSITORY}:a", output))
+    arrived = output.with_name(f".all.ngrams.{sha256(published)[:16]}")
+    download._partial(arrived).write_bytes(published[:MEBIBYTE])
+    assert pull(f"{REPOSITORY}:a", output).exit_code == 0
+
+
+def test_an_output_that_is_no_regular_file(hub: FakeHub, output: Path) -> None:
+    output.unlink()
+    os.mkfifo(output)
+    with pytest.raises(StoreError, match="no regular file"):
+        pull(f"{REPOSITORY}:a", output)
+    assert output.is_fifo()
+    assert not hub.asked
 
 
 def test_a_server_that_is_not_there(output: Path) -> None:
