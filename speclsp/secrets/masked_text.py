@@ -17,7 +17,7 @@ from speclsp.secrets.spans import Span, merged
 PLACEHOLDER: Final = "__MASKED_SECRET__"
 """Replaces a secret.  It is a name, so that the syntax around it stays valid."""
 
-RULES_VERSION: Final = 6
+RULES_VERSION: Final = 7
 """Changes with the rules and the placeholder: texts stored under another version are made anew."""
 
 _LONG: Final = 16_384
@@ -118,11 +118,11 @@ class MaskedText:
     def _bare_keys(self, raw: str, scope: _Scope, shift: int, n_most: int) -> list[Span] | None:
         """Return the private keys without markers; None if too much must be searched."""
         part = part_without_keys(raw, scope.changed_start, scope.changed_end)
-        if part is None:
+        if part is None or any(s + shift <= part.end and e >= part.start for s, e in self._bare):
             return merged(bare_keys(raw)) if len(raw) <= n_most else None
         return [
-            *(span for span in self._bare if span.start < part.start),
-            *(Span(s + shift, e + shift) for s, e in self._bare if e + shift > part.end),
+            *(span for span in self._bare if span.end < part.start),
+            *(Span(s + shift, e + shift) for s, e in self._bare if s + shift > part.end),
         ]
 
     def _looked_at(self, raw: str, scope: _Scope, n_most: int) -> tuple[list[Span], _Scope] | None:

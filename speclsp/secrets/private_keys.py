@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import groupby, pairwise
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Final
 
@@ -95,7 +95,9 @@ _LETTER: Final = (
 """A letter of base64, or what stands between the letters on one line: an escaped line end."""
 _AFTER: Final = r"[ \t\r\"'`+\\.,;)(}\]|&_^]*+"
 
-_RUN: Final = re.compile(rf"(?<![A-Za-z0-9+/=_\-,\\])(?=[^ ]){_LETTER}{{40,}}+")
+_RUN: Final = re.compile(
+    rf"(?:(?<![A-Za-z0-9+/=_\-\\])(?<!base64,)|(?<=\w=))(?=[^ ]){_LETTER}{{40,}}+", re.ASCII
+)
 """Letters that are no name, path or checksum by what stands before them."""
 _GAP: Final = re.compile(rf"{_AFTER}\n{_BEFORE}")
 _BELOW: Final = re.compile(rf"{_AFTER}\n{_BEFORE}(?P<letters>{_LETTER}++){_AFTER}(?=\n|\Z)")
@@ -105,8 +107,9 @@ _ABOVE: Final = re.compile(
 _REST: Final = re.compile(
     rf"(?:^{_BEFORE}{_LETTER}++{_AFTER}\n)*+^{_BEFORE}(?:{_LETTER}++{_AFTER})?\Z", re.MULTILINE
 )
-_ESCAPES: Final = re.compile(r"\\+(?:u00..|[nr])|%..|&#\w+;|\\|[ ]")
-_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+_ESCAPES: Final = re.compile(r"\\++(?:u00..|[nr])?|%..|&#\w+;|[ ]")
+_NO_PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[0-9a-f]{32,}|[0-9A-F]{32,}")
+"""A line beside a block that is no part of a key: a word, a number or a digest."""
 _SOLID: Final = re.compile(r"[A-Za-z0-9+/]{16}")
 _END: Final = "-----END"
 
@@ -121,10 +124,10 @@ def bare_keys(text: str) -> Iterator[Span]:
     for found in _RUN.finditer(text):
         run = Span(*found.span())
         if block and _GAP.fullmatch(text, block[-1].end, run.start) is None:
-            yield from _key(text, block)
+            yield from _keys(text, block)
             block = []
         block.append(run)
-    yield from _key(text, block)
+    yield from _keys(text, block)
     yield from _rests(text)
 
 
@@ -142,26 +145,45 @@ def part_without_keys(text: str, start: int, end: int) -> Span | None:
         last = found if found >= 0 else len(text)
     if last - first >= _LONGEST_LINE or _RUN.search(text, first, last) is not None:
         return None
-    return None if text.find(_END, first, last) >= 0 else Span(first, last)
+    seen_end = max(last, end + _LONGEST_REST + len(_END))
+    return None if text.find(_END, first, seen_end) >= 0 else Span(first, last)
 
 
-def _key(text: str, block: list[Span]) -> Iterator[Span]:
-    """Yield the key whose lines are a block of runs, if it is one."""
+def _keys(text: str, block: list[Span]) -> Iterator[Span]:
+    """Yield the keys in a block of adjacent runs: all of it, or the lines that look drawn."""
     if not block:
         return
+    key = _key(text, block)
+    if key is not None:
+        yield key
+        return
+    for is_drawn, lines in groupby(block, lambda run: _looks_drawn(_letters(text, [run]))):
+        key = _key(text, [*lines]) if is_drawn else None
+        if key is not None:
+            yield key
+
+
+def _letters(text: str, parts: list[Span]) -> str:
+    return _ESCAPES.sub("", "".join(text[start:end] for start, end in parts))
+
+
+def _key(text: str, block: list[Span]) -> Span | None:
+    """Return the key that consists of a block of runs and the shorter lines beside it, if any."""
     parts = [*block]
     start = block[0].start
     above = _ABOVE.search(text, max(0, start - _LONGEST_REST), start)
-    if above is not None and not _WORD.fullmatch(above["letters"]):
+    if above is not None and not _NO_PART.fullmatch(above["letters"]):
         parts.insert(0, Span(*above.span("letters")))
     for _ in range(2):  # the shorter last line, and a checksum
         below = _BELOW.match(text, parts[-1].end, parts[-1].end + _LONGEST_LINE)
-        if below is None or _WORD.fullmatch(below["letters"]):
+        if below is None or _NO_PART.fullmatch(below["letters"]):
             break
         parts.append(Span(*below.span("letters")))
-    letters = _ESCAPES.sub("", "".join(text[start:end] for start, end in parts))
-    if len(letters) >= _LEAST_LETTERS and _looks_drawn(letters):
-        yield Span(parts[0].start, parts[-1].end)
+    for judged in (parts, block):
+        letters = _letters(text, judged)
+        if len(letters) >= _LEAST_LETTERS and _looks_drawn(letters):
+            return Span(parts[0].start, parts[-1].end)
+    return None
 
 
 def _looks_drawn(letters: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import random
 import string
+import textwrap
 
 import pytest
 from made_keys import MadeKey, made_keys
@@ -116,6 +117,35 @@ def test_checksums_data_uris_alphabets_and_names_stay() -> None:
         assert masked(text, "a.txt") == text
 
 
+@pytest.mark.parametrize("key", KEYS, ids=kind)
+@pytest.mark.parametrize("n_beside", [1, 2, 40])
+def test_digests_and_names_beside_a_key_do_not_hide_it(key: MadeKey, n_beside: int) -> None:
+    rng = random.Random(3)
+    sums = [rng.randbytes(32).hex() for _ in range(n_beside)]
+    names = ["veryLongNameOfSomeFunctionThatStandsAlone"] * n_beside
+    for beside in (sums, names):
+        assert_masked("\n".join((*beside, *key.lines)) + AFTER, key.lines)
+        assert_masked("\n".join((*key.lines, *beside)) + AFTER, key.lines)
+        quoted = ('"' + '",\n"'.join(part) + '"' for part in (beside, key.lines, beside))
+        assert_masked("x = [\n" + ",\n".join(quoted) + "]\n", key.lines)
+
+
+@pytest.mark.parametrize("n_beside", [1, 2, 40])
+def test_digests_and_names_beside_one_line_do_not_hide_it(n_beside: int) -> None:
+    rng = random.Random(3)
+    for _ in range(20):
+        line = base64.b64encode(rng.randbytes(48)).decode()
+        for beside in (rng.randbytes(32).hex(), "veryLongNameOfSomeFunctionThatStandsAlone"):
+            after = f'    "{beside}",\n' * n_beside
+            assert line not in masked(f'x = [\n    "{line}",\n{after}]\n', "a.py")
+
+
+@pytest.mark.parametrize("before", ["TLS_DATA=", "tls-data=", "run --tls-x=", "id,", "&_x="])
+def test_a_key_behind_an_equals_sign_or_a_comma_is_masked(before: str) -> None:
+    for key in KEYS[:-1]:
+        assert masked(f"{before}{''.join(key.lines)}\n", ".env") == f"{before}{PLACEHOLDER}\n"
+
+
 def test_paths_are_no_key() -> None:
     path = "src/Main/java2/org/Example/service/Impl/Handler/Base"
     text = f"{path}\n{path[::-1]}\n{path}\n"
@@ -158,20 +188,46 @@ def pieces() -> list[str]:
     return parts
 
 
-@pytest.mark.parametrize("seed", range(6))
+def short_rests() -> list[str]:
+    """Return ends of keys in lines of 30 letters, or of 12 behind the first, with end markers."""
+    return [
+        "\n".join((letters[:30], *textwrap.wrap(letters[30:], width), key.ending, ""))
+        for key in KEYS
+        for width, letters in ((30, "".join(key.lines)[-160:]), (12, "".join(key.lines)[-90:]))
+    ]
+
+
+@pytest.mark.parametrize("rest", short_rests())
+def test_breaking_and_mending_a_rest_gives_what_masking_the_whole_text_gives(rest: str) -> None:
+    text = MaskedText("a.py")
+    for at in range(len(rest)):
+        for raw in (rest[:at] + '"' + rest[at:], rest):
+            text.update(raw)
+            assert text.text == masked(raw, "a.py")
+    text.update(rest[: rest.index("-----END")])
+    assert text.text == masked(text.raw, "a.py")
+
+
+@pytest.mark.parametrize("seed", range(12))
 def test_any_edits_give_what_masking_the_whole_text_gives(seed: int) -> None:
-    rng, parts = random.Random(seed), pieces()
+    rng, parts = random.Random(seed), short_rests() if seed > 5 else pieces()
     text = MaskedText("a.py")
     raw, n_masked = "", 0
+    versions = [""]
     for _ in range(70):
         start = rng.randrange(len(raw) + 1)
         if rng.random() < 0.5:
             start = raw.rfind("\n", 0, start) + 1
+        elif "-----END" in raw[start:]:
+            start = max(0, raw.index("-----END", start) - rng.randrange(250))
         end = min(len(raw), start + rng.choice([0, 0, 1, 5, 65, 300]))
         inserted = rng.choice([rng.choice(parts), rng.choice(parts) + "\n", "\n", "x", "", '"'])
         raw = (raw[:start] + inserted + raw[end:])[:30_000]
+        if rng.random() < 0.3:  # undone
+            raw = versions[-min(2, len(versions))]
         if seed == 5:  # a single line
             raw = raw.replace("\n", ";")
+        versions.append(raw)
         text.update(raw)
         assert text.text == masked(raw, "a.py")
         n_masked += text.text.count(PLACEHOLDER)
@@ -226,6 +282,12 @@ def test_a_text_is_looked_at_a_bounded_number_of_times(
         monkeypatch.setattr(private_keys, name, Counting(getattr(private_keys, name)))
     masked(text, "a.py")
     assert seen < 12 * len(text)
+
+
+@pytest.mark.timeout(20)
+def test_backslashes_before_a_slash_are_read_once() -> None:
+    text = "Ab3" * 30 + "\\" * 200_000 + "/"
+    assert masked(text, "a.py") == PLACEHOLDER
 
 
 def test_what_is_more_than_may_be_seen_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
