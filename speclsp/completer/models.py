@@ -93,6 +93,7 @@ class Models:
     def stop_loading(self) -> None:
         """Break off loading, now and later."""
         self._is_stopped.set()
+        self._loader.close()
 
     def availability(self) -> tuple[EngineState, SpecLspError]:
         """Return the state, and the error of a request that it cannot serve."""

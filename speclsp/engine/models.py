@@ -96,7 +96,7 @@ class Weights:
 
 
 class Loader(Protocol):
-    """Loads the models that the settings name; both methods run on the engine thread."""
+    """Loads the models that the settings name, on the engine thread."""
 
     def tokenizer(self, settings: Settings) -> Tokenizer:
         """Load the target's vocabulary.  Raises a :class:`ModelError` or ``TemplateError``."""
@@ -105,6 +105,9 @@ class Loader(Protocol):
         self, settings: Settings, tokenizer: Tokenizer, progress: Progress, log: Log
     ) -> Weights:
         """Load the weights.  Raises a :class:`ModelError` when the target cannot be used."""
+
+    def close(self) -> None:
+        """Break off a connection that is being made; any thread may call it."""
 
 
 class LlamaLoader:
@@ -189,6 +192,9 @@ class LlamaLoader:
             max_prompt=MAX_PROMPT if settings.model else embedded.MAX_PROMPT,
             problems=problems,
         )
+
+    def close(self) -> None:
+        """Do nothing: :meth:`weights` asks ``progress`` whether to go on."""
 
 
 def cost_true_remark(metadata: Mapping[str, object]) -> str:

@@ -315,6 +315,7 @@ class RemoteLoader:
         Raises :class:`~speclsp.errors.RemoteError`, and what the local loader does.
         """
         if not settings.engine_url:
+            self.close()
             return self._local.tokenizer(settings)
         engine = self._engine_of(settings)
         model = engine.connect()
@@ -357,6 +358,12 @@ class RemoteLoader:
             lacks=lacks,
         )
 
+    def close(self) -> None:
+        """Close an engine that has not connected, also while it connects."""
+        self._made_for = ()
+        if (engine := self._engine) is not None:
+            engine.close()
+
     def _engine_of(self, settings: Settings) -> RemoteEngine:
         """Return the engine that did not answer before, whose pauses grow, or a new one."""
         key = api_key(settings)
@@ -368,8 +375,7 @@ class RemoteLoader:
             key,
         )
         if self._engine is None or self._made_for != made_for:
-            if self._engine is not None:
-                self._engine.close()
+            self.close()
             self._engine = self._make_engine(settings, key)
             self._made_for = made_for
         return self._engine

@@ -151,6 +151,8 @@ class HttpEngine:
                 "The proxy that HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names cannot be used.",
                 remedy=f"Name an http:// or https:// proxy, or add {self._url.host} to NO_PROXY.",
             ) from None
+        self._lock = threading.Lock()
+        self._is_closed = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="speclsp-remote", daemon=True
@@ -251,19 +253,23 @@ class HttpEngine:
         return tokens if isinstance(tokens, list) else None
 
     def close(self) -> None:
-        """End all requests and connections."""
-        if self._loop.is_closed():
-            return
-        self._submit(self._shut_down()).result()
+        """End all requests and connections; any thread may call it."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            ended = asyncio.run_coroutine_threadsafe(self._shut_down(), self._loop)
+        ended.result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
     def _submit(self, work: Coroutine[Any, Any, _T]) -> concurrent.futures.Future[_T]:
-        if self._loop.is_closed():
-            work.close()
-            raise RemoteError("The remote engine is closed.")
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._lock:
+            if not self._is_closed:
+                return asyncio.run_coroutine_threadsafe(work, self._loop)
+        work.close()
+        raise RemoteError("The remote engine is closed.")
 
     def _wait_for(self, work: Coroutine[Any, Any, _T]) -> _T:
         try:

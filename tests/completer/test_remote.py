@@ -38,13 +38,14 @@ PLAIN = RemoteModel(kind="mistral", name="codestral-latest", infill=True)
 class Desk:
     """A window whose engine is scripted and elsewhere."""
 
-    def __init__(self, engine: ScriptedRemote, **settings: Any) -> None:
+    def __init__(self, engine: ScriptedRemote, *, waits: bool = True, **settings: Any) -> None:
         self.engine = engine
         self.settings = Settings(engine_url=URL, persist=False, debounce_ms=0, **settings)
         loader = RemoteLoader(ScriptedLoader(), lambda _settings, _key: engine)
         self.window: TypedWindow = typed_completer(self.settings, loader=loader)
         self.window.start()
-        self.until(lambda: self.window.state() != "loading")
+        if waits:
+            self.until(lambda: self.window.state() != "loading")
 
     def until(self, condition: Callable[[], bool]) -> None:
         end = time.monotonic() + WAIT_S
@@ -251,6 +252,27 @@ def test_an_engine_that_is_not_there_yet_is_found_by_a_later_request(desk) -> No
     assert one.ask("x = ¦\n").text == "1"
     said = one.events_until("qwen2.5-coder-7b at desk")
     assert [event.message for event in said if isinstance(event, Problem)] == [DEAD.message]
+
+
+def test_an_engine_that_never_connected_is_closed() -> None:
+    settings = Settings(engine_url=URL)
+    for end in (RemoteLoader.close, lambda loader: loader.tokenizer(Settings())):
+        engine = ScriptedRemote()
+        engine.error = DEAD
+        loader = RemoteLoader(ScriptedLoader(), lambda _settings, _key, made=engine: made)
+        with pytest.raises(EngineUnavailableError):
+            loader.tokenizer(settings)
+        end(loader)
+        assert engine.is_closed
+
+
+def test_a_window_that_closes_does_not_wait_for_a_server_that_hangs(desk) -> None:
+    engine = ScriptedRemote()
+    engine.hangs = True
+    one = desk(engine, waits=False)
+    one.until(lambda: engine.n_connects == 1)
+    one.window.close()
+    one.until(lambda: engine.is_closed)
 
 
 def test_explain_shows_the_request_that_would_be_sent(desk) -> None:

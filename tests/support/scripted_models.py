@@ -110,6 +110,9 @@ class ScriptedLoader:
     def target(self) -> GatedTarget:
         return self.targets[-1]
 
+    def close(self) -> None:
+        pass
+
     def tokenizer(self, settings: Settings) -> Tokenizer:
         vocabulary = ByteVocabulary(self.fingerprint)
         return Tokenizer(

@@ -37,6 +37,8 @@ class ScriptedRemote:
         self.error: RemoteError | None = None
         self.stats = RemoteStats(n_prompt=7, n_cached=5, n_generated=3, ms_network=2.0)
         self.errors_end_with_connect = False
+        self.hangs = False
+        """Set: to connect takes until it is closed."""
         self.go_on = threading.Event()
         """Cleared: a stream stalls behind its first piece."""
         self.go_on.set()
@@ -49,6 +51,8 @@ class ScriptedRemote:
 
     def connect(self) -> RemoteModel:
         self.n_connects += 1
+        while self.hangs and not self.is_closed:
+            time.sleep(0.005)
         if self.errors_end_with_connect:
             self.error = None
         if self.error is not None:
