@@ -97,12 +97,12 @@ class InitializeParams(_Read, frozen=True):
 def initialize_params(params: Any) -> InitializeParams:
     """Return the parameters of ``initialize``.
 
-    Sections of the capabilities that are no objects count as missing: Lua's and PHP's JSON may
-    write an empty one as ``[]``.
+    A section of the capabilities that is ``[]`` counts as missing: so Lua's and PHP's JSON may
+    write an empty one.
     Raises ``msgspec.ValidationError``, which names the field.
     """
     if isinstance(params, dict) and isinstance(given := params.get("capabilities"), dict):
-        sections = {name: value for name, value in given.items() if isinstance(value, dict)}
+        sections = {name: value for name, value in given.items() if value != []}
         params = {**params, "capabilities": sections}
     return msgspec.convert(params, InitializeParams)
 
