@@ -84,8 +84,8 @@ def streamed(
     pieces = list(engine.stream(prompt, given, lambda: False, 60.0))
     stats = engine.stats
     engine.close()
-    # Ollama is asked to load the model beside it.
-    asked = [request for request in server.requests if "prompt" in (request.json or {})]
+    # Ollama is asked to load the model, too.
+    asked = [request for request in server.requests if b'"prompt"' in request.body]
     return model, pieces, stats, asked[-1]
 
 
