@@ -1,21 +1,29 @@
-"""The llama-server that ``tools/peers/build_llama_server.sh`` built, or that is named."""
+"""The llama-server that the tests ask: named, built by the script of the peers, or installed."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
 
 def built_llama_server() -> Path | None:
-    """Return SPECLSP_LLAMA_SERVER's program, or that of the script's folder; None without one."""
-    named = os.environ.get("SPECLSP_LLAMA_SERVER")
-    folder = Path(os.environ.get("SPECLSP_PEERS", ROOT / ".peers"))
-    path = Path(named) if named else folder / "build" / "bin" / "llama-server"
-    return path if path.is_file() else None
+    """Return the llama-server to test with; None without one.
+
+    It is SPECLSP_LLAMA_SERVER's, else that of ``tools/peers/build_llama_server.sh``, which
+    SPECLSP_PEERS may move elsewhere, so that a build is kept between checkouts, else PATH's.
+    """
+    if named := os.environ.get("SPECLSP_LLAMA_SERVER"):
+        found = [named]
+    else:
+        folder = Path(os.environ.get("SPECLSP_PEERS", ROOT / ".peers"))
+        found = [folder / "build" / "bin" / "llama-server", shutil.which("llama-server") or ""]
+    return next((Path(path) for path in found if Path(path).is_file()), None)
 
 
 WHY_NOT = (
-    "no llama-server: tools/peers/build_llama_server.sh builds it, or SPECLSP_LLAMA_SERVER names it"
+    "no llama-server: tools/peers/build_llama_server.sh builds it, SPECLSP_LLAMA_SERVER names it, "
+    "or PATH has one"
 )
