@@ -15,6 +15,7 @@
     │   ├── EngineUnavailableError    loading, switched off, or failed to load
     │   │   ├── EngineProcessError        the shared engine cannot be found, started or reached
     │   │   └── RemoteError               the remote engine cannot be reached, or refuses a request
+    │   │       ├── KeyRefusedError           the server refuses the key
     │   │       └── OtherModelError           it runs another model than before
     │   └── DecodeError           llama_decode failed
     │       └── DecodeInterruptedError    it was interrupted, and nothing is lost
@@ -93,6 +94,10 @@ class RemoteError(EngineUnavailableError):
     """Seconds after which the same request may succeed; None where it cannot."""
     is_down: bool = True
     """Whether other requests would fail, too."""
+
+
+class KeyRefusedError(RemoteError):
+    """The server refuses the key, or wants one; gateways also refuse unknown paths so."""
 
 
 class OtherModelError(RemoteError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -308,7 +307,6 @@ def remote_params(request: PlacedRequest, settings: Settings, typed: str) -> Rem
         top_p=settings.top_p,
         min_p=settings.min_p,
         seed=settings.seed,
-        slot=os.getpid(),
         wants_logprobs=_least_logprob(request, settings) > -math.inf,
         begins_with=typed,
     )

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -33,16 +33,12 @@ from speclsp.prompt.families import (
 from speclsp.prompt.healing import TokenPrefixes
 from speclsp.prompt.prompt import FimPrompt, FimText
 from speclsp.prompt.protocol import FimTokenIds
-from speclsp.remote.protocol import (
-    Piece,
-    RemoteEngine,
-    RemoteModel,
-    RemoteParams,
-    RemotePrompt,
-    RemoteStats,
-)
+from speclsp.remote.protocol import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
 from speclsp.request import FinishReason, RequestStats
 from speclsp.settings import Settings
+
+if TYPE_CHECKING:  # without a remote engine nothing needs an HTTP client
+    from speclsp.remote.engine import HttpEngine
 
 KEY_VARIABLE: Final = "SPECLSP_ENGINE_KEY"
 _MAX_KEY_BYTES: Final = 1 << 16
@@ -58,7 +54,7 @@ _CONTEXT_SHARE: Final = 0.75
 """Of a context whose tokens are estimated, the share that prompts and answers may take: the
 estimate is up to a sixth too low."""
 
-MakeEngine = Callable[[Settings, str], RemoteEngine]
+MakeEngine = Callable[[Settings, str], "HttpEngine"]
 """Makes the engine of settings and an API key; it connects later."""
 
 
@@ -123,7 +119,7 @@ class RemoteTarget:
     ns_native = 0
 
     def __init__(
-        self, engine: RemoteEngine, model: RemoteModel, tokenizer: Tokenizer, *, sends_ids: bool
+        self, engine: HttpEngine, model: RemoteModel, tokenizer: Tokenizer, *, sends_ids: bool
     ) -> None:
         """``sends_ids``: prompts are sent as token ids, and not as text."""
         self._engine = engine
@@ -156,7 +152,7 @@ class RemoteTarget:
         text, ids = self._forms(prompt)
         if self.prefills:
             remote_prompt = RemotePrompt(prefix="", suffix="", text=text, tokens=ids)
-            self._engine.prefill(remote_prompt, self._is_interrupted, os.getpid())
+            self._engine.prefill(remote_prompt, self._is_interrupted)
         if self._is_interrupted():
             raise DecodeInterruptedError("the evaluation of a prompt was interrupted.")
         self.cached = prompt
@@ -175,7 +171,6 @@ class RemoteTarget:
             prefix=_unix(prefix),
             suffix=_unix(prompt.window.suffix.text),
             path=text.path,
-            repo=text.repo_name,
             chunks=tuple((chunk.path, _unix(chunk.text)) for chunk in chunks),
             text=as_text,
             tokens=ids,
@@ -305,7 +300,7 @@ class RemoteLoader:
     def __init__(self, local: Loader, make_engine: MakeEngine | None = None) -> None:
         self._local = local
         self._make_engine = make_engine or _make_engine
-        self._engine: RemoteEngine | None = None
+        self._engine: HttpEngine | None = None
         self._made_for: tuple[str, ...] = ()
         self._connected: tuple[RemoteModel, bool] | None = None
 
@@ -364,7 +359,7 @@ class RemoteLoader:
         if (engine := self._engine) is not None:
             engine.close()
 
-    def _engine_of(self, settings: Settings) -> RemoteEngine:
+    def _engine_of(self, settings: Settings) -> HttpEngine:
         """Return the engine that did not answer before, whose pauses grow, or a new one."""
         key = api_key(settings)
         made_for = (
@@ -400,8 +395,7 @@ def api_key(settings: Settings) -> str:
         ) from error
 
 
-def _make_engine(settings: Settings, key: str) -> RemoteEngine:
-    # Imported here: without a remote engine nothing needs an HTTP client.
+def _make_engine(settings: Settings, key: str) -> HttpEngine:
     from speclsp.remote.engine import HttpEngine  # noqa: PLC0415
 
     return HttpEngine(
@@ -414,7 +408,7 @@ def _make_engine(settings: Settings, key: str) -> RemoteEngine:
     )
 
 
-def _has_vocabulary(engine: RemoteEngine, model: RemoteModel, tokenizer: Tokenizer) -> bool | None:
+def _has_vocabulary(engine: HttpEngine, model: RemoteModel, tokenizer: Tokenizer) -> bool | None:
     """Whether the server's vocabulary is that of the GGUF; None where the server does not tell.
 
     Token ids of another model would be another text to it.
@@ -434,7 +428,7 @@ def _other_vocabulary(settings: Settings, name: str) -> SettingsError:
     )
 
 
-def _stand_in(engine: RemoteEngine, model: RemoteModel, settings: Settings) -> Tokenizer:
+def _stand_in(engine: HttpEngine, model: RemoteModel, settings: Settings) -> Tokenizer:
     """Return an estimate of the model's vocabulary, with the special tokens that it has.
 
     They are taken from the setting ``fim_template``, from the model's name, or from the server.
@@ -462,7 +456,7 @@ def _stand_in(engine: RemoteEngine, model: RemoteModel, settings: Settings) -> T
 
 
 def _lacks(
-    engine: RemoteEngine, model: RemoteModel, tokenizer: Tokenizer, *, sends_ids: bool
+    engine: HttpEngine, model: RemoteModel, tokenizer: Tokenizer, *, sends_ids: bool
 ) -> Iterator[str]:
     """Yield what the engine cannot do, for statistics and ``speclsp doctor``."""
     if engine.warning:

@@ -1,12 +1,13 @@
-"""The APIs that remote engines speak: what is asked, and how a streamed event is read.
+"""The APIs of remote engines: what a request contains, and how a streamed event is read.
 
-Sources: llama.cpp's tools/server/README.md; the completions APIs of OpenAI and vLLM; the API
-references of Ollama (docs/api.md), Mistral (FIM) and DeepSeek (FIM, beta).
-Everything here is computed; :mod:`speclsp.remote.engine` sends and receives.
+Sources: llama.cpp's tools/server/README.md; the API references of OpenAI, vLLM and Fireworks
+(completions), Ollama (docs/api.md), Mistral (FIM) and DeepSeek (FIM, beta).
+This module computes; :mod:`speclsp.remote.engine` sends and receives.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, Protocol
@@ -14,7 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from speclsp.errors import RemoteError
+from speclsp.errors import KeyRefusedError, RemoteError
 from speclsp.remote.protocol import (
     Kind,
     Piece,
@@ -26,8 +27,8 @@ from speclsp.remote.protocol import (
 
 JsonObject = dict[str, Any]
 Fetch = Callable[..., Awaitable[Any]]
-"""``await fetch(path, body=None)``: a GET, or a POST of ``body``; returns the JSON of the answer,
-None where the server has no such path or refuses the request."""
+"""``await fetch(path, body=None)`` sends a GET, or a POST with ``body``, and returns the answer's
+JSON; None where the server has no such path or refuses the request."""
 
 
 class Dialect(Protocol):
@@ -37,7 +38,7 @@ class Dialect(Protocol):
         """Return what the server is; None where it does not speak this API.
 
         ``name`` is the model that the user named, or empty.
-        Raises :class:`~speclsp.errors.RemoteError` where it lacks that model.
+        Raises :class:`~speclsp.errors.RemoteError` where the server lacks that model.
         """
 
     def request(
@@ -46,7 +47,7 @@ class Dialect(Protocol):
         """Return the path and the body of the request that streams an answer."""
 
     def read(self, line: bytes, stats: RemoteStats) -> Piece:
-        """Read the JSON of one event, and add what it tells to ``stats``.
+        """Read the JSON of one event, and add its counts to ``stats``.
 
         Raises ``msgspec.DecodeError`` where it is malformed.
         """
@@ -72,20 +73,22 @@ class _LlamaEvent(msgspec.Struct):
     timings: _Timings | None = None
 
 
-class LlamaServer:
+class _LlamaServer:
     """llama-server: ``/completion`` with token ids or text, ``/infill`` where neither is known."""
 
     async def probe(self, fetch: Fetch, name: str) -> RemoteModel | None:
-        """Return what the server is; see :class:`Dialect`."""
         props = _object(await fetch("/props"))
         if "default_generation_settings" not in props:
             return None
         listed = _listed(await fetch("/v1/models"))
+        of_model = ""
         if props.get("role") == "router":
             name = _chosen(name, listed)
-            props = _object(await fetch(f"/props?model={quote(name, safe='')}"))
+            of_model = f"?model={quote(name, safe='')}"
+            props = _object(await fetch(f"/props{of_model}"))
         ids = {entry["id"]: entry for entry in listed}
         entry = ids.get(name) or (listed[0] if len(listed) == 1 else {})
+        n_slots = _number(props, "total_slots")
         # Nothing is generated: the answer tells whether the vocabulary has FIM tokens.
         nothing = {"input_prefix": "", "input_suffix": "", "n_predict": 0, "model": name}
         return RemoteModel(
@@ -93,7 +96,8 @@ class LlamaServer:
             name=name or str(props.get("model_alias") or entry.get("id") or ""),
             n_ctx=_number(props.get("default_generation_settings"), "n_ctx"),
             n_vocab=_number(entry.get("meta"), "n_vocab"),
-            n_slots=_number(props, "total_slots"),
+            n_slots=n_slots,
+            slot=_oldest_slot(await fetch(f"/slots{of_model}"), n_slots),
             takes_tokens=True,
             takes_text=True,
             infill=await fetch("/infill", nothing) is not None,
@@ -104,18 +108,13 @@ class LlamaServer:
     def request(
         self, model: RemoteModel, prompt: RemotePrompt, params: RemoteParams
     ) -> tuple[str, JsonObject]:
-        """Return path and body; see :class:`Dialect`."""
         body: JsonObject = {
+            **_sampling(params),
             "n_predict": params.n_predict,
-            "temperature": params.temperature,
-            "top_k": params.top_k,
-            "top_p": params.top_p,
-            "min_p": params.min_p,
             # Ours in our order: the server may have been started with others.
             "samplers": ["top_k", "top_p", "min_p", "temperature"],
             "seed": params.seed,
-            "stop": params.stop,
-            "id_slot": params.slot % model.n_slots if params.slot >= 0 and model.n_slots else -1,
+            "id_slot": model.slot,
             "cache_prompt": True,
             "stream": True,
             # A stream that is cut never gets to the last event, which has the timings otherwise.
@@ -133,7 +132,6 @@ class LlamaServer:
         return "/infill", {**given, "input_extra": extra, **body}
 
     def read(self, line: bytes, stats: RemoteStats) -> Piece:
-        """Read one event; see :class:`Dialect`."""
         event = msgspec.json.decode(line, type=_LlamaEvent)
         if (timings := event.timings) is not None:
             stats.n_prompt = timings.cache_n + timings.prompt_n
@@ -178,11 +176,10 @@ class _OpenAIEvent(msgspec.Struct):
     usage: _Usage | None = None
 
 
-class OpenAI:
+class _OpenAI:
     """``/v1/completions`` of vLLM, SGLang, LM Studio, TabbyAPI, llama-cpp-python and others."""
 
     async def probe(self, fetch: Fetch, name: str) -> RemoteModel | None:
-        """Return what the server is; see :class:`Dialect`."""
         listing = await fetch("/v1/models")
         if listing is None:
             return None
@@ -205,7 +202,6 @@ class OpenAI:
     def request(
         self, model: RemoteModel, prompt: RemotePrompt, params: RemoteParams
     ) -> tuple[str, JsonObject]:
-        """Return path and body; see :class:`Dialect`."""
         usage: JsonObject = {"include_usage": True}
         if model.takes_tokens:
             usage["continuous_usage_stats"] = True
@@ -223,7 +219,6 @@ class OpenAI:
         return "/v1/completions", {**_prefix_and_suffix(prompt), **body}
 
     def read(self, line: bytes, stats: RemoteStats) -> Piece:
-        """Read one event; see :class:`Dialect`."""
         event = msgspec.json.decode(line, type=_OpenAIEvent)
         if (usage := event.usage) is not None:
             details = usage.prompt_tokens_details or _PromptDetails()
@@ -240,11 +235,10 @@ class OpenAI:
         return Piece(text, (), tuple(number for number in numbers if number is not None))
 
 
-class DeepSeek(OpenAI):
+class _DeepSeek(_OpenAI):
     """DeepSeek's ``/beta/completions``, with prefix and suffix."""
 
     async def probe(self, fetch: Fetch, name: str) -> RemoteModel | None:
-        """Return what the server is; see :class:`Dialect`."""
         listed = _listed(await fetch("/models"))
         name = name or next((entry["id"] for entry in listed), "deepseek-chat")
         return RemoteModel(kind="deepseek", name=name, infill=True, logprobs=True)
@@ -252,7 +246,6 @@ class DeepSeek(OpenAI):
     def request(
         self, model: RemoteModel, prompt: RemotePrompt, params: RemoteParams
     ) -> tuple[str, JsonObject]:
-        """Return path and body; see :class:`Dialect`."""
         body = {**_prefix_and_suffix(prompt), **_openai_body(model, params)}
         body.pop("seed", None)
         if params.wants_logprobs:
@@ -260,11 +253,10 @@ class DeepSeek(OpenAI):
         return "/beta/completions", {**body, "stream_options": {"include_usage": True}}
 
 
-class Mistral(OpenAI):
+class _Mistral(_OpenAI):
     """Mistral's ``/v1/fim/completions``, with prefix and suffix."""
 
     async def probe(self, fetch: Fetch, name: str) -> RemoteModel | None:
-        """Return what the server is; see :class:`Dialect`."""
         name = name or "codestral-latest"
         # The Codestral endpoint lists no models; the other one checks the key here.
         listed = _listed(await fetch("/v1/models"))
@@ -275,30 +267,24 @@ class Mistral(OpenAI):
     def request(
         self, model: RemoteModel, prompt: RemotePrompt, params: RemoteParams
     ) -> tuple[str, JsonObject]:
-        """Return path and body; see :class:`Dialect`."""
         body = {**_prefix_and_suffix(prompt), **_openai_body(model, params)}
         if "seed" in body:
             body["random_seed"] = body.pop("seed")
         return "/v1/fim/completions", body
 
 
-class _OllamaLogprob(msgspec.Struct):
-    logprob: float = 0.0
-
-
 class _OllamaEvent(msgspec.Struct):
     response: str = ""
-    logprobs: tuple[_OllamaLogprob, ...] | None = None
+    logprobs: tuple[_TokenProbability, ...] | None = None
     prompt_eval_count: int | None = None
     prompt_eval_duration: int | None = None
     eval_count: int | None = None
 
 
-class Ollama:
+class _Ollama:
     """Ollama's ``/api/generate``: FIM text as it is (``raw``), else prefix and suffix."""
 
     async def probe(self, fetch: Fetch, name: str) -> RemoteModel | None:
-        """Return what the server is; see :class:`Dialect`."""
         if "version" not in _object(await fetch("/api/version")):
             return None
         listed = _listed(await fetch("/api/tags"), "models", "model")
@@ -320,15 +306,10 @@ class Ollama:
     def request(
         self, model: RemoteModel, prompt: RemotePrompt, params: RemoteParams
     ) -> tuple[str, JsonObject]:
-        """Return path and body; see :class:`Dialect`."""
         options: JsonObject = {
+            **_sampling(params),
             "num_predict": params.n_predict,
-            "temperature": params.temperature,
-            "top_k": params.top_k,
-            "top_p": params.top_p,
-            "min_p": params.min_p,
             "repeat_penalty": 1.0,
-            "stop": params.stop,
             **({"seed": params.seed} if params.seed >= 0 else {}),
         }
         body: JsonObject = {"model": model.name, "stream": True, "options": options}
@@ -339,7 +320,6 @@ class Ollama:
         return "/api/generate", {**_prefix_and_suffix(prompt), **body}
 
     def read(self, line: bytes, stats: RemoteStats) -> Piece:
-        """Read one event; see :class:`Dialect`."""
         event = msgspec.json.decode(line, type=_OllamaEvent)
         stats.n_generated = event.eval_count or stats.n_generated + bool(event.response)
         stats.n_prompt = event.prompt_eval_count or stats.n_prompt
@@ -348,11 +328,11 @@ class Ollama:
 
 
 DIALECTS: Final[Mapping[Kind, Dialect]] = {
-    "llama-server": LlamaServer(),
-    "ollama": Ollama(),
-    "openai": OpenAI(),
-    "mistral": Mistral(),
-    "deepseek": DeepSeek(),
+    "llama-server": _LlamaServer(),
+    "ollama": _Ollama(),
+    "openai": _OpenAI(),
+    "mistral": _Mistral(),
+    "deepseek": _DeepSeek(),
 }
 _PROVIDERS: Final[Mapping[str, Kind]] = {"mistral.ai": "mistral", "deepseek.com": "deepseek"}
 _PROBED: Final[Sequence[Kind]] = ("llama-server", "ollama", "openai")
@@ -368,23 +348,41 @@ async def find_model(fetch: Fetch, kind: str, host: str, name: str) -> RemoteMod
     kinds = [found for found in DIALECTS if found == kind] or (
         [_PROVIDERS[domain]] if domain in _PROVIDERS else _PROBED
     )
+    refusal: KeyRefusedError | None = None
     for found in kinds:
-        model = await DIALECTS[found].probe(fetch, name)
+        try:
+            model = await DIALECTS[found].probe(fetch, name)
+        except KeyRefusedError as error:
+            # Some gateways answer an unknown path as they answer a wrong key.
+            refusal = error
+            continue
         if model is not None:
             return model
-    raise RemoteError(
+    raise refusal or RemoteError(
         f"The server at {host} does not answer like {' or '.join(kinds)}.",
         remedy="Check engine_url, and name the kind of server in engine_kind.",
     )
 
 
 def tokenize_body(model: RemoteModel, text: str, *, special: bool) -> JsonObject | None:
-    """Return what is sent to ``/tokenize``; None where a server has no such path."""
+    """Return the body for ``/tokenize``; None where a server has no such path."""
     body: JsonObject = {"model": model.name}
     if model.kind == "llama-server":
         return {**body, "content": text, "add_special": False, "parse_special": special}
     # vLLM and SGLang, which always read special tokens by their names.
     return {**body, "prompt": text, "add_special_tokens": False} if model.takes_tokens else None
+
+
+def _oldest_slot(slots: Any, n_slots: int) -> int:
+    """Return llama-server's least recently used slot; -1 where the server does not list them.
+
+    The numbers of tasks rise, and a slot without one was never used.  Of several such slots the
+    process id chooses, so that windows which connect at the same time seldom take the same one.
+    """
+    if not isinstance(slots, list) or len(slots) != n_slots:
+        return -1
+    order = [(os.getpid() + idx) % n_slots for idx in range(n_slots)]
+    return min(order, key=lambda idx: _number(slots[idx], "id_task", -1), default=-1)
 
 
 def _beginning(text: str) -> str:
@@ -393,6 +391,12 @@ def _beginning(text: str) -> str:
         f"\\x{ord(one):02x}" if ord(one) < 32 or one in '"\\' else one for one in text
     )
     return f'root ::= "{escaped}" [^\\x00]*'
+
+
+def _sampling(params: RemoteParams) -> JsonObject:
+    """Return the fields that llama-server and Ollama name alike."""
+    names = ("temperature", "top_k", "top_p", "min_p", "stop")
+    return {name: getattr(params, name) for name in names}
 
 
 def _openai_body(model: RemoteModel, params: RemoteParams) -> JsonObject:
@@ -444,6 +448,6 @@ def _object(answer: Any) -> JsonObject:
     return answer if isinstance(answer, dict) else {}
 
 
-def _number(answer: Any, field: str) -> int:
+def _number(answer: Any, field: str, default: int = 0) -> int:
     found = _object(answer).get(field)
-    return found if isinstance(found, int) else 0
+    return found if isinstance(found, int) else default

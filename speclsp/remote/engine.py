@@ -1,13 +1,15 @@
 """A remote engine over HTTP: connections, streams, retries, and the pause after a failure.
 
-A thread with an event loop sends and receives, so that a stalled server can be left at any time:
-the engine's thread waits for a queue, and cancelling the loop's task closes the connection.
+A thread with an event loop sends and receives, so that a request to a stalled server can be given
+up at any time: the engine's thread waits for a queue, and cancelling the loop's task closes the
+connection.
 """
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import dataclasses
 import logging
 import math
 import queue
@@ -22,7 +24,7 @@ from typing import Any, Final, TypeVar
 import httpx2
 import msgspec
 
-from speclsp.errors import OtherModelError, RemoteError, SettingsError
+from speclsp.errors import KeyRefusedError, OtherModelError, RemoteError, SettingsError
 from speclsp.remote.dialects import DIALECTS, JsonObject, find_model, tokenize_body
 from speclsp.remote.protocol import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
 
@@ -57,6 +59,10 @@ _LAST_EVENT: Final = b"[DONE]"
 _REFUSALS: Final = frozenset({400, 405, 413, 422, 501})
 """Statuses of requests that the server understands and does not serve."""
 _CHECK: Final = "Check engine_kind and engine_model."
+_CHECK_KEY: Final = (
+    "Put a valid key into SPECLSP_ENGINE_KEY or engine_key_file; behind a gateway that refuses "
+    "unknown paths also set engine_kind."
+)
 
 # They log each request, and each step of it.
 for _name in ("httpx2", "httpcore2"):
@@ -84,11 +90,12 @@ class _Stream:
 
 
 class HttpEngine:
-    """A server at ``url``; implements :class:`~speclsp.remote.protocol.RemoteEngine`.
+    """A server at ``url`` that completes code.
 
     ``kind`` is a dialect or ``auto``, ``key`` the bearer token or empty, ``model`` the model that a
     server of several is asked for, ``timeout_s`` the longest time without a byte from it, and
     ``ca_file`` certificates to trust instead of the system's.
+    One thread calls it; any thread may call :meth:`tokenize` and :meth:`close`.
 
     Raises :class:`~speclsp.errors.RemoteError` where ``url`` or ``ca_file`` cannot be used.
     """
@@ -105,7 +112,7 @@ class HttpEngine:
         clock: Callable[[], float] = time.monotonic,
         read_key: Callable[[], str] | None = None,
     ) -> None:
-        """``read_key`` returns the key of now; it is asked after a failure."""
+        """``read_key`` returns the present key; it is called after a failure."""
         self._url = _base_url(url)
         self._address = str(self._url).rstrip("/")
         self._kind = kind
@@ -168,7 +175,10 @@ class HttpEngine:
         return self._stats
 
     def connect(self) -> RemoteModel:
-        """See :meth:`speclsp.remote.protocol.RemoteEngine.connect`."""
+        """Find out what the server is.
+
+        Raises :class:`~speclsp.errors.RemoteError` with a remedy.
+        """
         self._check_pause()
         try:
             model = self._wait_for(self._probe())
@@ -188,7 +198,14 @@ class HttpEngine:
         interrupted: Callable[[], object],
         deadline_s: float,
     ) -> Generator[Piece]:
-        """See :meth:`speclsp.remote.protocol.RemoteEngine.stream`."""
+        """Continue a prompt; yields until the server ends, or for ``deadline_s`` seconds.
+
+        The request is cancelled when the iterator is closed and within 50 ms after
+        ``interrupted()`` is true; if that is ``"deadline"``, the server was too slow.  Where the
+        stream breaks off, the pieces so far are the answer.
+        Raises :class:`~speclsp.errors.RemoteError` where there is no piece at all: at once, without
+        asking the server, during the pause that follows a failure.
+        """
         started = self._clock()
         self._check_pause()
         stream = _Stream(prompt, params, ends_at=started + deadline_s)
@@ -226,22 +243,24 @@ class HttpEngine:
             if stats.ms_prompt:
                 stats.ms_network = max(0.0, stats.ms_first - stats.ms_prompt)
 
-    def prefill(self, prompt: RemotePrompt, interrupted: Callable[[], bool], slot: int) -> None:
-        """See :meth:`speclsp.remote.protocol.RemoteEngine.prefill`."""
+    def prefill(self, prompt: RemotePrompt, interrupted: Callable[[], bool]) -> None:
+        """Have a llama-server evaluate a prompt for a later request; never raises."""
         if self._model is None or self._model.kind != "llama-server":
             return
-        params = RemoteParams(n_predict=0, slot=slot)
         with suppress(RemoteError):
-            for _ in self.stream(prompt, params, interrupted, math.inf):
+            for _ in self.stream(prompt, RemoteParams(n_predict=0), interrupted, math.inf):
                 pass
 
     def request(self, prompt: RemotePrompt, params: RemoteParams) -> tuple[str, JsonObject]:
-        """See :meth:`speclsp.remote.protocol.RemoteEngine.request`."""
+        """Return the path and the JSON that :meth:`stream` sends for a prompt, once connected."""
         assert self._model is not None
         return DIALECTS[self._model.kind].request(self._model, prompt, params)
 
     def tokenize(self, text: str, *, special: bool = False) -> list[int] | None:
-        """See :meth:`speclsp.remote.protocol.RemoteEngine.tokenize`."""
+        """Return the server's token ids of ``text``; None where it does not tell them.
+
+        With ``special`` the name of a special token is that token, as in prompts.
+        """
         body = self._model and tokenize_body(self._model, text, special=special)
         if not body:
             return None
@@ -294,12 +313,16 @@ class HttpEngine:
             return await self._fetch(path, body)
 
         model = await find_model(fetch, self._kind, self._url.host, self._wanted)
-        if known is not None and (model.name, model.n_vocab) != (known.name, known.n_vocab):
-            # Prompts are laid out with the special tokens, and perhaps the ids, of the former one.
-            raise OtherModelError(
-                f"The remote engine at {self._address} runs {model.name} now, and ran "
-                f"{known.name}.",
-            )
+        if known is not None:
+            if (model.name, model.n_vocab) != (known.name, known.n_vocab):
+                # Prompts are laid out with the former one's special tokens, and perhaps its ids.
+                raise OtherModelError(
+                    f"The remote engine at {self._address} runs {model.name} now, and ran "
+                    f"{known.name}.",
+                )
+            if known.slot < model.n_slots:
+                # It holds the window's prompt, unless the server was started again.
+                model = dataclasses.replace(model, slot=known.slot)
         self._model, self._is_known, self._heard_at = model, True, self._clock()
         return model
 
@@ -454,11 +477,8 @@ class HttpEngine:
         words = self._quotable(_words(content), sent)
         said = f" ({words})" if words else ""
         if status in (401, 403):
-            remedy = (
-                "Put a valid key into SPECLSP_ENGINE_KEY or engine_key_file. "
-                "A gateway that refuses unknown paths also needs engine_kind."
-            )
-            return self._failure(f"refuses the key with status {status}{said}", remedy)
+            what = f"refuses the key with status {status}{said}"
+            return self._failure(what, _CHECK_KEY, KeyRefusedError)
         if status == httpx2.codes.NOT_FOUND:
             return self._failure(f"knows no such path or model{said}", _CHECK)
         if status in _REFUSALS:
@@ -469,26 +489,27 @@ class HttpEngine:
             target = response.next_request.url.host if response.next_request else "another address"
             remedy = "Redirects are not followed: set engine_url to the address itself."
             return self._failure(f"redirects to {target}", remedy)
-        error = self._failure(f"is overloaded or broken, status {status}{said}")
         if status == httpx2.codes.TOO_MANY_REQUESTS:
             remedy = "Wait, or ask less often: raise debounce_ms or set prefetch to false."
             error = self._failure(f"limits how often it is asked{said}", remedy)
-        # A date, the header's other form, counts as no wish.
-        wish = response.headers.get("retry-after", "").strip()
-        error.retry_after_s = float(wish) if wish.isdecimal() else 0.0
+        else:
+            error = self._failure(f"is overloaded or broken, status {status}{said}")
+        # A date, the header's other form, counts as none.
+        pause = response.headers.get("retry-after", "").strip()
+        error.retry_after_s = float(pause) if pause.isdecimal() else 0.0
         return error
 
     def _loss(self, error: Exception) -> RemoteError:
         """Return the error for a connection that could not be made or was lost."""
         causes = list(_causes(error))
-        certificate = next((e for e in causes if isinstance(e, ssl.SSLCertVerificationError)), None)
-        if certificate is not None:
+        tls = next((cause for cause in causes if isinstance(cause, ssl.SSLError)), None)
+        if isinstance(tls, ssl.SSLCertVerificationError):
+            what = f"has a certificate that is not trusted: {tls.verify_message}"
             remedy = (
                 "Name your organisation's certificates in engine_ca_file, or correct engine_url."
             )
-            said = certificate.verify_message
-            return self._failure(f"has a certificate that is not trusted: {said}", remedy)
-        if any(isinstance(e, ssl.SSLError) for e in causes):
+            return self._failure(what, remedy)
+        if tls is not None:
             remedy = "Check whether engine_url should begin with http:// or name another port."
             return self._failure("offers no TLS connection", remedy)
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
@@ -501,8 +522,10 @@ class HttpEngine:
         found.retry_after_s = 0.0
         return found
 
-    def _failure(self, what: str, remedy: str = "") -> RemoteError:
-        return RemoteError(f"The remote engine at {self._address} {what}.", remedy=remedy)
+    def _failure(
+        self, what: str, remedy: str = "", kind: type[RemoteError] = RemoteError
+    ) -> RemoteError:
+        return kind(f"The remote engine at {self._address} {what}.", remedy=remedy)
 
     def _quotable(self, words: str, sent: str) -> str:
         """Return a server's words without the key, up to where they repeat what was sent."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 Kind = Literal["llama-server", "openai", "ollama", "mistral", "deepseek"]
 """The API that a server speaks."""
@@ -23,7 +22,6 @@ class RemotePrompt:
     suffix: str
     """The text behind the cursor, cut to the window."""
     path: str = ""
-    repo: str = ""
     chunks: tuple[tuple[str, str], ...] = ()
     """(path, text) of pieces of other files, the least relevant first."""
     text: str = ""
@@ -50,8 +48,6 @@ class RemoteParams:
     seed: int = -1
     """-1 lets the server choose."""
     stop: tuple[str, ...] = ()
-    slot: int = -1
-    """llama-server's slot, modulo their number; -1 lets the server choose."""
     wants_logprobs: bool = False
     begins_with: str = ""
     """What the answer must begin with, where the server can be told (``RemoteModel.constrains``):
@@ -84,6 +80,9 @@ class RemoteModel:
     """Number of token ids; 0 where the server does not tell."""
     n_slots: int = 0
     """llama-server's slots, each of which keeps one prompt's KV cache; 0 elsewhere."""
+    slot: int = -1
+    """The slot for this window's requests: the least recently used one when the window connected;
+    -1 lets the server choose."""
     takes_tokens: bool = False
     """Whether a prompt may be token ids."""
     takes_text: bool = False
@@ -113,51 +112,3 @@ class RemoteStats:
     n_accepted: int = 0
     is_cut: bool = False
     """Whether the text broke off, or ended with the time, before the server's end of it."""
-
-
-class RemoteEngine(Protocol):
-    """A server that completes code.  One thread calls it, except for :meth:`tokenize`."""
-
-    warning: str
-    """What is wrong with the address, though it can be used; empty where nothing is."""
-
-    def connect(self) -> RemoteModel:
-        """Find out what the server is.
-
-        Raises :class:`~speclsp.errors.RemoteError` with a remedy.
-        """
-
-    def stream(
-        self,
-        prompt: RemotePrompt,
-        params: RemoteParams,
-        interrupted: Callable[[], object],
-        deadline_s: float,
-    ) -> Generator[Piece]:
-        """Continue a prompt; yields until the server ends, or for ``deadline_s`` seconds.
-
-        The request is cancelled when the iterator is closed and within 50 ms after
-        ``interrupted()`` is true; if that is ``"deadline"``, the server was too slow.  Where the
-        stream breaks off, the pieces so far are the answer.
-        Raises :class:`~speclsp.errors.RemoteError` where there is no piece at all: at once, without
-        asking the server, during the pause that follows a failure.
-        """
-
-    def prefill(self, prompt: RemotePrompt, interrupted: Callable[[], bool], slot: int) -> None:
-        """Have the server evaluate a prompt for a later request, where it can; never raises."""
-
-    def tokenize(self, text: str, *, special: bool = False) -> list[int] | None:
-        """Return the server's token ids of ``text``; None where it does not tell them.
-
-        With ``special`` the name of a special token is that token, as in prompts.
-        """
-
-    def request(self, prompt: RemotePrompt, params: RemoteParams) -> tuple[str, dict[str, Any]]:
-        """Return the path and the JSON that :meth:`stream` sends for a prompt, once connected."""
-
-    @property
-    def stats(self) -> RemoteStats:
-        """What the last stream took."""
-
-    def close(self) -> None:
-        """End all requests and connections."""

@@ -95,15 +95,17 @@ def test_llama_server() -> None:
         llama_event("é", 200, **timings(4, draft_n=3, draft_n_accepted=2)),
         {"content": "", "tokens": [], "stop": True, **timings(5, draft_n=3, draft_n_accepted=2)},
     ]
+    slots = ((0, 12), (1, 30), (2, 8), (3, 21))
     answers = {
         "/props": LLAMA_PROPS,
         "/v1/models": LLAMA_MODELS,
+        "/slots": response(200, [{"id": idx, "id_task": task} for idx, task in slots]),
         "/infill": response(501, {"error": {"message": "no FIM tokens"}}),
         "/completion": events,
     }
     with served(answers) as server:
         model, pieces, stats, request = streamed(
-            server, IDS, wants_logprobs=True, slot=6, stop=("<E>",), begins_with='"x'
+            server, IDS, wants_logprobs=True, stop=("<E>",), begins_with='"x'
         )
     assert model == RemoteModel(
         kind="llama-server",
@@ -111,6 +113,7 @@ def test_llama_server() -> None:
         n_ctx=4096,
         n_vocab=152064,
         n_slots=4,
+        slot=2,
         takes_tokens=True,
         takes_text=True,
         infill=False,
@@ -126,6 +129,33 @@ def test_llama_server() -> None:
     assert (sent["prompt"], sent["id_slot"], sent["n_probs"]) == ([7, 8, 9], 2, 1)
     assert (sent["cache_prompt"], sent["stop"]) == (True, ["<E>"])
     assert sent["grammar"] == 'root ::= "\\x22x" [^\\x00]*'
+
+
+@pytest.mark.parametrize(
+    ("slots", "chosen"),
+    [
+        ([{"id_task": 3}, {"id_task": 0}, {}, {"id_task": 9}], {2}),
+        ([{}, {"id_task": 0}, {}, {}], {0, 2, 3}),
+        ([{"id_task": 3}], {-1}),
+        (response(501, {"error": {"message": "--no-slots"}}), {-1}),
+    ],
+    ids=["one is unused", "several are unused", "fewer than announced", "not listed"],
+)
+def test_a_window_takes_the_slot_that_was_used_longest_ago(
+    slots: bytes | list[object], chosen: set[int]
+) -> None:
+    listed = slots if isinstance(slots, bytes) else response(200, slots)
+    answers = {"/props": LLAMA_PROPS, "/v1/models": LLAMA_MODELS, "/slots": listed}
+    with served({**answers, "/completion": [llama_event("1", 16)]}) as server:
+        now = [0.0]
+        engine = HttpEngine(server.url, clock=lambda: now[0])
+        slot = engine.connect().slot
+        assert slot in chosen
+        answers["/slots"] = response(200, [{"id_task": 99}] * 4)
+        for now[0] in (0.0, 60.0):  # the server is looked at again after a pause
+            list(engine.stream(BOTH, RemoteParams(n_predict=1), lambda: False, 60.0))
+            assert server.requests[-1].json["id_slot"] == slot
+        engine.close()
 
 
 def test_llama_server_lays_out_what_we_cannot() -> None:
@@ -341,6 +371,23 @@ def test_deepseek() -> None:
     }
 
 
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_gateway_that_refuses_unknown_paths_is_found(status: int) -> None:
+    refused = response(status, {"error": {"message": "no access"}})
+    listed = {"data": [{"id": "coder", "object": "model"}]}
+    paths = ("/props", "/api/version", "/api/tags")
+    answers = {**dict.fromkeys(paths, refused), "/v1/completions": [choice("1"), DONE]}
+    with served({**answers, "/v1/models": listed}) as server:
+        model, pieces, _, _ = streamed(server, BOTH)
+        assert (model.kind, pieces) == ("openai", [Piece("1")])
+    with served({**answers, "/v1/models": refused}) as server:
+        engine = HttpEngine(server.url)
+        with pytest.raises(RemoteError, match="refuses the key") as found:
+            engine.connect()
+        assert "engine_kind" in found.value.remedy
+        engine.close()
+
+
 @pytest.mark.parametrize("kind", ["auto", "llama-server", "openai", "ollama"])
 def test_what_is_no_engine_is_told(kind: str) -> None:
     with served({"/props": b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>"}) as server:
@@ -367,7 +414,16 @@ ODD = {
     "answer", [[], "text", 5, {"data": 5}, {"data": [5]}, {"data": [{}]}, ODD], ids=repr
 )
 def test_odd_answers_are_no_crash(answer: object) -> None:
-    paths = ("/props", "/props?model=x", "/v1/models", "/api/version", "/api/tags", "/api/show")
+    paths = (
+        "/props",
+        "/props?model=x",
+        "/slots",
+        "/slots?model=x",
+        "/v1/models",
+        "/api/version",
+        "/api/tags",
+        "/api/show",
+    )
     with served(dict.fromkeys((*paths, "/models"), answer)) as server:
         for kind in ("auto", "llama-server", "openai", "ollama", "mistral", "deepseek"):
             engine = HttpEngine(server.url, kind)

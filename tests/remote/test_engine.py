@@ -28,7 +28,7 @@ from scripted_http import (
 )
 
 from speclsp.errors import RemoteError
-from speclsp.remote.dialects import OpenAI
+from speclsp.remote.dialects import DIALECTS
 from speclsp.remote.engine import HttpEngine, _events
 from speclsp.remote.protocol import RemoteParams, RemotePrompt, RemoteStats
 
@@ -345,7 +345,7 @@ def test_pieces_do_not_depend_on_how_the_bytes_arrive(data: st.DataObject) -> No
                 yield whole[start:end]
 
     async def read() -> list[str]:
-        openai, stats = OpenAI(), RemoteStats()
+        openai, stats = DIALECTS["openai"], RemoteStats()
         return [openai.read(event, stats).text async for event in _events(Response())]
 
     assert asyncio.run(read()) == texts

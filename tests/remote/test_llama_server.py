@@ -133,7 +133,7 @@ def test_drafts_of_the_server_are_counted_and_change_nothing(
 
 def test_a_stream_that_is_closed_ends_on_the_server(address: str, engine: HttpEngine) -> None:
     before = metric(address, "tokens_predicted_total")
-    params = RemoteParams(n_predict=1500, temperature=3.0, seed=1, slot=0)
+    params = RemoteParams(n_predict=1500, temperature=3.0, seed=1)
     stream = engine.stream(FIM, params, never, 60.0)
     next(stream)
     stream.close()
@@ -143,7 +143,7 @@ def test_a_stream_that_is_closed_ends_on_the_server(address: str, engine: HttpEn
 
 def test_an_interrupted_stream_ends_on_the_server(address: str, engine: HttpEngine) -> None:
     before = metric(address, "tokens_predicted_total")
-    params = RemoteParams(n_predict=1500, temperature=3.0, seed=1, slot=0)
+    params = RemoteParams(n_predict=1500, temperature=3.0, seed=1)
     pieces = []
     pieces.extend(engine.stream(FIM, params, lambda: len(pieces) >= 3, 60.0))
     assert len(pieces) == 3
@@ -153,17 +153,26 @@ def test_an_interrupted_stream_ends_on_the_server(address: str, engine: HttpEngi
 
 def test_a_prompt_evaluated_in_idle_time_is_cached(engine: HttpEngine) -> None:
     prompt = RemotePrompt(prefix=LONG, suffix="")
-    engine.prefill(prompt, never, 0)
-    text_of(engine, prompt, slot=0)
+    engine.prefill(prompt, never)
+    text_of(engine, prompt)
     assert engine.stats.n_prompt - engine.stats.n_cached <= 1
 
 
-def test_windows_with_slots_of_their_own_keep_their_prompts(engine: HttpEngine) -> None:
-    other = RemotePrompt(prefix=LONG.replace("value", "other"), suffix="")
-    for _ in range(2):
-        for slot, prompt in enumerate((RemotePrompt(prefix=LONG, suffix=""), other)):
-            text_of(engine, prompt, slot=slot)
-    assert engine.stats.n_prompt - engine.stats.n_cached <= 1
+def test_windows_with_slots_of_their_own_keep_their_prompts(tmp_path: Path) -> None:
+    """The server keeps no evicted prompts, and both prompts begin alike."""
+    prompts = [RemotePrompt(prefix=f"{LONG}{name} = 1\n" * 2, suffix="") for name in "ab"]
+    with running_llama_server(tmp_path, "--cache-ram", "0") as address:
+        windows = []
+        for prompt in prompts:
+            windows.append(HttpEngine(address, key=KEY))
+            text_of(windows[-1], prompt)
+        assert {window.connect().slot for window in windows} == {0, 1}
+        for _ in range(2):
+            for window, prompt in zip(windows, prompts, strict=True):
+                text_of(window, prompt)
+                assert window.stats.n_prompt - window.stats.n_cached <= 1
+        for window in windows:
+            window.close()
 
 
 def test_a_wrong_key_is_refused_and_not_shown(address: str) -> None:

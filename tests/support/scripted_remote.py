@@ -20,7 +20,7 @@ DEAD = RemoteError("The remote engine at desk:8080 cannot be reached.", remedy="
 
 
 class ScriptedRemote:
-    """Implements :class:`speclsp.remote.protocol.RemoteEngine`; set its attributes to steer it."""
+    """Stands in for :class:`speclsp.remote.engine.HttpEngine`; set its attributes to steer it."""
 
     def __init__(self, *pieces: str, model: RemoteModel | None = None) -> None:
         self.pieces = [Piece(piece) for piece in pieces]
@@ -77,7 +77,7 @@ class ScriptedRemote:
             self.n_given += 1
             yield piece
 
-    def prefill(self, prompt: RemotePrompt, interrupted: Callable[[], bool], slot: int) -> None:
+    def prefill(self, prompt: RemotePrompt, interrupted: Callable[[], bool]) -> None:
         self.prefilled.append(prompt)
 
     def tokenize(self, text: str, *, special: bool = False) -> list[int] | None:
