@@ -21,17 +21,14 @@ from speclsp.events import EventQueue
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.context.candidates import (
     Candidate,
-    CursorPlace,
-    ViewedText,
     as_chunk,
-    declared_candidates,
     edited_candidates,
     ranked,
     similar_candidates,
     viewed_candidates,
 )
 from speclsp.prompt.context.edits import EditTrail
-from speclsp.prompt.context.outline import FileOutline, ProjectOutline
+from speclsp.prompt.context.similarity import NameCodes, ProjectOutline, codes_of, names_in
 from speclsp.request import CompletionRequest, Document, PlacedRequest
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
@@ -87,7 +84,7 @@ class ContextChunks:
         # Guarded by _work, which is held while chunks are chosen.
         self._work = threading.Lock()
         self._trail = EditTrail()
-        self._outlines: dict[str, tuple[int, dict[str, tuple[str, FileOutline]], ProjectOutline]]
+        self._outlines: dict[str, tuple[int, dict[str, tuple[str, NameCodes]], ProjectOutline]]
         self._outlines = {}
         """By folder: the version of its files' outlines, the open files', and both together."""
         self._gone: frozenset[str] = frozenset()
@@ -251,29 +248,21 @@ class ContextChunks:
         places: Sequence[PlacedRequest],
         outline: ProjectOutline | None,
     ) -> list[Candidate]:
-        place = CursorPlace(
-            uri=request.uri, path=request.path, prefix=request.prefix, suffix=request.suffix
-        )
         shown = {
             uri: document.text.split("\n")
             for uri, document in documents.items()
             if not is_secret_path(document.path)
         }
         candidates = edited_candidates(self._trail.newest_first(), shown)
-        viewed = [
-            ViewedText(p.uri, p.path, documents[p.uri].text, p.prefix.count("\n"))
-            for p in places
-            if p.uri in shown and p.uri != request.uri
-        ]
-        candidates += viewed_candidates(viewed)
+        viewed = [p for p in places if p.uri in shown and p.uri != request.uri]
+        candidates += viewed_candidates(viewed, shown)
         if outline is not None:
-            candidates += declared_candidates(place, outline)
-            candidates += similar_candidates(place, outline)
+            candidates += similar_candidates(request, outline)
         n_chars = _CHARS_PER_TOKEN * (self._settings.n_prompt or MAX_PROMPT)
         visible = request.prefix[-n_chars * 3 // 4 :] + request.suffix[: n_chars // 4]
         return ranked(candidates, visible)
 
-    def _outlined(self, root: str, *, current: bool) -> tuple[int, Mapping[str, FileOutline]]:
+    def _outlined(self, root: str, *, current: bool) -> tuple[int, Mapping[str, NameCodes]]:
         """Return the outlines of a folder's files, once the index has read them."""
         until_s = time.monotonic() + _OUTLINED_S
         while (found := self._project.outlines(root, current=current)) is None:
@@ -286,18 +275,18 @@ class ContextChunks:
         self,
         root: str,
         version: int,
-        on_disk: Mapping[str, FileOutline],
+        on_disk: Mapping[str, NameCodes],
         documents: Mapping[str, Document],
     ) -> ProjectOutline:
         """Return a folder's outline with its open files as they are in buffers."""
         former_version, former_open, outline = self._outlines.get(root, (None, {}, None))
-        opened: dict[str, tuple[str, FileOutline]] = {}
+        opened: dict[str, tuple[str, NameCodes]] = {}
         for document in documents.values():
             if document.text and document.file and self._project.root_of(document.file) == root:
                 path = os.path.relpath(document.file, root).replace(os.sep, "/")
                 former = former_open.get(path)
                 if former is None or former[0] != document.text:
-                    former = document.text, FileOutline.of(document.text, path)
+                    former = document.text, codes_of(names_in(document.text))
                 opened.setdefault(path, former)
         if outline is None or version != former_version or opened != former_open:
             outline = ProjectOutline(on_disk, opened, lambda path: self._project.text(root, path))

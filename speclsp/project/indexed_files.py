@@ -18,7 +18,7 @@ from speclsp.errors import SpecLspError, StoreError
 from speclsp.project.corpus import Corpus
 from speclsp.project.scan import FoundFile, Signature
 from speclsp.project.source_text import Mask, SourceText, read_source, unmasked
-from speclsp.prompt.context.outline import FileOutline
+from speclsp.prompt.context.similarity import NameCodes, codes_of, names_in
 from speclsp.request import LogLevel
 from speclsp.secrets.masked_text import masked
 from speclsp.settings import Settings
@@ -41,11 +41,11 @@ class FileRecord:
 
 
 class Outlines(NamedTuple):
-    """The outlines of the folder's files."""
+    """The outlines of the folder's files: the names in each."""
 
     version: int = -1
     """Changes whenever an outline changes."""
-    by_path: Mapping[str, FileOutline] = {}
+    by_path: Mapping[str, NameCodes] = {}
     """Keys are relative to the folder and use slashes."""
 
 
@@ -75,7 +75,7 @@ class IndexedFiles:
         self._records: dict[str, FileRecord] = {}
         self._holders: dict[bytes, set[str]] = {}
         """By content: the paths of the files that have it."""
-        self._outlines: dict[str, FileOutline] = {}
+        self._outlines: dict[str, NameCodes] = {}
         self._n_outline_changes = 0
         self.open_paths: frozenset[str] = frozenset()
 
@@ -218,7 +218,7 @@ class IndexedFiles:
             is_full = len(self._outlines) >= _MAX_OUTLINED and file.relative not in self._outlines
         if is_full or file.signature.n_bytes > _MAX_OUTLINED_BYTES:
             return
-        outline = FileOutline.of(text, file.relative)
+        outline = codes_of(names_in(text))
         with self._lock:
             self._outlines[file.relative] = outline
             self._n_outline_changes += 1

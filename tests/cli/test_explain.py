@@ -57,7 +57,7 @@ def test_the_parts_add_up_and_chunks_have_reasons(project: Path) -> None:
     n_chunk_tokens = sum(chunk["n_tokens"] for chunk in chunks)
     assert said["n_tokens"] == said["n_frame"] + n_parts + n_chunk_tokens <= said["n_tokens_max"]
     assert n_chunk_tokens <= said["n_chunk_tokens_max"]
-    assert (chunks[0]["path"], chunks[0]["reason"]) == ("models.py", "declaration")
+    assert (chunks[0]["path"], chunks[0]["reason"]) == ("models.py", "similar")
     assert (chunks[0]["first_line"], chunks[0]["in_prompt"]) == (1, True)
     assert 'class Box:\n    """A box with sides."""' in said["text"]
     assert "__MASKED_SECRET__" in said["text"]
@@ -69,7 +69,7 @@ def test_the_parts_add_up_and_chunks_have_reasons(project: Path) -> None:
 def test_the_tables_for_people(project: Path) -> None:
     result = explain(f"{project / 'cart.py'}:10:22", "--project", str(project))
     assert result.exit_code == 0, result.output
-    for part in ("layout anchored", "middle", "models.py:1-", "Box is declared here"):
+    for part in ("layout anchored", "middle", "models.py:1-", "similar names: "):
         assert part in result.stdout
     assert "<|file_sep|>cart.py\n<|fim_prefix|>" in result.stdout
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,10 +80,10 @@ def project(tmp_path: Path) -> Iterator[OpenProject]:
     project.close()
 
 
-def test_what_a_name_at_the_cursor_means_is_chosen(project: OpenProject) -> None:
+def test_lines_that_share_names_with_those_at_the_cursor_are_chosen(project: OpenProject) -> None:
     project.open("cart.py", CART)
     first = project.chosen("cart.py", CART)[0]
-    assert (first.path, first.reason) == ("models.py", "declaration")
+    assert (first.path, first.reason) == ("models.py", "similar")
     assert first.text.startswith('class Box:\n    """A box."""\n')
     chunks = project.chunks.ranked(project.request("cart.py", CART))
     assert chunks[0].text == first.text.rstrip("\n")
@@ -103,6 +104,19 @@ def test_what_was_looked_at_last(project: OpenProject) -> None:
     (viewed,) = [c for c in project.chosen("cart.py", "x = ") if c.reason == "viewed"]
     assert "seen_40 = 40\n" in viewed.text
     assert "seen_0 = 0\n" not in viewed.text
+
+
+def test_in_a_notebook_the_cells_above_do_not_count_as_lines_of_the_cell(
+    project: OpenProject,
+) -> None:
+    cell = "".join(f"seen_{n} = {n}\n" for n in range(60))
+    project.open("cell", cell)
+    above = "above = 1\n" * 100
+    cursor = len(above) + cell.index("seen_5 ")
+    request = request_between((above + cell)[:cursor], (above + cell)[cursor:], uri="cell")
+    project.chunks.asked(replace(request, offset=cursor - len(above)))
+    (viewed,) = [c for c in project.chosen("cart.py", "x = ") if c.reason == "viewed"]
+    assert "seen_5 = 5\n" in viewed.text
 
 
 def test_a_buffer_of_no_folder_stays_in_the_prompt(project: OpenProject) -> None:

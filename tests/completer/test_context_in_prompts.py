@@ -78,7 +78,7 @@ def test_idle_time_takes_up_what_was_chosen(typist: Typist) -> None:
 def test_another_choice_costs_no_keystroke_anything(typist: Typist) -> None:
     typist.ask("cart.py", CART)
     assert typist.completer.wait_idle(WAIT_S)
-    # The declaration changes, and another file is edited: both are other chunks.
+    # The lines that are shown change, and another file is edited: both are other chunks.
     typist.show("models.py", MODELS.replace("A box.", "A box with six sides."))
     typist.show("other.py", "value = 1\n" * 5)
     typist.show("other.py", "value = 1\n" * 5 + "Box.edited = total(boxes)\n")

@@ -7,7 +7,7 @@ import pytest
 from indexed_project import IndexUnderTest, wait_until, write
 
 from speclsp.project import indexed_files
-from speclsp.prompt.context.outline import FileOutline, ProjectOutline
+from speclsp.prompt.context.similarity import ProjectOutline, codes_of, names_in
 from speclsp.secrets.masked_text import PLACEHOLDER
 
 MakeIndex = Callable[..., IndexUnderTest]
@@ -17,14 +17,18 @@ def outline_of(index: IndexUnderTest, **texts: str) -> ProjectOutline:
     wait_until(lambda: index.index.outlines(current=True) is not None)
     found = index.index.outlines(current=True)
     assert found is not None
-    opened = {
-        f"{name}.py": (text, FileOutline.of(text, f"{name}.py")) for name, text in texts.items()
-    }
+    opened = {f"{name}.py": (text, codes_of(names_in(text))) for name, text in texts.items()}
     return ProjectOutline(found.by_path, opened, index.index.text)
 
 
+def naming(outline: ProjectOutline, name: str) -> list[str]:
+    """Return the files that contain a name."""
+    found = outline.names.best_files(codes_of([name]), 99)
+    return sorted(outline.files[file_idx] for file_idx in found)
+
+
 @pytest.mark.parametrize("index_project", [True, False])
-def test_what_a_folder_declares_without_ignored_and_secret_files(
+def test_the_names_in_a_folder_without_ignored_and_secret_files(
     project: Path, make_index: MakeIndex, index_project: bool
 ) -> None:
     write(project / "a.py", 'password = "hunter22"\ndef area(): pass\n')
@@ -34,8 +38,9 @@ def test_what_a_folder_declares_without_ignored_and_secret_files(
     write(project / "secrets.py", "def area(): pass\n")
     outline = outline_of(make_index(index_project=index_project).open())
     assert list(outline.files) == [".gitignore", "a.py", "pkg/b.py"]
-    assert outline.declaring("area") == ["a.py"]  # a method is reached through its class
-    assert outline.declaring("Box") == ["pkg/b.py"]
+    assert naming(outline, "area") == ["a.py", "pkg/b.py"]
+    assert naming(outline, "Box") == ["pkg/b.py"]
+    assert naming(outline, "hunter22") == []
     assert outline.text("a.py") == f'password = "{PLACEHOLDER}"\ndef area(): pass\n'
     assert outline.text("private.py") is None
 
@@ -58,9 +63,9 @@ def test_each_file_is_read_once_for_tokens_and_outline(
     outline_of(index.built())
     assert read == ["a.py", "b.py"]
     write(project / "b.py", "def other(): pass\n# longer\n")
-    wait_until(lambda: outline_of(index).declaring("other") == ["b.py"])
+    wait_until(lambda: naming(outline_of(index), "other") == ["b.py"])
     assert read == ["a.py", "b.py", "b.py"]
-    assert outline_of(index).declaring("of_b") == ()
+    assert naming(outline_of(index), "of_b") == []
     (project / "b.py").unlink()
     wait_until(lambda: list(outline_of(index).files) == ["a.py"])
 
@@ -69,11 +74,11 @@ def test_an_open_buffer_stands_for_its_file(project: Path, make_index: MakeIndex
     write(project / "a.py", "def on_disk(): pass\n")
     index = make_index().open()
     outline = outline_of(index, a="def in_buffer(): pass\n", new="LIMIT = 3\n")
-    assert outline.declaring("on_disk") == ()
-    assert outline.declaring("in_buffer") == ["a.py"]
-    assert outline.declaring("LIMIT") == ["new.py"]
+    assert naming(outline, "on_disk") == []
+    assert naming(outline, "in_buffer") == ["a.py"]
+    assert naming(outline, "LIMIT") == ["new.py"]
     assert outline.text("a.py") == "def in_buffer(): pass\n"
-    assert outline_of(index).declaring("on_disk") == ["a.py"]
+    assert naming(outline_of(index), "on_disk") == ["a.py"]
 
 
 def test_outlines_are_there_before_all_files_are_tokenised(
@@ -83,7 +88,7 @@ def test_outlines_are_there_before_all_files_are_tokenised(
     index = make_index()
     index.tokenize.gate.clear()
     index.open()
-    assert outline_of(index).declaring("area") == ["a.py"]
+    assert naming(outline_of(index), "area") == ["a.py"]
     assert index.index.stats().building
     assert index.index.stats().n_tokens == 0
     index.tokenize.gate.set()

@@ -11,8 +11,8 @@ from typing import Final, Literal
 
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.context.edits import EditedRegion
-from speclsp.prompt.context.outline import ProjectOutline, declarations
-from speclsp.prompt.context.similarity import best_window, codes_of, names_in
+from speclsp.prompt.context.similarity import ProjectOutline, best_window, codes_of, names_in
+from speclsp.request import PlacedRequest
 
 MAX_CHUNKS: Final = 24
 _KNOWN_SHARE: Final = 0.6
@@ -23,19 +23,16 @@ _LEAST_LINE: Final = 4
 _NEAR_BEFORE: Final = 30
 _NEAR_AFTER: Final = 8
 """Lines around the cursor whose names count."""
-_MAX_DECLARATIONS: Final = 12
-_MAX_DECLARING: Final = 2
-"""A name that more files declare is ambiguous."""
 _MAX_SIMILAR: Final = 8
 _MAX_EDITS: Final = 6
 _MAX_VIEWED: Final = 2
 _VIEWED_LINES: Final = 10
 
-Reason = Literal["edit", "declaration", "viewed", "similar"]
-"""A recent edit, the declaration of a name near the cursor, the surroundings of the last cursor
-in another document, or lines that resemble those around the cursor."""
+Reason = Literal["edit", "viewed", "similar"]
+"""A recent edit, the surroundings of the last cursor in another document, or lines that share
+names with those around the cursor."""
 
-_STABILITY: Final[Mapping[Reason, int]] = {"declaration": 3, "similar": 2, "viewed": 1, "edit": 0}
+_STABILITY: Final[Mapping[Reason, int]] = {"similar": 2, "viewed": 1, "edit": 0}
 """Chunks that change least go first: the KV cache is valid up to the first change."""
 
 
@@ -64,36 +61,6 @@ class Candidate:
     def key(self) -> str:
         """Identifies the place: a candidate with the same key and other text is a newer version."""
         return f"{self.reason}:{self.path}:{self.name or self.first_line}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CursorPlace:
-    """A cursor in a document: the whole text before and after it."""
-
-    uri: str
-    path: str
-    prefix: str
-    suffix: str
-
-    @property
-    def before(self) -> str:
-        """The last lines before the cursor."""
-        return "\n".join(self.prefix.split("\n")[-_NEAR_BEFORE:])
-
-    @property
-    def near(self) -> str:
-        """The lines around the cursor."""
-        return self.before + "\n".join(self.suffix.split("\n", _NEAR_AFTER)[:_NEAR_AFTER])
-
-
-@dataclass(frozen=True, slots=True)
-class ViewedText:
-    """A document that was looked at, and the line where the cursor was last."""
-
-    uri: str
-    path: str
-    text: str
-    line: int
 
 
 def ranked(candidates: Iterable[Candidate], visible: str) -> list[Candidate]:
@@ -130,37 +97,15 @@ def as_chunk(candidate: Candidate) -> ContextChunk:
     )
 
 
-def declared_candidates(place: CursorPlace, project: ProjectOutline) -> list[Candidate]:
-    """Return the declarations of names around the cursor that few other files declare."""
-    own = declarations(place.prefix + place.suffix, place.path)
-    names = [name for name in _nearest_first(place) if name not in own]
-    found: list[Candidate] = []
-    for nearness, name in enumerate(names):
-        files = [path for path in project.declaring(name) if path != place.path]
-        for path in files if len(files) <= _MAX_DECLARING else ():
-            declaration = project.declaration(path, name)
-            if declaration is not None:
-                found.append(
-                    Candidate(
-                        path=path,
-                        first_line=declaration[0],
-                        text=declaration[1],
-                        reason="declaration",
-                        detail=f"{name} is declared here",
-                        score=0.45 - 0.4 * nearness / len(names),
-                        name=name,
-                    )
-                )
-    return found[:_MAX_DECLARATIONS]
-
-
-def similar_candidates(place: CursorPlace, project: ProjectOutline) -> list[Candidate]:
+def similar_candidates(request: PlacedRequest, project: ProjectOutline) -> list[Candidate]:
     """Return the windows of other files that share most names with the cursor's lines."""
-    query = codes_of(names_in(place.near))
+    before = "\n".join(request.prefix.split("\n")[-_NEAR_BEFORE:])
+    after = "\n".join(request.suffix.split("\n", _NEAR_AFTER)[:_NEAR_AFTER])
+    query = codes_of(names_in(before + after))
     found: list[Candidate] = []
     for file_idx in project.names.best_files(query, _MAX_SIMILAR + 1):
         path = project.files[file_idx]
-        text = None if path == place.path else project.text(path)
+        text = None if path == request.path else project.text(path)
         if text is None:
             continue
         lines = text.split("\n")
@@ -204,17 +149,24 @@ def edited_candidates(
     return found
 
 
-def viewed_candidates(viewed: Sequence[ViewedText]) -> list[Candidate]:
-    """Return the lines around the last cursors in other documents, the newest first."""
+def viewed_candidates(
+    requests: Sequence[PlacedRequest], texts: Mapping[str, Sequence[str]]
+) -> list[Candidate]:
+    """Return the lines around the cursors of the last requests in other documents.
+
+    ``requests`` has the newest first, ``texts`` the open documents' lines by URI.
+    """
     found: list[Candidate] = []
-    for age, document in enumerate(viewed[:_MAX_VIEWED]):
-        lines = document.text.split("\n")
-        first = max(0, min(document.line, len(lines) - 1) - _VIEWED_LINES)
+    for age, request in enumerate(requests[:_MAX_VIEWED]):
+        lines = texts[request.uri]
+        # In a notebook the cells above the cursor's come first.
+        line = request.text.count("\n", request.cursor - request.offset, request.cursor)
+        first = max(0, min(line, len(lines) - 1) - _VIEWED_LINES)
         text = "\n".join(lines[first : first + 2 * _VIEWED_LINES]).strip("\n") + "\n"
         if text.strip():
             found.append(
                 Candidate(
-                    path=document.path,
+                    path=request.path,
                     first_line=first,
                     text=text,
                     reason="viewed",
@@ -223,12 +175,6 @@ def viewed_candidates(viewed: Sequence[ViewedText]) -> list[Candidate]:
                 )
             )
     return found
-
-
-def _nearest_first(place: CursorPlace) -> list[str]:
-    """Return the names before the cursor by their last mention, then those after it."""
-    backwards = [" ".join(reversed(names_in(line))) for line in place.before.split("\n")[::-1]]
-    return names_in("\n".join([*backwards, place.near]))
 
 
 def _compared_lines(text: str) -> list[str]:

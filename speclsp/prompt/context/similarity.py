@@ -1,15 +1,17 @@
-"""Which files, and which windows of them, share names with the text at the cursor.
+"""Which files of a project, and which windows of them, share names with the text at the cursor.
 
-Names are weighted by their inverse document frequency in the project (Robertson and Zaragoza,
-"The Probabilistic Relevance Framework", 2009).  Files are ranked by the sum of the weights of the
-shared names, windows within the best files by the weighted Jaccard index.
+The outline of a file is the set of names in it.  Names are weighted by their inverse document
+frequency in the project (Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009).
+Files are ranked by the sum of the weights of the shared names, windows within the best files by the
+weighted Jaccard index.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 from zlib import crc32
 
@@ -72,6 +74,45 @@ class NameTable:
             scores[self._owners[start:end]] += weight
         order = np.argsort(-scores, kind="stable")[:n_best]
         return [int(file_idx) for file_idx in order if scores[file_idx] > 0]
+
+
+class ProjectOutline:
+    """A project's files: open buffers as they are, all others as they are on disk.
+
+    Texts hold no secrets.  Paths are relative to the project's folder, with slashes.
+    """
+
+    def __init__(
+        self,
+        on_disk: Mapping[str, NameCodes],
+        in_buffers: Mapping[str, tuple[str, NameCodes]],
+        read: Callable[[str], str | None],
+    ) -> None:
+        """``read`` returns the text of a file on disk, or None if it can no longer be read."""
+        self._codes = dict(on_disk) | {path: codes for path, (_, codes) in in_buffers.items()}
+        self._texts: dict[str, str | None] = {path: text for path, (text, _) in in_buffers.items()}
+        self._read = read
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._codes
+
+    @cached_property
+    def files(self) -> Sequence[str]:
+        """The paths, in the order of :attr:`names`."""
+        return sorted(self._codes)
+
+    @cached_property
+    def names(self) -> NameTable:
+        """The names in each file."""
+        return NameTable([self._codes[path] for path in self.files])
+
+    def text(self, path: str) -> str | None:
+        """Return a file's text, or None if it can no longer be read."""
+        if path not in self._codes:
+            return None
+        if path not in self._texts:
+            self._texts[path] = self._read(path)
+        return self._texts[path]
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,8 @@ def test_of_two_candidates_with_the_same_lines_the_better_stays() -> None:
 
 
 def test_a_place_has_one_key_and_stable_things_go_first() -> None:
-    declared = as_chunk(candidate("a.py", "x = 1\n", reason="declaration", line=3))
+    similar = as_chunk(candidate("a.py", "x = 1\n", reason="similar", line=3))
     edited = as_chunk(candidate("a.py", "x = 2\n", reason="edit", line=3))
-    assert declared.key != edited.key
-    assert declared.stability > edited.stability
-    assert declared.text == "x = 1"
+    assert similar.key != edited.key
+    assert similar.stability > edited.stability
+    assert similar.text == "x = 1"
