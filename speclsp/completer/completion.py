@@ -14,7 +14,7 @@ import numpy as np
 
 from speclsp.completer.alternatives import Alternatives, TextMaker, n_rivals
 from speclsp.completer.document_tokens import DocumentTokens
-from speclsp.completer.prompts import NO_CHUNK_SOURCE, ChunkSource, PromptQuestion, Prompts
+from speclsp.completer.prompts import Prompts
 from speclsp.decoding.sampling import SamplingParams
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.drafting.proposer import Proposer
@@ -29,6 +29,7 @@ from speclsp.drafting.protocol import (
 from speclsp.engine.models import Tokenizer, Weights
 from speclsp.engine.remote import RemoteTarget
 from speclsp.errors import SpecLspError
+from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, ChunkSource, PromptQuestion
 from speclsp.prompt.healing import healing_prefix, word_prefix
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 from speclsp.remote.protocol import RemoteParams

@@ -10,11 +10,11 @@ from typing import Literal
 import msgspec
 
 from speclsp.completer.completion import Workbench, prompt_question, remote_params
-from speclsp.completer.prompts import ChunkSource, PromptQuestion
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.engine.remote import RemoteTarget
 from speclsp.prompt.chunks import NO_CHUNKS
 from speclsp.prompt.context.candidates import Candidate, as_chunk
+from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion
 from speclsp.prompt.families import prompt_text
 from speclsp.prompt.prompt import FimPrompt, FimText
 from speclsp.remote.protocol import RemoteParams
@@ -143,15 +143,15 @@ def _after_a_keystroke(
     chunks: ChunkSource,
 ) -> tuple[FimPrompt, ExplainedReuse | None]:
     """Return the prompt, laid out behind that of one keystroke earlier, and what they share."""
-    layout, budget, ranked = question.layout, question.budget, question.renewed(NO_CHUNKS)
+    ranked = question.renewed(NO_CHUNKS)
     if not request.cursor:
-        return layout.fresh(question.text, budget, near=None, chunks=ranked), None
+        return question.fresh(None, ranked), None
     without_key = request.text[: request.cursor - 1] + request.suffix
     earlier = dataclasses.replace(request, text=without_key, cursor=request.cursor - 1)
     before, _ = prompt_question(earlier, settings, bench, chunks)
-    former = layout.fresh(before.text, budget, near=None, chunks=ranked)
-    continued = layout.continued(question.text, budget, former.window)
-    prompt = continued or layout.fresh(question.text, budget, near=former.window, chunks=ranked)
+    former = before.fresh(None, ranked)
+    continued = question.continued(former.window)
+    prompt = continued or question.fresh(former.window, ranked)
     # The last token is evaluated always: its logits are those of the first new one.
     n_reused = min(common_prefix_length(former.tokens, prompt.tokens), len(prompt.tokens) - 1)
     return prompt, ExplainedReuse(

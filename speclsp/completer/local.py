@@ -17,12 +17,12 @@ from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.engine import Engine
 from speclsp.completer.explaining import PromptExplanation, explain_prompt
 from speclsp.completer.project import Project
-from speclsp.completer.prompts import ChunkSource
 from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.documents import Documents
 from speclsp.engine.models import Loader, Tokenizer
 from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.events import EventQueue
+from speclsp.prompt.document_prompts import ChunkSource
 from speclsp.request import (
     AcceptedText,
     CompletionRequest,

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from speclsp.decoding.protocol import Target
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.engine.kv_states import KvStates
 from speclsp.errors import DecodeInterruptedError
-from speclsp.prompt.chunks import ChunkWindow, ContextChunk, renewed_chunks, without_chunks
-from speclsp.prompt.document_prompts import DocumentPrompts
-from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
+from speclsp.prompt.document_prompts import DocumentPrompts, PromptQuestion
+from speclsp.prompt.prompt import FimPrompt
 
 MAX_DOCUMENTS = 256
 """Documents whose prompts are remembered."""
@@ -25,47 +23,6 @@ N_IDLE_CHUNK: Final = 128
 _N_LITTLE: Final = 32
 """Missing tokens of a prompt that idle time leaves to the next request, since a prefetch may have
 replaced as many."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkSource:
-    """The source of context from other files."""
-
-    ranked: Callable[[], Sequence[ContextChunk]]
-    """Returns the chunks for the request, the best first."""
-    gone: Callable[[], Collection[str]]
-    """Returns the keys of chunks that must not be shown any more."""
-
-
-NO_CHUNK_SOURCE: Final = ChunkSource(ranked=tuple, gone=tuple)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptQuestion:
-    """Everything that a request's prompt depends on."""
-
-    uri: str
-    layout: PromptLayout
-    text: FimText
-    budget: PromptBudget
-    n_first: int
-    """Most tokens that a request evaluates at a new place."""
-    chunks: ChunkSource
-
-    def renewed(self, previous: ChunkWindow) -> ChunkWindow:
-        """Return the chunks of a new layout behind those of the former one."""
-        if self.budget.n_chunks <= 0:
-            return ChunkWindow()
-        return renewed_chunks(
-            without_chunks(previous, self.chunks.gone()),
-            self.chunks.ranked(),
-            self.budget.n_chunks,
-            self.layout.encode_chunk,
-        )
-
-    def allowed(self, previous: ChunkWindow) -> ChunkWindow:
-        """Return the chunks of ``previous`` that may still be shown."""
-        return without_chunks(previous, self.chunks.gone())
 
 
 class Prompts:
@@ -98,15 +55,7 @@ class Prompts:
         self._documents.move_to_end(question.uri)
         while len(self._documents) > MAX_DOCUMENTS:
             self._documents.popitem(last=False)
-        document.without(question.allowed)
-        prompt = document.prompt(
-            question.layout,
-            question.text,
-            question.budget,
-            question.n_first,
-            self._states.n_reusable,
-            question.renewed,
-        )
+        prompt = document.prompt(question, self._states.n_reusable)
         self._states.prepare(prompt.tokens)
         self._asked = question if question.n_first < question.budget.n_prompt else None
         self._given = prompt
@@ -150,9 +99,7 @@ class Prompts:
         asked = self._asked
         if asked is None or asked.uri not in self._documents:
             return None
-        return self._documents[asked.uri].plan(
-            asked.layout, asked.text, asked.budget, asked.renewed
-        )
+        return self._documents[asked.uri].plan(asked)
 
     def _evaluate(self, tokens: Sequence[int], interrupted: Callable[[], bool]) -> bool:
         """Evaluate a prompt; return whether the target's cache holds all of it."""

@@ -64,8 +64,6 @@ NO_CHUNKS = ChunkWindow()
 
 def without_chunks(window: ChunkWindow, gone: Collection[str]) -> ChunkWindow:
     """Remove the chunks whose keys are ``gone``."""
-    if not any(laid_out.chunk.key in gone for laid_out in window.chunks):
-        return window
     return ChunkWindow(tuple(c for c in window.chunks if c.chunk.key not in gone))
 
 

@@ -8,18 +8,21 @@ looks at the first suggestion.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow
+from speclsp.prompt.chunks import (
+    NO_CHUNKS,
+    ChunkWindow,
+    ContextChunk,
+    renewed_chunks,
+    without_chunks,
+)
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout, PromptWindow
 
 NReusable = Callable[[tuple[int, ...]], int]
 """Returns how many leading tokens of a prompt a kept KV state holds."""
-
-RenewChunks = Callable[[ChunkWindow], ChunkWindow]
-"""Returns the chunks of a new prompt, given those of the former one."""
 
 N_PROMPTS: Final = 8
 """Most windows that are kept of a document."""
@@ -29,6 +32,56 @@ _N_CHEAP: Final = 16
 
 _LITTLE_ROOM: Final = 0.3
 """Idle time moves the anchor if less than this share of the middle is left for typing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkSource:
+    """The source of context from other files."""
+
+    ranked: Callable[[], Sequence[ContextChunk]]
+    """Returns the chunks for the request, the best first."""
+    gone: Callable[[], Collection[str]]
+    """Returns the keys of chunks that must not be shown any more."""
+
+
+NO_CHUNK_SOURCE: Final = ChunkSource(ranked=tuple, gone=tuple)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptQuestion:
+    """Everything that a request's prompt depends on."""
+
+    uri: str
+    layout: PromptLayout
+    text: FimText
+    budget: PromptBudget
+    n_first: int
+    """Most tokens that a request evaluates at a new place."""
+    chunks: ChunkSource
+
+    def renewed(self, previous: ChunkWindow) -> ChunkWindow:
+        """Return the chunks of a new layout behind those of the former one."""
+        if self.budget.n_chunks <= 0:
+            return ChunkWindow()
+        return renewed_chunks(
+            without_chunks(previous, self.chunks.gone()),
+            self.chunks.ranked(),
+            self.budget.n_chunks,
+            self.layout.encode_chunk,
+        )
+
+    def may_show(self, window: PromptWindow) -> bool:
+        """Whether all chunks of a former prompt may still be shown."""
+        gone = self.chunks.gone()
+        return not any(laid_out.chunk.key in gone for laid_out in window.chunks.chunks)
+
+    def continued(self, window: PromptWindow) -> FimPrompt | None:
+        """Continue a former prompt, see :meth:`PromptLayout.continued`."""
+        return self.layout.continued(self.text, self.budget, window)
+
+    def fresh(self, near: PromptWindow | None, chunks: ChunkWindow) -> FimPrompt:
+        """Lay out a new prompt, see :meth:`PromptLayout.fresh`."""
+        return self.layout.fresh(self.text, self.budget, near=near, chunks=chunks)
 
 
 class DocumentPrompts:
@@ -50,43 +103,32 @@ class DocumentPrompts:
         copied._planned = self._planned
         return copied
 
-    def prompt(
-        self,
-        layout: PromptLayout,
-        text: FimText,
-        budget: PromptBudget,
-        n_first: int,
-        n_reusable: NReusable,
-        renew: RenewChunks,
-    ) -> FimPrompt:
+    def prompt(self, question: PromptQuestion, n_reusable: NReusable) -> FimPrompt:
         """Return the prompt for a request, and keep its window.
 
         A new prompt leaves about ``n_first`` tokens to evaluate, if a shorter prompt can achieve
         that.  If ``n_first`` is not below the budget, the prompt is full and has new chunks; else
         these follow in idle time.
         """
+        self._windows = [w for w in self._windows if question.may_show(w)]
+        if self._planned is not None and not question.may_show(self._planned):
+            self._planned = None
         near = self._windows[0] if self._windows else None
-        if layout.layout == "plain":
-            chunks = near.chunks if near is not None else renew(NO_CHUNKS)
-            prompt = layout.fresh(text, budget, near=near, chunks=chunks)
+        former = near.chunks if near is not None else NO_CHUNKS
+        if question.layout.layout == "plain":
+            chunks = former if near is not None else question.renewed(former)
+            prompt = question.fresh(near, chunks)
             self._windows = [prompt.window]
             return prompt
-        found = self._covering(layout, text, budget, n_first, n_reusable)
-        if found is None and n_first >= budget.n_prompt:
-            chunks = renew(near.chunks if near is not None else NO_CHUNKS)
-            found = layout.fresh(text, budget, near=near, chunks=chunks)
+        found = self._covering(question, n_reusable)
+        if found is None and question.n_first >= question.budget.n_prompt:
+            found = question.fresh(near, question.renewed(former))
         elif found is None:
-            found = self._short(layout, text, budget, n_first, n_reusable)
+            found = self._short(question, n_reusable)
         self._remember(found.window)
         return found
 
-    def plan(
-        self,
-        layout: PromptLayout,
-        text: FimText,
-        budget: PromptBudget,
-        renew: RenewChunks,
-    ) -> FimPrompt | None:
+    def plan(self, question: PromptQuestion) -> FimPrompt | None:
         """Return the prompt to evaluate in idle time; None if the current one will do.
 
         That is a full prompt if the current one is short, one with a nearer anchor if much was
@@ -94,24 +136,24 @@ class DocumentPrompts:
         The plan stays the same while it covers the cursor, so that its evaluation can be
         interrupted.
         """
-        if not self._windows or layout.layout == "plain":
+        if not self._windows or question.layout.layout == "plain":
             return None
         current = self._windows[0]
-        prompt = layout.continued(text, budget, current)
+        prompt = question.continued(current)
         if prompt is None:
             return None
-        is_full = current.n_limit >= budget.n_prompt
+        is_full = current.n_limit >= question.budget.n_prompt
         has_room = prompt.n_room >= prompt.n_middle_max * _LITTLE_ROOM
-        is_bare = not current.chunks.chunks and bool(renew(NO_CHUNKS).chunks)
+        is_bare = not current.chunks.chunks and bool(question.renewed(NO_CHUNKS).chunks)
         if is_full and has_room and not is_bare and not prompt.hides_line:
             self._planned = None
             return None
         if self._planned is not None:
-            planned = layout.continued(text, budget, self._planned)
+            planned = question.continued(self._planned)
             if planned is not None:
                 return planned
         near = current if is_full else None
-        planned = layout.fresh(text, budget, near=near, chunks=renew(current.chunks))
+        planned = question.fresh(near, question.renewed(current.chunks))
         if is_full and planned.tokens == prompt.tokens:
             return None
         self._planned = planned.window
@@ -124,27 +166,15 @@ class DocumentPrompts:
         self._planned = None
         self._remember(window)
 
-    def without(self, renew: RenewChunks) -> None:
-        """Forget the windows and the plan whose chunks ``renew`` changes."""
-        self._windows = [w for w in self._windows if renew(w.chunks) == w.chunks]
-        if self._planned is not None and renew(self._planned.chunks) != self._planned.chunks:
-            self._planned = None
-
-    def _covering(
-        self,
-        layout: PromptLayout,
-        text: FimText,
-        budget: PromptBudget,
-        n_first: int,
-        n_reusable: NReusable,
-    ) -> FimPrompt | None:
+    def _covering(self, question: PromptQuestion, n_reusable: NReusable) -> FimPrompt | None:
         """Return the cheapest continuation of a former prompt up to the cursor."""
         best: FimPrompt | None = None
-        n_best = min(n_first, budget.n_prompt) + 1
+        n_first = question.n_first
+        n_best = min(n_first, question.budget.n_prompt) + 1
         for window in self._windows:
-            if window.n_limit < min(n_first, budget.n_prompt):
+            if window.n_limit < min(n_first, question.budget.n_prompt):
                 continue
-            prompt = layout.continued(text, budget, window)
+            prompt = question.continued(window)
             if prompt is None:
                 continue
             n_new = len(prompt.tokens) - n_reusable(prompt.tokens)
@@ -154,24 +184,18 @@ class DocumentPrompts:
                 break
         return best if n_best <= n_first else None
 
-    def _short(
-        self,
-        layout: PromptLayout,
-        text: FimText,
-        budget: PromptBudget,
-        n_first: int,
-        n_reusable: NReusable,
-    ) -> FimPrompt:
+    def _short(self, question: PromptQuestion, n_reusable: NReusable) -> FimPrompt:
         """Return a new prompt: a full one if it is cheap enough, else a short one."""
         near = self._windows[0] if self._windows else None
-        full = layout.fresh(text, budget, near=near, chunks=near.chunks if near else NO_CHUNKS)
+        full = question.fresh(near, near.chunks if near else NO_CHUNKS)
         n_reused = n_reusable(full.tokens)
         n_full = len(full.tokens) - n_reused
-        if n_full <= n_first:
+        if n_full <= question.n_first:
             return full
         chunks = full.window.chunks if n_reused >= full.window.chunks.n_tokens else NO_CHUNKS
-        less = replace(budget, n_prompt=min(n_first + chunks.n_tokens, budget.n_prompt))
-        short = layout.fresh(text, less, near=None, chunks=chunks)
+        n_prompt = min(question.n_first + chunks.n_tokens, question.budget.n_prompt)
+        less = replace(question, budget=replace(question.budget, n_prompt=n_prompt))
+        short = less.fresh(None, chunks)
         n_short = len(short.tokens) - n_reusable(short.tokens)
         return short if n_short < n_full else full
 

@@ -14,8 +14,9 @@ from scripted_target import ScriptedTarget, hashing
 from typed_requests import TypedWindow, request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
-from speclsp.completer.prompts import NO_CHUNK_SOURCE, PromptQuestion, Prompts
+from speclsp.completer.prompts import Prompts
 from speclsp.decoding.speculate import common_prefix_length
+from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, PromptQuestion
 from speclsp.prompt.families import family_for
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
 from speclsp.request import CompletionResult, Document, WorkspaceFolder

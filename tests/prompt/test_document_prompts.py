@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 from speclsp.decoding.speculate import common_prefix_length
-from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk, renewed_chunks
-from speclsp.prompt.document_prompts import N_PROMPTS, DocumentPrompts
+from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk
+from speclsp.prompt.document_prompts import (
+    N_PROMPTS,
+    ChunkSource,
+    DocumentPrompts,
+    PromptQuestion,
+)
 from speclsp.prompt.families import family_for
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
 
@@ -44,27 +49,33 @@ class Session:
         self.places = DocumentPrompts()
         self.cache = Cache()
         self.chunks = chunks
-        self.n_renewed = 0
+        self.gone: tuple[str, ...] = ()
+        self.n_ranked = 0
         self.prompt = None
-        self.text = None
+        self.question = None
 
     def ask(self, prefix: str, suffix: str, n_first: int = N_FIRST) -> int:
         """Lay a prompt out and evaluate it; returns how many tokens that took."""
-        self.text = FimText(repo_name="demo", path="m.py", prefix=prefix, suffix=suffix)
-        self.prompt = self.places.prompt(
-            self.layout, self.text, BUDGET, n_first, self.cache.n_reusable, self.renew
+        self.question = PromptQuestion(
+            uri="m.py",
+            layout=self.layout,
+            text=FimText(repo_name="demo", path="m.py", prefix=prefix, suffix=suffix),
+            budget=BUDGET,
+            n_first=n_first,
+            chunks=ChunkSource(ranked=self.ranked, gone=lambda: self.gone),
         )
+        self.prompt = self.places.prompt(self.question, self.cache.n_reusable)
         return self.cache.evaluate(self.prompt.tokens)
 
     def at(self, place: int, **more) -> int:
         return self.ask(SOURCE[:place], SOURCE[place:], **more)
 
-    def renew(self, previous):
-        self.n_renewed += 1
-        return renewed_chunks(previous, self.chunks, BUDGET.n_chunks, self.layout.encode_chunk)
+    def ranked(self):
+        self.n_ranked += 1
+        return self.chunks
 
     def plan(self):
-        return self.places.plan(self.layout, self.text, BUDGET, self.renew)
+        return self.places.plan(self.question)
 
     def settle(self) -> int:
         """Evaluate what is planned, if anything; returns how many tokens that took."""
@@ -245,7 +256,7 @@ def test_chunks_come_in_idle_time_and_stay_over_keystrokes_and_jumps(embedded):
     session = Session(embedded, chunks=(CHUNK,))
     session.at(HERE)
     assert session.prompt.window.chunks == NO_CHUNKS
-    assert session.n_renewed == 0
+    assert session.n_ranked == 0
     session.settle()
     assert session.ask(SOURCE[:HERE] + "\n", SOURCE[HERE:]) <= 2
     assert [c.chunk for c in session.prompt.window.chunks.chunks] == [CHUNK]
@@ -277,7 +288,7 @@ def test_places_that_show_what_must_not_be_shown_are_forgotten(embedded):
     session = Session(embedded, chunks=(CHUNK,))
     session.at(HERE, n_first=640)
     assert session.prompt.window.chunks.chunks
-    session.places.without(lambda chunks: NO_CHUNKS)
+    session.gone = (CHUNK.key,)
     session.chunks = ()
     session.at(HERE)
     assert session.prompt.window.chunks == NO_CHUNKS
