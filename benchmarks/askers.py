@@ -110,7 +110,7 @@ class LocalAsker:
         if root != self._root:
             self._change_folder(root, case.project_name)
         place = self._places[case.id] = _OpenFile(uri=_uri(case), file=_file(case))
-        self._window.open_document(_document(case, 0, place))
+        self._window.open_document(_document(case, case.before, place))
 
     def leave(self, case: EditCase) -> None:
         """Close the case's file."""
@@ -188,7 +188,7 @@ class _OpenFile:
     version: int = 1
 
 
-def _document(case: EditCase, n_typed: int, place: _OpenFile) -> Document:
+def _document(case: EditCase, text: str, place: _OpenFile) -> Document:
     return Document(
         uri=place.uri,
         path=case.path,
@@ -196,7 +196,7 @@ def _document(case: EditCase, n_typed: int, place: _OpenFile) -> Document:
         repo_name=case.project_name,
         language_id=case.language_id,
         version=place.version,
-        text=case.prefix + case.typed[:n_typed] + case.suffix,
+        text=text,
     )
 
 
@@ -295,7 +295,7 @@ class ServerAsker:
             self._server.change_folders(folder, self._folder)
             self._folder = folder
             self._wait_while(lambda: self.statistics().index.building, _LONGEST_WAIT_S)
-        self._server.open_beside(_uri(case), case.prefix + case.suffix, case.language_id)
+        self._server.open_beside(_uri(case), case.before, case.language_id)
 
     def leave(self, case: EditCase) -> None:
         """Close the case's file."""

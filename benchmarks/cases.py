@@ -39,8 +39,15 @@ class EditCase:
     prefix: str
     typed: str
     suffix: str
+    replaced: str = ""
+    """What stood there before, and was deleted first."""
     kind: str = ""
     """The kind of edit; tables group by it."""
+
+    @property
+    def before(self) -> str:
+        """The file's text before the edit."""
+        return self.prefix + self.replaced + self.suffix
 
     @property
     def project_name(self) -> str:
@@ -124,7 +131,7 @@ def _case(line: CaseLine, number: int, source: Path, texts: dict[Path, str]) -> 
     project = source.parent / line.project if line.project else None
     if project is not None and not project.is_dir():
         raise _LineError(f"`project`: there is no folder {project}")
-    prefix, suffix = _around(line, project, texts)
+    prefix, replaced, suffix = _around(line, project, texts)
     return EditCase(
         id=line.id or f"line {number}",
         project=project,
@@ -133,16 +140,17 @@ def _case(line: CaseLine, number: int, source: Path, texts: dict[Path, str]) -> 
         prefix=prefix,
         typed=line.typed,
         suffix=suffix,
+        replaced=replaced,
         kind=line.kind,
     )
 
 
-def _around(line: CaseLine, project: Path | None, texts: dict[Path, str]) -> tuple[str, str]:
-    """Return the text before and after what was typed."""
+def _around(line: CaseLine, project: Path | None, texts: dict[Path, str]) -> tuple[str, str, str]:
+    """Return the text before what was typed, what that replaced, and the text after it."""
     if line.prefix is not None and line.suffix is not None:
         if line.start is not None or line.end is not None:
             raise _LineError("`start` and `end` stand beside `prefix` and `suffix`; give one pair")
-        return line.prefix, line.suffix
+        return line.prefix, "", line.suffix
     if line.prefix is not None or line.suffix is not None:
         missing = "suffix" if line.suffix is None else "prefix"
         raise _LineError(f"`{missing}` is missing")
@@ -160,7 +168,7 @@ def _around(line: CaseLine, project: Path | None, texts: dict[Path, str]) -> tup
             f"`start` and `end` are {line.start} and {line.end}, and {file} has {len(text)} "
             "characters"
         )
-    return text[: line.start], text[line.end :]
+    return text[: line.start], text[line.start : line.end], text[line.end :]
 
 
 def _text(file: Path) -> str:

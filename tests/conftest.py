@@ -6,6 +6,7 @@ since two that wait for each other crawl on a busy machine.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -24,6 +25,9 @@ from speclsp.settings import Settings
 # Tests never judge by time: a busy machine is no defect.
 settings.register_profile("speclsp", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("speclsp")
+
+# What nohup starts ignores SIGHUP, and so would the processes that the tests start.
+signal.signal(signal.SIGHUP, signal.default_int_handler)
 
 MODELS = Path(__file__).parent.parent / "fixtures" / "models"
 

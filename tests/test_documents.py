@@ -73,3 +73,42 @@ def test_of_a_large_document_two_versions_are_kept() -> None:
     assert [documents.at_version("u0", version) is None for version in (0, 1, 2)] == [
         True, False, False,
     ]  # fmt: skip
+
+
+def after_edits(text: str, *edits: TextEdit) -> list[str]:
+    documents = opened(text)
+    for version, edit in enumerate(edits, 1):
+        documents.change("u0", version, edit)
+    return [deleted for _, deleted in documents.deleted()]
+
+
+LINE = "total = price * quantity\n"
+
+
+def test_what_was_deleted_or_replaced_is_kept_the_latest_first() -> None:
+    text = LINE + "x = 1\n" + LINE.upper()
+    cut = TextEdit(0, len(LINE), "")
+    replaced = TextEdit(6, 6 + len(LINE), "y")
+    assert after_edits(text, cut, replaced) == [LINE.upper(), LINE]
+
+
+def test_text_that_is_deleted_piece_by_piece_is_one() -> None:
+    backwards = [TextEdit(i, i + 1, "") for i in range(len(LINE) - 1, -1, -1)]
+    forwards = [TextEdit(0, 1, "") for _ in LINE]
+    around = [TextEdit(10, 12, ""), TextEdit(8, 12, ""), TextEdit(0, len(LINE) - 6, "")]
+    for edits in (backwards, forwards, around):
+        assert after_edits(LINE, *edits) == [LINE]
+
+
+def test_what_says_nothing_is_not_kept() -> None:
+    word = TextEdit(0, 5, "")
+    assert after_edits(LINE, word) == []
+    assert after_edits(LINE, TextEdit(0, len(LINE), f"if x:\n    {LINE}")) == []
+    assert after_edits("x" * 10_000, TextEdit(0, 9_000, "")) == []
+    # Nor does much that is deleted line by line grow without end.
+    kept = after_edits(LINE * 1_000, *[TextEdit(0, len(LINE), "")] * 1_000)
+    assert [len(text) <= 8_000 for text in kept] == [True] * len(kept)
+    assert LINE * (8_000 // len(LINE)) in kept
+    # A word between two deletions does not take a longer text's place.
+    many = [TextEdit(0, len(LINE), "y"), *[TextEdit(2, 5, "z"), TextEdit(20, 24, "z")] * 20]
+    assert after_edits(LINE * 20, *many)[-1] == LINE

@@ -361,6 +361,7 @@ def _draft_context(
         held=HeldText(typed.encode("utf-8", "replace"), bench.tokenizer.vocabulary.piece),
         buffers=(*bench.tokens.others(request.uri, tokenize), *sources.accepted),
         generated=tuple(bench.generated),
+        deleted=bench.tokens.deleted(tokenize),
         corpora=sources.corpora,
         statistics=sources.statistics,
         verify_curve=cost.curve if cost is not None else None,

@@ -48,10 +48,12 @@ class DocumentTokens:
         self._documents = documents
         self._is_ignored = is_ignored
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._deleted: dict[str, TokenArray] = {}
 
     def forget(self) -> None:
         """Drop all tokens: the vocabulary changed."""
         self._entries.clear()
+        self._deleted.clear()
 
     def around(
         self, request: PlacedRequest, n_held_back: int, tokenize: Tokenize
@@ -91,9 +93,7 @@ class DocumentTokens:
         tokens: list[TokenArray] = []
         n_left = MAX_OTHER_TOKENS
         for document in self._documents.newest()[: MAX_OTHER_DOCUMENTS + 1]:
-            if document.uri == uri or is_secret_path(document.path):
-                continue
-            if self._is_ignored(document.file):
+            if document.uri == uri or not self._may_serve_others(document):
                 continue
             entry = self._entries.get(document.uri)
             is_small = len(document.text) <= PIECE_CHARS
@@ -106,6 +106,19 @@ class DocumentTokens:
                 tokens.append(of_document)
                 n_left -= of_document.size
         return tuple(tokens)
+
+    def deleted(self, tokenize: Tokenize) -> tuple[TokenArray, ...]:
+        """Return the tokens of what was deleted or replaced last, the latest first.
+
+        Texts of ignored files and of files with secret names are left out.
+        """
+        found = [text for of, text in self._documents.deleted() if self._may_serve_others(of)]
+        known = self._deleted
+        self._deleted = {text: known[text] if text in known else tokenize(text) for text in found}
+        return tuple(self._deleted.values())
+
+    def _may_serve_others(self, document: Document) -> bool:
+        return not is_secret_path(document.path) and not self._is_ignored(document.file)
 
     def _is_made(self, document: Document, tokenize: Tokenize) -> bool:
         """Tokenise a piece of a document; return whether all of it is tokenised."""

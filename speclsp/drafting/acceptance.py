@@ -16,9 +16,10 @@ from typing import Final, TypeAlias
 PRIORS: Final[dict[str, tuple[float, ...]]] = {
     "buffer": (0.31, 0.48, 0.67, 0.77, 0.90, 0.94),
     "project": (0.17, 0.32, 0.51, 0.72, 0.87, 0.85),
+    "deleted": (0.28, 0.62, 0.75, 0.80, 0.83, 0.80),
 }
 """P(the token after a match is right) by match length 1, 2–3, 4–7, 8–15, 16–31, 32 and more,
-counted on human-written code of four projects."""
+counted on human-written code of four projects, and on 129 edits that replaced text."""
 _OTHER_SOURCE: Final = "project"
 """Whose prior those sources have that were not counted."""
 _NO_LENGTH: Final = 0.6

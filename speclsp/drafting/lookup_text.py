@@ -2,7 +2,9 @@
 
 ::
 
-    −1 … −1 │ oldest buffer │ −1 │ … │ oldest generated text │ −1 │ … │ suffix │ −1 │ prefix →
+    −1 … −1 │ oldest buffer │ … │ oldest generated │ … │ oldest deleted │ … │ suffix │ prefix →
+
+with −1 at each border.
 
 One vectorised pass over the array finds every place, and the separators, which equal no token,
 keep a match from crossing from one sequence into the next.  Where few places are left, they are
@@ -65,8 +67,13 @@ class LookupText:
         parts: list[TokenArray] = [np.full(n_max, _SEPARATOR, dtype=np.int32)]
         ends: list[int] = []
         n_tokens = n_max
-        others = (*reversed(context.buffers), *reversed(context.generated))
-        for tokens in (*others, context.suffix):
+        others = (
+            *(("open", tokens) for tokens in reversed(context.buffers)),
+            *(("generated", tokens) for tokens in reversed(context.generated)),
+            *(("deleted", tokens) for tokens in reversed(context.deleted)),
+            ("buffer", context.suffix),
+        )
+        for _, tokens in others:
             parts += [tokens, separator]
             ends.append(n_tokens + tokens.size)
             n_tokens += tokens.size + 1
@@ -75,8 +82,8 @@ class LookupText:
         self._items = self._tokens.data
         """The same memory, whose items are read several times faster than the array's."""
         self._ends = ends
-        self._n_open = len(context.buffers)
-        self._n_others = len(others)
+        self._sources = [*(source for source, _ in others), "buffer"]
+        """What to call each sequence, the text at the cursor included."""
         self._start = n_tokens
         self._n_tokens = n_tokens + context.prefix.size
         self._places: dict[int, tuple[NDArray[np.int64], int]] = {}
@@ -124,7 +131,7 @@ class LookupText:
             is_before = sequence == len(self._ends)
             end = self._n_tokens if is_before else self._ends[sequence]
             tokens = tuple(self._items[place + 1 : min(end, place + 1 + n_wanted)])
-            source = "open" if sequence < self._n_open else "buffer"
+            source = self._sources[sequence]
             found.append(Continuation(tokens, source, is_before and end < place + 1 + n_wanted))
         return found
 
@@ -197,10 +204,7 @@ class LookupText:
         for length, place in places:
             sequence = bisect_left(ends, place)
             end = min(ends[sequence] if sequence < len(ends) else self._n_tokens, place + n_after)
-            source = "buffer"
-            if sequence < self._n_others:
-                source = "open" if sequence < self._n_open else "generated"
-            key = (length, source, tuple(tokens[place + 1 : end]))
+            key = (length, self._sources[sequence], tuple(tokens[place + 1 : end]))
             n_alike[key] = n_alike.get(key, 0) + 1
         return [
             Candidate(following, source, length, float(n_equal))

@@ -123,6 +123,8 @@ class DraftContext:
     """Other open buffers, the most recently used first."""
     generated: tuple[TokenArray, ...] = ()
     """What the model generated for the last requests, the latest first, and what stood before."""
+    deleted: tuple[TokenArray, ...] = ()
+    """What was deleted or replaced in the open buffers, the latest first."""
     corpora: tuple[TokenCorpus, ...] = ()
     """The project's files, what was accepted before, and the like."""
     statistics: Statistics = NO_STATISTICS

@@ -15,7 +15,7 @@ from speclsp.completer.document_tokens import (
     DocumentTokens,
 )
 from speclsp.documents import Documents
-from speclsp.request import Document
+from speclsp.request import Document, TextEdit
 
 
 class CountingTokenizer:
@@ -144,3 +144,18 @@ def test_the_active_buffers_tokens_serve_the_next_one(tokenize):
     tokenize.n_chars = 0
     assert [as_text(t) for t in buffers.tokens.others("other", tokenize)] == [text]
     assert tokenize.n_chars == 0
+
+
+def test_deleted_text_is_tokenised_once_and_that_of_secret_files_not_at_all(tokenize):
+    buffers = Open()
+    for uri in ("a.py", ".env", "ignored.py"):
+        buffers.documents.open(
+            Document(uri=uri, path=uri, file=uri, language_id="", version=1, text=f"{uri:>30}\n")
+        )
+        buffers.documents.change(uri, 2, TextEdit(0, 31, ""))
+    for _ in range(2):
+        assert [as_text(t) for t in buffers.tokens.deleted(tokenize)] == [f"{'a.py':>30}\n"]
+    assert tokenize.n_chars == 31
+    buffers.tokens.forget()
+    assert len(buffers.tokens.deleted(tokenize)) == 1
+    assert tokenize.n_chars == 62

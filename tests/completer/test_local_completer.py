@@ -419,6 +419,23 @@ def test_other_buffers_and_project_files_are_drafted_from(make, tmp_path):
     assert ask(completer).result(WAIT_S).stats.n_accepted > 10
 
 
+def test_what_was_deleted_is_drafted_from(make):
+    text = "return self.total_amount_of_everything"
+    completer = ready(make(ScriptedLoader(text)))
+    completer.open_document(
+        Document(
+            uri="file:///p/a.py",
+            path="a.py",
+            file="/p/a.py",
+            repo_name="p",
+            language_id="python",
+            version=1,
+            text=f"def f():\n    {text}\n",
+        )
+    )
+    assert ask(completer, prefix="def f():\n    ").result(WAIT_S).stats.n_accepted > 10
+
+
 def test_a_secret_buffer_is_not_drafted_from_and_what_is_accepted_there_not_kept(make, tmp_path):
     text = "return self.total_amount_of_everything"
     completer = ready(make(ScriptedLoader(text), Settings(mode="chain", persist=True)))

@@ -172,6 +172,14 @@ def test_what_was_generated_last_is_a_source_of_its_own() -> None:
     assert [token for token, _, _ in rows] == ["G", "H", "O"]
 
 
+def test_what_was_deleted_is_a_source_of_its_own_before_what_was_generated() -> None:
+    where = dataclasses.replace(
+        context("__abc", buffers=["xabcO"]), generated=(ids("abcG"),), deleted=(ids("abcD"),)
+    )
+    rows = found(matches(drafter(where, n_draft=1), 1))
+    assert rows == [("D", "deleted", 3), ("G", "generated", 3), ("O", "open", 3)]
+
+
 class TestCorpora:
     def test_all_places_of_the_longest_match(self) -> None:
         project = corpus("xabcde1", "yabcde2", "---de3", "-e4")

@@ -102,7 +102,7 @@ async def open_window(
     async with asyncio.timeout(WAIT_S):
         while running_engines():
             await asyncio.sleep(0.02)
-    shutil.rmtree(runtime)
+    shutil.rmtree(runtime, ignore_errors=True)  # the engine may be about to end
 
 
 def engine_pid() -> int | None:
