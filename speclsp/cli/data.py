@@ -15,19 +15,17 @@ from rich.table import Table
 from speclsp.errors import StoreError
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.storage.database import WorkspaceStore, WorkspaceUse, aside_files_of, files_of
-from speclsp.storage.learned_store import LearnedStore
 from speclsp.storage.locations import (
     accepted_store_path,
     cache_dir,
     former_store_paths,
-    learned_store_path,
     state_dir,
     token_store_path,
     workspace_id,
 )
 from speclsp.storage.token_store import TokenStore
 
-FILES, TEXTS, NGRAMS = "project files' tokens", "accepted completions", "accepted n-grams"
+FILES, TEXTS = "project files' tokens", "accepted completions"
 
 Stores = Mapping[str, WorkspaceStore]
 """The existing stores by what they hold."""
@@ -37,9 +35,8 @@ Stores = Mapping[str, WorkspaceStore]
 def data() -> None:
     """Show or remove what is kept on disk between sessions.
 
-    speclsp keeps the tokens and the index of the project's files, so that a restart need not
-    rebuild them, the completions that you accepted, and the n-grams counted in them. Workspace
-    folders are stored by a hash of their path.
+    speclsp keeps the tokens of the project's files, so that a restart need not make them again, and
+    the completions that you accepted. Workspace folders are stored by a hash of their path.
     """
 
 
@@ -79,8 +76,8 @@ def forget(workspace: str | None, *, everything: bool) -> None:
     if workspace is None:
         _remove_asides_and_formers()
     click.echo(
-        f"Removed the tokens of {n_removed.get(FILES, 0)} files, {n_removed.get(TEXTS, 0)} "
-        f"accepted completions, and {n_removed.get(NGRAMS, 0)} n-grams."
+        f"Removed the tokens of {n_removed.get(FILES, 0)} files and {n_removed.get(TEXTS, 0)} "
+        "accepted completions."
     )
 
 
@@ -116,7 +113,7 @@ def _stores() -> Iterator[Stores]:
     def report(error: StoreError) -> None:
         click.echo(str(error), err=True)
 
-    types = {FILES: TokenStore, TEXTS: AcceptedStore, NGRAMS: LearnedStore}
+    types = {FILES: TokenStore, TEXTS: AcceptedStore}
     with ExitStack() as stack:
         stores: dict[str, WorkspaceStore] = {}
         for what, path in _paths().items():
@@ -132,11 +129,7 @@ def _uses(stores: Stores) -> dict[str, list[WorkspaceUse]]:
 
 def _paths() -> dict[str, Path]:
     """Return the path of each database by what it holds."""
-    return {
-        FILES: token_store_path(),
-        TEXTS: accepted_store_path(),
-        NGRAMS: learned_store_path(),
-    }
+    return {FILES: token_store_path(), TEXTS: accepted_store_path()}
 
 
 def _chosen(text: str, stores: Stores) -> bytes:
@@ -161,6 +154,9 @@ def _file_table() -> Table:
         aside = aside_files_of(path)
         if aside:
             table.add_row(f"{name}, damaged", _short(aside[0]), _size(aside))
+    for former in former_store_paths():
+        if files := files_of(former):
+            table.add_row("of a former version, not used", _short(former), _size(files))
     return table
 
 
@@ -171,21 +167,19 @@ def _workspace_table(uses: Mapping[str, list[WorkspaceUse]]) -> Table:
     found = {(what, use.workspace): use for what in uses for use in uses[what]}
     table = Table(title="By workspace folder", title_justify="left", box=SIMPLE_HEAD)
     table.add_column("workspace", no_wrap=True)
-    for header in ("files", "tokens", "accepted", "n-grams", "size"):
+    for header in ("files", "tokens", "accepted", "size"):
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("folder", overflow="fold")
     for workspace in dict.fromkeys(workspace for _, workspace in found):
-        files, texts, ngrams = (
-            found.get((what, workspace), WorkspaceUse(workspace, 0, 0))
-            for what in (FILES, TEXTS, NGRAMS)
+        files, texts = (
+            found.get((what, workspace), WorkspaceUse(workspace, 0, 0)) for what in (FILES, TEXTS)
         )
         table.add_row(
             "(none any more)" if workspace is None else workspace.hex()[:12],
             f"{files.n_items:,}",
             f"{files.n_tokens:,}",
             f"{texts.n_items:,}",
-            f"{ngrams.n_items:,}",
-            decimal(files.n_bytes + texts.n_bytes + ngrams.n_bytes),
+            decimal(files.n_bytes + texts.n_bytes),
             here.get(workspace, "(elsewhere)"),
         )
     return table

@@ -21,18 +21,19 @@ from speclsp.engine.models import Tokenizer
 from speclsp.errors import StoreError
 from speclsp.events import EventQueue
 from speclsp.ngrams.files import add_counts
-from speclsp.ngrams.learned import LearnedCounts, count_accepted, tables_of
+from speclsp.ngrams.learned import Counted, LearnedCounts, count_accepted, tables_of
 from speclsp.prompt.protocol import Vocabulary
 from speclsp.request import AcceptedText
 from speclsp.secrets.masked_text import holds_secret
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
-from speclsp.storage.accepted_store import AcceptedStore
+from speclsp.storage.accepted_store import MAX_TEXTS, AcceptedStore, KeptText
 from speclsp.storage.database import BusyError
-from speclsp.storage.learned_store import MAX_NGRAMS, LearnedStore, Sighting
 
-MAX_TEXTS: Final = 500
-"""Accepted texts per workspace that are drafted from."""
+_N_DRAFTED_FROM: Final = 500
+"""Latest accepted texts per workspace that are drafted from as texts; all of them are counted."""
+_MAX_NGRAMS: Final = 200_000
+"""Pairs of n-gram and follower counted per workspace."""
 
 _READ_S: Final = 1.0
 """Most seconds that a workspace's first request waits for its texts."""
@@ -53,7 +54,7 @@ class AcceptedTokens:
     """What was accepted in one workspace, by one vocabulary."""
 
     vocabulary: Vocabulary
-    parts: deque[TokenArray] = field(default_factory=lambda: deque(maxlen=MAX_TEXTS))
+    parts: deque[TokenArray] = field(default_factory=lambda: deque(maxlen=_N_DRAFTED_FROM))
     tokens: TokenArray = field(default_factory=lambda: EMPTY_TOKENS)
     """The parts, joined."""
     counts: LearnedCounts | None = None
@@ -64,6 +65,7 @@ class AcceptedTexts:
     """Accepted texts and their n-grams, by workspace.
 
     A store that fails is logged once and not used again; texts are then kept in memory only.
+    Only texts are stored: their n-grams are counted again in each session.
     """
 
     def __init__(self, settings: Settings, events: EventQueue) -> None:
@@ -75,7 +77,7 @@ class AcceptedTexts:
         self._read: dict[str, tuple[AcceptedTokens, Future[None]]] = {}
         self._thread = ThreadPoolExecutor(1, "speclsp-accepted")
         self._latest: Future[None] | None = None
-        self._stores: tuple[AcceptedStore, LearnedStore] | None = None
+        self._store: AcceptedStore | None = None
         self._file = updated_file(settings)
         """The statistics file that takes what is counted; None if there is none."""
         self._uncounted: Counter[tuple[tuple[int, ...], int]] = Counter()
@@ -118,7 +120,7 @@ class AcceptedTexts:
         """Write what is left and close the stores; further calls do nothing."""
         with suppress(RuntimeError):
             self._later(self._update_file)
-            self._later(self._close_stores)
+            self._later(self._close_store)
         self._thread.shutdown(wait=False)
         self.wait_done(_CLOSE_S)
 
@@ -138,37 +140,30 @@ class AcceptedTexts:
         return self._latest
 
     def _read_texts(self, root: str, accepted: AcceptedTokens) -> None:
-        nothing: list[str] = []
-        texts = self._stored(lambda texts, _: texts.recent(root, MAX_TEXTS), otherwise=nothing)
-        accepted.parts.extend(map(accepted.vocabulary.tokenize, texts))
+        kept = self._kept(root, _N_DRAFTED_FROM)
+        accepted.parts.extend(accepted.vocabulary.tokenize(text) for text, _ in kept)
         accepted.tokens = np.concatenate([EMPTY_TOKENS, *accepted.parts])
 
     def _read_counts(self, root: str, accepted: AcceptedTokens) -> None:
-        fingerprint = accepted.vocabulary.fingerprint
-        nothing: list[Sighting] = []
-        seen = self._stored(lambda _, counts: counts.load(root, fingerprint), otherwise=nothing)
-        counts = LearnedCounts(MAX_NGRAMS)
-        counts.add(((ngram, follower), n_seen) for ngram, follower, n_seen in seen)
+        counted: Counter[tuple[tuple[int, ...], int]] = Counter()
+        for text, n_before in self._kept(root, MAX_TEXTS):
+            tokens = accepted.vocabulary.tokenize(text)
+            counted.update(_counted(accepted.vocabulary, text[:n_before], tokens))
+        counts = LearnedCounts(_MAX_NGRAMS)
+        counts.add(counted.items())
         accepted.counts = counts
 
     def _add(self, root: str, accepted: AcceptedText, known: AcceptedTokens | None) -> None:
-        text = accepted.before + accepted.text
-        self._stored(lambda texts, _: texts.append(root, accepted.path, text), otherwise=None)
+        text, n_before = accepted.before + accepted.text, len(accepted.before)
+        self._stored(lambda store: store.append(root, text, n_before), None)
         if known is None:
             return
         tokens = known.vocabulary.tokenize(text)
         known.parts.append(tokens)
         known.tokens = np.concatenate(list(known.parts))
-        before = known.vocabulary.tokenize(accepted.before)
-        n_both = min(before.size, tokens.size)
-        # Where the accepted text changes the last token before it, that one is new as well.
-        differs = np.flatnonzero(before[:n_both] != tokens[:n_both])
-        counted = count_accepted(tokens, int(differs[0]) if differs.size else n_both)
+        counted = _counted(known.vocabulary, accepted.before, tokens)
         if known.counts is not None:
             known.counts.add(counted.items())
-        sightings = [Sighting(*what, count) for what, count in counted.items()]
-        fingerprint = known.vocabulary.fingerprint
-        self._stored(lambda _, counts: counts.add(root, fingerprint, sightings), otherwise=None)
         if self._file is not None:
             if self._counts_of is not known.vocabulary:
                 self._update_file()
@@ -183,26 +178,36 @@ class AcceptedTexts:
         add_counts(self._file, tables_of(counted), self._counts_of)
         self._events.log("info", f"{len(counted):,} counts were added to {self._file}.")
 
-    def _stored(
-        self, use: Callable[[AcceptedStore, LearnedStore], _Result], otherwise: _Result
-    ) -> _Result:
-        """Return what ``use`` does with the stores, ``otherwise`` if they cannot be used."""
+    def _kept(self, root: str, n_texts: int) -> list[KeptText]:
+        nothing: list[KeptText] = []
+        return self._stored(lambda store: store.recent(root, n_texts), nothing)
+
+    def _stored(self, use: Callable[[AcceptedStore], _Result], otherwise: _Result) -> _Result:
+        """Return what ``use`` does with the store, ``otherwise`` if it cannot be used."""
         if not self._is_kept:
             return otherwise
         try:
-            if self._stores is None:
-                warn = self._events.warn
-                self._stores = AcceptedStore.open(warn), LearnedStore.open(warn)
-            return use(*self._stores)
+            if self._store is None:
+                self._store = AcceptedStore.open(self._events.warn)
+            return use(self._store)
         except BusyError as error:
             self._events.log("info", str(error))
         except StoreError as error:
             self._is_kept = False
-            self._close_stores()
+            self._close_store()
             self._events.log("warning", f"accepted completions are not kept: {error}")
         return otherwise
 
-    def _close_stores(self) -> None:
-        stores, self._stores = self._stores, None
-        for store in stores or ():
+    def _close_store(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
             store.close()
+
+
+def _counted(vocabulary: Vocabulary, before: str, tokens: TokenArray) -> Counted:
+    """Count the n-grams of ``tokens``, a text that begins with ``before``, behind that."""
+    known = vocabulary.tokenize(before)
+    n_both = min(known.size, tokens.size)
+    # Where the accepted text changes the last token before it, that one is new as well.
+    differs = np.flatnonzero(known[:n_both] != tokens[:n_both])
+    return count_accepted(tokens, int(differs[0]) if differs.size else n_both)

@@ -1,6 +1,7 @@
 """Stores completions that the user accepted, per workspace.
 
 They are the user's text, so the store is in the state folder and limited in number and age.
+The counts of their n-grams follow from them and are not stored.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from speclsp.storage.database import Report, WorkspaceStore
 from speclsp.storage.locations import accepted_store_path, workspace_id
@@ -22,17 +23,27 @@ MAX_TEXT_BYTES: Final = 16_384
 """Longer texts are not stored."""
 
 _VERSION: Final = 1
+# Former versions kept the document's path, which nothing read; it is empty now.
 _SCHEMA: Final = """
 CREATE TABLE accepted (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     workspace BLOB NOT NULL,
     accepted_s INTEGER NOT NULL,
     path TEXT NOT NULL,
-    text TEXT NOT NULL
+    text TEXT NOT NULL,
+    n_before INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX accepted_by_workspace ON accepted (workspace, id);
 CREATE INDEX accepted_by_time ON accepted (accepted_s)
 """
+
+
+class KeptText(NamedTuple):
+    """The last lines before an accepted text, and that text itself."""
+
+    text: str
+    n_before: int
+    """Characters of ``text`` before the accepted part; 0 for texts of former versions."""
 
 
 class AcceptedStore(WorkspaceStore):
@@ -52,24 +63,25 @@ class AcceptedStore(WorkspaceStore):
         super().__init__(path, _SCHEMA, _VERSION, report)
         self._max_texts = max_texts
         self._clock = clock
+        self.run(_add_n_before)
 
     @classmethod
     def open(cls, report: Report = lambda _error: None) -> Self:
         """Open the user's store.  ``report`` is called where a damaged file was replaced."""
         return cls(accepted_store_path(), report=report)
 
-    def append(self, root: str, path: str, text: str) -> None:
-        """Store a text accepted in the workspace ``root``; ``path`` is relative to it."""
+    def append(self, root: str, text: str, n_before: int = 0) -> None:
+        """Store a text accepted in the workspace ``root``; see :class:`KeptText`."""
         text_bytes = text.encode("utf-8", errors="replace")
         if len(text_bytes) > MAX_TEXT_BYTES:
             return
         workspace, now_s = workspace_id(root), int(self._clock())
-        clean_path = path.encode("utf-8", errors="replace").decode()
 
         def insert(connection: sqlite3.Connection) -> None:
             connection.execute(
-                "INSERT INTO accepted (workspace, accepted_s, path, text) VALUES (?, ?, ?, ?)",
-                (workspace, now_s, clean_path, text_bytes.decode()),
+                "INSERT INTO accepted (workspace, accepted_s, path, text, n_before) "
+                "VALUES (?, ?, '', ?, ?)",
+                (workspace, now_s, text_bytes.decode(), n_before),
             )
             connection.execute(
                 "DELETE FROM accepted WHERE workspace = ? AND id <= (SELECT id FROM accepted "
@@ -80,14 +92,26 @@ class AcceptedStore(WorkspaceStore):
 
         self.run(insert)
 
-    def recent(self, root: str, n_texts: int) -> list[str]:
+    def recent(self, root: str, n_texts: int) -> list[KeptText]:
         """Return at most the ``n_texts`` newest texts of a workspace, the oldest first."""
         oldest_s = int(self._clock()) - MAX_AGE_S
         rows = self.run(
             lambda connection: connection.execute(
-                "SELECT text FROM accepted WHERE workspace = ? AND accepted_s >= ? "
-                "AND typeof(text) = 'text' ORDER BY id DESC LIMIT ?",
+                "SELECT text, n_before FROM accepted WHERE workspace = ? AND accepted_s >= ? "
+                "AND typeof(text) = 'text' AND typeof(n_before) = 'integer' "
+                "ORDER BY id DESC LIMIT ?",
                 (workspace_id(root), oldest_s, n_texts),
             ).fetchall()
         )
-        return [text for (text,) in reversed(rows)]
+        return [KeptText(*row) for row in reversed(rows)]
+
+
+def _add_n_before(connection: sqlite3.Connection) -> None:
+    """Add the column that tables of former versions lack.
+
+    The version stays: a running server of a former version would set the database aside.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    columns = connection.execute("PRAGMA table_info(accepted)").fetchall()
+    if "n_before" not in {name for _, name, *_ in columns}:
+        connection.execute("ALTER TABLE accepted ADD COLUMN n_before INTEGER NOT NULL DEFAULT 0")

@@ -40,14 +40,10 @@ def accepted_store_path() -> Path:
     return state_dir() / "accepted.sqlite3"
 
 
-def learned_store_path() -> Path:
-    """Return the path of the database of accepted n-grams."""
-    return state_dir() / "learned.sqlite3"
-
-
 def former_store_paths() -> tuple[Path, ...]:
     """Return the paths of databases that former versions kept and no version reads now."""
-    return state_dir() / "calibration.sqlite3", state_dir() / "acceptance.sqlite3"
+    names = ("calibration", "acceptance", "learned")
+    return tuple(state_dir() / f"{name}.sqlite3" for name in names)
 
 
 def workspace_id(root: str) -> bytes:

@@ -8,7 +8,6 @@ from click.testing import CliRunner, Result
 
 from speclsp.cli.data import data
 from speclsp.storage.accepted_store import AcceptedStore
-from speclsp.storage.learned_store import LearnedStore, Sighting
 from speclsp.storage.locations import (
     accepted_store_path,
     token_store_path,
@@ -38,12 +37,9 @@ def keep_something(here: str, there: str) -> None:
         tokens.put(root, "f", bytes([number]) * 16, np.zeros(100, np.int32))
     tokens.close()
     accepted = AcceptedStore.open()
-    accepted.append(here, "a.py", "x")
-    accepted.append(there, "a.py", "y")
+    accepted.append(here, "x")
+    accepted.append(there, "y")
     accepted.close()
-    learned = LearnedStore.open()
-    learned.add(here, "f", [Sighting((1, 2), token, 1) for token in range(7)])
-    learned.close()
 
 
 def test_nothing_kept(tmp_path: Path) -> None:
@@ -52,7 +48,7 @@ def test_nothing_kept(tmp_path: Path) -> None:
     assert str(token_store_path()) in output
     assert str(accepted_store_path()) in output
     assert not (tmp_path / "cache").exists()
-    assert "0 files, 0 accepted" in run("forget", "--all").output
+    assert "0 files and 0 accepted" in run("forget", "--all").output
     assert not (tmp_path / "state").exists()
 
 
@@ -61,17 +57,17 @@ def test_list_shows_what_is_kept_by_workspace(tmp_path: Path) -> None:
     lines = run("list").output.splitlines()
     (here,) = [line for line in lines if workspace_id(str(tmp_path / "here")).hex()[:12] in line]
     (there,) = [line for line in lines if workspace_id("/there").hex()[:12] in line]
-    assert here.split()[1:5] == ["2", "200", "1", "7"]
+    assert here.split()[1:4] == ["2", "200", "1"]
     assert here.rstrip().endswith(str(tmp_path / "here"))
-    assert there.split()[1:5] == ["1", "100", "1", "0"]
+    assert there.split()[1:4] == ["1", "100", "1"]
     assert there.rstrip().endswith("(elsewhere)")
 
 
 def test_forget_a_workspace_by_folder_and_by_id(tmp_path: Path) -> None:
     keep_something(str(tmp_path / "here"), "/there")
     output = run("forget", "--workspace", ".").output
-    assert "2 files, 1 accepted completions, and 7 n-grams" in output
-    assert "1 files, 1 accepted" in run(
+    assert "2 files and 1 accepted completions" in output
+    assert "1 files and 1 accepted" in run(
         "forget", "--workspace", workspace_id("/there").hex()[:12]
     ).output  # fmt: skip
     assert "Nothing is kept." in run("list").output
@@ -80,7 +76,7 @@ def test_forget_a_workspace_by_folder_and_by_id(tmp_path: Path) -> None:
 def test_forget_all(tmp_path: Path) -> None:
     keep_something(str(tmp_path / "here"), "/there")
     output = run("forget", "--all").output
-    assert "3 files, 2 accepted completions, and 7 n-grams" in output
+    assert "3 files and 2 accepted completions" in output
     assert "Nothing is kept." in run("list").output
 
 
@@ -97,7 +93,7 @@ def test_damaged_store_is_told_and_removed(tmp_path: Path) -> None:
     assert "damaged" in result.stdout
     aside = token_store_path().with_name("tokens.sqlite3.damaged")
     assert aside.exists()
-    assert "0 files, 2 accepted" in run("forget", "--all").output
+    assert "0 files and 2 accepted" in run("forget", "--all").output
     assert not aside.exists()
 
 
@@ -110,7 +106,7 @@ def test_forget_all_removes_links_and_goes_on(tmp_path: Path) -> None:
     assert "symbolic link" in str(result.exception)
     output = run("forget", "--all").output
     assert f"Removed the symbolic link {accepted_store_path()}" in output
-    assert "3 files, 0 accepted completions, and 7 n-grams" in output
+    assert "3 files and 0 accepted completions" in output
     assert (tmp_path / "target").read_text() == "kept"
     assert "Nothing is kept." in run("list").output
 

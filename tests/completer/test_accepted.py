@@ -12,6 +12,7 @@ from scripted_models import ScriptedLoader
 from typed_requests import request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
+from speclsp.completer import accepted
 from speclsp.completer.accepted import AcceptedTexts
 from speclsp.drafting.protocol import sum_of
 from speclsp.events import EventQueue
@@ -22,7 +23,6 @@ from speclsp.settings import Settings
 from speclsp.storage import accepted_store
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.storage.database import BusyError
-from speclsp.storage.learned_store import LearnedStore
 
 WAIT_S = 60
 
@@ -46,21 +46,22 @@ class Kept:
         self.texts.take_tokenizer(ScriptedLoader(fingerprint=fingerprint).tokenizer(Settings()))
 
     def take(self, before: str, text: str, root: str = "/r") -> None:
-        accepted = AcceptedText(path="a.py", file=f"{root}/a.py", before=before, text=text)
-        self.texts.take(accepted, root)
+        self.texts.take(
+            AcceptedText(path="a.py", file=f"{root}/a.py", before=before, text=text), root
+        )
         assert self.texts.wait_done(WAIT_S)
 
     def drafted_from(self, root: str = "/r") -> bytes:
-        accepted = self.texts.of_root(root)
-        assert accepted is not None
-        return bytes(accepted.tokens.tolist())
+        of_root = self.texts.of_root(root)
+        assert of_root is not None
+        return bytes(of_root.tokens.tolist())
 
     def followers(self, ngram: bytes, root: str = "/r") -> dict[str, int]:
-        accepted = self.texts.of_root(root)
+        of_root = self.texts.of_root(root)
         assert self.texts.wait_done(WAIT_S)
-        assert accepted is not None
-        assert accepted.counts is not None
-        found = sum_of([accepted.counts], tuple(ngram))
+        assert of_root is not None
+        assert of_root.counts is not None
+        found = sum_of([of_root.counts], tuple(ngram))
         return dict(zip(map(chr, found.tokens.tolist()), found.counts.tolist(), strict=True))
 
     def logged(self) -> list[tuple[str, str]]:
@@ -109,14 +110,27 @@ def test_what_is_accepted_counts_at_once_and_in_the_next_session(make) -> None:
     assert again.drafted_from() == b"x = abcababd"
 
 
-def test_another_vocabulary_counts_apart(make) -> None:
+def test_another_vocabulary_counts_the_same_texts(make) -> None:
     kept = make()
     kept.take("", "abc")
     kept.use("others")
-    assert kept.followers(b"ab") == {}
+    assert kept.followers(b"ab") == {"c": 1}
     assert kept.drafted_from() == b"abc"  # the text is tokenised again
     kept.take("", "abd")
-    assert kept.followers(b"ab") == {"d": 1}
+    assert kept.followers(b"ab") == {"c": 1, "d": 1}
+
+
+def test_all_kept_texts_are_counted_and_the_latest_are_drafted_from(make, monkeypatch) -> None:
+    kept = make()
+    for text in ("xabc", "xabd", "xabd"):
+        kept.take("xa", text[2:])
+    kept.texts.close()
+    monkeypatch.setattr(accepted, "_N_DRAFTED_FROM", 1)
+    again = make()
+    assert again.drafted_from() == b"xabd"
+    assert again.followers(b"ab") == {"c": 1, "d": 2}
+    assert again.followers(b"xa") == {"b": 3}
+    assert again.followers(b"x") == {}
 
 
 def test_without_persist_nothing_is_kept(make, tmp_path: Path) -> None:
@@ -186,7 +200,7 @@ def test_another_writer_is_no_failure(make, monkeypatch: pytest.MonkeyPatch) -> 
         kept.take("", "abc")
     kept.take("", "abd")
     assert kept.logged() == [("info", "database is locked.")]
-    assert AcceptedStore.open().recent("/r", 9) == ["abd"]
+    assert AcceptedStore.open().recent("/r", 9) == [("abd", 0)]
 
 
 def test_the_completer_learns_what_is_accepted_and_drafts_from_it() -> None:
@@ -217,7 +231,7 @@ def test_the_completer_learns_what_is_accepted_and_drafts_from_it() -> None:
             for _ in range(2):  # the second time is the same acceptance
                 completer.accepted(completion_id)
             ask(f"def f():\n    {text}\n")  # the line is left
-        until(lambda: LearnedStore.open().uses())
+        until(lambda: AcceptedStore.open().uses())
         # Another text before the cursor, so that only what was learned can match.
         until(lambda: ask("class A:\n    ")[1] > len(text) // 2)
         assert ask("class A:\n    ")[0] == text

@@ -482,7 +482,7 @@ def test_an_acceptance_in_parts_is_learned_once_and_whole(make, tmp_path):
     completer.accepted(second.completion_id, 6)
     ask(completer, prefix=f"def f():\n{text[:6]}\n").result(WAIT_S)
     completer.close()  # nothing more comes of the second one
-    kept = AcceptedStore.open().recent("", 9)
+    kept = [kept.text for kept in AcceptedStore.open().recent("", 9)]
     assert kept == ["def f():\n" + text, "def f():\n" + text[:6]]
 
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,10 @@ from speclsp.storage.accepted_store import MAX_AGE_S, MAX_TEXT_BYTES, AcceptedSt
 from speclsp.storage.locations import workspace_id
 
 MakeStore = Callable[..., AcceptedStore]
+
+
+def texts_of(store: AcceptedStore, root: str, n_texts: int) -> list[str]:
+    return [kept.text for kept in store.recent(root, n_texts)]
 
 
 @pytest.fixture
@@ -33,59 +39,86 @@ def make_store(tmp_path: Path) -> Iterator[MakeStore]:
 def test_newest_texts_come_back_oldest_first(make_store: MakeStore) -> None:
     store = make_store()
     for text in ("one", "two", "три\n\t🦀"):
-        store.append("/a", "m.py", text)
-    store.append("/b", "m.py", "other")
-    assert store.recent("/a", 10) == ["one", "two", "три\n\t🦀"]
-    assert store.recent("/a", 2) == ["two", "три\n\t🦀"]
-    assert store.recent("/a", 0) == []
-    assert store.recent("/c", 10) == []
-    assert make_store().recent("/b", 10) == ["other"]
+        store.append("/a", text)
+    store.append("/b", "other")
+    assert texts_of(store, "/a", 10) == ["one", "two", "три\n\t🦀"]
+    assert texts_of(store, "/a", 2) == ["two", "три\n\t🦀"]
+    assert texts_of(store, "/a", 0) == []
+    assert texts_of(store, "/c", 10) == []
+    assert texts_of(make_store(), "/b", 10) == ["other"]
+
+
+def test_where_the_accepted_part_begins_is_kept(make_store: MakeStore) -> None:
+    make_store().append("/a", "x = abc", 4)
+    assert make_store().recent("/a", 10) == [("x = abc", 4)]
+
+
+FORMER_SCHEMA = """
+CREATE TABLE accepted (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, workspace BLOB NOT NULL, accepted_s INTEGER NOT NULL,
+    path TEXT NOT NULL, text TEXT NOT NULL
+);
+PRAGMA user_version = 1;
+"""
+
+
+def test_a_former_versions_store_keeps_its_texts(make_store: MakeStore, tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    with closing(sqlite3.connect(tmp_path / "s" / "a.sqlite3")) as connection, connection:
+        connection.executescript(FORMER_SCHEMA)
+        row = "INSERT INTO accepted (workspace, accepted_s, path, text) VALUES (?, ?, '', ?)"
+        connection.execute(row, (workspace_id("/a"), 2**32, "former"))
+    problems: list[StoreError] = []
+    for _ in range(2):
+        make_store(report=problems.append).append("/a", "now", 1)
+    assert make_store().recent("/a", 10) == [("former", 0), ("now", 1), ("now", 1)]
+    assert problems == []
 
 
 def test_number_of_texts_is_bounded_per_workspace(make_store: MakeStore) -> None:
     store = make_store(max_texts=3)
     for number in range(10):
-        store.append("/a", "m.py", str(number))
-    store.append("/b", "m.py", "x")
-    assert store.recent("/a", 100) == ["7", "8", "9"]
-    assert store.recent("/b", 100) == ["x"]
+        store.append("/a", str(number))
+    store.append("/b", "x")
+    assert texts_of(store, "/a", 100) == ["7", "8", "9"]
+    assert texts_of(store, "/b", 100) == ["x"]
 
 
 def test_texts_age(make_store: MakeStore) -> None:
     now = [1_000_000_000.0]
     store = make_store(clock=lambda: now[0])
-    store.append("/a", "m.py", "old")
+    store.append("/a", "old")
     now[0] += MAX_AGE_S - 10
-    store.append("/a", "m.py", "young")
-    assert store.recent("/a", 10) == ["old", "young"]
+    store.append("/a", "young")
+    assert texts_of(store, "/a", 10) == ["old", "young"]
     now[0] += 20
-    assert store.recent("/a", 10) == ["young"]
-    store.append("/b", "m.py", "x")
+    assert texts_of(store, "/a", 10) == ["young"]
+    store.append("/b", "x")
     assert sum(use.n_items for use in store.uses()) == 2
 
 
 def test_a_clock_that_jumps_back_loses_nothing(make_store: MakeStore) -> None:
     now = [1_000_000_000.0]
     store = make_store(clock=lambda: now[0], max_texts=3)
-    store.append("/a", "m.py", "before")
+    store.append("/a", "before")
     now[0] -= 10 * MAX_AGE_S
-    store.append("/a", "m.py", "after")
-    assert store.recent("/a", 10) == ["before", "after"]
+    store.append("/a", "after")
+    assert texts_of(store, "/a", 10) == ["before", "after"]
     now[0] = 0.0
-    store.append("/a", "m.py", "at the epoch")
-    assert store.recent("/a", 10) == ["before", "after", "at the epoch"]
+    store.append("/a", "at the epoch")
+    assert texts_of(store, "/a", 10) == ["before", "after", "at the epoch"]
 
 
 def test_odd_texts(make_store: MakeStore) -> None:
     store = make_store()
-    store.append("/a", "m\udcff.py", "lone \ud800 surrogate")
-    store.append("/a", "m.py", "nul \0 in it")
-    store.append("/a", "m.py", "x" * (MAX_TEXT_BYTES + 1))
-    assert store.recent("/a", 10) == ["lone ? surrogate", "nul \0 in it"]
+    store.append("/a", "lone \ud800 surrogate")
+    store.append("/a", "nul \0 in it")
+    store.append("/a", "x" * (MAX_TEXT_BYTES + 1))
+    assert texts_of(store, "/a", 10) == ["lone ? surrogate", "nul \0 in it"]
 
 
 def test_file_is_private(make_store: MakeStore, tmp_path: Path) -> None:
-    make_store().append("/a", "m.py", "x")
+    make_store().append("/a", "x")
     modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "s").iterdir()}
     assert modes == {0o600}
     assert stat.S_IMODE((tmp_path / "s").stat().st_mode) == 0o700
@@ -93,22 +126,22 @@ def test_file_is_private(make_store: MakeStore, tmp_path: Path) -> None:
 
 def test_uses_and_forget(make_store: MakeStore) -> None:
     store = make_store(clock=lambda: 1_000_000_000.0)
-    store.append("/a", "m.py", "é")
-    store.append("/b", "m.py", "12345")
-    store.append("/b", "m.py", "6")
+    store.append("/a", "é")
+    store.append("/b", "12345")
+    store.append("/b", "6")
     uses = {use.workspace: use for use in store.uses()}
     assert (uses[workspace_id("/a")].n_items, uses[workspace_id("/a")].n_bytes) == (1, 2)
     assert (uses[workspace_id("/b")].n_items, uses[workspace_id("/b")].n_bytes) == (2, 6)
     assert store.forget(workspace_id("/b")) == 2
-    assert store.recent("/b", 10) == []
-    assert store.recent("/a", 10) == ["é"]
+    assert texts_of(store, "/b", 10) == []
+    assert texts_of(store, "/a", 10) == ["é"]
     assert store.forget_all() == 1
     assert store.uses() == []
 
 
 def test_forgotten_text_is_gone_from_the_disk(make_store: MakeStore, tmp_path: Path) -> None:
     store = make_store()
-    store.append("/a", "m.py", "hunter2 " * 50)
+    store.append("/a", "hunter2 " * 50)
     store.forget_all()
     data = b"".join(path.read_bytes() for path in (tmp_path / "s").iterdir())
     assert b"hunter2" not in data
@@ -120,13 +153,13 @@ import os, signal, sys
 from pathlib import Path
 from speclsp.storage.accepted_store import AcceptedStore
 store = AcceptedStore(Path(sys.argv[1]))
-store.append("/a", "m.py", "committed")
+store.append("/a", "committed")
 os.kill(os.getpid(), signal.SIGKILL)
 """
     path = tmp_path / "s" / "a.sqlite3"
     result = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
     assert result.returncode == -signal.SIGKILL
-    assert make_store().recent("/a", 10) == ["committed"]
+    assert texts_of(make_store(), "/a", 10) == ["committed"]
 
 
 def test_impossible_place(tmp_path: Path) -> None:

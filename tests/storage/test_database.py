@@ -315,11 +315,11 @@ from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.storage.database import files_of
 path = Path(sys.argv[1])
 store = AcceptedStore(path)
-store.append("/a", "m.py", "one")
+store.append("/a", "one")
 for file in files_of(path)[1:]:
     os.truncate(file, 0)
-store.append("/a", "m.py", "two")
-assert store.recent("/a", 10) == ["one", "two"]
+store.append("/a", "two")
+assert [kept.text for kept in store.recent("/a", 10)] == ["one", "two"]
 """
 
 

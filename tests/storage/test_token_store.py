@@ -211,7 +211,7 @@ for number in range(first, first + 60):
     content = hashlib.blake2b(bytes([number]), digest_size=16).digest()
     tokens.put("/r", "f", content, np.full(5000, number, np.int32))
     tokens.flush()
-    accepted.append("/r", "a.py", str(number))
+    accepted.append("/r", str(number))
 tokens.close()
 accepted.close()
 """
@@ -235,7 +235,7 @@ def test_several_processes_write_at_once(make_store: MakeStore, tmp_path: Path) 
         assert found is not None
         assert found.tolist() == [number] * 5000
     accepted = AcceptedStore(tmp_path / "a.sqlite3")
-    assert sorted(map(int, accepted.recent("/r", 1000))) == list(range(180))
+    assert sorted(int(kept.text) for kept in accepted.recent("/r", 1000)) == list(range(180))
     accepted.close()
 
 

@@ -36,7 +36,6 @@ from speclsp.ngrams.files import open_statistics, write
 from speclsp.ngrams.table import NgramTables
 from speclsp.storage import accepted_store
 from speclsp.storage.accepted_store import AcceptedStore
-from speclsp.storage.learned_store import LearnedStore, Sighting
 from speclsp.storage.locations import workspace_id
 from speclsp.storage.token_store import TokenStore
 
@@ -86,14 +85,14 @@ class Accepted(Workload):
 
     def prepare(self) -> None:
         store = AcceptedStore(self.path)
-        store.append("/other", "m.py", "x")
-        store.append("/a", "m.py", "0")
+        store.append("/other", "x")
+        store.append("/a", "0")
         store.close()
 
     def run(self, told: Callable[[int], None]) -> None:
         store = AcceptedStore(self.path, report=self.report)
         for number in range(1, self.n_steps):
-            store.append("/a", "m.py", str(number))
+            store.append("/a", str(number))
             told(number)
         store.forget(workspace_id("/other"))
         told(self.n_steps)
@@ -101,7 +100,7 @@ class Accepted(Workload):
 
     def read(self) -> int:
         store = AcceptedStore(self.path, report=self.report)
-        texts = store.recent("/a", 100)
+        texts = [kept.text for kept in store.recent("/a", 100)]
         is_forgotten = not store.recent("/other", 1)
         store.close()
         assert texts == [str(number) for number in range(len(texts))], texts
@@ -109,13 +108,20 @@ class Accepted(Workload):
 
 
 class FormerAccepted(Accepted):
-    """As a former version left it: a write-ahead log, part of which is not in the database."""
+    """As a former version left it: a write-ahead log, part of which is not in the database.
+
+    Its table lacks a column.
+    """
 
     def prepare(self) -> None:
         elsewhere = self.folder / "elsewhere"
         connection = sqlite3.connect(elsewhere)
         connection.execute("PRAGMA journal_mode = WAL")
-        for statement in accepted_store._SCHEMA.split(";"):
+        former = accepted_store._SCHEMA.replace(
+            "text TEXT NOT NULL,\n    n_before INTEGER NOT NULL DEFAULT 0", "text TEXT NOT NULL"
+        )
+        assert former != accepted_store._SCHEMA
+        for statement in former.split(";"):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {accepted_store._VERSION}")
         row = "INSERT INTO accepted (workspace, accepted_s, path, text) VALUES (?, ?, '', ?)"
@@ -136,8 +142,8 @@ class NewAccepted(Accepted):
 
     def run(self, told: Callable[[int], None]) -> None:
         store = AcceptedStore(self.path, report=self.report)
-        store.append("/other", "m.py", "x")
-        store.append("/a", "m.py", "0")
+        store.append("/other", "x")
+        store.append("/a", "0")
         store.close()
         told(0)
         super().run(told)
@@ -161,32 +167,12 @@ class DamagedAccepted(Accepted):
 
     def read(self) -> int:
         store = AcceptedStore(self.path, report=self.report)
-        texts = store.recent("/a", 100)
+        texts = [kept.text for kept in store.recent("/a", 100)]
         store.close()
         self.problems = [problem for problem in self.problems if "set aside" not in problem]
         n_told = len(texts)
         assert texts == [str(number) for number in range(1, n_told + 1)], texts
         return n_told
-
-
-class Learned(Workload):
-    """Counts are added up."""
-
-    def run(self, told: Callable[[int], None]) -> None:
-        store = LearnedStore(self.path, report=self.report)
-        for number in range(1, self.n_steps + 1):
-            store.add("/a", "f", [Sighting((1, token), 2, 1) for token in range(300)])
-            told(number)
-        store.close()
-
-    def read(self) -> int:
-        store = LearnedStore(self.path, report=self.report)
-        seen = store.load("/a", "f")
-        store.close()
-        counts = {n_seen for _, _, n_seen in seen} or {0}
-        assert len(counts) == 1, counts
-        assert len(seen) in (0, 300)
-        return counts.pop()
 
 
 class Tokens(Workload):
@@ -258,7 +244,6 @@ WORKLOADS: dict[str, type[Workload]] = {
     "accepted-new": NewAccepted,
     "accepted-former": FormerAccepted,
     "accepted-damaged": DamagedAccepted,
-    "learned": Learned,
     "tokens": Tokens,
     "statistics": StatisticsFile,
     "statistics-llama.cpp": LlamaCppStatisticsFile,

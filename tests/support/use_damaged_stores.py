@@ -24,13 +24,12 @@ import numpy as np
 
 from speclsp.errors import StoreError
 from speclsp.storage.accepted_store import AcceptedStore
-from speclsp.storage.learned_store import LearnedStore, Sighting
 from speclsp.storage.locations import workspace_id
 from speclsp.storage.token_store import TokenStore
 
 PAGE = 4096
 TIMEOUT_S = 60
-STORES: dict[str, Any] = {"accepted": AcceptedStore, "learned": LearnedStore, "tokens": TokenStore}
+STORES: dict[str, Any] = {"accepted": AcceptedStore, "tokens": TokenStore}
 NUMBERS = (0, 1, 2, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 VALUES = (
     None, -1, 0, 2**31, 2**63 - 1, -(2**63), 1.5, float("inf"), "", "text", "\0", b"", b"\xff" * 7,
@@ -45,9 +44,7 @@ def fill(store: Any) -> None:
     for root in ("/a", "/b"):
         if isinstance(store, AcceptedStore):
             for number in range(40):
-                store.append(root, f"{number}.py", f"text {number} " * number)
-        elif isinstance(store, LearnedStore):
-            store.add(root, "f", [Sighting((number, 2), 3, number + 1) for number in range(300)])
+                store.append(root, f"text {number} " * number)
         else:
             for number in range(30):
                 tokens = np.arange(number * 20, dtype=np.int32)
@@ -59,12 +56,9 @@ def use(store: Any) -> None:
     """Read all, write, list and forget, as the server and the command line do."""
     for root in ("/a", "/b"):
         if isinstance(store, AcceptedStore):
-            assert all(isinstance(text, str) for text in store.recent(root, 100))
-            store.append(root, "new.py", "new")
-        elif isinstance(store, LearnedStore):
-            for ngram, follower, count in store.load(root, "f"):
-                np.array([*ngram, follower, count], dtype=np.int32)
-            store.add(root, "f", [Sighting((1, 2), 3, 1), Sighting((10**6, 2), 3, 1)])
+            for text, n_before in store.recent(root, 100):
+                assert isinstance(text[:n_before], str)
+            store.append(root, "new")
         else:
             for number in range(30):
                 tokens = store.get("f", bytes([number]) * 16)
@@ -80,11 +74,8 @@ def use(store: Any) -> None:
 def is_whole(store: Any) -> bool:
     """Whether the store takes and gives what it is given now."""
     if isinstance(store, AcceptedStore):
-        store.append("/c", "m.py", "kept")
-        return store.recent("/c", 1) == ["kept"]
-    if isinstance(store, LearnedStore):
-        store.add("/c", "f", [Sighting((1,), 2, 7)])
-        return store.load("/c", "f") == [((1,), 2, 7)]
+        store.append("/c", "kept", 2)
+        return store.recent("/c", 1) == [("kept", 2)]
     store.put("/c", "f", b"k" * 16, np.arange(5, dtype=np.int32))
     store.flush()
     kept = store.get("f", b"k" * 16)
