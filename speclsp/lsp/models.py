@@ -7,8 +7,10 @@ server's offer.  Nothing else starts a download.
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +27,7 @@ from speclsp.errors import (
 from speclsp.hub import download
 from speclsp.hub.choice import Choice, choice_of, named, preset_rows, with_paths, without_names
 from speclsp.hub.memory import Memory, find_memory
-from speclsp.hub.presets import AUTO, recommend
+from speclsp.hub.presets import AUTO, PRESETS, recommend
 from speclsp.hub.references import model_title
 from speclsp.lsp.editor import Editor, ProgressReporter
 from speclsp.request import Progress
@@ -54,6 +56,8 @@ class NamedModels:
         self._apply_settings = apply_settings
         self._report = report
         self._memory: Memory | None = None
+        self._running_preset = ""
+        """The preset of an engine that other windows use, which ``auto`` joins."""
         self._offered: set[str] = set()
         self._downloads: dict[str, threading.Event] = {}
         """By progress token: set to cancel."""
@@ -62,8 +66,9 @@ class NamedModels:
     # --- settings ---------------------------------------------------------------------------------
 
     async def prepare(self, settings: Settings) -> None:
-        """Find the memory if the settings choose a model by it."""
+        """Find the running engines and the memory if the settings choose a model by these."""
         if settings.preset == AUTO and self._memory is None:
+            self._running_preset = await asyncio.to_thread(_running_preset)
             self._memory = await self.memory()
 
     def resolve(self, settings: Settings) -> Settings:
@@ -72,6 +77,8 @@ class NamedModels:
         if settings.preset == AUTO and memory is None:  # it was set while the server runs
             self._spawn(self._prepare_later(settings))
             return replace(plain, model=in_use.model, spec_draft_model=in_use.spec_draft_model)
+        if settings.preset == AUTO and self._running_preset:
+            settings = replace(settings, preset=self._running_preset)
         self._resolved, choice = plain, None
         try:
             choice = choice_of(settings, lambda: memory or find_memory())
@@ -208,3 +215,29 @@ class NamedModels:
             del self._downloads[progress_token]
             self._progress.take(Progress(token=progress_token, stage="end", message=message))
         self._apply_settings()  # they may name the new model
+
+
+def _running_preset() -> str:
+    """Return the preset of an engine that other windows use, "" where there is none.
+
+    Such an engine holds memory, so that the memory alone would choose a smaller model, and load it
+    beside the other.
+    """
+    if sys.platform == "win32":  # where no engine is shared
+        return ""
+    # Imported here: most windows name their model, and answer their first message without these.
+    from speclsp.engine_process.place import read_info  # noqa: PLC0415
+    from speclsp.engine_process.start import running_engines  # noqa: PLC0415
+
+    in_use = set()
+    with suppress(SpecLspError, OSError):
+        for info in filter(None, map(read_info, running_engines())):
+            in_use.add((info.model, info.settings.get("spec_draft_model", "")))
+    for name, row in PRESETS.items():
+        if row.memory:  # `auto` may choose it
+            with suppress(ModelNotFoundError):
+                files = named(name).files()
+                target, *draft = (str(parts[0]) for parts in files.values())
+                if (target, *(draft or [""])) in in_use:
+                    return name
+    return ""

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from fake_hub import FakeHub, serve_hub
 from lsp_wire import FOLDER, LspWire
 
+from speclsp.engine_process.place import EngineInfo, EnginePlace
 from speclsp.hub import download
 from speclsp.hub.memory import Memory
 from speclsp.hub.presets import PRESETS, preset, recommend
@@ -230,6 +232,32 @@ async def test_auto_that_is_set_later_waits_for_the_memory(
     await asyncio.sleep(0.05)
     (asked,) = wire.params_of(ASK)
     assert preset(recommend(gpu)).title in asked["message"]
+
+
+@pytest.mark.parametrize("name", [NAME, "qwen2.5-coder-7b-q8_0-draft"])
+async def test_auto_takes_the_model_that_other_windows_share(
+    name: str,
+    hub: FakeHub,
+    connect: Callable[..., LspWire],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """The model in the GPU leaves no room for a second one, and a smaller one was chosen."""
+    gpu = Memory(kind="NVIDIA GPU", name="GPU", total_bytes=8 << 30, free_bytes=1 << 30)
+    monkeypatch.setattr("speclsp.lsp.models.find_memory", lambda: gpu)
+    first = connect()
+    await first.initialize()
+    target, *draft = (await run(first, "speclsp.pullModel", name=name))["paths"]
+    place = EnginePlace(tmp_path, "1-x")
+    settings = {"spec_draft_model": draft[0]} if draft else {}
+    info = EngineInfo(pid=1, version="", model=target, settings=settings)
+    place.info.write_bytes(msgspec.json.encode(info))
+    monkeypatch.setattr("speclsp.engine_process.start.running_engines", lambda: [place])
+    second = connect(base_options={"preset": "auto"})
+    await second.initialize()
+    await second.until(lambda: second.completer.settings.model == target)
+    assert second.completer.settings.spec_draft_model == "".join(draft)
+    assert second.params_of(ASK) == []
 
 
 async def test_a_client_that_cannot_ask_gets_no_download(
