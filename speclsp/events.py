@@ -67,21 +67,21 @@ class EventQueue:
 class ProgressReport:
     """The begin, report and end events of one piece of work."""
 
-    def __init__(self, events: EventQueue, token: str, title: str) -> None:
-        self._events = events
+    def __init__(self, emit: Callable[[Event], None], token: str, title: str) -> None:
+        self._emit = emit
         self._token = token
         self._last = -1
-        events.emit(Progress(token=token, stage="begin", title=title, percentage=0))
+        emit(Progress(token=token, stage="begin", title=title, percentage=0))
 
     def report(self, fraction: float, message: str = "") -> None:
         """Report the fraction done, 0 to 1; each percentage is reported once."""
         percentage = int(100 * fraction)
         if percentage != self._last:
             self._last = percentage
-            self._events.emit(
+            self._emit(
                 Progress(token=self._token, stage="report", message=message, percentage=percentage)
             )
 
     def end(self, message: str = "") -> None:
         """Report the end."""
-        self._events.emit(Progress(token=self._token, stage="end", message=message))
+        self._emit(Progress(token=self._token, stage="end", message=message))

@@ -161,7 +161,7 @@ class Models:
             self._set_state("loading", EngineUnavailableError("the model is still loading."))
         report = None
         if not is_remote:
-            report = ProgressReport(self._events, "speclsp/load", "Loading the model")
+            report = ProgressReport(self._events.emit, "speclsp/load", "Loading the model")
         try:
             self._load(report)
         except Exception as error:  # noqa: BLE001 - the server must outlive any model

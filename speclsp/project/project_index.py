@@ -11,19 +11,19 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from speclsp.drafting.protocol import TokenArray, TokenCorpus
 from speclsp.errors import SpecLspError
+from speclsp.events import ProgressReport
 from speclsp.project.ignore import IGNORE_FILE, IgnoreRules
 from speclsp.project.indexed_files import IndexedFiles, Outlines
 from speclsp.project.scan import FoundFile, ScanTally, examine, scan
 from speclsp.project.source_text import SourceText
 from speclsp.project.watch import Watcher, plan_watches
-from speclsp.request import Event, IndexStats, LogLevel, LogLine, Problem, Progress, WorkspaceFolder
+from speclsp.request import Event, IndexStats, LogLevel, LogLine, Problem, WorkspaceFolder
 from speclsp.settings import Settings
 from speclsp.storage.token_store import TokenStore
 
@@ -41,8 +41,6 @@ _MANY_CHANGES: Final = 200
 _PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 0.25
 """Indexing waits this long at most for a busy engine, and then works as long before it waits."""
-
-_PROGRESS_INTERVAL_S: Final = 0.2
 
 _MAX_WAITING_CHARS: Final = 32 * 2**20
 """Characters of outlined texts that wait to be tokenised."""
@@ -266,9 +264,12 @@ class ProjectIndex:
         """Bring the index up to date.  An interrupted scan keeps the files that it has read."""
         if not settings.index_project:
             self._files.forget(self._files.paths())
-        with self._progress() as progress:
-            if not self._is_scanned:
-                self._files.forget_skipped()
+        progress, n_read = None, 0
+        if not self._is_scanned:
+            token = f"speclsp/index/{os.getpid()}/{next(self._scan_numbers)}"
+            progress = ProgressReport(self._emit, token, f"Indexing {self._name}")
+            self._files.forget_skipped()
+        try:
             self._rules = IgnoreRules(Path(self._root), settings.exclude)
             tally = ScanTally()
             found = self._found(settings, tally)
@@ -279,28 +280,37 @@ class ProjectIndex:
             present = {file.path for file in found}
             self._files.forget([path for path in self._files.paths() if path not in present])
             news = [file for file in found if self._files.has_changed(file)]
+            n_read = len(news)
             self._read(news, settings, progress)
             self._is_scanned = True
             self._files.note_use()
+        finally:
+            if progress is not None:
+                progress.end(f"{n_read} files")
 
     def _read(
         self,
         news: Sequence[FoundFile],
         settings: Settings,
-        progress: Callable[[int, int], None] = lambda _n_done, _n_files: None,
+        progress: ProgressReport | None = None,
     ) -> None:
         """Read new and changed files: outline all of them first, then tokenise them.
 
         Outlining takes a tenth of the time, and headless requests wait for it.
         """
         waiting: list[tuple[FoundFile, SourceText]] = []
-        n_done = itertools.count(1)
+        numbers = itertools.count(1)
+
+        def note_done() -> None:
+            n_done = next(numbers)
+            if progress is not None:
+                progress.report(n_done / len(news), f"{n_done}/{len(news)} files")
 
         def tokenise() -> None:
             for file, source in waiting:
                 self._pause()
                 self._files.tokenise(file, source, settings)
-                progress(next(n_done), len(news))
+                note_done()
                 if self._files.is_flush_due():
                     self._files.flush(self._pause)
             waiting.clear()
@@ -310,7 +320,7 @@ class ProjectIndex:
             self._pause()
             source = self._files.take(file, settings)
             if source is None:
-                progress(next(n_done), len(news))
+                note_done()
                 continue
             waiting.append((file, source))
             n_chars += len(source.text)
@@ -386,33 +396,6 @@ class ProjectIndex:
         return False
 
     # --- reports --------------------------------------------------------------------------------
-
-    @contextmanager
-    def _progress(self) -> Iterator[Callable[[int, int], None]]:
-        """Report the progress of the first scan: call with files done and files in all."""
-        token = f"speclsp/index/{os.getpid()}/{next(self._scan_numbers)}"
-        due_s, n_files_in_all = 0.0, 0
-
-        def report(n_done: int, n_files: int) -> None:
-            nonlocal due_s, n_files_in_all
-            n_files_in_all = n_files
-            if time.monotonic() >= due_s:
-                due_s = time.monotonic() + _PROGRESS_INTERVAL_S
-                message = f"{n_done}/{n_files} files"
-                percentage = 100 * n_done // n_files
-                self._emit(
-                    Progress(token=token, stage="report", message=message, percentage=percentage)
-                )
-
-        if self._is_scanned:
-            yield lambda _n_done, _n_files: None
-            return
-        title = f"Indexing {self._name}"
-        self._emit(Progress(token=token, stage="begin", title=title, percentage=0))
-        try:
-            yield report
-        finally:
-            self._emit(Progress(token=token, stage="end", message=f"{n_files_in_all} files"))
 
     def _warn(self, settings: Settings, tally: ScanTally) -> None:
         """Log a scan's problems, each once."""
