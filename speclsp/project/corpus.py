@@ -9,6 +9,7 @@ until its index is sorted again.
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from collections.abc import Callable, Collection
 from typing import Final
@@ -224,6 +225,6 @@ def _give_freed_memory_back() -> None:
     Sorting temporarily takes 60 bytes a token, and glibc keeps memory that a thread freed for the
     same thread: 20 bytes a token at ten million tokens.
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:
         trim(0)

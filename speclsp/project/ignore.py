@@ -18,7 +18,7 @@ from pathspec import GitIgnoreSpec
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from speclsp.project.repository import find_repository
-from speclsp.project.source_text import read_regular
+from speclsp.project.source_text import NO_LINKS, read_regular
 
 Patterns: TypeAlias = GitIgnoreSpec
 
@@ -203,7 +203,7 @@ def _read_spec(file: Path) -> GitIgnoreSpec | None:
     """Read a file of patterns; None if it is missing or unreadable."""
     try:
         # As in git, links are not followed.
-        data = read_regular(file, _MAX_IGNORE_FILE, flags=os.O_NOFOLLOW)
+        data = read_regular(file, _MAX_IGNORE_FILE, flags=NO_LINKS)
     except (OSError, ValueError):
         return None
     lines = data.decode("utf-8", errors="replace").removeprefix("\ufeff").splitlines()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,7 +18,7 @@ class Repository:
 
     work_tree: Path
     common_dir: Path
-    """Shared by all work trees: contains the configuration and ``info/exclude``."""
+    """Shared by all work trees: contains ``info/exclude``."""
 
 
 def find_repository(folder: Path) -> Repository | None:
@@ -33,16 +31,13 @@ def find_repository(folder: Path) -> Repository | None:
 
 
 def repository_name(root: Path) -> str:
-    """Return the repository's name from its origin's address, else from its folder."""
+    """Return the name of the repository's folder, or of a folder that is in no repository."""
     try:
         folder = root.resolve()
     except (OSError, RuntimeError):
         folder = root
     repository = find_repository(folder)
-    if repository is None:
-        return folder.name or "root"
-    address = _remote_address(repository.common_dir / "config")
-    return _name_in_address(address) or repository.work_tree.name or "root"
+    return (folder if repository is None else repository.work_tree).name or "root"
 
 
 def _git_dir(work_tree: Path) -> Path | None:
@@ -69,27 +64,3 @@ def _text(file: Path) -> str:
         return read_regular(file, _MAX_BYTES).decode("utf-8", "replace").replace("\0", "\ufffd")
     except (OSError, ValueError):
         return ""
-
-
-def _remote_address(config: Path) -> str:
-    """Return the address of the remote ``origin``, else of the first remote; "" for none."""
-    parser = configparser.ConfigParser(
-        strict=False, interpolation=None, allow_no_value=True, inline_comment_prefixes=("#", ";")
-    )
-    # git indents its options, which configparser reads as continued lines.
-    lines = (line.strip() for line in _text(config).splitlines())
-    try:
-        parser.read_string("\n".join(lines))
-    except configparser.Error:
-        return ""
-    remotes = [name for name in parser.sections() if name.lower().startswith("remote ")]
-    remotes.sort(key=lambda name: '"origin"' not in name)
-    addresses = [parser[name].get("url") or "" for name in remotes]
-    return next(filter(None, addresses), "").strip('"')
-
-
-def _name_in_address(address: str) -> str:
-    """Return the last part of ``git@host:group/name.git``, a URL or a path."""
-    name = re.split(r"[/\\:]", address.strip().rstrip("/\\"))[-1]
-    name = name.removesuffix(".git")
-    return "".join(char for char in name if char.isprintable()).strip()

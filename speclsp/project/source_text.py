@@ -22,6 +22,9 @@ _SNIFFED_BYTES: Final = 8192
 _LONGEST_LINE: Final = 20_000
 _LONG_MEAN_LINE: Final = 400
 _DIGEST_BYTES: Final = 16
+_FLAGS: Final = sum(getattr(os, flag, 0) for flag in ("O_BINARY", "O_CLOEXEC", "O_NONBLOCK"))
+NO_LINKS: Final = getattr(os, "O_NOFOLLOW", 0)
+"""Flag of :func:`read_regular`; Windows lacks it, and some of ``_FLAGS``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class SourceText:
 def read_source(path: str, max_file_size: int, mask: Mask = masked) -> SourceText | SkipReason:
     """Read a regular file of UTF-8 text; does not follow links nor block on pipes."""
     try:
-        data = read_regular(path, max_file_size + 1, flags=os.O_NOFOLLOW)
+        data = read_regular(path, max_file_size + 1, flags=NO_LINKS)
     except (OSError, ValueError):
         return "unreadable"
     if len(data) > max_file_size:
@@ -56,7 +59,7 @@ def read_regular(path: str | Path, max_bytes: int, *, flags: int = 0) -> bytes:
     Raises OSError, also for pipes, sockets and devices, for which it does not wait, and ValueError
     for a path with a NUL.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+    descriptor = os.open(path, os.O_RDONLY | _FLAGS | flags)
     with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(f"{path} is no regular file")

@@ -7,34 +7,7 @@ from indexed_project import git, write
 from speclsp.project.repository import find_repository, repository_name
 
 
-@pytest.mark.parametrize(
-    ("address", "name"),
-    [
-        ("https://example.org/group/tool.git", "tool"),
-        ("https://user:pass@example.org/group/tool/", "tool"),
-        ("git@example.org:group/tool.git", "tool"),
-        ("example.org:tool", "tool"),
-        ("ssh://git@example.org:2222/group/my.tool.git", "my.tool"),
-        ("/srv/git/tool.git", "tool"),
-        ("../tool", "tool"),
-        (r"C:\src\tool", "tool"),
-        ("file:///srv/tool.git/", "tool"),
-    ],
-)
-def test_name_from_the_origin(project: Path, address: str, name: str) -> None:
-    git(project, "init")
-    git(project, "remote", "add", "backup", "https://example.org/other.git")
-    git(project, "remote", "add", "origin", address)
-    assert repository_name(project) == name
-
-
-def test_any_remote_where_there_is_no_origin(project: Path) -> None:
-    git(project, "init")
-    git(project, "remote", "add", "upstream", "https://example.org/tool.git")
-    assert repository_name(project) == "tool"
-
-
-def test_folder_name_without_a_remote_or_a_repository(project: Path) -> None:
+def test_the_name_is_the_folders(project: Path) -> None:
     assert repository_name(project) == "project"
     git(project, "init")
     (project / "deep" / "er").mkdir(parents=True)
@@ -43,11 +16,10 @@ def test_folder_name_without_a_remote_or_a_repository(project: Path) -> None:
 
 def test_linked_work_tree(project: Path, tmp_path: Path) -> None:
     git(project, "init")
-    git(project, "remote", "add", "origin", "https://example.org/tool.git")
     git(project, "commit", "--allow-empty", "-m", "x")
     git(project, "worktree", "add", str(tmp_path / "linked"))
     assert (tmp_path / "linked" / ".git").is_file()
-    assert repository_name(tmp_path / "linked") == "tool"
+    assert repository_name(tmp_path / "linked") == "linked"
     repository = find_repository(tmp_path / "linked")
     assert repository is not None
     assert repository.work_tree == tmp_path / "linked"
@@ -60,22 +32,6 @@ def test_broken_git_file(project: Path, content: str) -> None:
     assert repository_name(project) == "project"
 
 
-@pytest.mark.parametrize(
-    "config",
-    [b"\xff\xfe", b'[remote "origin"]\n', b'[remote "origin"]\nurl =\n', b"[core\nurl = a/b\n"],
-)
-def test_broken_config(project: Path, config: bytes) -> None:
-    git(project, "init")
-    write(project / ".git" / "config", config)
-    assert repository_name(project) == "project"
-
-
-def test_config_in_any_dress(project: Path) -> None:
-    git(project, "init")
-    write(project / ".git" / "config", '[Remote "origin"]  \n  URL = "x/tool.git" ; why\n')
-    assert repository_name(project) == "tool"
-
-
 def test_root_folder_has_a_name() -> None:
     assert repository_name(Path("/"))
 
@@ -85,7 +41,7 @@ def test_missing_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("name", [".git", "elsewhere/commondir", "elsewhere/config"])
+@pytest.mark.parametrize("name", [".git", "elsewhere/commondir"])
 @pytest.mark.parametrize("what", ["a pipe", "a device", "a NUL"])
 def test_what_an_archive_may_hold_instead_of_gits_files(
     project: Path, name: str, what: str

@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,17 @@ def test_unreadable(tmp_path: Path) -> None:
     for name in ("gone.py", "pipe", "link.py", ""):
         assert read_source(str(tmp_path / name), 1000) == "unreadable"
     assert read_source("nul\0", 1000) == "unreadable"
+
+
+def test_a_system_without_posix_flags_reads_files_too(tmp_path: Path) -> None:
+    """As Windows, where indexing ended at the first file."""
+    (tmp_path / "a.py").write_bytes(b"x = 1\r\n")
+    code = (
+        "import os, sys\n"
+        "del os.O_NONBLOCK, os.O_CLOEXEC, os.O_NOFOLLOW\n"
+        "from speclsp.project import ignore\n"
+        "from speclsp.project.source_text import read_source\n"
+        "print(read_source(sys.argv[1], 100).text)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "a.py")]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "x = 1\n\n"
