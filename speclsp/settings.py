@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -715,3 +715,18 @@ def default(name: str) -> Any:
 def changed(old: Settings, new: Settings) -> tuple[str, ...]:
     """Return the names of the settings whose values differ."""
     return tuple(n for n in FIELDS if getattr(old, n) != getattr(new, n))
+
+
+def leaves(name: str) -> tuple[Any, ...]:
+    """Return the types and the words of a setting: int and "auto" for ``int | Literal["auto"]``."""
+    return tuple(_leaves(TYPES[name]))
+
+
+def _leaves(hint: Any) -> Iterator[Any]:
+    if isinstance(hint, type):
+        yield hint
+    elif typing.get_origin(hint) is Literal:
+        yield from typing.get_args(hint)
+    else:
+        for inner in typing.get_args(hint):
+            yield from _leaves(inner)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from speclsp.errors import SettingsError
-from speclsp.settings import FIELDS, TYPES, Settings, default, info
+from speclsp.settings import FIELDS, TYPES, Settings, default, info, leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +175,20 @@ def convert(name: str, value: Any, *, from_text: bool = False) -> Any:
         msgspec.json.encode(converted)  # lone surrogates are in no path and no message
         return converted
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        reason = _FORMER_VALUES.get((name, str(value))) or str(error).split(" - at")[0]
+        reason = _FORMER_VALUES.get((name, str(value))) or _reason(name, value, str(error))
         raise SettingsError(
-            f"setting {name}: {reason}, got {value!r}.", remedy=f"The default is {default(name)!r}."
+            f"setting {name}: {reason}.", remedy=f"The default is {default(name)!r}."
         ) from error
+
+
+def _reason(name: str, value: Any, error: str) -> str:
+    """Return what is wrong with a value: msgspec's error, or the words that the setting accepts."""
+    words = [leaf for leaf in leaves(name) if isinstance(leaf, str)]
+    expected, _, found = error.partition(" - at")[0].partition(", got `")
+    if words and not expected.startswith("Expected `int` "):  # which gives a number's bounds
+        number = "a number or " if int in leaves(name) else ""
+        expected, found = f"expected {number}one of {', '.join(words)}", ""
+    return f"{expected}, got `{found}: {value!r}" if found else f"{expected}, got {value!r}"
 
 
 def resolve(layers: Sequence[Mapping[str, Any]], *, base: Settings | None = None) -> Resolution:

@@ -113,6 +113,7 @@ def _stores() -> Iterator[Stores]:
     def report(error: StoreError) -> None:
         click.echo(str(error), err=True)
 
+    types: dict[str, type[TokenStore | AcceptedStore]]
     types = {FILES: TokenStore, TEXTS: AcceptedStore}
     with ExitStack() as stack:
         stores: dict[str, WorkspaceStore] = {}

@@ -73,7 +73,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
     """Run all checks.  Those of the models need llama.cpp."""
     yield Finding("python", f"{platform.python_version()} ({sys.executable})")
     if settings.engine_url:
-        yield from remote_engine(settings)
+        yield from completion(settings)
     else:
         engine = list(engine_library(settings))
         yield from engine
@@ -128,7 +128,7 @@ def wants_gpu(settings: Settings) -> bool:
 
 
 def models(settings: Settings) -> Iterator[Finding]:
-    """Load the models as the server does, and run one completion."""
+    """Check the target model's file, and run one completion."""
     try:
         files = model_files(settings)
         tokenizer = LlamaLoader(lambda _level, _line: None).tokenizer(settings)
@@ -136,24 +136,11 @@ def models(settings: Settings) -> Iterator[Finding]:
         yield Finding("model", error.message, error.remedy or "Name another model with --model.")
         return
     yield Finding("model", f"{files.target}: fill-in-the-middle tokens of {tokenizer.family.name}")
-    completer = LocalCompleter(settings)
-    window = Window(completer, settings)
-    completer.start()
-    try:
-        trial = _trial(window)
-        while (event := completer.next_event(0.0)) is not None:
-            if isinstance(event, LogLine) and event.level in {"info", "warning"}:
-                yield Finding("loading", event.message, noteworthy=event.level == "warning")
-            elif isinstance(event, Problem) and event.message != trial.text:
-                yield Finding("model", event.message, event.remedy or "See the message.")
-        yield trial
-        yield from gpu_use(settings, completer.statistics().layers)
-    finally:
-        window.close()
+    yield from completion(settings)
 
 
-def remote_engine(settings: Settings) -> Iterator[Finding]:
-    """Connect to the remote engine, name what it cannot do, and run one completion."""
+def completion(settings: Settings) -> Iterator[Finding]:
+    """Load the models as the server does, or connect to the remote engine; complete once."""
     completer = LocalCompleter(settings)
     window = Window(completer, settings)
     completer.start()
@@ -164,7 +151,13 @@ def remote_engine(settings: Settings) -> Iterator[Finding]:
             yield Finding("remote engine", f"{stats.model}, n_ctx {stats.n_ctx}")
         for lack in stats.lacks:
             yield Finding("remote engine", lack, noteworthy=True)
+        while not settings.engine_url and (event := completer.next_event(0.0)) is not None:
+            if isinstance(event, LogLine) and event.level in {"info", "warning"}:
+                yield Finding("loading", event.message, noteworthy=event.level == "warning")
+            elif isinstance(event, Problem) and event.message != trial.text:
+                yield Finding("model", event.message, event.remedy or "See the message.")
         yield trial
+        yield from gpu_use(settings, stats.layers)
     finally:
         window.close()
 
@@ -208,9 +201,11 @@ def _trial(window: Window) -> Finding:
 
 def gpu_use(settings: Settings, layers: Mapping[str, int]) -> Iterator[Finding]:
     """Check that a GPU, if there is one, holds some of the layers."""
+    if not layers or not wants_gpu(settings) or not layers.keys() <= {"CPU"}:
+        return
     library = importlib.import_module("speclsp.engine.llama.library")
     gpus = [device.name for device in library.devices() if device.kind in GPU_KINDS]
-    if gpus and layers and wants_gpu(settings) and layers.keys() <= {"CPU"}:
+    if gpus:
         yield Finding(
             "GPU use",
             f"no layer of the model is on {' or '.join(gpus)}",

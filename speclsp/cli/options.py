@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -143,18 +142,14 @@ def is_switch(name: str) -> bool:
     return settings.TYPES[name] is bool
 
 
-def choices(name: str) -> tuple[str, ...]:
-    """Return the words that a setting accepts, empty if it accepts no fixed words."""
-    return tuple(leaf for leaf in _leaves(settings.TYPES[name]) if isinstance(leaf, str))
-
-
 def metavar(name: str) -> str:
     """Return the placeholder for the value in help texts and tables."""
     if isinstance(settings.default(name), dict):
         return "JSON"
-    kinds = set(_leaves(settings.TYPES[name]))
+    kinds = settings.leaves(name)
     number = "X" if float in kinds else "N" if int in kinds else ""
-    return "|".join(filter(None, (number, *choices(name)))) or "TEXT"
+    words = (leaf for leaf in kinds if isinstance(leaf, str))
+    return "|".join(filter(None, (number, *words))) or "TEXT"
 
 
 def default_text(name: str) -> str:
@@ -178,9 +173,7 @@ def _check(name: str) -> Callable[[str], Any]:
         except msgspec.DecodeError as error:
             raise click.BadParameter(f"not JSON: {error}.") from error
         except SettingsError as error:
-            words = choices(name)
-            hint = f" Possible words: {', '.join(words)}." if words else ""
-            raise click.BadParameter(f"{error}{hint}") from error
+            raise click.BadParameter(str(error)) from error
         if problems := resolve([{name: value}]).problems:
             raise click.BadParameter(" ".join(problem.message for problem in problems))
         return value
@@ -198,17 +191,6 @@ def _declarations(name: str) -> list[str]:
             # As upstream: -nkvo is --no-kv-offload.  -cmoe has none, -ncmoe being something else.
             short = [f"{row.short}/-n{row.short.removeprefix('-')}"]
     return [name, *spellings, *short]
-
-
-def _leaves(hint: Any) -> Iterator[Any]:
-    """Yield the types and the words in a hint: int and "auto" for ``int | Literal["auto"]``."""
-    if isinstance(hint, type):
-        yield hint
-    elif typing.get_origin(hint) is typing.Literal:
-        yield from typing.get_args(hint)
-    else:
-        for inner in typing.get_args(hint):
-            yield from _leaves(inner)
 
 
 class OutputFile(click.Path):

@@ -19,7 +19,7 @@ def sample(name: str) -> tuple[str, Any]:
         return '{"python": {"max_lines": 3}}', {"python": {"max_lines": 3}}
     if isinstance(settings.default(name), list):
         return "*.gen.py", ["*.gen.py"]
-    words = options.choices(name)
+    words = [leaf for leaf in settings.leaves(name) if isinstance(leaf, str)]
     if words:
         others = [word for word in words if word != settings.default(name)]
         return (others[0], others[0]) if others else ("0.5", 0.5)
