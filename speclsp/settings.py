@@ -29,6 +29,7 @@ SplitMode = Literal["none", "layer", "row", "tensor"]
 LoadMode = Literal["auto", "none", "mmap", "mlock", "mmap+mlock", "dio"]
 EngineKind = Literal["shared", "own"]
 RemoteKind = Literal["auto", "llama-server", "openai", "ollama", "mistral", "deepseek"]
+RemoteDrafts = Literal["none", "corpus", "prediction"]
 
 _MAX_INT = 2**31 - 1
 """llama.cpp's parameters are 32-bit integers, and waits of 2⁶³ ns overflow."""
@@ -330,6 +331,13 @@ class Settings:
         "",
         _REMOTE,
         "File of certificates (PEM) to trust a remote engine by; empty takes the system's.",
+    )
+    engine_drafts: RemoteDrafts = _setting(
+        "none",
+        _REMOTE,
+        "Drafts for a remote engine that takes some: `prediction` sends the probable text with "
+        "each request (Fireworks), `corpus` sends the project's files once (SGLang with "
+        "`--speculative-algorithm NGRAM`), with secrets masked.",
     )
 
     n_prompt: _NonNegative = _setting(
@@ -683,7 +691,7 @@ class Settings:
 
     @property
     def drafts_here(self) -> bool:
-        """Whether this machine drafts: a remote engine takes no drafts."""
+        """Whether drafters run for each pass: a remote engine's passes take no drafts."""
         return self.speculation and not self.engine_url
 
     @property

@@ -9,7 +9,12 @@ from typing import Literal
 
 import msgspec
 
-from speclsp.completer.completion import Workbench, prompt_question, remote_params
+from speclsp.completer.completion import (
+    DraftSources,
+    Workbench,
+    prompt_question,
+    remote_params,
+)
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.engine.remote import RemoteTarget
 from speclsp.prompt.chunks import NO_CHUNKS
@@ -86,7 +91,11 @@ class PromptExplanation:
 
 
 def explain_prompt(
-    request: PlacedRequest, settings: Settings, bench: Workbench, candidates: Sequence[Candidate]
+    request: PlacedRequest,
+    settings: Settings,
+    bench: Workbench,
+    candidates: Sequence[Candidate],
+    sources: DraftSources,
 ) -> PromptExplanation:
     """Lay out the prompt for a request as after some typing at its cursor."""
     settings = request.settings_over(settings)
@@ -131,7 +140,9 @@ def explain_prompt(
         text=prompt_text(
             prompt.tokens, bench.tokenizer.vocabulary, bench.tokenizer.family, bos="<bos>"
         ),
-        request=_request(prompt, text, remote_params(request, settings, held_back), bench),
+        request=_request(
+            prompt, text, remote_params(request, settings, held_back, bench, sources), bench
+        ),
     )
 
 

@@ -17,6 +17,7 @@ from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.engine import Engine
 from speclsp.completer.explaining import PromptExplanation, explain_prompt
 from speclsp.completer.project import Project
+from speclsp.completer.sent_corpus import SentCorpora
 from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.documents import Documents
 from speclsp.engine.models import Loader, Tokenizer
@@ -84,6 +85,7 @@ class LocalCompleter:
             busy=lambda: self._engine.thread.busy,
             chosen=self._engine.thread.look_for_plans,
         )
+        self._corpora = SentCorpora(self._events)
         self._statistics = StatisticsFiles(settings, self._events, self._engine.statistics_files)
         self._accepted = self._engine.accepted(settings)
         self._engine.join(self)
@@ -99,6 +101,7 @@ class LocalCompleter:
     def close(self) -> None:
         """Leave the engine, or stop its threads and free the models where no other window may."""
         self._context.close()
+        self._corpora.close()
         if self._is_own:
             self._engine.close()
         else:
@@ -159,6 +162,7 @@ class LocalCompleter:
     def open_folder(self, folder: WorkspaceFolder) -> None:
         """Index a folder in the background."""
         self._project.open_folder(folder)
+        self._send_corpora()
 
     def close_folder(self, root: str) -> None:
         """Forget a folder."""
@@ -257,7 +261,7 @@ class LocalCompleter:
         return self._engine.thread.with_models(
             self,
             lambda bench, settings: explain_prompt(
-                placed, settings, bench, self._context.candidates(placed)
+                placed, settings, bench, self._context.candidates(placed), self.sources(placed)
             ),
         )
 
@@ -274,6 +278,14 @@ class LocalCompleter:
         """Take an event of the engine; its state is none of a window's that is switched off."""
         if not (isinstance(event, StateChanged) and self._engine.is_off_for(self)):
             self._events.emit(event)
+        if isinstance(event, StateChanged) and event.state == "ready":
+            self._send_corpora()
+
+    def _send_corpora(self) -> None:
+        """Have a remote engine draft from the folders, where the settings want it."""
+        if (weights := self._engine.models.weights) is not None:
+            for root in self._project.roots():
+                self._corpora.send(weights.target, root, self.settings)
 
     def take_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Tokenise everything with another vocabulary."""

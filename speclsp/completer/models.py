@@ -127,6 +127,7 @@ class Models:
             n_ctx=latest.n_ctx,
             engine=latest.engine,
             lacks=latest.lacks,
+            sent_drafts=weights.sent_drafts() if weights is not None else "",
             n_idle_evaluated=self._all_idle_evaluated(),
             verify_ms=weights.pass_cost.milliseconds if weights is not None else (),
         )

@@ -212,6 +212,11 @@ class Project:
             for index in self._opened.values() if file else ():
                 index.index.changed(file)
 
+    def roots(self) -> tuple[str, ...]:
+        """Return the folders."""
+        with self._lock:
+            return tuple(self._folders)
+
     def root_of(self, file: str) -> str:
         """Return the innermost folder that a file lies in, or "" for none."""
         with self._lock:

@@ -236,15 +236,16 @@ def _session_lines(stats: SessionStats) -> list[str]:
 
 
 def _remote_lines(stats: SessionStats) -> list[str]:
-    """Return the times until the first token, and the drafts that the server made and verified."""
+    """Return the times until the first token, and the drafts that the server verified."""
     totals = stats.totals
     n_answers = totals.n_prefill_predicted
     first_ms, network_ms = (ms / max(1, n_answers) for ms in (totals.ms_prompt, totals.ms_network))
-    drafts = "drafts: none (remote engine)"
+    drafts = f"drafts: {stats.sent_drafts or 'none'} (remote engine)"
     if totals.n_drafted:
         rate = totals.n_accepted / totals.n_drafted
+        whose = f"drafts: {stats.sent_drafts}" if stats.sent_drafts else "drafts of the server"
         drafts = (
-            f"drafts of the server: acceptance rate = {rate:0.5f} ({totals.n_accepted:5d} "
+            f"{whose}: acceptance rate = {rate:0.5f} ({totals.n_accepted:5d} "
             f"accepted / {totals.n_drafted:5d} generated)"
         )
     return [

@@ -35,7 +35,7 @@ from speclsp.prompt.prompt import FimPrompt, FimText
 from speclsp.prompt.protocol import FimTokenIds
 from speclsp.remote.protocol import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
 from speclsp.request import FinishReason, RequestStats
-from speclsp.settings import Settings
+from speclsp.settings import RemoteDrafts, Settings
 
 if TYPE_CHECKING:  # without a remote engine nothing needs an HTTP client
     from speclsp.remote.engine import HttpEngine
@@ -119,9 +119,20 @@ class RemoteTarget:
     ns_native = 0
 
     def __init__(
-        self, engine: HttpEngine, model: RemoteModel, tokenizer: Tokenizer, *, sends_ids: bool
+        self,
+        engine: HttpEngine,
+        model: RemoteModel,
+        tokenizer: Tokenizer,
+        *,
+        sends_ids: bool,
+        drafts: RemoteDrafts = "none",
     ) -> None:
-        """``sends_ids``: prompts are sent as token ids, and not as text."""
+        """``sends_ids``: prompts are sent as token ids, and not as text.
+
+        ``drafts`` are the ones that the server is sent.
+        """
+        self.drafts = drafts
+        self._n_corpus_tokens = 0
         self._engine = engine
         self._tokenizer = tokenizer
         self._sends_ids = sends_ids
@@ -133,6 +144,19 @@ class RemoteTarget:
         self.cached: list[int] = []
         self.prefills = model.kind == "llama-server" and bool(sends_ids or tokenizer.family.names)
         """Whether the server evaluates a prompt before it is asked for an answer."""
+
+    def sent_drafts(self) -> str:
+        """Say which drafts the server is sent; empty for none."""
+        if self.drafts == "corpus":
+            n_tokens = self._n_corpus_tokens
+            return f"corpus of {n_tokens} tokens" if n_tokens else "corpus, none sent yet"
+        return "prediction" if self.drafts == "prediction" else ""
+
+    def send_corpus(self, name: str, texts: Sequence[str]) -> int:
+        """Have the server draft from texts; see :meth:`HttpEngine.send_corpus`."""
+        n_tokens = self._engine.send_corpus(name, texts)
+        self._n_corpus_tokens += n_tokens
+        return n_tokens
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
         """Cancel a request as soon as ``predicate`` is true; it is asked every 50 ms at least."""
@@ -334,11 +358,12 @@ class RemoteLoader:
         assert self._connected is not None
         engine, self._engine = self._engine, None
         model, sends_ids = self._connected
-        target = RemoteTarget(engine, model, tokenizer, sends_ids=sends_ids)
+        drafts = settings.engine_drafts if model.kind == "openai" else "none"
+        target = RemoteTarget(engine, model, tokenizer, sends_ids=sends_ids, drafts=drafts)
         host = settings.engine_host
         name = model_title(model.name) if model.name.endswith(".gguf") else model.name
         is_other = bool(settings.model) and tokenizer.is_estimate
-        lacks = tuple(_lacks(engine, model, tokenizer, sends_ids=sends_ids))
+        lacks = tuple(_lacks(engine, model, tokenizer, sends_ids=sends_ids, drafts=drafts))
         log("info", f"remote engine: {name}, {model.kind} at {host}; {'; '.join(lacks)}.")
         return Weights(
             target=target,
@@ -351,6 +376,7 @@ class RemoteLoader:
             heals=model.constrains,
             problems=[_other_vocabulary(settings, name)] if is_other else [],
             lacks=lacks,
+            sent_drafts=target.sent_drafts,
         )
 
     def close(self) -> None:
@@ -456,12 +482,18 @@ def _stand_in(engine: HttpEngine, model: RemoteModel, settings: Settings) -> Tok
 
 
 def _lacks(
-    engine: HttpEngine, model: RemoteModel, tokenizer: Tokenizer, *, sends_ids: bool
+    engine: HttpEngine,
+    model: RemoteModel,
+    tokenizer: Tokenizer,
+    *,
+    sends_ids: bool,
+    drafts: RemoteDrafts,
 ) -> Iterator[str]:
     """Yield what the engine cannot do, for statistics and ``speclsp doctor``."""
     if engine.warning:
         yield engine.warning.rstrip(".")
-    yield "no drafts of this machine"
+    if drafts == "none":
+        yield "no drafts of this machine"
     if not model.constrains:
         yield "no token healing"
     elif tokenizer.is_estimate:

@@ -89,18 +89,21 @@ class _LlamaServer:
         ids = {entry["id"]: entry for entry in listed}
         entry = ids.get(name) or (listed[0] if len(listed) == 1 else {})
         n_slots = _number(props, "total_slots")
-        # Nothing is generated: the answer tells whether the vocabulary has FIM tokens.
-        nothing = {"input_prefix": "", "input_suffix": "", "n_predict": 0, "model": name}
+        slot = _oldest_slot(await fetch(f"/slots{of_model}"), n_slots)
+        # Nothing is generated: the answer tells whether the vocabulary has FIM tokens.  In a slot
+        # of the server's choice it would take the place of another window's prompt.
+        nothing = {"input_prefix": "", "input_suffix": "", "n_predict": 0}
+        can_infill = await fetch("/infill", {**nothing, "id_slot": slot, "model": name}) is not None
         return RemoteModel(
             kind="llama-server",
             name=name or str(props.get("model_alias") or entry.get("id") or ""),
             n_ctx=_number(props.get("default_generation_settings"), "n_ctx"),
             n_vocab=_number(entry.get("meta"), "n_vocab"),
             n_slots=n_slots,
-            slot=_oldest_slot(await fetch(f"/slots{of_model}"), n_slots),
+            slot=slot,
             takes_tokens=True,
             takes_text=True,
-            infill=await fetch("/infill", nothing) is not None,
+            infill=can_infill,
             logprobs=True,
             constrains=True,
         )
@@ -174,6 +177,8 @@ class _Choice(msgspec.Struct):
 class _OpenAIEvent(msgspec.Struct):
     choices: tuple[_Choice, ...] = ()
     usage: _Usage | None = None
+    perf_metrics: Any = None
+    """Fireworks' counts, in the last event."""
 
 
 class _OpenAI:
@@ -212,6 +217,9 @@ class _OpenAI:
             body |= {"top_k": params.top_k or all_tokens, "min_p": params.min_p}
         if params.wants_logprobs and model.logprobs:
             body["logprobs"] = 1
+        if params.prediction:
+            body["prediction"] = {"type": "content", "content": params.prediction}
+            body["perf_metrics_in_response"] = True
         if model.takes_tokens and prompt.tokens:
             return "/v1/completions", {"prompt": list(prompt.tokens), **body}
         if prompt.text:
@@ -225,6 +233,9 @@ class _OpenAI:
             stats.n_prompt = usage.prompt_tokens or 0
             stats.n_cached = usage.prompt_cache_hit_tokens or details.cached_tokens or 0
             stats.n_generated = usage.completion_tokens or 0
+        if event.perf_metrics is not None:
+            stats.n_drafted = _number(event.perf_metrics, "speculation-prompt-tokens")
+            stats.n_accepted = _number(event.perf_metrics, "speculation-prompt-matched-tokens")
         if not event.choices:
             return Piece("")
         choice = event.choices[0]

@@ -49,6 +49,8 @@ class RemoteParams:
     """-1 lets the server choose."""
     stop: tuple[str, ...] = ()
     wants_logprobs: bool = False
+    prediction: str = ""
+    """The text that the answer probably is; sent where it is not empty."""
     begins_with: str = ""
     """What the answer must begin with, where the server can be told (``RemoteModel.constrains``):
     the tokens that do not agree with it are excluded, as in token healing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from speclsp.errors import RemoteError
@@ -44,6 +44,7 @@ class ScriptedRemote:
         self.go_on.set()
         self.sent: list[tuple[RemotePrompt, RemoteParams]] = []
         self.prefilled: list[RemotePrompt] = []
+        self.corpora: list[tuple[str, Sequence[str]]] = []
         self.warning = ""
         self.n_given = 0
         self.n_connects = 0
@@ -84,7 +85,12 @@ class ScriptedRemote:
         return self.vocabulary.get(text)
 
     def request(self, prompt: RemotePrompt, params: RemoteParams) -> tuple[str, dict[str, Any]]:
-        return "/completion", {"prompt": prompt.text, "n_predict": params.n_predict}
+        body = {"prompt": prompt.text, "n_predict": params.n_predict}
+        return "/completion", {**body, "prediction": params.prediction}
+
+    def send_corpus(self, name: str, texts: Sequence[str]) -> int:
+        self.corpora.append((name, texts))
+        return sum(map(len, texts))
 
     def close(self) -> None:
         self.is_closed = True

@@ -1,0 +1,90 @@
+"""Sends the files of a workspace folder to a remote engine that drafts from them."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from speclsp.engine.remote import RemoteTarget
+from speclsp.errors import SpecLspError
+from speclsp.events import EventQueue
+from speclsp.project.ignore import IgnoreRules
+from speclsp.project.scan import ScanTally, scan
+from speclsp.project.source_text import SourceText, read_source
+from speclsp.settings import Settings
+
+_MAX_CHARS: Final = 16 << 20
+"""Most characters that are sent of a folder: about four million tokens, of the ten million that
+SGLang takes by default."""
+
+
+class SentCorpora:
+    """The folders that a window's remote engine was sent.  Any thread may call it."""
+
+    def __init__(self, events: EventQueue) -> None:
+        self._events = events
+        self._is_closed = False
+        self._target: object = None
+        self._sent: set[str] = set()
+        """The folders that ``_target`` was sent."""
+
+    def send(self, target: object, root: str, settings: Settings) -> None:
+        """Send a folder's files in the background, once to each target that takes them."""
+        if target is not self._target:
+            self._target, self._sent = target, set()
+        if not isinstance(target, RemoteTarget) or target.drafts != "corpus" or root in self._sent:
+            return
+        self._sent.add(root)
+        threading.Thread(
+            target=self._run, args=(target, root, settings), name="speclsp-corpus", daemon=True
+        ).start()
+
+    def close(self) -> None:
+        """Send no more files."""
+        self._is_closed = True
+
+    def _run(self, target: RemoteTarget, root: str, settings: Settings) -> None:
+        texts = source_texts(Path(root), settings, lambda: self._is_closed)
+        # The name tells no path, and is the same in the next session, which replaces the corpus.
+        owner = f"{platform.node()} {Path.home()} {root}"
+        name = f"speclsp-{hashlib.blake2b(owner.encode(), digest_size=12).hexdigest()}"
+        try:
+            if texts and not self._is_closed:
+                n_tokens = target.send_corpus(name, texts)
+                self._events.log(
+                    "info",
+                    f"the remote engine drafts from {n_tokens} tokens of {len(texts)} files.",
+                )
+        except SpecLspError as error:
+            if not self._is_closed:
+                self._events.problem(error.message, error.remedy)
+
+
+def source_texts(root: Path, settings: Settings, is_ended: Callable[[], bool]) -> list[str]:
+    """Return a folder's source files with secrets masked, the latest changed first.
+
+    Ignored files and files that look like secrets are left out.  The texts have 16 million
+    characters at most.
+    """
+    rules = IgnoreRules(root, settings.exclude)
+    found = scan(
+        root,
+        rules,
+        ScanTally(),
+        max_file_size=settings.max_file_size,
+        max_files=settings.max_files,
+    )
+    texts: list[str] = []
+    n_left = _MAX_CHARS
+    for file in sorted(found, key=lambda file: -file.signature.mtime_ns):
+        if is_ended():
+            return []
+        source = read_source(file.path, settings.max_file_size)
+        if isinstance(source, SourceText) and len(source.text) <= n_left:
+            texts.append(source.text)
+            n_left -= len(source.text)
+    return texts
