@@ -313,9 +313,6 @@ class CompletionResult:
     """Whether there was a text too uncertain to be shown; ``mean_logprob`` is that text's."""
     drafted: Ranges = ()
     """The parts of ``text`` that accepted draft tokens gave."""
-    generated: GeneratedText | None = None
-    """What was generated for the older request with this id, which this request joined.
-    ``text`` is the rest of it, or was generated later because the typing contradicted it."""
 
     @classmethod
     def empty(

@@ -19,7 +19,6 @@ from speclsp.errors import SpecLspError
 from speclsp.request import (
     CompletionResult,
     FinishReason,
-    GeneratedText,
     PlacedRequest,
     ranges_from,
 )
@@ -42,8 +41,6 @@ class CompletionJob:
     deadline: float
     may_coalesce: bool = False
     """Whether it may join a running generation, and newer requests its own."""
-    outran: GeneratedText | None = None
-    """A finished text that the job had joined and of which its typing left nothing."""
     is_superseded: bool = False
     """Whether a newer request of its document arrived; the job then stops at its next check."""
     future: Future[CompletionResult] = field(default_factory=Future)
@@ -61,8 +58,6 @@ class CompletionJob:
     def answer(self, result: CompletionResult) -> None:
         """Fulfil the future, once."""
         if not self.future.done():
-            if result.generated is None:
-                result = dataclasses.replace(result, generated=self.outran)
             self.future.set_result(result)
 
     def answer_empty(self, reason: FinishReason, now: float) -> None:
@@ -142,17 +137,8 @@ class RunningGeneration:
             return result
         if result.finish_reason == "cancelled" or not result.text:
             return None
-        whole = GeneratedText(
-            completion_id=self.request.completion_id,
-            text=result.text,
-            n_replaced=result.n_replaced,
-            mean_logprob=result.mean_logprob,
-            finish_reason=result.finish_reason,
-            drafted=result.drafted,
-        )
-        rest = rest_of(self._growing.place, whole.text, whole.n_replaced, job.request)
+        rest = rest_of(self._growing.place, result.text, result.n_replaced, job.request)
         if rest is None:
-            job.outran = whole
             return None
         return dataclasses.replace(
             result,
@@ -161,7 +147,6 @@ class RunningGeneration:
             n_replaced=rest.n_replaced,
             drafted=ranges_from(result.drafted, rest.n_typed),
             alternatives=(),
-            generated=whole,
         )
 
     def interrupted(self, now: float) -> FinishReason | None:

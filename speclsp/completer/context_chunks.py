@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from speclsp.completer.project import Project
@@ -37,13 +37,9 @@ _QUIET_S: Final = 0.2
 """Seconds without a request or change after which chunks are chosen."""
 _OUTLINED_S: Final = 60.0
 """Most seconds that choosing waits until a folder's files are outlined."""
-_BUSY_S: Final = 0.25
-"""Most seconds that choosing waits for a completion to end."""
 _POLL_S: Final = 0.01
 _JOIN_S: Final = 5.0
 _MAX_PLACES: Final = 64
-_MAX_DELIVERED: Final = 2_000
-"""Chunks that can still be withdrawn from prompts."""
 _CHARS_PER_TOKEN: Final = 3
 """Of the text around the cursor at least this much per prompt token is shown anyway."""
 
@@ -59,7 +55,6 @@ class ContextChunks:
         documents: Documents,
         project: Project,
         is_ignored: Callable[[str], bool],
-        busy: Callable[[], bool],
         chosen: Callable[[], None],
     ) -> None:
         """``is_ignored`` takes a file's absolute path; ``chosen`` is called after a new choice."""
@@ -68,7 +63,6 @@ class ContextChunks:
         self._documents = documents
         self._project = project
         self._is_ignored = is_ignored
-        self._busy = busy
         self._tell_chosen = chosen
         self._wake = threading.Condition()
         self._closing = False
@@ -87,9 +81,8 @@ class ContextChunks:
         self._outlines: dict[str, tuple[int, dict[str, tuple[str, NameCodes]], ProjectOutline]]
         self._outlines = {}
         """By folder: the version of its files' outlines, the open files', and both together."""
-        self._gone: frozenset[str] = frozenset()
-        self._delivered: dict[str, tuple[str, str]] = {}
-        """The folder and path of each chunk, by its key."""
+        self._shown: dict[str, frozenset[str]] = {}
+        """By folder: the paths of the files that prompts of its documents may show."""
         self._thread = threading.Thread(target=self._run, name="speclsp-context", daemon=True)
         self._thread.start()
 
@@ -156,9 +149,10 @@ class ContextChunks:
             return self._choose(request)
         return self._chosen.get(request.uri, ())
 
-    def gone(self) -> Collection[str]:
-        """Return the keys of chunks whose files must not be shown any more."""
-        return self._gone
+    def may_show(self, request: PlacedRequest, path: str) -> bool:
+        """Whether a prompt may show chunks of a file: it was neither removed nor ignored since."""
+        shown = self._shown.get(self._project.root_of(request.file))
+        return shown is None or path in shown
 
     # --- choosing -------------------------------------------------------------------------------
 
@@ -191,9 +185,6 @@ class ContextChunks:
                 request = self._documents.place(start)
             if request is not None and self._settings.n_context:
                 former = self._chosen.get(uri, ())
-                until_s = time.monotonic() + _BUSY_S
-                while self._busy() and time.monotonic() < until_s and not self._closing:
-                    time.sleep(_POLL_S)
                 if self._choose(request) != former:
                     self._tell_chosen()
         finally:
@@ -221,25 +212,12 @@ class ContextChunks:
                     self._trail.take(uri, new.path, old.text.split("\n"), new.text.split("\n"))
             outline = self._outline(root, version, on_disk, documents) if root else None
             chosen = tuple(self._candidates(request, documents, places, outline))
-            self._deliver(root, chosen, outline)
+            files = outline.files if outline is not None else ()
+            self._shown[root] = frozenset((*files, *(d.path for d in documents.values())))
         with self._wake:
             if not request.supersede or self._documents.get(request.uri) is not None:
                 self._chosen[request.uri] = chosen
         return chosen
-
-    def _deliver(
-        self, root: str, chosen: Sequence[Candidate], outline: ProjectOutline | None
-    ) -> None:
-        """Note which chunks prompts may have now, and which they must not have any more."""
-        for candidate in chosen:
-            self._delivered.pop(candidate.key, None)
-            self._delivered[candidate.key] = (root, candidate.path)
-        for key in list(self._delivered)[:-_MAX_DELIVERED]:
-            del self._delivered[key]
-        if outline is not None:
-            delivered = self._delivered.items()
-            gone = {key for key, (of, path) in delivered if of == root and path not in outline}
-            self._gone = frozenset(gone.difference(candidate.key for candidate in chosen))
 
     def _candidates(
         self,

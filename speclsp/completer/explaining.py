@@ -99,7 +99,7 @@ def explain_prompt(
 ) -> PromptExplanation:
     """Lay out the prompt for a request as after some typing at its cursor."""
     settings = request.settings_over(settings)
-    chunks = ChunkSource(ranked=lambda: [as_chunk(c) for c in candidates], gone=tuple)
+    chunks = ChunkSource(ranked=lambda: [as_chunk(c) for c in candidates])
     question, held_back = prompt_question(request, settings, bench, chunks)
     prompt, reuse = _after_a_keystroke(request, question, settings, bench, chunks)
     text, window = question.text, prompt.window

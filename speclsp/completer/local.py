@@ -82,7 +82,6 @@ class LocalCompleter:
             documents=self._documents,
             project=self._project,
             is_ignored=self._is_ignored,
-            busy=lambda: self._engine.thread.busy,
             chosen=self._engine.thread.look_for_plans,
         )
         self._corpora = SentCorpora(self._events)
@@ -306,7 +305,8 @@ class LocalCompleter:
             accepted=(accepted.tokens,) if accepted is not None and accepted.tokens.size else (),
             statistics=counts,
             chunks=ChunkSource(
-                ranked=lambda: self._context.ranked(request), gone=self._context.gone
+                ranked=lambda: self._context.ranked(request),
+                may_show=lambda path: self._context.may_show(request, path),
             ),
         )
 

@@ -9,7 +9,7 @@ Chunks are renewed only when the prompt is laid out anew, mostly in idle time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 _DROP_TO = 0.75
@@ -62,9 +62,9 @@ class ChunkWindow:
 NO_CHUNKS = ChunkWindow()
 
 
-def without_chunks(window: ChunkWindow, gone: Collection[str]) -> ChunkWindow:
-    """Remove the chunks whose keys are ``gone``."""
-    return ChunkWindow(tuple(c for c in window.chunks if c.chunk.key not in gone))
+def shown_chunks(window: ChunkWindow, may_show: Callable[[str], bool]) -> ChunkWindow:
+    """Keep the chunks of files that ``may_show`` returns true for, given their paths."""
+    return ChunkWindow(tuple(c for c in window.chunks if may_show(c.chunk.path)))
 
 
 def renewed_chunks(

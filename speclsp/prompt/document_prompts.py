@@ -8,7 +8,7 @@ looks at the first suggestion.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,7 +17,7 @@ from speclsp.prompt.chunks import (
     ChunkWindow,
     ContextChunk,
     renewed_chunks,
-    without_chunks,
+    shown_chunks,
 )
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout, PromptWindow
 
@@ -40,11 +40,11 @@ class ChunkSource:
 
     ranked: Callable[[], Sequence[ContextChunk]]
     """Returns the chunks for the request, the best first."""
-    gone: Callable[[], Collection[str]]
-    """Returns the keys of chunks that must not be shown any more."""
+    may_show: Callable[[str], bool] = lambda _: True
+    """Returns whether chunks of a file may (still) be shown, given its path."""
 
 
-NO_CHUNK_SOURCE: Final = ChunkSource(ranked=tuple, gone=tuple)
+NO_CHUNK_SOURCE: Final = ChunkSource(ranked=tuple)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class PromptQuestion:
         if self.budget.n_chunks <= 0:
             return ChunkWindow()
         return renewed_chunks(
-            without_chunks(previous, self.chunks.gone()),
+            shown_chunks(previous, self.chunks.may_show),
             self.chunks.ranked(),
             self.budget.n_chunks,
             self.layout.encode_chunk,
@@ -72,8 +72,7 @@ class PromptQuestion:
 
     def may_show(self, window: PromptWindow) -> bool:
         """Whether all chunks of a former prompt may still be shown."""
-        gone = self.chunks.gone()
-        return not any(laid_out.chunk.key in gone for laid_out in window.chunks.chunks)
+        return shown_chunks(window.chunks, self.chunks.may_show) == window.chunks
 
     def continued(self, window: PromptWindow) -> FimPrompt | None:
         """Continue a former prompt, see :meth:`PromptLayout.continued`."""

@@ -132,16 +132,6 @@ class Ledger:
         """Note the model's answer to a request, with its alternatives."""
         own = self._by_id.get(request.completion_id) or self._new(request, request.completion_id)
         own.is_pending = False
-        of = result.generated
-        whole = self._by_id.get(of.completion_id) if of is not None else None
-        if of is not None and whole is not None:
-            self._fill(whole, of, now)
-            rest = rest_of(whole.place, of.text, of.n_replaced, request)
-            if rest is not None and rest.text == result.text:
-                own.rest_of, own.n_typed = whole, rest.n_typed
-                own.text, own.n_replaced = result.text, result.n_replaced
-                own.may_answer = False  # the whole suggestion may
-                return
         if result.finish_reason == "cancelled":
             return
         for other in reversed(result.alternatives):

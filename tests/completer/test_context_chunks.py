@@ -41,7 +41,6 @@ class OpenProject:
             documents=self.documents,
             project=self.index,
             is_ignored=self.index.is_ignored,
-            busy=lambda: False,
             chosen=lambda: self.told.append(True),
         )
 
@@ -127,7 +126,8 @@ def test_a_buffer_of_no_folder_stays_in_the_prompt(project: OpenProject) -> None
     project.chunks.asked(request_between(text, uri="untitled:1", path="notes"))
     for _ in range(2):
         (viewed,) = [c for c in project.chosen("cart.py", "x = ") if c.reason == "viewed"]
-        assert viewed.key not in project.chunks.gone()
+        request = project.request("cart.py", "x = ")
+        assert project.chunks.may_show(request, viewed.path)
 
 
 def test_the_same_input_gives_the_same_chunks(tmp_path: Path) -> None:
@@ -158,12 +158,30 @@ def test_while_typing_nobody_waits_and_what_is_there_is_taken(project: OpenProje
 
 def test_what_is_gone_is_not_shown_any_more(project: OpenProject) -> None:
     project.open("cart.py", CART)
-    (chosen, *_) = project.chosen("cart.py", CART)
-    assert not project.chunks.gone()
+    request = project.request("cart.py", CART)
+    assert "models.py" in {c.path for c in project.chosen("cart.py", CART)}
+    assert project.chunks.may_show(request, "models.py")
     write(project.root / ".gitignore", "models.py\n")
     project.index.reindex()
     assert "models.py" not in {c.path for c in project.chosen("cart.py", CART)}
-    assert chosen.key in project.chunks.gone()
+    assert not project.chunks.may_show(request, "models.py")
+
+
+def test_what_is_gone_stays_hidden_after_a_choice_in_another_folder(
+    project: OpenProject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    write(other / "notes.py", "value = 1\n" * 5)
+    project.index.open_folder(WorkspaceFolder(root=str(other), name="q"))
+    project.open("cart.py", CART)
+    request = project.request("cart.py", CART)
+    project.chosen("cart.py", CART)
+    write(project.root / ".gitignore", "models.py\n")
+    project.index.reindex()
+    project.chosen("cart.py", CART)
+    elsewhere = request_between("x = ", uri="new.py", path="new.py", file=str(other / "new.py"))
+    project.chunks.candidates(replace(elsewhere, supersede=False))
+    assert not project.chunks.may_show(request, "models.py")
 
 
 def test_switched_off_there_is_none(tmp_path: Path) -> None:

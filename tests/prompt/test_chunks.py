@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk, renewed_chunks, without_chunks
+from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk, renewed_chunks, shown_chunks
 
 
 def chunk(key: str, n_tokens: int = 10, text: str = "", stability: int = 0) -> ContextChunk:
@@ -80,8 +80,8 @@ def test_a_chunk_larger_than_the_budget_is_left_out():
 
 def test_what_must_not_be_shown_is_taken_out():
     window = renewed(NO_CHUNKS, *map(chunk, "abc"))
-    assert keys(without_chunks(window, {"b"})) == "ca"
-    assert without_chunks(window, {"x"}) == window
+    assert keys(shown_chunks(window, lambda path: path != "b.py")) == "ca"
+    assert shown_chunks(window, lambda path: path != "x.py") == window
 
 
 @given(

@@ -49,7 +49,7 @@ class Session:
         self.places = DocumentPrompts()
         self.cache = Cache()
         self.chunks = chunks
-        self.gone: tuple[str, ...] = ()
+        self.hidden: tuple[str, ...] = ()
         self.n_ranked = 0
         self.prompt = None
         self.question = None
@@ -62,7 +62,7 @@ class Session:
             text=FimText(repo_name="demo", path="m.py", prefix=prefix, suffix=suffix),
             budget=BUDGET,
             n_first=n_first,
-            chunks=ChunkSource(ranked=self.ranked, gone=lambda: self.gone),
+            chunks=ChunkSource(ranked=self.ranked, may_show=lambda p: p not in self.hidden),
         )
         self.prompt = self.places.prompt(self.question, self.cache.n_reusable)
         return self.cache.evaluate(self.prompt.tokens)
@@ -288,7 +288,7 @@ def test_places_that_show_what_must_not_be_shown_are_forgotten(embedded):
     session = Session(embedded, chunks=(CHUNK,))
     session.at(HERE, n_first=640)
     assert session.prompt.window.chunks.chunks
-    session.gone = (CHUNK.key,)
+    session.hidden = (CHUNK.path,)
     session.chunks = ()
     session.at(HERE)
     assert session.prompt.window.chunks == NO_CHUNKS

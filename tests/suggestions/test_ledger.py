@@ -131,17 +131,6 @@ def test_a_document_can_be_forgotten_and_all_answers() -> None:
     assert kept.found("x¦") is None
 
 
-def test_what_was_generated_for_an_older_request_answers_at_its_place() -> None:
-    kept = Kept()
-    first, second = kept.asked(request_at("x = ¦")), kept.asked(request_at("x = ab¦"))
-    of = GeneratedText(completion_id=first.completion_id, text="abcd")
-    result = result_of("cd", completion_id=second.completion_id, generated=of)
-    kept.ledger.generated(second, result, 0.0)
-    assert kept.found("x = a¦") == "bcd"
-    (learned,) = kept.ledger.accepted(second.completion_id, None)
-    assert (learned.before, learned.text) == ("x = ", "abcd")
-
-
 # --- rejections -----------------------------------------------------------------------------------
 
 

@@ -93,9 +93,6 @@ class ProjectOutline:
         self._texts: dict[str, str | None] = {path: text for path, (text, _) in in_buffers.items()}
         self._read = read
 
-    def __contains__(self, path: str) -> bool:
-        return path in self._codes
-
     @cached_property
     def files(self) -> Sequence[str]:
         """The paths, in the order of :attr:`names`."""
