@@ -32,6 +32,7 @@ from speclsp.request import (
     LogLine,
     RequestStats,
     SessionStats,
+    SettingValue,
     StateChanged,
     WorkspaceFolder,
 )
@@ -97,7 +98,9 @@ class LocalAsker:
     ) -> None:
         self._window = window
         self._completer = window.completer
-        self._deadline_ms = deadline_ms
+        self._settings: dict[str, SettingValue] = {}
+        if deadline_ms is not None:
+            self._settings["deadline_ms"] = deadline_ms
         self._rest = rest
         self._clock = clock
         self._root = ""
@@ -128,7 +131,7 @@ class LocalAsker:
             uri=place.uri,
             version=place.version,
             offset=len(case.prefix) + n_typed,
-            deadline_ms=self._deadline_ms,
+            settings=self._settings,
             wait_for_model=True,
         )
         result = self._window.ask(request, CancellationToken()).result()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from speclsp.settings import Settings
 from speclsp.settings_resolution import for_language, resolve
@@ -95,8 +95,7 @@ class WorkspaceFolder:
 class CompletionRequest:
     """A request for a completion at one cursor of an open document.
 
-    A newer request with the same ``uri`` supersedes an older one.  A field that is None takes the
-    settings' value.
+    A newer request with the same ``uri`` supersedes an older one.
     """
 
     uri: str
@@ -111,18 +110,10 @@ class CompletionRequest:
     below: tuple[tuple[str, int], ...] = ()
     completion_id: str = ""
     """The id of the answer's text; the completer makes one where it is empty."""
-    single_line: bool | None = None
-    max_lines: int | None = None
-    n_predict: int | None = None
-    temperature: float | None = None
-    top_k: int | None = None
-    top_p: float | None = None
-    min_p: float | None = None
-    seed: int | None = None
-    deadline_ms: int | None = None
+    settings: dict[str, SettingValue] = field(default_factory=dict)
+    """``live`` settings of this request alone, by canonical name."""
     overrides: dict[str, SettingValue] = field(default_factory=dict)
-    """``live`` settings of the document's workspace folder, by canonical name; the fields above
-    come before them."""
+    """``live`` settings of the document's workspace folder, by canonical name."""
     supersede: bool = True
     """Whether it supersedes older requests of its document; false in headless use."""
     trigger: Trigger = "automatic"
@@ -132,12 +123,6 @@ class CompletionRequest:
     """Whether nobody waits for the answer, so that it runs in idle time only."""
     wait_for_model: bool = False
     """Whether the request waits until the models are loaded, or else fails at once."""
-
-
-_OWN_VALUES: Final = (
-    "max_lines", "n_predict", "temperature", "top_k", "top_p", "min_p", "seed", "deadline_ms"
-)  # fmt: skip
-"""Settings of which a request may carry its own value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,15 +148,14 @@ class PlacedRequest(CompletionRequest):
     def settings_over(self, settings: Settings) -> Settings:
         """Return the settings that hold for the request.
 
-        Its own values come before its language's settings, those before its folder's, and those
-        before ``settings``.
+        Its own settings come before its language's, those before its folder's, and those before
+        ``settings``.
         """
         if self.overrides:
             settings = resolve([self.overrides], base=settings).settings
         settings = for_language(settings, self.language_id)
-        own = {name: getattr(self, name) for name in _OWN_VALUES}
-        given = {name: value for name, value in own.items() if value is not None}
-        return replace(settings, **given) if given else settings
+        own: dict[str, Any] = self.settings
+        return replace(settings, **own) if own else settings
 
     @cached_property
     def prefix(self) -> str:

@@ -49,7 +49,7 @@ def test_requests_survive_json(prefix, suffix, n_predict):
         offset=len(prefix),
         edit=request.TextEdit(0, len(prefix), suffix),
         above=(("untitled:2", 4),),
-        n_predict=n_predict,
+        settings={} if n_predict is None else {"n_predict": n_predict},
     )
     try:
         wire = msgspec.json.encode(original)

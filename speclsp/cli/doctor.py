@@ -178,10 +178,9 @@ def _trial(window: Window) -> Finding:
         uri=document.uri,
         version=document.version,
         offset=len(_TRIAL_PREFIX),
-        n_predict=_TRIAL_TOKENS,
         supersede=False,
         wait_for_model=True,
-        deadline_ms=10 * 60 * 1000,
+        settings={"n_predict": _TRIAL_TOKENS, "deadline_ms": 10 * 60 * 1000},
     )
     try:
         result = window.ask(request, CancellationToken()).result()

@@ -275,9 +275,10 @@ class HeadlessServer(JsonRPCServer):
 
     def _open(self, params: Any) -> CompletionRequest:
         """Open the document of a request; while it is open, its text replaces the file's."""
-        overrides = {name: getattr(params, name) for name in REQUEST_SETTINGS}
-        if overrides["deadline_ms"] is None:
-            overrides["deadline_ms"] = self._options.deadline_ms
+        own = {name: getattr(params, name) for name in REQUEST_SETTINGS}
+        own = {name: value for name, value in own.items() if value is not None}
+        if params.single_line is not None:
+            own["multiline"] = "never" if params.single_line else "always"
         file = self._file(params.path)
         uri = Path(file).as_uri() if file else f"headless:{params.path}"
         version = self._open_documents.pop(uri, 0) + 1
@@ -297,11 +298,10 @@ class HeadlessServer(JsonRPCServer):
             uri=uri,
             version=version,
             offset=len(params.prefix),
-            single_line=params.single_line,
+            settings={"deadline_ms": self._options.deadline_ms, **own},
             supersede=False,
             trigger=params.trigger,
             n_candidates=params.n_candidates,
-            **overrides,
         )
 
     def _close_documents(self) -> None:

@@ -100,10 +100,9 @@ def stop_rules(settings: Settings, request: PlacedRequest) -> StopRules:
     language_id = language_of(request.language_id, request.path)
     code_before = _code_before(before)
     extent = _extent(settings, request, line_before, line_after)
-    max_lines = settings.max_lines if request.max_lines is None else request.max_lines
     return StopRules(
         extent=extent,
-        max_lines=1 if extent == "line" else max(1, max_lines),
+        max_lines=1 if extent == "line" else max(1, settings.max_lines),
         language_id=language_id,
         line_before=line_before,
         line_after=line_after,
@@ -129,8 +128,6 @@ def _extent(
 ) -> Extent:
     opens = opens_block(request.language_id, line_before)
     several: Extent = "block" if opens else "lines"
-    if request.single_line is not None:
-        return "line" if request.single_line else several
     match settings.multiline:
         case "never":
             return "line"

@@ -93,15 +93,8 @@ def rules_of(request: PlacedRequest) -> tuple[object, ...]:
         request.repo_name,
         request.language_id,
         request.file,
-        request.single_line,
-        request.max_lines,
-        request.n_predict,
-        request.temperature,
-        request.top_k,
-        request.top_p,
-        request.min_p,
-        request.seed,
-        repr(sorted(request.overrides.items())),
+        request.settings,
+        request.overrides,
     )
 
 

@@ -117,10 +117,19 @@ def test_params_reach_the_request(pipe: Pipe) -> None:
     )
     (request,) = pipe.completer.requests
     assert (request.prefix, request.suffix, request.path) == ("pre", "suf", "pkg/mod.py")
-    assert (request.repo_name, request.language_id, request.single_line) == ("repo", "python", True)
-    assert (request.n_predict, request.temperature, request.top_k) == (64, 0.0, 3)
-    assert (request.top_p, request.min_p, request.seed) == (0.5, 0.1, 4)
-    assert (request.deadline_ms, request.max_lines, request.supersede) == (100, 2, False)
+    assert (request.repo_name, request.language_id) == ("repo", "python")
+    assert request.settings == {
+        "multiline": "never",
+        "n_predict": 64,
+        "temperature": 0.0,
+        "top_k": 3,
+        "top_p": 0.5,
+        "min_p": 0.1,
+        "seed": 4,
+        "deadline_ms": 100,
+        "max_lines": 2,
+    }
+    assert request.supersede is False
     assert (request.n_candidates, request.trigger) == (4, "automatic")
 
 
@@ -133,8 +142,8 @@ def test_one_text_that_is_never_withheld_unless_asked_otherwise(pipe: Pipe) -> N
 def test_without_a_deadline_asked_for_there_is_none(pipe: Pipe) -> None:
     pipe.run(completing(1))
     (request,) = pipe.completer.requests
-    assert request.deadline_ms > 24 * 3600 * 1000
-    assert request.n_predict is None
+    assert request.settings["deadline_ms"] > 24 * 3600 * 1000
+    assert "n_predict" not in request.settings
 
 
 @pytest.mark.parametrize("id_", [0, -1, 2**70, "", "ü\n"])

@@ -48,8 +48,8 @@ def completing(completer: TypedWindow, prefix: str, **fields: object) -> Complet
         supersede=False,
         wait_for_model=True,
         deadline_ms=60_000,
+        **fields,
     )
-    request = dataclasses.replace(request, **fields)  # type: ignore[arg-type]  # fields by name
     try:
         return completer.complete(request, CancellationToken()).result(WAIT_S)
     finally:

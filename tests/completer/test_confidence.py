@@ -84,8 +84,8 @@ def complete(completer: TypedWindow, prefix: str = "x = 1\n", **fields: object) 
         suffix="",
         language_id="python",
         wait_for_model=True,
+        **fields,
     )
-    request = dataclasses.replace(request, **fields)  # type: ignore[arg-type]  # fields by name
     return completer.complete(request, CancellationToken()).result(WAIT_S)
 
 

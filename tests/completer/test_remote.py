@@ -99,7 +99,7 @@ def test_a_known_family_gets_the_anchored_prompt_as_text(desk) -> None:
 
 def test_the_stream_is_closed_where_a_stop_rule_ends_the_text(desk) -> None:
     engine = ScriptedRemote("a", " + b", "\n", "def other():\n", "    pass", "\n")
-    desk(engine).ask("def add(a, b):\n    total = ¦\n    return total\n", single_line=True)
+    desk(engine).ask("def add(a, b):\n    total = ¦\n    return total\n", multiline="never")
     assert engine.n_given == 3
 
 

@@ -298,7 +298,7 @@ def test_a_stopped_engine_leaves_requests_to_their_deadline(scripted):
     scripted.script = leave_open
     window = scripted.window()
     window.open_document(document())
-    result = ask(window, deadline_ms=100).result(WAIT_S)
+    result = ask(window, settings={"deadline_ms": 100}).result(WAIT_S)
     assert (result.text, result.finish_reason) == ("", "deadline")
     until(lambda: scripted.completer.asked[0].cancel.is_for_good)
 

@@ -174,7 +174,7 @@ async def test_folders_can_differ(connect: Callable[..., LspWire]) -> None:
     await wire.ghost(0, 1, uri="file:///elsewhere/a.py")
     first, second = (a.request for a in wire.completer.asked)
     assert (first.uri, first.overrides) == (URI, {"n_predict": 7, "multiline": "never"})
-    assert (first.n_predict, first.single_line) == (None, None)
+    assert first.settings == {}
     assert (second.uri, second.overrides) == ("file:///elsewhere/a.py", {})
     assert wire.shown == []
 

@@ -76,7 +76,7 @@ def test_the_latest_answer_that_fits_wins_and_going_back_finds_the_former() -> N
 @pytest.mark.parametrize(
     "other",
     [
-        {"single_line": True},
+        {"multiline": "never"},
         {"max_lines": 3},
         {"n_predict": 5},
         {"temperature": 0.5},

@@ -161,7 +161,7 @@ def test_what_is_learned_is_the_whole_suggestion_once(make) -> None:
         {"supersede": False},
         {"trigger": "invoked", "temperature": 0.7},
         {"n_candidates": 2},
-        {"single_line": True},
+        {"multiline": "never"},
         {"language_id": "rust"},
     ],
 )
@@ -169,7 +169,7 @@ def test_who_wants_the_models_own_word_gets_it(make, fields) -> None:
     typist = make()
     typist.ask("¦", **fields)
     result = typist.ask("fir¦", **{**fields, "n_candidates": fields.get("n_candidates", 1)})
-    if "single_line" in fields or "language_id" in fields:
+    if "multiline" in fields or "language_id" in fields:
         assert result.source == "memory"  # asked so both times
         result = typist.ask("fi¦")
     assert result.source == "model"

@@ -20,7 +20,7 @@ from speclsp.request import (
     PlacedRequest,
     RequestStats,
 )
-from speclsp.settings import Settings
+from speclsp.settings import FIELDS, Settings
 from speclsp.suggestions.window import Window
 
 
@@ -30,6 +30,9 @@ def request_at(text: str, **fields: Any) -> PlacedRequest:
 
 
 def request_between(prefix: str, suffix: str = "", **fields: Any) -> PlacedRequest:
+    """Return a request; fields that are settings become its own settings."""
+    of_request = {field.name for field in dataclasses.fields(PlacedRequest)}
+    own = {name: fields.pop(name) for name in {*FIELDS} - of_request if name in fields}
     known: dict[str, Any] = {
         "uri": "file:///p/a.py",
         "version": 1,
@@ -37,6 +40,7 @@ def request_between(prefix: str, suffix: str = "", **fields: Any) -> PlacedReque
         "repo_name": "p",
         "language_id": "",
         "file": "",
+        "settings": own,
     }
     place = {"text": prefix + suffix, "offset": len(prefix), "cursor": len(prefix)}
     return PlacedRequest(**{**known, **place, **fields})

@@ -71,10 +71,9 @@ def rules_at() -> Callable[..., StopRules]:
             prefix=prefix,
             suffix=suffix,
             language_id=language,
-            single_line=wanted.pop("single_line", None),
-            max_lines=wanted.pop("request_max_lines", None),
+            settings=wanted.pop("of_request", {}),
         )
-        return stop_rules(Settings(**wanted), request)
+        return stop_rules(request.settings_over(Settings(**wanted)), request)
 
     return make
 

@@ -41,11 +41,11 @@ def test_auto(rules_at, document, language, extent):
         ({"multiline": "never"}, "line", 1),
         ({"multiline": "always"}, "block", 20),
         ({"max_lines": 5}, "block", 5),
-        ({"request_max_lines": 3, "max_lines": 5}, "block", 3),
-        ({"request_max_lines": 0}, "block", 1),
-        ({"single_line": True}, "line", 1),
-        ({"single_line": False, "multiline": "never"}, "block", 20),
-        ({"single_line": True, "multiline": "always"}, "line", 1),
+        ({"of_request": {"max_lines": 3}, "max_lines": 5}, "block", 3),
+        ({"of_request": {"max_lines": 0}}, "block", 1),
+        ({"of_request": {"multiline": "never"}}, "line", 1),
+        ({"of_request": {"multiline": "always"}, "multiline": "never"}, "block", 20),
+        ({"of_request": {"multiline": "never"}, "multiline": "always"}, "line", 1),
     ],
 )
 def test_settings_and_request(rules_at, wanted, extent, max_lines):

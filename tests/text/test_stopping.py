@@ -426,9 +426,9 @@ def test_only_the_text_at_the_cursor_changes(byte_vocabulary, prefix, suffix, ge
         prefix=prefix,
         suffix=suffix,
         language_id=data.draw(st.sampled_from(["python", "c", "ruby", "markdown", ""])),
-        single_line=data.draw(st.sampled_from([None, True, False])),
+        multiline=data.draw(st.sampled_from(["auto", "never", "always"])),
     )
-    rules = stop_rules(Settings(), request)
+    rules = stop_rules(request.settings_over(Settings()), request)
     text = CompletionText(byte_vocabulary(), rules)
     any(text.feed(token) for token in generated.encode())
     done = text.finish()
