@@ -1,7 +1,8 @@
-"""A remote engine in the place of a loaded model: its vocabulary, prompts and generations.
+"""A remote engine in place of a loaded model: its vocabulary, prompts and generations.
 
-Prompts, anchors and stop rules are those of a local model.  Where the remote model's vocabulary is
-not known here, :class:`StandInVocabulary` counts its tokens, and the prompt is sent as text.
+Prompts, anchors and stop rules are the same as for a local model.  Where the remote model's
+vocabulary is unknown, :class:`StandInVocabulary` estimates its tokens, and prompts are sent as
+text.
 """
 
 from __future__ import annotations
@@ -44,15 +45,15 @@ KEY_VARIABLE: Final = "SPECLSP_ENGINE_KEY"
 _MAX_KEY_BYTES: Final = 1 << 16
 
 _PIECE: Final = re.compile(r" ?\w{1,8}|\s+| ?[^\w\s]{1,3}")
-"""What counts as a token where the vocabulary is not known.  On Python, TypeScript and Lua that is
-0.95 to 1.19 times the tokens of Qwen2, StarCoder and Llama 3, and 0.83 to 0.92 times those of
+"""A token where the vocabulary is unknown.  Python, TypeScript and Lua have 0.95 to 1.19 times as
+many of these as tokens of Qwen2, StarCoder and Llama 3, and 0.83 to 0.92 times those of
 DeepSeek-Coder."""
 
 _SAMPLE: Final = "def area_of(self, box):\n    return box.width * box.height  # in m²\n"
-"""A server whose tokens of it are a GGUF's has that vocabulary."""
+"""A server that tokenises this text as a GGUF does has the GGUF's vocabulary."""
 _CONTEXT_SHARE: Final = 0.75
-"""Of a context whose tokens are estimated, the share that prompts and answers may take: the
-estimate is up to a sixth too low."""
+"""Share of the context that prompts and answers may take where tokens are estimated: the estimate
+is up to a sixth too low."""
 
 MakeEngine = Callable[[Settings, str], "HttpEngine"]
 """Makes the engine of settings and an API key; it connects later."""
@@ -61,11 +62,11 @@ MakeEngine = Callable[[Settings, str], "HttpEngine"]
 class StandInVocabulary:
     """Estimates the tokens of an unknown vocabulary: words, runs of white space and of symbols.
 
-    Ids are given as pieces come, so that they hold for this process only.
+    A piece gets its id when it is first seen; ids are valid in this process only.
     """
 
     n_tokens = 0
-    """None is listed: no id is known before its piece."""
+    """0, since the tokens cannot be listed: an id exists only once its piece was seen."""
     metadata: Mapping[str, str] = {}
     bos = None
     end_tokens: frozenset[int] = frozenset()
@@ -92,7 +93,7 @@ class StandInVocabulary:
     def special(self, text: str) -> int | None:
         """Return the id of a special token by its name; None where the model has none."""
         if text not in self._specials:
-            # SentencePiece's spelling with a leading space is asked for too.
+            # Callers also ask for SentencePiece's spelling, with a leading space.
             is_known = not text.startswith("\u2581") and self._is_special(text)
             self._specials[text] = self._new(text, b"") if is_known else None
         return self._specials[text]
@@ -112,8 +113,8 @@ class StandInVocabulary:
 class RemoteTarget:
     """Implements :class:`~speclsp.engine.draft_model.LoadedTarget` as far as prompts need it.
 
-    It returns no logits: :meth:`generate` takes the place of the decoding loop.  ``cached`` are the
-    tokens that the server probably has in its KV cache.
+    It returns no logits: :meth:`generate` replaces the decoding loop.  ``cached`` are the tokens
+    that are probably in the server's KV cache.
     """
 
     ns_native = 0
@@ -127,9 +128,9 @@ class RemoteTarget:
         sends_ids: bool,
         drafts: RemoteDrafts = "none",
     ) -> None:
-        """``sends_ids``: prompts are sent as token ids, and not as text.
+        """With ``sends_ids`` prompts are sent as token ids instead of text.
 
-        ``drafts`` are the ones that the server is sent.
+        ``drafts`` says what the server is sent to draft from.
         """
         self.drafts = drafts
         self._n_corpus_tokens = 0
@@ -159,15 +160,15 @@ class RemoteTarget:
         return n_tokens
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
-        """Cancel a request as soon as ``predicate`` is true; it is asked every 50 ms at least."""
+        """Cancel a request as soon as ``predicate`` is true; it is called at least every 50 ms."""
         self._is_interrupted = predicate or _never
 
     def truncate(self, n_tokens: int) -> None:
-        """Note that the next prompt differs behind its first ``n_tokens``."""
+        """Note that the next prompt differs after its first ``n_tokens`` tokens."""
         del self.cached[n_tokens:]
 
     def decode(self, tokens: Sequence[int], n_logits: int) -> Logits:
-        """Have the server evaluate more of a prompt, in idle time; there are no logits.
+        """Have the server evaluate more of a prompt in idle time; returns no logits.
 
         Raises :class:`~speclsp.errors.DecodeInterruptedError`.
         """
@@ -187,7 +188,7 @@ class RemoteTarget:
         self._engine.close()
 
     def remote_prompt(self, prompt: FimPrompt, text: FimText) -> RemotePrompt:
-        """Return what is sent for a prompt, which was laid out for ``text``."""
+        """Return a prompt, which was laid out for ``text``, in the forms that servers take."""
         prefix = text.prefix[len(text.prefix) - prompt.n_prefix_chars :]
         as_text, ids = self._forms(prompt.tokens)
         chunks = (laid_out.chunk for laid_out in prompt.window.chunks.chunks)
@@ -222,7 +223,7 @@ class RemoteTarget:
         """Continue a prompt; see :func:`speclsp.decoding.speculate.generate` for the arguments.
 
         Each piece of the stream counts as its tokens; the stream is closed where ``stop`` says so.
-        ``aborted`` is asked while the server is waited for.
+        ``aborted`` is called while the engine thread waits for the server.
         Raises :class:`~speclsp.errors.RemoteError` where the server does not answer at all.
         """
         started = clock()
@@ -230,14 +231,12 @@ class RemoteTarget:
         self.truncate(n_known)
         emitted: list[int] = []
         unsaid = params.begins_with
-        first: float | None = None
         finish = interrupted()
         if finish is None:
             request = self.remote_prompt(prompt, text)
             stream = self._engine.stream(request, params, aborted, deadline_s)
             with closing(stream) as pieces:
                 for piece in pieces:
-                    first = clock() if first is None else first
                     _check_beginning(piece.text, unsaid)
                     finish = self._take(piece, unsaid, emitted, scores, stop) or interrupted()
                     unsaid = unsaid[len(piece.text) :]
@@ -245,13 +244,13 @@ class RemoteTarget:
                         break
             if finish is None and self._engine.stats.is_cut:
                 finish = interrupted() or "deadline"
-        stats = self._engine.stats if first is not None else RemoteStats()
-        if first is not None:
+        stats = RemoteStats()
+        if emitted:
+            stats = self._engine.stats
             self.cached = [*prompt.tokens, *emitted]
         if finish is None:
             is_long = max(len(emitted), stats.n_generated) >= params.n_predict
             finish = interrupted() or ("length" if is_long else "stop")
-        ended = clock()
         return Generation(
             tokens=tuple(emitted),
             finish_reason=finish,
@@ -260,8 +259,7 @@ class RemoteTarget:
                 n_prompt=len(prompt.tokens),
                 n_known=n_known,
                 n_emitted=len(emitted),
-                ms_prompt=1000 * ((ended if first is None else first) - started),
-                ms_total=1000 * (ended - started),
+                ms_total=1000 * (clock() - started),
             ),
         )
 
@@ -275,8 +273,8 @@ class RemoteTarget:
     ) -> FinishReason | None:
         """Append a piece's tokens; return ``stop`` where they end the text.
 
-        Of the logarithm of its probability a piece that begins with typed text, ``unsaid``, has the
-        share of its other characters: servers tell the probability of the whole.
+        A server tells the probability of the whole piece.  Where the piece begins with typed text,
+        ``unsaid``, the logarithm counts by the share of the other characters.
         """
         tokens = self._tokens_of(piece)
         n_new = len(piece.text) - len(unsaid)
@@ -294,6 +292,7 @@ class RemoteTarget:
         return None
 
     def _tokens_of(self, piece: Piece) -> Sequence[int]:
+        """Return a piece as tokens of the vocabulary; one token where that is an estimate."""
         vocabulary = self._tokenizer.vocabulary
         if isinstance(vocabulary, StandInVocabulary):
             return (vocabulary.id_of(piece.text),)
@@ -315,10 +314,10 @@ class RemoteTarget:
 
 
 class RemoteLoader:
-    """Implements :class:`~speclsp.engine.models.Loader`: a remote engine where one is named.
+    """Implements :class:`~speclsp.engine.models.Loader` for remote engines.
 
-    Without ``engine_url`` it is ``local``, which also loads the vocabulary that ``model`` names
-    for a remote engine.
+    Without ``engine_url`` it calls ``local``, which also loads the vocabulary where ``model`` names
+    a GGUF of the remote model.
     """
 
     def __init__(self, local: Loader, make_engine: MakeEngine | None = None) -> None:
@@ -329,7 +328,7 @@ class RemoteLoader:
         self._connected: tuple[RemoteModel, bool] | None = None
 
     def tokenizer(self, settings: Settings) -> Tokenizer:
-        """Connect, and return the vocabulary or what stands in for it.
+        """Connect, and return the vocabulary or its estimate.
 
         Raises :class:`~speclsp.errors.RemoteError`, and what the local loader does.
         """
@@ -370,7 +369,7 @@ class RemoteLoader:
             draft=None,
             description=f"{name} ({model.kind} at {host})",
             title=f"{name} at {host}",
-            # A short first prompt is worth it only where idle time can evaluate the rest.
+            # A short first prompt pays only where idle time can evaluate the rest.
             supports_rollback=target.prefills,
             engine=f"{model.kind} at {host}",
             heals=model.constrains,
@@ -380,13 +379,13 @@ class RemoteLoader:
         )
 
     def close(self) -> None:
-        """Close an engine that has not connected, also while it connects."""
+        """Close an engine that has not connected yet, even while it connects."""
         self._made_for = ()
         if (engine := self._engine) is not None:
             engine.close()
 
     def _engine_of(self, settings: Settings) -> HttpEngine:
-        """Return the engine that did not answer before, whose pauses grow, or a new one."""
+        """Return the engine that failed to connect before, whose pauses grow, or a new one."""
         key = api_key(settings)
         made_for = (
             settings.engine_url,
@@ -435,9 +434,9 @@ def _make_engine(settings: Settings, key: str) -> HttpEngine:
 
 
 def _has_vocabulary(engine: HttpEngine, model: RemoteModel, tokenizer: Tokenizer) -> bool | None:
-    """Whether the server's vocabulary is that of the GGUF; None where the server does not tell.
+    """Return whether the server has the GGUF's vocabulary; None where it does not tell.
 
-    Token ids of another model would be another text to it.
+    Token ids of another model would mean another text to the server.
     """
     vocabulary = tokenizer.vocabulary
     if model.n_vocab not in (0, vocabulary.n_tokens):
@@ -455,9 +454,9 @@ def _other_vocabulary(settings: Settings, name: str) -> SettingsError:
 
 
 def _stand_in(engine: HttpEngine, model: RemoteModel, settings: Settings) -> Tokenizer:
-    """Return an estimate of the model's vocabulary, with the special tokens that it has.
+    """Return an estimate of the model's vocabulary, with the model's special tokens.
 
-    They are taken from the setting ``fim_template``, from the model's name, or from the server.
+    The setting ``fim_template``, the model's name or the server tells which it has.
     """
     names = special_names_of_model(model.name)
 
@@ -508,7 +507,7 @@ def _lacks(
 
 
 def _check_beginning(piece: str, unsaid: str) -> None:
-    """Raise RemoteError for a piece that does not go on with what is left of the typed text."""
+    """Raise RemoteError for a piece that does not continue with the rest of the typed text."""
     if not (piece.startswith(unsaid) or unsaid.startswith(piece)):
         raise RemoteError(
             "The remote engine's answer does not begin with what was typed.",
@@ -522,10 +521,10 @@ def _request_stats(
     n_prompt: int,
     n_known: int,
     n_emitted: int,
-    ms_prompt: float,
     ms_total: float,
 ) -> RequestStats:
-    """Return the server's counts; our own where it does not tell any."""
+    """Return the server's counts; our own where it tells none."""
+    ms_prompt = stats.ms_first or ms_total
     n_evaluated = n_prompt - n_known
     if stats.n_prompt:
         n_prompt, n_evaluated = stats.n_prompt, stats.n_prompt - stats.n_cached

@@ -35,37 +35,39 @@ _T = TypeVar("_T")
 _POLL_S: Final = 0.02
 _CONNECT_S: Final = 2.0
 """Longest time for a connection, handshakes included."""
+_SILENT_S: Final = 30.0
+"""Longest time without a byte from the server within a stream."""
 _RETRY_PAUSES_S: Final = (0.0, 0.25, 1.0)
-"""Before each retry of a request that failed before its first event; the first one replaces a
+"""Before each retry of a request that failed before its first event; the first retry replaces a
 connection that the server had closed."""
 _N_LATE: Final = 3
-"""So many requests in a row without an answer in time are reported."""
+"""Requests in a row without an answer in time after which a failure is reported."""
 _FIRST_DOWN_S: Final = 0.5
 _LONGEST_DOWN_S: Final = 30.0
 _FETCH_S: Final = 5.0
-"""Longest time for what is asked beside streams; the caller waits for it."""
+"""Longest time for a request that is no stream; the caller waits for it."""
 _LOADS_WITHIN_S: Final = 300.0
 _TAKES_CORPUS_S: Final = 120.0
 _KEPT_ALIVE_S: Final = 60.0
 _MAX_LINE_BYTES: Final = 1 << 20
 _MAX_STREAM_BYTES: Final = 1 << 24
 _IDLE_S: Final = 30.0
-"""A llama-server that was not heard of for so long may run another model: it ignores which one a
-request names."""
+"""A llama-server is probed again after so long without an answer: it may run another model, and it
+ignores the model that a request names."""
 _N_SHOWN: Final = 200
 _N_REPEATED: Final = 16
-"""So many characters of the request in a server's message count as a quotation of it."""
+"""A server's message is cut where it repeats so many characters of the request."""
 
 _LAST_EVENT: Final = b"[DONE]"
 _REFUSALS: Final = frozenset({400, 405, 413, 422, 501})
-"""Statuses of requests that the server understands and does not serve."""
+"""Statuses for requests that the server understands and refuses; the next one may succeed."""
 _CHECK: Final = "Check engine_kind and engine_model."
 _CHECK_KEY: Final = (
     "Put a valid key into SPECLSP_ENGINE_KEY or engine_key_file; behind a gateway that refuses "
     "unknown paths also set engine_kind."
 )
 
-# They log each request, and each step of it.
+# These log each request and each step of it.
 for _name in ("httpx2", "httpcore2"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 
@@ -78,7 +80,7 @@ _MALFORMED: Final = (_MalformedError, msgspec.DecodeError, UnicodeDecodeError, R
 
 
 class _Stream:
-    """One request; the loop's thread puts its pieces, and None behind the last."""
+    """One request; the loop's thread puts its pieces into a queue, and None after the last."""
 
     def __init__(self, prompt: RemotePrompt, params: RemoteParams, ends_at: float) -> None:
         self.prompt = prompt
@@ -93,9 +95,9 @@ class _Stream:
 class HttpEngine:
     """A server at ``url`` that completes code.
 
-    ``kind`` is a dialect or ``auto``, ``key`` the bearer token or empty, ``model`` the model that a
-    server of several is asked for, ``timeout_s`` the longest time without a byte from it, and
-    ``ca_file`` certificates to trust instead of the system's.
+    ``kind`` is a dialect or ``auto``, ``key`` the bearer token or empty, ``model`` the model to use
+    of a server that has several, and ``ca_file`` names certificates to trust instead of the
+    system's.
     One thread calls it; any thread may call :meth:`tokenize` and :meth:`close`.
 
     Raises :class:`~speclsp.errors.RemoteError` where ``url`` or ``ca_file`` cannot be used.
@@ -108,7 +110,6 @@ class HttpEngine:
         key: str = "",
         *,
         model: str = "",
-        timeout_s: float = 30.0,
         ca_file: str = "",
         clock: Callable[[], float] = time.monotonic,
         read_key: Callable[[], str] | None = None,
@@ -120,7 +121,6 @@ class HttpEngine:
         self._key = key
         self._read_key = read_key
         self._wanted = model
-        self._timeout_s = timeout_s
         self._clock = clock
         self._model: RemoteModel | None = None
         self._is_known = False
@@ -137,7 +137,7 @@ class HttpEngine:
             if key and self._url.scheme == "http" and not local
             else ""
         )
-        """What is wrong with the address, though it can be used; empty where nothing is."""
+        """A problem of the address that does not prevent its use; empty for none."""
         trusted = _trusted(ca_file)
         try:
             self._client = httpx2.AsyncClient(
@@ -146,7 +146,7 @@ class HttpEngine:
                 headers={"Accept-Encoding": "identity", **_authorization(key)},
                 limits=httpx2.Limits(keepalive_expiry=_KEPT_ALIVE_S),
                 verify=trusted,
-                # A proxy of the environment does not know this machine's own ports.
+                # A proxy cannot reach this machine's own ports.
                 trust_env=not local,
                 # The key and the code are meant for this host.
                 follow_redirects=False,
@@ -172,11 +172,11 @@ class HttpEngine:
 
     @property
     def stats(self) -> RemoteStats:
-        """What the last stream took."""
+        """Times and counts of the last stream."""
         return self._stats
 
     def connect(self) -> RemoteModel:
-        """Find out what the server is.
+        """Find out which API the server speaks and which model it runs.
 
         Raises :class:`~speclsp.errors.RemoteError` with a remedy.
         """
@@ -233,7 +233,7 @@ class HttpEngine:
             if why == "deadline" and not stats.ms_first:
                 self._note_lateness(stream, deadline_s)
         except GeneratorExit:
-            # The answer is complete by our rules: the next request finds a connection.
+            # A stop rule ended the answer, which closes the connection: open one for the next.
             with suppress(RemoteError):
                 self._submit(self._open_connection())
             raise
@@ -330,7 +330,7 @@ class HttpEngine:
         known = self._model
 
         async def fetch(path: str, body: JsonObject | None = None) -> Any:
-            # It takes the place of a prompt in llama-server's KV cache: once is enough.
+            # It replaces a prompt in llama-server's KV cache, so it is sent once.
             if path == "/infill" and known is not None:
                 return {} if known.infill else None
             return await self._fetch(path, body)
@@ -344,7 +344,7 @@ class HttpEngine:
                     f"{known.name}.",
                 )
             if known.slot < model.n_slots:
-                # It holds the window's prompt, unless the server was started again.
+                # The slot holds the window's prompt, unless the server was restarted.
                 model = dataclasses.replace(model, slot=known.slot)
         self._model, self._is_known, self._heard_at = model, True, self._clock()
         return model
@@ -354,7 +354,7 @@ class HttpEngine:
 
         Raises :class:`~speclsp.errors.RemoteError`.
         """
-        # A server that is down is asked once, to see whether it is back.
+        # A server that was down gets one request, to see whether it is back.
         pauses = iter(_RETRY_PAUSES_S if self._down is None else ())
         n_pieces = 0
         try:
@@ -362,7 +362,7 @@ class HttpEngine:
                 try:
                     async for piece in self._pieces(stream):
                         if not n_pieces:
-                            # Now: a stop rule ends most answers before the server does.
+                            # Noted here, since a stop rule ends most answers before the server.
                             self._note_success()
                         n_pieces += 1
                         stream.pieces.put(piece)
@@ -391,9 +391,9 @@ class HttpEngine:
             stream.pieces.put(None)
 
     def _load(self) -> None:
-        """Have Ollama load the model, which takes longer than a request may.
+        """Have Ollama load the model, which takes longer than a request may take.
 
-        It gives up loading where the request that needs the model is cancelled.
+        Ollama stops loading where the request that needs the model is cancelled.
         """
         if self._model is None or self._model.kind != "ollama":
             return
@@ -414,7 +414,7 @@ class HttpEngine:
         self._down, self._down_s, self._heard_at = None, 0.0, self._clock()
 
     def _note_failure(self, error: RemoteError) -> None:
-        """Let requests fail at once for a while, which doubles with each failure in a row."""
+        """Make requests fail at once for a pause, which doubles with each failure in a row."""
         if not error.is_down:
             return
         self._down_s = min(max(2 * self._down_s, _FIRST_DOWN_S), _LONGEST_DOWN_S)
@@ -424,7 +424,7 @@ class HttpEngine:
     def _note_lateness(self, stream: _Stream, deadline_s: float) -> None:
         """Raise RemoteError where retries used up the time, or several requests had no answer.
 
-        One late answer is none of these: a long prompt may take its time, once.
+        A single late answer raises nothing: a long prompt may take that long once.
         """
         if stream.error is not None:
             self._note_failure(stream.error)
@@ -445,16 +445,16 @@ class HttpEngine:
         dialect = DIALECTS[model.kind]
         path, body = dialect.request(model, stream.prompt, stream.params)
         sent = stream.prompt.all_text
-        # A host that swallows packets is told from a slow one before the deadline.
+        # Half of the time, so that an unreachable host is told from a slow one.
         connect_s = min(_CONNECT_S, (stream.ends_at - self._clock()) / 2)
-        limits = httpx2.Timeout(self._timeout_s, connect=max(connect_s, _POLL_S))
+        limits = httpx2.Timeout(_SILENT_S, connect=max(connect_s, _POLL_S))
         try:
             async with self._client.stream("POST", path, json=body, timeout=limits) as response:
                 if not response.is_success:
                     raise self._refusal(response, await _content(response), sent)
                 async for event in _events(response):
                     if event == _LAST_EVENT:
-                        continue  # to the end of the response, so that the connection is kept
+                        continue  # read on to the response's end, which keeps the connection
                     if b'"error":' in event and (words := _words(event)):
                         raise self._failure(f"fails: {self._quotable(words, sent)}")
                     piece = dialect.read(event, stream.stats)
@@ -551,7 +551,7 @@ class HttpEngine:
         return kind(f"The remote engine at {self._address} {what}.", remedy=remedy)
 
     def _quotable(self, words: str, sent: str) -> str:
-        """Return a server's words without the key, up to where they repeat what was sent."""
+        """Return a server's message without the key, cut where it repeats the request."""
         words = " ".join(words.replace(self._key, "…").split() if self._key else words.split())
         words, sent = words[:_N_SHOWN], " ".join(sent.split())
         for start in range(len(words) - _N_REPEATED + 1):

@@ -13,14 +13,14 @@ Kind = Literal["llama-server", "openai", "ollama", "mistral", "deepseek"]
 class RemotePrompt:
     """One prompt in all the forms that servers take; secrets are masked already.
 
-    A server gets ``tokens`` where it takes token ids and they are known, else ``text`` where it
-    is known, else ``prefix`` and ``suffix`` (and ``chunks``, from llama-server's ``/infill``).
+    A server that takes token ids gets ``tokens`` where they are known; others get ``text`` where
+    that is known, else ``prefix`` and ``suffix`` with ``chunks``.
     """
 
     prefix: str
-    """The text before the cursor, cut to the window."""
+    """The text before the cursor, as far as the window reaches."""
     suffix: str
-    """The text behind the cursor, cut to the window."""
+    """The text after the cursor, as far as the window reaches."""
     path: str = ""
     chunks: tuple[tuple[str, str], ...] = ()
     """(path, text) of pieces of other files, the least relevant first."""
@@ -37,10 +37,10 @@ class RemotePrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteParams:
-    """How a prompt is continued.  Servers that lack a sampling parameter are not sent it."""
+    """How a prompt is continued.  A server is sent only the sampling parameters that it has."""
 
     n_predict: int
-    """Most tokens generated; 0 evaluates the prompt only (llama-server)."""
+    """Maximum tokens to generate; 0 evaluates the prompt only (llama-server)."""
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
@@ -52,17 +52,17 @@ class RemoteParams:
     prediction: str = ""
     """The text that the answer probably is; sent where it is not empty."""
     begins_with: str = ""
-    """What the answer must begin with, where the server can be told (``RemoteModel.constrains``):
-    the tokens that do not agree with it are excluded, as in token healing."""
+    """What the answer must begin with, for servers that exclude other tokens
+    (``RemoteModel.constrains``), as in token healing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
     """One streamed part of an answer.
 
-    ``text`` alone is complete: servers send no token ids (``tokens``) for a character that
-    several tokens make up, and ``logprobs`` (natural logarithm, one for each token sent) only
-    where they were asked for and are available.
+    Only ``text`` is complete: servers send no token ids (``tokens``) for a character of several
+    tokens.  ``logprobs`` are natural logarithms, one for each token sent, where they were
+    requested and are available.
     """
 
     text: str
@@ -77,7 +77,7 @@ class RemoteModel:
     kind: Kind
     name: str
     n_ctx: int = 0
-    """Most tokens of prompt and answer; 0 where the server does not tell."""
+    """Maximum tokens of prompt and answer together; 0 where the server does not tell."""
     n_vocab: int = 0
     """Number of token ids; 0 where the server does not tell."""
     n_slots: int = 0
@@ -98,14 +98,14 @@ class RemoteModel:
 
 @dataclass(slots=True, kw_only=True)
 class RemoteStats:
-    """What one stream took; 0 stands for what the server does not tell."""
+    """Times and counts of one stream; 0 where the server does not tell."""
 
     ms_first: float = 0.0
     """Milliseconds from the call to the first text."""
     ms_prompt: float = 0.0
-    """Milliseconds that the server took for the prompt."""
+    """Milliseconds in which the server evaluated the prompt."""
     ms_network: float = 0.0
-    """The difference of the two: the network, and the server's queue."""
+    """``ms_first - ms_prompt``: the network and the server's queue."""
     n_prompt: int = 0
     n_cached: int = 0
     """Prompt tokens that the server found in its KV cache."""
@@ -113,4 +113,4 @@ class RemoteStats:
     n_drafted: int = 0
     n_accepted: int = 0
     is_cut: bool = False
-    """Whether the text broke off, or ended with the time, before the server's end of it."""
+    """Whether the text broke off, or the deadline ended it, before the server did."""
