@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import sys
 
 from speclsp.engine_process.client import EngineLink, SharedCompleter
 from speclsp.engine_process.place import engine_place
@@ -29,16 +28,14 @@ def make_completer(settings: Settings) -> Completer:
 
 def _can_share(settings: Settings) -> bool:
     """Return whether there is a place for a shared engine; where there is none, log why."""
-    reason = "Windows cannot share an engine yet."
-    if sys.platform != "win32":
-        try:
-            engine_place(settings)
-        except EngineProcessError as error:
-            reason = error.message
-        else:
-            return True
-    logger.warning("%s This window loads the models itself, as with `engine` = own.", reason)
-    return False
+    try:
+        engine_place(settings)
+    except EngineProcessError as error:
+        logger.warning(
+            "%s This window loads the models itself, as with `engine` = own.", error.message
+        )
+        return False
+    return True
 
 
 def _link(settings: Settings) -> EngineLink:

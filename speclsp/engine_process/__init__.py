@@ -1,7 +1,9 @@
 """The engine process: one per user and set of engine settings, shared by all windows.
 
-A window's server finds or starts the engine and talks to it over a Unix socket:
+A window's server finds or starts the engine and talks to it over a Unix socket, or a port where
+there are none:
 
+- ``transport``: sockets, and how each side knows the other.
 - ``place``: the user's folder, and the names of an engine's socket, lock, log and info file.
 - ``start``: :func:`~speclsp.engine_process.start.connect` returns a connection to the engine, and
   starts the engine where none runs; it also asks engines for their status.
@@ -13,7 +15,8 @@ A window's server finds or starts the engine and talks to it over a Unix socket:
 - ``restarts``: when a window starts an engine again that died.
 - ``server``: ``serve_window``, with a completer for each window.
 
-A connection begins with a greeting of one JSON line each way (``start.Greeting``).
+A connection begins with proofs of the token, at a port, and a greeting of one JSON line each way
+(``start.Greeting``).
 Then the socket belongs to the wire protocol of windows, or answers one command of
 ``speclsp engine``.
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -31,14 +32,19 @@ from speclsp.engine_process.place import (
     read_info,
 )
 from speclsp.engine_process.start import (
-    BACKLOG,
     START_TIMEOUT_S,
     Greeting,
     Welcome,
-    check_peer,
-    read_line,
     running_engines,
     stop,
+)
+from speclsp.engine_process.transport import (
+    BACKLOG,
+    MAX_GREETING,
+    admit_window,
+    check_peer,
+    read_line,
+    send_answer,
 )
 from speclsp.errors import EngineProcessError, SpecLspError
 from speclsp.hub.memory import find_memory
@@ -92,7 +98,7 @@ def no_room(place: EnginePlace, settings: Settings) -> EngineProcessError | None
 
     Engines that no window uses are ended first.
     """
-    others = [other for other in running_engines() if other != place]
+    others = running_engines(besides=place)
     needed = needed_bytes(settings)
     if not others or needed <= free_bytes(settings):
         return None
@@ -172,6 +178,9 @@ class _Loop:
         self._windows: set[socket.socket] = set()
         self._exit_s = max(START_TIMEOUT_S, settings.engine_exit_seconds)
         """Until the first window: whoever started this process has not connected yet."""
+        address = place.address()
+        self._token = address.token if address is not None else b""
+        """Empty for a Unix socket."""
         self._is_ending = False
         self._has_ended = threading.Event()
         self._wakes, self._waker = socket.socketpair()
@@ -183,7 +192,7 @@ class _Loop:
         # Again, though it listens: so the system knows this process as the peer, not its starter.
         self._listener.listen(BACKLOG)
         self._listener.setblocking(False)
-        own = self._place.socket.lstat()
+        own = _identity(self._place.socket)
         with write_atomically(self._place.info, f".{self._place.name}.", PRIVATE) as partial:
             partial.write_bytes(msgspec.json.encode(self._info))
         logger.info("engine process %d serves %s", os.getpid(), self._place.socket)
@@ -192,7 +201,7 @@ class _Loop:
             selector.register(self._wakes, selectors.EVENT_READ)
             while not self._is_over(selector):
                 pass
-        self._end((own.st_dev, own.st_ino))
+        self._end(own)
 
     def _is_over(self, selector: selectors.BaseSelector) -> bool:
         """Wait for an event; return whether the engine is to end."""
@@ -216,14 +225,14 @@ class _Loop:
 
     def _accept(self) -> None:
         try:
-            connection, _ = self._listener.accept()
+            connection, peer = self._listener.accept()
         except BlockingIOError:
             return
         except OSError as error:  # no descriptors left: those of others may become free
             logger.warning("a window cannot be accepted: %s", error)
             time.sleep(_ACCEPT_PAUSE_S)
             return
-        thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
+        thread = threading.Thread(target=self._serve, args=(connection, peer), daemon=True)
         with self._lock:
             self._clients[thread] = connection
         try:
@@ -234,14 +243,19 @@ class _Loop:
             with self._lock:
                 del self._clients[thread]
 
-    def _serve(self, connection: socket.socket) -> None:
+    def _serve(self, connection: socket.socket, peer: object) -> None:
         """Serve one client to its end; runs on the client's thread."""
         try:
             check_peer(connection)
-            line = read_line(connection, time.monotonic() + _GREETING_TIMEOUT_S)
+            deadline = time.monotonic() + _GREETING_TIMEOUT_S
+            if self._token:
+                admit_window(connection, self._token, deadline)
+            line = read_line(connection, deadline, MAX_GREETING)
             connection.settimeout(_GREETING_TIMEOUT_S)
             if line is not None:
                 self._answer(connection, _GREETINGS.decode(line))
+        except PermissionError as error:
+            logger.warning("a client at %s was refused: %s", peer, error)
         except (OSError, msgspec.MsgspecError) as error:
             logger.debug("a client was dropped: %s", error)
         except Exception:
@@ -261,11 +275,11 @@ class _Loop:
         if greeting.purpose == "window":
             self._take_window(connection, greeting)
             return
-        _send(connection, Welcome(pid=os.getpid()))
+        self._send(connection, Welcome(pid=os.getpid()))
         if greeting.purpose == "status":
-            _send(connection, self._full_status())
+            self._send(connection, self._full_status())
         elif greeting.purpose == "stop if idle" and self._windows:
-            connection.sendall(b"!")
+            self._send(connection, "windows use it")
         else:
             self._begin_end()
             self._has_ended.wait(_END_TIMEOUT_S)
@@ -273,7 +287,7 @@ class _Loop:
     def _take_window(self, connection: socket.socket, greeting: Greeting) -> None:
         if self._refusal is not None:
             refusal = self._refusal
-            _send(
+            self._send(
                 connection,
                 Welcome(pid=os.getpid(), refusal=refusal.message, remedy=refusal.remedy),
             )
@@ -282,9 +296,12 @@ class _Loop:
         with self._lock:
             self._windows.add(connection)
             self._exit_s = greeting.exit_seconds
-        _send(connection, Welcome(pid=os.getpid()))
+        self._send(connection, Welcome(pid=os.getpid()))
         connection.settimeout(None)
         self._serve_window(connection)
+
+    def _send(self, connection: socket.socket, answer: object) -> None:
+        send_answer(connection, answer, time.monotonic() + _GREETING_TIMEOUT_S)
 
     def _full_status(self) -> dict[str, Any]:
         return {
@@ -304,15 +321,14 @@ class _Loop:
         with suppress(OSError):  # full: it wakes anyway
             self._waker.send(b"\0")
 
-    def _end(self, own: tuple[int, int]) -> None:
+    def _end(self, own: tuple[int, ...]) -> None:
         """Shut down; a window that starts an engine meanwhile waits until the memory is free."""
         threading.Thread(target=_end_anyway, daemon=True).start()
         with ExitStack() as stack:
             with suppress(TimeoutError, OSError):
                 stack.enter_context(self._place.locked(_LOCK_TIMEOUT_S))
             with suppress(OSError):
-                status = self._place.socket.lstat()
-                if (status.st_dev, status.st_ino) == own:
+                if _identity(self._place.socket) == own:
                     self._place.socket.unlink()
                     self._place.info.unlink()
             self._listener.close()
@@ -329,8 +345,10 @@ class _Loop:
         logger.info("engine process %d has ended", os.getpid())
 
 
-def _send(connection: socket.socket, line: object) -> None:
-    connection.sendall(msgspec.json.encode(line) + b"\n")
+def _identity(path: Path) -> tuple[int, ...]:
+    """Return what tells a file from another one of its name, whose inode may be the same."""
+    status = path.lstat()
+    return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 def _end_anyway() -> None:

@@ -9,36 +9,38 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import secrets
 import stat
 import sys
 import tempfile
-import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from socket import socket as Socket  # noqa: N812  the property `socket` hides it
 from typing import Final
 
 import msgspec
 import platformdirs
+from filelock import FileLock
 
 import speclsp
+from speclsp.atomic_write import PRIVATE, write_atomically
 from speclsp.embedded import EMBEDDED, model_files
 from speclsp.engine.params import ENVIRONMENT
+from speclsp.engine_process.transport import LOOPBACK, Address, listen
 from speclsp.errors import EngineProcessError, ModelNotFoundError
 from speclsp.settings import FIELDS, Settings, info
 from speclsp.storage.locations import cache_dir, check_own
-
-if sys.platform != "win32":
-    import fcntl
 
 PROTOCOL: Final = 1
 """Version of what windows and engines say to each other."""
 
 OWN_ENGINE: Final = "set `engine` to own, and each window loads the model itself."
 """The remedy where no engine can be shared."""
+
+TRANSPORT_VARIABLE: Final = "SPECLSP_ENGINE_TRANSPORT"
+"""Names ``unix`` or ``tcp``, for tests: Windows, whose Python has no Unix sockets, takes TCP."""
 
 _FOLDER_MODE: Final = 0o700
 _MAX_SOCKET_PATH: Final = 103
@@ -59,8 +61,8 @@ class EnginePlace:
 
     @property
     def socket(self) -> Path:
-        """The socket, mode 0600."""
-        return self.folder / f"{self.name}.sock"
+        """The Unix socket, or a file with port and token of the TCP socket; mode 0600."""
+        return self.folder / f"{self.name}{'.port' if _takes_port() else '.sock'}"
 
     @property
     def lock(self) -> Path:
@@ -77,42 +79,59 @@ class EnginePlace:
         """JSON of :class:`EngineInfo`, written by the engine when it starts."""
         return self.folder / f"{self.name}.json"
 
-    @contextmanager
-    def locked(self, timeout_s: float) -> Iterator[None]:
-        """Hold the engine's lock, which the system releases where its holder dies.
+    def locked(self, timeout_s: float) -> FileLock:
+        """Return the engine's lock, to hold; the system releases it where its holder dies.
 
-        Raises TimeoutError where another process holds it for ``timeout_s`` seconds.
+        Entering raises TimeoutError where another process holds it for ``timeout_s`` seconds.
         """
-        until = time.monotonic() + timeout_s
-        while True:
-            descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-            try:
-                if _take_lock(descriptor) and _is_file(self.lock, os.fstat(descriptor)):
-                    yield
-                    return
-            finally:
-                os.close(descriptor)
-            if time.monotonic() >= until:
-                raise TimeoutError(f"{self.lock} is held by another process")
-            time.sleep(_LOCK_POLL_S)
+        return FileLock(self.lock, timeout=timeout_s, mode=PRIVATE, poll_interval=_LOCK_POLL_S)
 
-    def has_socket(self) -> bool:
-        """Whether there is a socket; an engine may have left it behind.
+    def address(self) -> Address | None:
+        """Return where the engine listens, or did before it died; None where nothing tells.
 
-        Raises :class:`EngineProcessError` for anything there that is not the user's own socket.
+        Raises :class:`EngineProcessError` where something else is in the place of the socket.
         """
-        reason = f"{self.socket} is no socket"
+        reason = f"{self.socket} is no {'file' if _takes_port() else 'socket'}"
         try:
-            if stat.S_ISSOCK(self.socket.lstat().st_mode):
+            mode = self.socket.lstat().st_mode
+            if stat.S_ISREG(mode) if _takes_port() else stat.S_ISSOCK(mode):
                 check_own(self.socket)
-                return True
+                return self._address_in_file() if _takes_port() else Address(self.socket)
         except FileNotFoundError:
-            return False
+            return None
         except OSError as error:
             reason = str(error)
         raise EngineProcessError(
             f"No engine can be shared: {reason}.", remedy=f"Remove it, or {OWN_ENGINE}"
         )
+
+    def _address_in_file(self) -> Address | None:
+        try:
+            found = msgspec.json.decode(self.socket.read_bytes(), type=_Port)
+        except msgspec.MsgspecError:
+            return None
+        return Address((LOOPBACK, found.port), found.token.encode())
+
+    def listen(self) -> Socket:
+        """Return a new listening socket, and replace what a dead engine left; hold the lock.
+
+        Raises OSError.
+        """
+        if not _takes_port():
+            self.socket.unlink(missing_ok=True)
+            return listen(self.socket)
+        listener = listen((LOOPBACK, 0))
+        made = _Port(port=listener.getsockname()[1], token=secrets.token_hex(32))
+        with write_atomically(self.socket, f".{self.name}.", PRIVATE) as partial:
+            partial.write_bytes(msgspec.json.encode(made))
+        return listener
+
+
+class _Port(msgspec.Struct, frozen=True, kw_only=True):
+    """The file that stands for a Unix socket where there are none."""
+
+    port: int
+    token: str
 
 
 class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,7 +165,7 @@ def engine_place(settings: Settings) -> EnginePlace:
     encoded = msgspec.json.encode(identity, order="sorted")
     digest = hashlib.blake2b(encoded, digest_size=8).hexdigest()
     place = EnginePlace(user_folder(), f"{PROTOCOL}-{digest}")
-    if len(os.fsencode(place.socket)) > _MAX_SOCKET_PATH:
+    if not _takes_port() and len(os.fsencode(place.socket)) > _MAX_SOCKET_PATH:
         raise EngineProcessError(
             f"The path {place.socket} is too long for a socket ({_MAX_SOCKET_PATH} bytes).",
             remedy=f"Set XDG_RUNTIME_DIR to a folder with a short path, or {OWN_ENGINE}",
@@ -189,7 +208,8 @@ def known_places() -> list[EnginePlace]:
     """Return the places of engines that run or have run, in the user's folder."""
     folder = user_folder()
     files = folder.glob(f"{PROTOCOL}-*.*")
-    names = {file.stem for file in files if file.suffix in (".sock", ".json", ".log")}
+    endings = (".sock", ".port", ".json", ".log")
+    names = {file.stem for file in files if file.suffix in endings}
     return [EnginePlace(folder, name) for name in sorted(names)]
 
 
@@ -211,7 +231,7 @@ def user_folder() -> Path:
     try:
         folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         check_own(folder)
-        for parent in folder.parents:
+        for parent in folder.parents if sys.platform != "win32" else ():
             _check_parent(parent)
         folder.chmod(_FOLDER_MODE)
     except OSError as error:
@@ -276,18 +296,5 @@ def existing_models(settings: Settings) -> list[Path]:
     return [path for path in files if path is not None and path.is_file()]
 
 
-def _take_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_file(path: Path, status: os.stat_result) -> bool:
-    """Whether a path still is the file with this status."""
-    try:
-        now = path.lstat()
-    except FileNotFoundError:
-        return False
-    return (now.st_dev, now.st_ino) == (status.st_dev, status.st_ino)
+def _takes_port() -> bool:
+    return os.environ.get(TRANSPORT_VARIABLE, "tcp" if sys.platform == "win32" else "unix") == "tcp"

@@ -1,16 +1,14 @@
 """Finds the user's engine or starts it, and asks engines for their status.
 
 Windows that start at once share one engine: the holder of the engine's lock connects once more,
-removes a dead socket, binds a new one and passes it to the new process.  The socket listens before
+replaces a dead socket by a new one and passes that to the new process.  The socket listens before
 the process runs, so that the other windows connect at once and wait in its queue.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -22,6 +20,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
+from speclsp.atomic_write import PRIVATE
 from speclsp.engine_process.place import (
     OWN_ENGINE,
     PROTOCOL,
@@ -31,23 +30,35 @@ from speclsp.engine_process.place import (
     known_places,
     with_absolute_paths,
 )
+from speclsp.engine_process.transport import (
+    Address,
+    NotAnEngineError,
+    dial,
+    prove_to_engine,
+    read_answer,
+    send_answer,
+)
 from speclsp.errors import EngineProcessError
 from speclsp.settings import Settings
 
 START_TIMEOUT_S: Final = 30.0
 """Seconds that a window waits for an engine to start or to answer."""
-BACKLOG: Final = 128
 LOG_TAIL_LINES: Final = 8
 """Lines of the log in the message about an engine that did not start."""
 
 _PROGRAM: Final = (sys.executable, "-P", "-m", "speclsp")
-_MAX_LINE: Final = 1 << 20
 _RETRY_S: Final = 0.02
+_N_HANGUPS: Final = 10
+"""A process at a port that ends so many connections in a row is no engine that is ending."""
 _CONTROL_TIMEOUT_S: Final = 5.0
+_PROBE_S: Final = 0.5
+"""What accepts a connection and says nothing for so long counts as an engine that is busy."""
 _REAP_S: Final = 2.0
 _STALE_S: Final = 7 * 24 * 3600.0
+_KILLED: Final = frozenset({-9, -15})
+"""Exit statuses of SIGKILL, which Windows does not have, and SIGTERM."""
 
-_Line = TypeVar("_Line")
+_Answer = TypeVar("_Answer")
 
 Purpose = Literal["window", "status", "stop", "stop if idle"]
 """What a client connects for; `stop if idle` ends an engine that no window uses."""
@@ -58,6 +69,8 @@ class Greeting(msgspec.Struct, frozen=True, kw_only=True):
 
     purpose: Purpose
     protocol: int = PROTOCOL
+    version: str = ""
+    """Of speclsp; engines on other machines serve their own version only."""
     exit_seconds: int = 60
     """The window's `engine_exit_seconds`; the newest window's holds."""
 
@@ -96,77 +109,84 @@ def connect(
     and OSError where another attempt may succeed: the engine does not answer in time, or was killed
     while it started.
     """
-    if sys.platform == "win32":
-        raise EngineProcessError(
-            "Windows cannot share an engine yet.", remedy="Set `engine` to own."
-        )
     settings = with_absolute_paths(settings)
     place = engine_place(settings)
     greeting = Greeting(purpose="window", exit_seconds=settings.engine_exit_seconds)
     deadline = time.monotonic() + timeout_s
     process: subprocess.Popen[bytes] | None = None
+    foreign: Address | None = None
+    n_hangups = 0
     while True:
-        connection = _dial(place)
-        if connection is None:
+        found = _dial(place, foreign)
+        if found is None:
             if process is not None:
                 raise _not_started(place, process)
-            connection, process = _start(place, settings, program, deadline)
-        welcome = _greet(connection, greeting, place, deadline)
+            found, process = _start(place, settings, program, deadline, foreign)
+        connection, address = found
+        try:
+            welcome = greet(connection, address, greeting, deadline)
+        except NotAnEngineError:
+            foreign = address
+            continue
         if welcome is not None:
             connection.settimeout(None)
             return EngineConnection(connection, welcome.pid, place, process)
         if time.monotonic() >= deadline:
-            raise _no_answer(place)
+            raise _no_answer(address)
+        n_hangups += 1
+        if address.token and n_hangups >= _N_HANGUPS:
+            foreign = address
         time.sleep(_RETRY_S)  # it is ending, or has died while it started
 
 
 def _start(
-    place: EnginePlace, settings: Settings, program: Sequence[str], deadline: float
-) -> tuple[socket.socket, subprocess.Popen[bytes] | None]:
+    place: EnginePlace,
+    settings: Settings,
+    program: Sequence[str],
+    deadline: float,
+    foreign: Address | None,
+) -> tuple[_Dialled, subprocess.Popen[bytes] | None]:
     """Start the engine unless another window has done so, and connect to it."""
     try:
         with place.locked(max(0.0, deadline - time.monotonic())):
-            connection = _dial(place)
-            if connection is not None:
-                return connection, None
+            found = _dial(place, foreign)
+            if found is not None:
+                return found, None
             remove_stale([other for other in known_places() if other != place])
-            if place.has_socket():
-                place.socket.unlink()
             process = _spawn(place, settings, program)
     except TimeoutError as error:
-        raise _no_answer(place) from error
+        raise _no_answer(place.socket) from error
     except OSError as error:
         raise EngineProcessError(
             f"The engine cannot be started in {place.folder}: {error}.",
             remedy=f"Check the folder's permissions and space, or {OWN_ENGINE}",
         ) from error
-    connection = _dial(place)
-    if connection is None:
+    found = _dial(place)
+    if found is None:
         raise _not_started(place, process)
-    return connection, process
+    return found, process
 
 
 def _spawn(
     place: EnginePlace, settings: Settings, program: Sequence[str]
 ) -> subprocess.Popen[bytes]:
-    """Bind the socket and run the engine on it, detached from this process.  Raises OSError."""
+    """Listen, and run the engine on the socket, detached from this process.  Raises OSError."""
     options = [
         f"--{'' if value is not False else 'no-'}{name.replace('_', '-')}"
         + ("" if isinstance(value, bool) else f"={value}")
         for name, value in given_settings(settings).items()
     ]
-    log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    log = open_log(place)
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-            listener.bind(os.fspath(place.socket))
-            place.socket.chmod(0o600)
-            listener.listen(BACKLOG)
+        with place.listen() as listener:
+            descriptor = listener.fileno()
+            listener.set_inheritable(True)
             process = subprocess.Popen(  # noqa: S603  this program
                 [
                     *program,
                     "engine",
                     "run",
-                    f"--listen-fd={listener.fileno()}",
+                    f"--listen-fd={descriptor}",
                     f"--name={place.name}",
                     f"--engine-exit-seconds={settings.engine_exit_seconds}",
                     *options,
@@ -176,8 +196,12 @@ def _spawn(
                 stderr=log,
                 cwd="/",
                 umask=0o077,
-                pass_fds=(listener.fileno(),),
                 start_new_session=True,
+                # Windows passes every inheritable handle, and has no sessions.
+                pass_fds=() if sys.platform == "win32" else (descriptor,),
+                close_fds=sys.platform != "win32",
+                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0)
+                | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             )
     except OSError:
         place.socket.unlink(missing_ok=True)
@@ -189,16 +213,27 @@ def _spawn(
     return process
 
 
-def running_engines() -> list[EnginePlace]:
-    """Return the user's engines that listen.  Raises :class:`EngineProcessError`."""
-    found = []
-    for place in known_places():
-        with suppress(EngineProcessError, OSError):
-            connection = _dial(place)
-            if connection is not None:
-                connection.close()
-                found.append(place)
-    return found
+def open_log(place: EnginePlace) -> int:
+    """Open an engine's log to write at its end, and return the descriptor.  Raises OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+    return os.open(place.log, flags, PRIVATE)
+
+
+def running_engines(besides: EnginePlace | None = None) -> list[EnginePlace]:
+    """Return the user's engines that listen, but for one.  Raises :class:`EngineProcessError`."""
+    return [place for place in known_places() if place != besides and _listens(place)]
+
+
+def _listens(place: EnginePlace) -> bool:
+    with suppress(EngineProcessError, OSError):
+        found = _dial(place)
+        if found is not None:
+            connection, address = found
+            with connection, suppress(TimeoutError):
+                if address.token:
+                    prove_to_engine(connection, address.token, time.monotonic() + _PROBE_S)
+            return True
+    return False
 
 
 def status_of(place: EnginePlace) -> dict[str, Any] | None:
@@ -206,14 +241,7 @@ def status_of(place: EnginePlace) -> dict[str, Any] | None:
 
     Raises TimeoutError where it does not answer.
     """
-    deadline = time.monotonic() + _CONTROL_TIMEOUT_S
-    connection = _dial(place)
-    if connection is None:
-        return None
-    with connection:
-        if _greet(connection, Greeting(purpose="status"), place, deadline) is None:
-            return None
-        return _read_line(connection, dict[str, Any], deadline)
+    return _ask(place, "status", dict[str, Any], _CONTROL_TIMEOUT_S)
 
 
 def stop(place: EnginePlace, *, only_idle: bool = False, timeout_s: float = 10.0) -> bool:
@@ -221,22 +249,31 @@ def stop(place: EnginePlace, *, only_idle: bool = False, timeout_s: float = 10.0
 
     Return whether it has ended.  Raises TimeoutError where it does not answer.
     """
+    # The engine closes the connection as it ends.
+    return _ask(place, "stop if idle" if only_idle else "stop", str, timeout_s) is None
+
+
+def _ask(
+    place: EnginePlace, purpose: Purpose, kind: type[_Answer], timeout_s: float
+) -> _Answer | None:
+    """Return an engine's answer behind its welcome; None where none runs, or it ends.
+
+    Raises TimeoutError where it does not answer.
+    """
     deadline = time.monotonic() + timeout_s
-    connection = _dial(place)
-    if connection is None:
-        return True
+    found = _dial(place)
+    if found is None:
+        return None
+    connection, address = found
     with connection:
-        greeting = Greeting(purpose="stop if idle" if only_idle else "stop")
-        if _greet(connection, greeting, place, deadline) is None:
-            return True
-        connection.settimeout(max(0.1, deadline - time.monotonic()))
         try:
-            refused = connection.recv(1) != b""  # the engine closes the connection as it ends
+            if greet(connection, address, Greeting(purpose=purpose), deadline) is None:
+                return None
+            return read_answer(connection, kind, deadline)
         except TimeoutError as error:
-            raise _no_answer(place) from error
+            raise _no_answer(address) from error
         except OSError:
-            refused = False
-    return not refused
+            return None
 
 
 def remove_stale(places: Sequence[EnginePlace]) -> None:
@@ -245,81 +282,50 @@ def remove_stale(places: Sequence[EnginePlace]) -> None:
         with suppress(OSError, EngineProcessError), place.locked(0.0):
             files = [*place.folder.glob(f"{place.name}.*")]
             is_old = time.time() - max(file.lstat().st_mtime for file in files) > _STALE_S
-            connection = _dial(place) if is_old else None
-            if connection is not None:
-                connection.close()
-            elif is_old:
+            if is_old and not _listens(place):
                 for file in files:
                     file.unlink(missing_ok=True)
 
 
-def check_peer(connection: socket.socket) -> None:
-    """Raise PermissionError where the process at the other end runs for another user.
-
-    Linux and macOS tell; elsewhere the folder's permissions must do.
-    """
-    uid = os.getuid()
-    if sys.platform == "linux":
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        _, uid, _ = struct.unpack("iII", credentials)
-    elif sys.platform == "darwin":
-        # LOCAL_PEERCRED at level 0 returns struct xucred: version, uid, groups.
-        _, uid = struct.unpack_from("II", connection.getsockopt(0, 1, 76))
-    if uid != os.getuid():
-        raise PermissionError(f"the process at the other end runs for user number {uid}")
+_Dialled = tuple[socket.socket, Address]
 
 
-def _dial(place: EnginePlace) -> socket.socket | None:
-    """Connect to an engine's socket; None where there is none, or where nobody listens."""
-    if not place.has_socket():
+def _dial(place: EnginePlace, foreign: Address | None = None) -> _Dialled | None:
+    """Connect to an engine; None where there is none, or where nobody or ``foreign`` listens."""
+    address = place.address()
+    if address is None or address == foreign:
         return None
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(_CONTROL_TIMEOUT_S)
     try:
-        _connect(connection, place)
-        check_peer(connection)
-    except (FileNotFoundError, ConnectionRefusedError):
-        connection.close()
-        return None
+        connection = dial(address, _CONTROL_TIMEOUT_S)
     except PermissionError as error:
-        connection.close()
         raise EngineProcessError(
             f"The engine at {place.socket} cannot be used: {error}.",
             remedy=f"Remove the socket, or {OWN_ENGINE}",
         ) from error
     except OSError as error:
-        connection.close()
-        raise _no_answer(place) from error
-    return connection
+        raise _no_answer(address) from error
+    return None if connection is None else (connection, address)
 
 
-def _connect(connection: socket.socket, place: EnginePlace) -> None:
-    """Connect to an engine that other clients keep busy.  Raises OSError."""
-    until = time.monotonic() + _CONTROL_TIMEOUT_S
-    while True:
-        try:
-            return connection.connect(os.fspath(place.socket))
-        except BlockingIOError:  # its queue is full, for which a socket with a timeout never waits
-            if time.monotonic() >= until:
-                raise
-            time.sleep(_RETRY_S)
-
-
-def _greet(
-    connection: socket.socket, greeting: Greeting, place: EnginePlace, deadline: float
+def greet(
+    connection: socket.socket, address: Address, greeting: Greeting, deadline: float
 ) -> Welcome | None:
-    """Exchange the first lines; None where the engine ended meanwhile.
+    """Exchange proofs and greetings; None where the engine ended meanwhile.
 
-    Raises :class:`EngineProcessError` where the engine refuses, and TimeoutError where it does not
-    answer.  Closes the connection unless it returns a welcome.
+    Raises :class:`EngineProcessError` where the engine refuses, :class:`NotAnEngineError` where it
+    is none, and TimeoutError where it does not answer.  Closes the connection unless it returns a
+    welcome.
     """
     welcome: Welcome | None = None
     try:
-        connection.settimeout(max(_RETRY_S, deadline - time.monotonic()))
-        connection.sendall(msgspec.json.encode(greeting) + b"\n")
-        welcome = _read_line(connection, Welcome, deadline)
+        if address.token:
+            prove_to_engine(connection, address.token, deadline)
+        send_answer(connection, greeting, deadline)
+        welcome = read_answer(connection, Welcome, deadline)
+    except NotAnEngineError:
+        raise
     except TimeoutError as error:
-        raise _no_answer(place) from error
+        raise _no_answer(address) from error
     except OSError:
         return None
     finally:
@@ -328,34 +334,6 @@ def _greet(
     if welcome is not None and welcome.refusal:
         raise EngineProcessError(welcome.refusal, remedy=welcome.remedy)
     return welcome
-
-
-def read_line(connection: socket.socket, deadline: float) -> bytes | None:
-    """Receive one line and nothing behind it; None at the end.
-
-    Raises OSError, and TimeoutError where the line is not whole at ``deadline``, by the monotonic
-    clock, however its bytes trickle in.
-    """
-    line = b""
-    while not line.endswith(b"\n"):
-        seconds_left = deadline - time.monotonic()
-        if seconds_left <= 0.0:
-            raise TimeoutError("the line does not end in time")
-        connection.settimeout(seconds_left)
-        waiting = connection.recv(4096, socket.MSG_PEEK)
-        part = connection.recv(waiting.find(b"\n") + 1 or len(waiting)) if waiting else b""
-        line += part
-        if not part or len(line) > _MAX_LINE:
-            return None
-    return line
-
-
-def _read_line(connection: socket.socket, kind: type[_Line], deadline: float) -> _Line | None:
-    line = read_line(connection, deadline)
-    try:
-        return msgspec.json.decode(line, type=kind) if line is not None else None
-    except msgspec.MsgspecError:
-        return None
 
 
 def log_tail(place: EnginePlace, n_lines: int = LOG_TAIL_LINES) -> str:
@@ -370,7 +348,7 @@ def _not_started(place: EnginePlace, process: subprocess.Popen[bytes]) -> Except
     with suppress(subprocess.TimeoutExpired):
         process.wait(_REAP_S)
     status = process.returncode
-    if status in {-signal.SIGKILL, -signal.SIGTERM}:
+    if status in _KILLED:
         return ConnectionResetError("the engine was killed while it started")
     how = f"by signal {-status}" if status is not None and status < 0 else f"with status {status}"
     tail = log_tail(place)
@@ -380,7 +358,7 @@ def _not_started(place: EnginePlace, process: subprocess.Popen[bytes]) -> Except
     )
 
 
-def _no_answer(place: EnginePlace) -> TimeoutError:
+def _no_answer(engine: object) -> TimeoutError:
     return TimeoutError(
-        f"The engine at {place.socket} does not answer; `speclsp engine status` names its process."
+        f"The engine at {engine} does not answer; `speclsp engine status` names its process."
     )

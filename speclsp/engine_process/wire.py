@@ -7,7 +7,7 @@ Texts are masked before they get here.
 from __future__ import annotations
 
 import contextlib
-import select
+import selectors
 import socket
 import threading
 from collections import deque
@@ -244,6 +244,7 @@ class Connection(Generic[_Received]):
         self, sock: socket.socket, decoder: msgspec.msgpack.Decoder[_Received], *, max_waiting: int
     ) -> None:
         """``max_waiting`` is the bound, in bytes, of what waits for a peer that does not read."""
+        sock.setblocking(False)
         self._socket = sock
         self._decoder = decoder
         self._encoder = msgspec.msgpack.Encoder()
@@ -255,9 +256,9 @@ class Connection(Generic[_Received]):
         self._sender: threading.Thread | None = None
         self._buffer = bytearray()
         self._woken, self._waker = socket.socketpair()
-        self._poll = select.poll()
-        self._poll.register(sock, select.POLLIN)
-        self._poll.register(self._woken, select.POLLIN)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(sock, selectors.EVENT_READ)
+        self._selector.register(self._woken, selectors.EVENT_READ)
         self.n_sent = 0
         """Bytes that were sent or wait."""
 
@@ -296,16 +297,17 @@ class Connection(Generic[_Received]):
         None where the connection is closed.  Raises :class:`~speclsp.errors.EngineProcessError`
         for bytes that are no message.
         """
-        ready = self._poll.poll(None if timeout_s is None else 1000 * timeout_s)
+        ready = [key.fileobj for key, _ in self._selector.select(timeout_s)]
         if self._is_closed:
             return None
-        descriptors = {descriptor for descriptor, _ in ready}
-        if self._woken.fileno() in descriptors:
+        if self._woken in ready:
             self._woken.recv(_READ_BYTES)
-        if self._socket.fileno() not in descriptors:
+        if self._socket not in ready:
             return []
         try:
             received = self._socket.recv(_READ_BYTES)
+        except BlockingIOError:
+            return []
         except OSError:
             received = b""
         if not received:
@@ -341,8 +343,8 @@ class Connection(Generic[_Received]):
         self.close()
         if self._sender is not None:
             self._sender.join()
-        for sock in (self._socket, self._woken, self._waker):
-            sock.close()
+        for opened in (self._selector, self._socket, self._woken, self._waker):
+            opened.close()
 
     def _close(self) -> None:
         if self._is_closed:
@@ -367,7 +369,7 @@ class Connection(Generic[_Received]):
     def _send_now(self, data: memoryview) -> int:
         """Send what the socket takes without waiting; return the number of bytes."""
         try:
-            return self._socket.send(data, socket.MSG_DONTWAIT)
+            return self._socket.send(data)
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError:
@@ -375,8 +377,11 @@ class Connection(Generic[_Received]):
             return len(data)
 
     def _send_waiting(self) -> None:
-        poll = select.poll()
-        poll.register(self._socket, select.POLLOUT)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_WRITE)
+            self._send_to(selector)
+
+    def _send_to(self, selector: selectors.BaseSelector) -> None:
         while True:
             with self._sending:
                 self._sending.wait_for(lambda: self._is_closed or self._waiting)
@@ -391,7 +396,7 @@ class Connection(Generic[_Received]):
                         self._waiting.popleft()
                 self._sending.notify_all()
             if n_sent < len(data):
-                poll.poll(1000 * _FLUSH_S)
+                selector.select(_FLUSH_S)
 
     def _messages(self) -> list[_Received]:
         messages: list[_Received] = []

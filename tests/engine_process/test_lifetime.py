@@ -14,11 +14,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from echo_engines import PROGRAM, Engines, is_running, wait_for_end, wait_until
+from echo_engines import PROGRAM, Engines, both_transports, is_running, wait_for_end, wait_until
 
 from speclsp.embedded import embedded_target
 from speclsp.engine_process.lifetime import MAX_LOG_BYTES, needed_bytes
-from speclsp.engine_process.start import EngineConnection, read_line, running_engines, status_of
+from speclsp.engine_process.start import EngineConnection, running_engines, status_of
+from speclsp.engine_process.transport import read_line
 from speclsp.errors import EngineProcessError
 from speclsp.settings import Settings
 
@@ -31,6 +32,7 @@ def n_windows(connection: EngineConnection) -> int:
     return int(status["n_windows"])
 
 
+@both_transports
 def test_the_status_tells_what_runs(engines: Engines) -> None:
     connection = engines.connect()
     with closing(connection.socket):
@@ -44,6 +46,7 @@ def test_the_status_tells_what_runs(engines: Engines) -> None:
     assert status["log"] == str(connection.place.log)
 
 
+@both_transports
 def test_windows_leave_no_thread_descriptor_or_memory_behind(engines: Engines) -> None:
     first = engines.connect()
     engine, here = psutil.Process(first.pid), psutil.Process()
@@ -69,6 +72,7 @@ def test_windows_leave_no_thread_descriptor_or_memory_behind(engines: Engines) -
     first.socket.close()
 
 
+@both_transports
 def test_the_engine_ends_after_its_last_window(engines: Engines) -> None:
     with ExitStack() as stack:
         windows = [engines.connect(EXITS_AT_ONCE) for _ in range(3)]
@@ -86,6 +90,7 @@ def test_the_engine_ends_after_its_last_window(engines: Engines) -> None:
     assert "has ended" in place.log.read_text()
 
 
+@both_transports
 def test_the_engine_stays_for_windows_that_come_back(engines: Engines) -> None:
     first = engines.connect(Settings(engine_exit_seconds=600))
     first.socket.close()
@@ -112,6 +117,7 @@ def test_an_engine_to_which_no_window_came_ends(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@both_transports
 def test_a_signal_ends_the_engine_orderly(engines: Engines, number: signal.Signals) -> None:
     windows = [engines.connect() for _ in range(3)]
     os.kill(windows[0].pid, number)
@@ -134,6 +140,7 @@ def test_the_engine_leaves_another_ones_socket_alone(engines: Engines) -> None:
         assert place.socket.exists()
 
 
+@both_transports
 def test_an_engine_that_lost_its_socket_serves_its_windows_to_the_end(engines: Engines) -> None:
     first = engines.connect(EXITS_AT_ONCE)
     first.place.socket.unlink()
@@ -201,6 +208,7 @@ def test_a_greeting_that_trickles_in_ends_in_time() -> None:
     sender.join()
 
 
+@both_transports
 def test_an_engine_that_may_start_no_thread_goes_on(
     engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,6 +273,7 @@ def killed_window(tmp_path: Path) -> int:
     return pid
 
 
+@both_transports
 def test_a_window_that_is_killed_is_counted_out(engines: Engines, tmp_path: Path) -> None:
     first = engines.connect()
     assert killed_window(tmp_path) == first.pid
@@ -272,6 +281,7 @@ def test_a_window_that_is_killed_is_counted_out(engines: Engines, tmp_path: Path
     first.socket.close()
 
 
+@both_transports
 def test_the_engine_outlives_the_window_that_started_it(engines: Engines, tmp_path: Path) -> None:
     pid = killed_window(tmp_path)
     second = engines.connect()
@@ -301,6 +311,7 @@ def test_a_second_engine_runs_where_memory_allows(
     second.socket.close()
 
 
+@both_transports
 def test_without_memory_for_a_second_engine_one_message_names_both(
     engines: Engines, monkeypatch: pytest.MonkeyPatch, two_models: tuple[Settings, Settings]
 ) -> None:
@@ -326,6 +337,7 @@ def test_the_memory_for_an_engine_includes_its_kv_cache() -> None:
     assert needed_bytes(quantised) == n_weights + 1024 * n_bytes * 17 // 32
 
 
+@both_transports
 def test_an_engine_without_windows_makes_room(
     engines: Engines, monkeypatch: pytest.MonkeyPatch, two_models: tuple[Settings, Settings]
 ) -> None:
