@@ -102,7 +102,7 @@ def dial(address: Address, timeout_s: float) -> socket.socket | None:
         else:
             connection = socket.create_connection(address.place, timeout_s)
         check_peer(connection)
-    except (FileNotFoundError, ConnectionRefusedError):
+    except (FileNotFoundError, ConnectionError):  # a port is reset if it closes meanwhile
         found = None
     else:
         found, connection = connection, None
