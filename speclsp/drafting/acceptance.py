@@ -32,7 +32,7 @@ The last is for what a match adds to those that are asked before it."""
 N_LENGTHS: Final = 6
 _N_DECILES: Final = 10
 
-PRIOR_WEIGHT: Final = 8.0
+PRIOR_WEIGHT: Final = 4.0
 MEMORY: Final = 512.0
 """Tries of a cell after which an older one has lost 1 − 1/e of its weight."""
 

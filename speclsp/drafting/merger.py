@@ -5,15 +5,16 @@ the highest
 
     rate = (1 + Σ p̂ of its paths) / (T(k) / T(1)),
 
-the tokens expected in the time of a pass without a draft.  Asking a drafter takes time, too, before
-anything is known: a drafter is asked where what it saved on average behind passes like the last
-one, in units of T(1), is at least what asking takes, and 0.3 % of the time goes into asking the
-others.
+the tokens expected in the time of a pass without a draft.  Looking something up takes less than 2 %
+of a pass of 10 ms.  Asking a model takes longer: it is asked where the look-ups found nothing to
+verify, and where what its drafts saved on average, in units of T(1), is at least what asking takes.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Final, NamedTuple
 
 from speclsp.drafting.acceptance import AcceptanceTable
@@ -39,17 +40,13 @@ from speclsp.request import DrafterStats
 from speclsp.settings import DraftMode
 
 _SAVED_PRIOR: Final = 1.0
-"""Passes that asking a drafter is taken to save before it was asked."""
-_PRIOR_WEIGHT: Final = 1.0
+"""Passes that asking a model is taken to save before it was asked."""
 _MEMORY: Final = 64.0
 """Times of asking after which an older one has lost 1 − 1/e of its weight."""
-_AFTERMATH: Final = 2.0
-"""What a look-up costs in all, in units of its own time: it takes the model's data out of the CPU's
-caches.  Look-ups of 0.4 ms made the passes behind them 0.5 ms longer (0.5B shape, two cores)."""
+_N_TIMES: Final = 15
+"""Latest times of asking, whose median counts: a call may be kept waiting."""
 _EXPLORED: Final = 0.003
-"""Share of the time for asking drafters that did not save what they take."""
-_LONGEST_PAUSE: Final = 4.0
-"""A call that took so many times as long as usual was kept waiting, and counts as that."""
+"""Share of the time for asking a model that did not save what it takes."""
 _FIRST_TRY: Final = 16
 """Passes without a draft after which one is verified that would pay by the nominal cost, since what
 passes are believed to cost may be wrong.  The pause doubles with each try that changed nothing."""
@@ -71,20 +68,13 @@ class _Plan(NamedTuple):
 _NOTHING: Final = _Plan()
 
 
-_COLD, _WARM, _SECOND = range(3)
-"""Where a drafter is asked: behind a pass that accepted no draft token; behind one that did, or at
-a request's beginning, where drafts save 10 to 30 times as much; where the drafters asked before it
-have something to verify."""
-
-
 class _Worth:
-    """What asking a drafter saved and took, on average of the last times."""
+    """What asking a drafter saved, on average of the last times, and what it took."""
 
     def __init__(self) -> None:
         self._saved = _SAVED_PRIOR
-        self._n_known = _PRIOR_WEIGHT
-        self._seconds = 0.0
-        self._n_timed = 0.0
+        self._n_known = 1.0
+        self._seconds: deque[float] = deque(maxlen=_N_TIMES)
         self._credit = 0.0
         """What exploring may lose, in units of T(1)."""
 
@@ -95,7 +85,7 @@ class _Worth:
         count nothing here.
         """
         self._credit += _EXPLORED
-        cost = self._seconds / single_s if single_s > 0.0 else 0.0
+        cost = median(self._seconds) / single_s if self._seconds and single_s > 0.0 else 0.0
         return cost - max(self._saved, 0.0) <= self._credit
 
     def learn(self, saved: float, seconds: float) -> None:
@@ -103,11 +93,7 @@ class _Worth:
         self._credit = 0.0
         self._n_known = min(self._n_known + 1.0, _MEMORY)
         self._saved += (saved - self._saved) / self._n_known
-        if self._n_timed > 1.0:
-            seconds = min(seconds, _LONGEST_PAUSE * self._seconds)
-        # The first call's time is dropped: it loads code and data into the caches.
-        self._n_timed = min(self._n_timed + 1.0, _MEMORY)
-        self._seconds += (seconds - self._seconds) / max(1.0, self._n_timed - 1.0)
+        self._seconds.append(seconds)
 
 
 class _Member:
@@ -116,14 +102,12 @@ class _Member:
     def __init__(self, drafter: Drafter, limits: DraftLimits) -> None:
         self.measured = MeasuredDrafter(drafter, limits)
         self.name = drafter.name
-        self.aftermath = 1.0 if self.measured.asks_model else _AFTERMATH
-        self.worths = (_Worth(), _Worth(), _Worth())
-        """By :data:`_COLD`, :data:`_WARM` and :data:`_SECOND`."""
+        self.worth = _Worth()
         self.start_pass()
 
     def start_pass(self) -> None:
         """Forget the last pass."""
-        self.asked: _Worth | None = None
+        self.was_asked = False
         self.seconds = 0.0
         self.draft = Draft()
         self.saved = 0.0
@@ -175,7 +159,6 @@ class DraftMerger:
         """T(k + 1) / T(1) by k."""
         self._generated: Sequence[int] = ()
         self._n_generated = 0
-        self._warmth = _WARM
         self._start_pass()
 
     def _start_pass(self) -> None:
@@ -218,8 +201,8 @@ class DraftMerger:
             if found:
                 candidates += found
                 self._decide(candidates, n_max)
-            member.seconds = member.aftermath * (self.clock() - started)
-        self._warmth = _COLD
+            member.was_asked = True
+            member.seconds = self.clock() - started
         if not self._plan.tree.tokens and candidates and self._mode == "auto":
             self._try(min(n_max, _MOST_TRIED))
         self._n_without = 0 if self._plan.tree.tokens else self._n_without + bool(candidates)
@@ -230,7 +213,6 @@ class DraftMerger:
         tree = self._plan.tree
         if not tree.tokens:
             return
-        self._warmth = _WARM if path else _COLD
         depths = node_depths(tree.parents)
         accepted = set(path)
         edges = {
@@ -264,16 +246,16 @@ class DraftMerger:
             if self._trie is not None:
                 self._trie.learn(emitted, is_end=is_end)
             for member in self._members:
-                if member.asked is not None:
-                    member.asked.learn(member.saved, member.seconds)
+                if member.was_asked:
+                    member.worth.learn(member.saved, member.seconds)
         self._start_pass()
 
     def _asks(self, member: _Member) -> bool:
-        asked = member.worths[_SECOND if self._plan.tree.tokens else self._warmth]
-        if self._mode == "auto" and not asked.pays(self._context.single_s):
+        if self._mode != "auto":
+            return True
+        if member.measured.asks_model and self._plan.tree.tokens:
             return False
-        member.asked = asked
-        return True
+        return member.worth.pays(self._context.single_s)
 
     def _candidates(self, member: _Member, generated: Sequence[int], n_max: int) -> list[Candidate]:
         """Return a drafter's candidates, under the names that the table has for their sources."""
