@@ -20,10 +20,6 @@ MAX_DOCUMENTS = 256
 N_IDLE_CHUNK: Final = 128
 """Most tokens of a decode in idle time, since an interrupted one is lost."""
 
-_N_LITTLE: Final = 32
-"""Missing tokens of a prompt that idle time leaves to the next request, since a prefetch may have
-replaced as many."""
-
 
 class Prompts:
     """The prompts of all documents on one target.  Belongs to the target's thread."""
@@ -37,8 +33,6 @@ class Prompts:
         self._states = KvStates(target, n_state_bytes)
         self._documents: OrderedDict[str, DocumentPrompts] = OrderedDict()
         self._asked: PromptQuestion | None = None
-        self._given: FimPrompt | None = None
-        """Its prompt, until idle time has evaluated it."""
         self.n_idle_evaluated = 0
         """Tokens that were evaluated in idle time."""
 
@@ -58,12 +52,11 @@ class Prompts:
         prompt = document.prompt(question, self._states.n_reusable)
         self._states.prepare(prompt.tokens)
         self._asked = question if question.n_first < question.budget.n_prompt else None
-        self._given = prompt
         return prompt
 
     def has_plan(self) -> bool:
         """Whether there is something to evaluate in idle time."""
-        return self._cut_short() is not None or self._plan() is not None
+        return self._plan() is not None
 
     def settle(self, interrupted: Callable[[], bool]) -> bool:
         """Evaluate the prompt that the next requests begin with; return whether that is done.
@@ -71,13 +64,6 @@ class Prompts:
         ``interrupted`` is asked between decodes.
         Raises :class:`~speclsp.errors.DecodeError` from the target.
         """
-        begun = self._cut_short()
-        if begun is not None:
-            # Another prompt may have replaced it meanwhile; its state was saved then.
-            self._states.prepare(begun.tokens)
-            if not self._evaluate(begun.tokens, interrupted):
-                return False
-        self._given = None
         prompt = self._plan()
         if prompt is None or self._asked is None:
             return True
@@ -86,14 +72,6 @@ class Prompts:
             return False
         self._documents[self._asked.uri].adopt(prompt.window)
         return True
-
-    def _cut_short(self) -> FimPrompt | None:
-        """Return the prompt that a request did not evaluate to its end, or None."""
-        if self._asked is None or self._given is None:
-            return None
-        tokens = self._given.tokens
-        n_missing = len(tokens) - common_prefix_length(self._target.cached, tokens)
-        return self._given if n_missing > _N_LITTLE else None
 
     def _plan(self) -> FimPrompt | None:
         asked = self._asked

@@ -241,24 +241,6 @@ def evaluate(prompts: Prompts, target: Counting, asked: PromptQuestion) -> int:
     return len(tokens) - n_cached
 
 
-def test_a_prompt_that_a_deadline_cut_short_is_evaluated_in_idle_time():
-    target = Counting()
-    prompts = Prompts(target, 1 << 20)
-    asked = question(SOURCES["ast"][:200], "\n")
-    tokens = prompts.prompt(asked).tokens
-    assert len(tokens) < asked.n_first  # whole: there is nothing to lay out anew
-    ScriptedTarget.decode(target, tokens[:64], 0)
-    assert prompts.has_plan()
-    target.n_until = 2
-    assert not prompts.settle(target.came)
-    assert list(target.cached) == list(tokens[:128])
-    target.n_until = 100
-    assert prompts.settle(target.came)
-    assert list(target.cached) == list(tokens)
-    assert not prompts.has_plan()
-    assert prompts.n_idle_evaluated == len(tokens) - 64
-
-
 def test_idle_work_ends_with_the_decode_in_which_somebody_comes_and_goes_on_later():
     target = Counting()
     prompts = Prompts(target, 1 << 20)
