@@ -91,8 +91,8 @@ def ngram() -> None:
     type=_ORDER,
     default=MAX_ORDER,
     show_default=True,
-    help="Tokens of the longest n-grams. Shorter ones are counted too; but 2 with llama.cpp's "
-    "format counts n-grams of two tokens only, which is a static file.",
+    help="Tokens of the longest n-grams; shorter ones are counted too. With llama.cpp's format, 2 "
+    "counts n-grams of two tokens only, which makes a static file.",
 )
 @_format_option(default="speclsp", show_default=True, help="How to write the file.")
 @click.option(
@@ -100,7 +100,7 @@ def ngram() -> None:
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Leave out what followed an n-gram less often in all files together.",
+    help="Leave out followers that were seen less often in all files together.",
 )
 @click.option(
     "--share",
@@ -108,8 +108,8 @@ def ngram() -> None:
     metavar="PERCENT",
     default=100,
     show_default=True,
-    help="Count a share of the files only, drawn by their paths; larger shares hold smaller ones. "
-    "With `evaluate` it tells what more code would bring.",
+    help="Count only a share of the files, chosen by their paths; a larger share includes the "
+    "smaller ones. `evaluate` then tells what more code brings.",
 )
 @click.option(
     "--processes", type=click.IntRange(1), help="Processes to count in; all cores' worth if unset."
@@ -142,8 +142,8 @@ def build(
 ) -> None:
     """Count the n-grams of the source files below folders.
 
-    What is counted is kept beside the output until that is written: after an interruption the same
-    command goes on there.
+    Counts are kept beside the output until it is written: after an interruption the same command
+    continues with them.
     """
     resolved = given_settings(options)
     orders = _orders(order, layout)
@@ -179,7 +179,7 @@ def build(
             "--min-count.",
         )
     click.echo(f"{counted.n_files:,} files, {counted.n_tokens:,} tokens.")
-    # The file is not read again, since it may be larger than --memory.
+    # The file is not read back, since it may be larger than --memory.
     header = FileHeader(vocabulary.fingerprint, vocabulary.n_tokens)
     _show_sizes(output, header if layout == "speclsp" else None, counted.sizes)
 
@@ -188,13 +188,13 @@ def build(
 @click.argument("source", metavar="URL|OWNER/NAME:FILE")
 @_output_option
 @click.option(
-    "--sha256", default="", metavar="HEX", help="The file's SHA-256, in place of its publisher's."
+    "--sha256", default="", metavar="HEX", help="The file's SHA-256, instead of its publisher's."
 )
 def pull(source: str, output: Path, sha256: str, **options: Any) -> None:
     """Download a published file and check it before it replaces the output.
 
-    The SHA-256 is that of Hugging Face, or lies beside the file, under its name with `.sha256`;
-    the vocabulary is to be the model's.
+    The SHA-256 comes from Hugging Face, or from a file beside it whose name ends in `.sha256`; the
+    vocabulary has to be the model's.
     """
     resolved = given_settings(options)
     vocabulary = load_vocabulary(model_files(resolved).target)
@@ -265,7 +265,7 @@ def info(paths: tuple[Path, ...], model: str | None) -> None:
 def convert(path: Path, output: Path, layout: Layout, order: int | None, model: str | None) -> None:
     """Write a file in the other format.
 
-    llama.cpp's does not say which model it belongs to, so this takes --model.
+    llama.cpp's format does not name its model, so --model is needed for one.
     """
     (opened,), vocabulary = _opened_together([path], model)
     kept = opened.tables.by_order
@@ -315,9 +315,9 @@ def verify(paths: tuple[Path, ...], model: str | None) -> None:
 def evaluate(paths: tuple[Path, ...], folder: Path, n_tokens: int, **options: Any) -> None:
     """Try files on text that they were not built from.
 
-    Replays the source files below DIR token by token, as if a model wrote them, with the drafts of
-    --drafters from the text so far: without statistics, and with those of each file. Files from
-    growing shares of a corpus show what more of it would be worth.
+    Replays the source files below DIR token by token, as if a model generated them, with drafts of
+    --drafters from the text so far: once without statistics, and once with each file. Files of
+    growing shares of a corpus show what more code would be worth.
     """
     resolved = given_settings(options)
     vocabulary = load_vocabulary(model_files(resolved).target)
@@ -341,7 +341,7 @@ def evaluate(paths: tuple[Path, ...], folder: Path, n_tokens: int, **options: An
                     if file.role == "static"
                     else Statistics(dynamic=sources)
                 )
-            # New ones for each file, since drafters learn.
+            # Drafters learn, so each file gets new ones.
             drafters, problems = load_drafters(resolved, draft_model=None)
             if problems:
                 raise problems[0]
@@ -440,6 +440,6 @@ def _table(columns: Sequence[str], name_column: str = "") -> Table:
 
 
 def _progress() -> Progress:
-    """Return progress bars on stderr, if it is a terminal; they vanish when they are done."""
+    """Return progress bars on stderr, if it is a terminal; they are removed at the end."""
     console = Console(stderr=True)
     return Progress(console=console, transient=True, disable=not console.is_terminal)

@@ -1,9 +1,9 @@
 """Counts the n-grams of folders: in processes of this machine, or on the workers of a Dask cluster.
 
 The files are counted shard by shard, and the counts are summed range by range, as
-:mod:`speclsp.ngrams.parts` says; both kinds of tasks leave a folder below a work folder.
-A folder's name is a hash of everything that its content depends on, so that a build that was
-interrupted finds what is done already, and a task that a lost worker leaves is done by another.
+:mod:`speclsp.ngrams.parts` describes.  Each task writes a folder below a work folder, whose name is
+a hash of everything that its content depends on: a build that was interrupted finds the finished
+tasks, and another worker can do a lost worker's task again.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 _BYTES_PER_ROW: Final = 256
-"""Memory that a row takes at most while rows are sorted; measured."""
+"""Most memory that a row takes while rows are sorted; measured."""
 _BYTES_PER_TOKEN: Final = 3
-"""Bytes of source text that have a token at most; typical are 3.3 to 4."""
+"""Fewest bytes of source text for each token; 3.3 to 4 are typical."""
 _SAMPLES_PER_RANGE: Final = 64
 _CONNECT_TIMEOUT_S: Final = 10
 _MAX_LOST: Final = 3
-"""Processes that may be lost in a row before a task is done."""
+"""Processes that may be lost in a row without a finished task."""
 
 
 class MapTasks(Protocol):
@@ -57,12 +57,12 @@ class MapTasks(Protocol):
     def __call__(
         self, function: Callable[[Task], Result], tasks: Sequence[Task]
     ) -> Iterator[Result]:
-        """Yield the results as they come, in any sequence.  Raises SpecLspError."""
+        """Yield the results as they become available, in any order.  Raises SpecLspError."""
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """How files are counted; it is sent to each worker."""
+    """How files are counted; each worker gets a copy."""
 
     work: Path
     """The folder for the parts."""
@@ -72,7 +72,7 @@ class Corpus:
     orders: tuple[int, ...]
     max_file_size: int
     n_rows: int
-    """Rows that a task sorts at once."""
+    """Maximum rows that a task sorts at once."""
 
     def part(self, *content: object) -> Path:
         """Return the folder of a part, whose name is a hash of what its content depends on."""
@@ -86,7 +86,7 @@ class Counted:
 
     parts: TablesInParts
     sizes: dict[int, tuple[int, ...]]
-    """By order: numbers of n-grams and followers, and how often these were seen."""
+    """By order: numbers of n-grams and followers, and the sum of the counts."""
     n_files: int
     n_tokens: int
 
@@ -124,7 +124,7 @@ def texts_tokens(
 
 
 def sizes_of(table: NgramTable) -> tuple[int, int, int]:
-    """Return how many n-grams and followers a table has, and how often these were seen."""
+    """Return a table's numbers of n-grams and followers, and the sum of its counts."""
     return len(table), table.n_followers, int(table.counts.sum(dtype=np.int64))
 
 
@@ -135,7 +135,7 @@ def rows_in(memory_bytes: int) -> int:
 
 @contextmanager
 def work_folder(path: Path) -> Generator[None]:
-    """Make a folder for parts; it is kept where the block raises, and else removed.
+    """Make a folder for parts, and remove it unless the block raises.
 
     Raises StoreError for an OSError of the block, or where another build has the folder.
     """
@@ -154,7 +154,7 @@ def work_folder(path: Path) -> Generator[None]:
             if is_there:
                 click.echo(f"Going on with the counts of an earlier build in {path}.", err=True)
             yield
-            # A build must not go on with what a killed one has not removed yet.
+            # Renamed first: a build must not continue with a folder that was removed by half.
             shutil.rmtree(removed, ignore_errors=True)
             path.rename(removed)
             shutil.rmtree(removed, ignore_errors=True)
@@ -187,7 +187,7 @@ def count_files(
         n_tokens += shard_tokens
         progress.advance(bar, n_bytes)
     parts = [corpus.part(shard) for shard in shards]
-    # A file, since a list of all parts is too long to be sent with each task.
+    # In a file, since the list of all parts is too long to be sent with each task.
     list_of_parts = corpus.part(parts).with_suffix(".list")
     list_of_parts.write_text("\n".join(part.name for part in parts), encoding="utf-8")
     sums = [
@@ -309,8 +309,8 @@ def in_processes(n_processes: int) -> MapTasks:
 def on_cluster(scheduler: str) -> Generator[MapTasks]:
     """Run tasks on the workers of a Dask cluster, which gives a lost worker's tasks to others.
 
-    Raises SpecLspError where no scheduler answers, it has no workers, or workers are lost with each
-    try of a task.
+    Raises SpecLspError where no scheduler answers, where it has no workers, or where each try of a
+    task loses its worker.
     """
     try:
         from distributed import Client, KilledWorker, as_completed  # noqa: PLC0415  # an extra

@@ -19,7 +19,7 @@ _SEPARATOR = -1
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """N-grams of one order with their followers and counts; rows may repeat, in any sequence."""
+    """N-grams of one order with their followers and counts; rows may repeat and are not sorted."""
 
     grams: TokenArray
     """Shape [n, order]."""

@@ -72,7 +72,7 @@ def open_statistics(
     the file, the offset and the reason.
     """
     data = read_bytes(path)
-    if not data.startswith((own_layout.MAGIC, own_layout.FORMER_MAGIC)):
+    if not data.startswith(own_layout.MAGIC):
         orders = [2] if role == "static" else llama_cpp_layout.ALL_ORDERS
         n_vocab = None if vocabulary is None else vocabulary.n_tokens
         return StatisticsFile(path, llama_cpp_layout.parse(path, data, n_vocab, orders), None)

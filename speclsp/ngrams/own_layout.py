@@ -28,8 +28,6 @@ from speclsp.ngrams.table import (
 )
 
 MAGIC: Final = b"PK\x03\x04"
-FORMER_MAGIC: Final = b"\x93SPNGRM\n"
-"""First bytes of files of former builds, which are refused."""
 
 _ARRAYS: Final = ("grams", "lengths", "tokens", "counts")
 
@@ -48,8 +46,6 @@ def parse(path: Path, data: bytes) -> tuple[FileHeader, NgramTables]:
 
     Raises StoreError with the reason.
     """
-    if data.startswith(FORMER_MAGIC):
-        raise damaged(path, None, "a former build of speclsp wrote it, in another layout")
     try:
         header, tables = _read(data)
     except Exception as error:  # a damaged archive makes zipfile and NumPy raise anything
@@ -83,7 +79,10 @@ def _table(
     tokens: TokenArray,
     counts: TokenArray,
 ) -> NgramTable:
-    """Raises ValueError if the arrays do not fit together, or a number is out of range."""
+    """Return a checked table.
+
+    Raises ValueError if the arrays do not fit together, or a number is out of range.
+    """
     n_rows, n_followers = len(grams), len(tokens)
     arrays = (grams, lengths, tokens, counts)
     sizes = ((n_rows, order), (n_rows,), (n_followers,), (n_followers,))
@@ -91,11 +90,13 @@ def _table(
     if not are_whole or not n_rows or tuple(array.shape for array in arrays) != sizes:
         raise ValueError(f"the arrays of order {order} do not fit together")
     if int(lengths.min()) < 1 or int(lengths.sum(dtype=np.int64)) != n_followers:
-        raise ValueError(f"the n-grams of order {order} have not as many followers as they say")
+        raise ValueError(
+            f"the n-grams of order {order} do not have as many followers as they claim"
+        )
     if not all(0 <= int(ids.min()) <= int(ids.max()) < n_vocab for ids in (grams, tokens)):
         raise ValueError(f"order {order} has tokens outside of {n_vocab:,}")
     if not 1 <= int(counts.min()) <= int(counts.max()) <= MAX_COUNT:
-        raise ValueError(f"order {order} has counts that are none")
+        raise ValueError(f"order {order} has counts out of range")
     return NgramTable(
         order=order,
         rows=rows_of_grams(grams),

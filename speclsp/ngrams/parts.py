@@ -8,8 +8,8 @@ as ``.npy`` files that can be mapped.  A corpus of any size is counted in two st
    :func:`sum_range` adds up one range of all parts.
 
 The ranges' sums, one after the other, are the table of the whole corpus.
-A step's tasks are independent of each other: they may run in any process that sees the folders,
-in any sequence and more than once.
+The tasks of a step are independent: each may run in any process that sees the folders, at any time
+and more than once.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class StoredTable:
 
 
 def store(part: Path, tables: NgramTables, tally: Sequence[int], sample_step: int = 0) -> None:
-    """Write a part atomically, with a few numbers about it; one that exists is kept.
+    """Write a part and its ``tally`` atomically; an existing part is kept.
 
     The n-gram of every ``sample_step``-th row is sampled, where that is positive.
     Raises OSError.
@@ -104,21 +104,21 @@ def store(part: Path, tables: NgramTables, tally: Sequence[int], sample_step: in
         try:
             partial.rename(part)
         except OSError:
-            if not part.exists():  # else a twin of this task was faster
+            if not part.exists():  # else another run of this task was faster
                 raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
 def stored_tally(part: Path) -> tuple[int, ...] | None:
-    """Return the numbers that were stored with a part; None where there is no such part."""
+    """Return the tally of a part; None where there is no such part."""
     if not part.exists():
         return None
     return tuple(np.load(part / "tally.npy").tolist())
 
 
 def boundaries(parts: Sequence[Path], order: int, n_samples: int) -> list[Range]:
-    """Return ranges of n-grams with about ``n_samples`` sampled rows each, in ascending order."""
+    """Return ascending ranges of n-grams that have about ``n_samples`` sampled rows each."""
     tables = [table for part in parts if (table := StoredTable(part, order)).exists()]
     if not tables:
         return []
@@ -131,7 +131,7 @@ def boundaries(parts: Sequence[Path], order: int, n_samples: int) -> list[Range]
 def sum_range(
     parts: Sequence[Path], order: int, within: Range, *, min_count: int, n_rows: int
 ) -> NgramTables:
-    """Add up a range of n-grams over all parts, and keep followers seen ``min_count`` times.
+    """Add up a range of n-grams over all parts; keep followers seen ``min_count`` times or more.
 
     About 2 × ``n_rows`` rows are in memory at a time.
     """
@@ -143,7 +143,7 @@ def sum_range(
             continue
         pending.append(_rows_within(table, within))
         n_pending += pending[-1].tokens.size
-        # One n-gram can have more rows than fit, but no more followers than the vocabulary.
+        # Merging bounds the rows: an n-gram has at most as many followers as the vocabulary.
         if n_pending > 2 * n_rows:
             pending = [rows_of(table_of(joined(pending)))]
             n_pending = pending[0].tokens.size

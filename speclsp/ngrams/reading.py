@@ -1,7 +1,7 @@
-"""Reads statistics files into memory, and the errors for damaged ones.
+"""Reads statistics files into memory, and makes the errors for damaged ones.
 
-Files are not mapped: another program may truncate one at any time, and reading mapped memory behind
-the new end ends the process with SIGBUS.
+Files are not mapped: another program may truncate one at any time, and reading mapped memory after
+the new end raises SIGBUS, which ends the process.
 """
 
 from __future__ import annotations

@@ -101,14 +101,13 @@ def archive(**changed: object) -> bytes:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (archive(lengths_2=np.array([1, 2], np.uint32)), "not as many followers"),
+        (archive(lengths_2=np.array([1, 2], np.uint32)), "do not have as many followers"),
         (archive(grams_2=np.zeros((2, 3), np.int32)), "do not fit together"),
         (archive(tokens_2=np.array([5], np.int32)), "do not fit together"),
         (archive(tokens_2=np.array([5, 100], np.int32)), "tokens outside of 100"),
         (archive(grams_2=np.array([[1, 2], [-3, 4]], np.int32)), "tokens outside of 100"),
-        (archive(counts_2=np.array([0, 1], np.int32)), "counts that are none"),
+        (archive(counts_2=np.array([0, 1], np.int32)), "counts out of range"),
         (archive(counts_2=np.array([{}, {}])), "damaged"),
-        (b"\x93SPNGRM\n" + bytes(100), "a former build of speclsp wrote it"),
     ],
 )
 def test_impossible_content_is_named(path: Path, data: bytes, reason: str) -> None:
