@@ -28,7 +28,11 @@ costs two walks over the KV cache's cells per pass, 5 to 19 µs for 8,000 to 32,
 BYTES_PER_THREAD = 32 * 1024 * 1024
 """Least weights per thread: 2 to 3 ms of memory traffic per token; below it, waiting costs more."""
 
-ENVIRONMENT: Final = {"OMP_WAIT_POLICY": "passive", "GGML_NO_BACKTRACE": "1"}
+ENVIRONMENT: Final = {
+    "OMP_WAIT_POLICY": "passive",
+    "GOMP_SPINCOUNT": "500",
+    "GGML_NO_BACKTRACE": "1",
+}
 """What :mod:`speclsp.engine.llama` sets of llama.cpp's variables where the user does not."""
 
 _FLOAT_CACHE_TYPES: frozenset[KvCacheType] = frozenset({"f32", "f16", "bf16"})

@@ -48,7 +48,7 @@ _MAX_SOCKET_PATH: Final = 103
 _LOCK_POLL_S: Final = 0.02
 _ENVIRONMENT: Final = ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
 """Variables that decide where the stores are, and prefixes of those that llama.cpp reads."""
-_ENVIRONMENT_PREFIXES: Final = ("GGML_", "LLAMA_", "CUDA_", "HIP_", "ROCR_", "VK_", "OMP_")
+_ENVIRONMENT_PREFIXES: Final = ("GGML_", "LLAMA_", "CUDA_", "HIP_", "ROCR_", "VK_", "OMP_", "GOMP_")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import pytest
 from echo_engines import PROGRAM, Engines, both_transports, is_running, wait_for_end, wait_until
 
 import speclsp
+from speclsp.engine.params import ENVIRONMENT
 from speclsp.engine_process import place as place_module
 from speclsp.engine_process.place import engine_place, read_info, user_folder
 from speclsp.engine_process.start import connect, running_engines, status_of, stop
@@ -261,9 +262,9 @@ def test_what_makes_an_engine_another_one(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     assert engine_place(settings) != first
-    # This process may load llama.cpp, for which it sets two variables.
-    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
-    monkeypatch.setenv("GGML_NO_BACKTRACE", "1")
+    # This process may load llama.cpp, for which it sets variables.
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
     assert engine_place(settings) == first
     model.write_bytes(b"another model")
     assert engine_place(settings) != first
