@@ -44,7 +44,6 @@ def running(
     completer.start()
     try:
         yield window
-        log.is_ending = True
     finally:
         window.close()
         log.finish()
@@ -75,16 +74,11 @@ class EventLog(EventPump):
     """Writes a completer's events on a thread."""
 
     def __init__(self, completer: Completer, least_level: LogLevel) -> None:
-        self.is_ending = False
-        """Whether the completer is about to be closed: interrupted loading is then no error."""
         self._least_level = least_level
         super().__init__(completer, self._write)
 
     def _write(self, event: Event) -> None:
-        level, text = describe(event)
-        if self.is_ending and isinstance(event, Problem):
-            level = "info"
-        _echo(level, text, self._least_level)
+        _echo(*describe(event), self._least_level)
 
 
 class RecordLog(logging.Handler):

@@ -252,6 +252,8 @@ class Models:
         else:
             known = EngineError(f"loading the model failed: {error!r}.")
         self._free_weights("the model could not be loaded")
+        if self._is_stopped.is_set():
+            return  # closing called the loading off
         if (self._state, self._reason.message) == ("failed", known.message):
             return  # a remote engine still does not answer
         self._set_state("failed", known, message=known.message)

@@ -215,9 +215,12 @@ class IndexedFiles:
 
     def _outline(self, file: FoundFile, text: str) -> None:
         with self._lock:
-            is_full = len(self._outlines) >= _MAX_OUTLINED and file.relative not in self._outlines
-        if is_full or file.signature.n_bytes > _MAX_OUTLINED_BYTES:
-            return
+            if file.signature.n_bytes > _MAX_OUTLINED_BYTES:
+                if self._outlines.pop(file.relative, None) is not None:
+                    self._n_outline_changes += 1
+                return
+            if len(self._outlines) >= _MAX_OUTLINED and file.relative not in self._outlines:
+                return
         outline = codes_of(names_in(text))
         with self._lock:
             self._outlines[file.relative] = outline

@@ -388,7 +388,7 @@ class ProjectIndex:
             elif self._files.has_changed(file):
                 news.append(file)
         self._files.forget(gone)
-        known = self._files.paths()
+        known = set(self._files.paths())
         n_room = settings.max_files - len(known)
         added = [file for file in news if file.path not in known]
         skipped = {file.path for file in added[max(0, n_room) :]}

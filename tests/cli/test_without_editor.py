@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from speclsp.cli.without_editor import EventLog, RecordLog, describe
+from speclsp.cli.without_editor import EventLog, RecordLog, describe, running
 from speclsp.lsp.log import logging_by
 from speclsp.request import Event, LogLine, Problem, Progress, StateChanged
+from speclsp.settings import Settings
 
 
 class Emitter:
@@ -50,13 +51,19 @@ def test_what_is_left_is_written_before_the_log_stops(capsys: pytest.CaptureFixt
     assert captured.err.splitlines() == [f"info: line {n}" for n in range(50)]
 
 
-def test_what_is_broken_off_at_the_end_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_problem_at_the_end_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """As of a statistics file that does not exist, which a short run reports at its end."""
     completer: Any = Emitter()
-    log = EventLog(completer, "info")
-    log.is_ending = True
-    completer.events.put(Problem(message="Loading was called off."))
+    log = EventLog(completer, "error")
+    completer.events.put(Problem(message="a.ngrams cannot be read."))
     log.finish()
-    assert capsys.readouterr().err == "info: Loading was called off.\n"
+    assert capsys.readouterr().err == "error: a.ngrams cannot be read.\n"
+
+
+def test_closing_while_the_model_loads_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with running(Settings(persist=False, index_project=False, threads=1), "error"):
+        pass
+    assert capsys.readouterr().err == ""
 
 
 def test_records_and_warnings_are_written_like_events(capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,6 +70,18 @@ def test_each_file_is_read_once_for_tokens_and_outline(
     wait_until(lambda: list(outline_of(index).files) == ["a.py"])
 
 
+def test_a_file_that_grew_too_large_has_no_outline(
+    project: Path, make_index: MakeIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its names were those of its former text."""
+    monkeypatch.setattr(indexed_files, "_MAX_OUTLINED_BYTES", 100)
+    write(project / "a.py", "def former(): pass\n")
+    index = make_index().open().built()
+    assert naming(outline_of(index), "former") == ["a.py"]
+    write(project / "a.py", "def latter(): pass\n" * 10)
+    wait_until(lambda: list(outline_of(index).files) == [])
+
+
 def test_an_open_buffer_stands_for_its_file(project: Path, make_index: MakeIndex) -> None:
     write(project / "a.py", "def on_disk(): pass\n")
     index = make_index().open()
