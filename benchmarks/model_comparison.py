@@ -21,7 +21,6 @@ from speclsp.drafting.cost import SHAPES
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
 from speclsp.engine.models import LlamaLoader
-from speclsp.engine.params import target_params
 from speclsp.prompt.prompt import PromptBudget
 from speclsp.settings import Settings
 
@@ -133,14 +132,9 @@ def _verify_times(target: Target) -> tuple[tuple[int, float], ...]:
 
 
 def _load(path: Path, settings: Settings) -> LlamaTarget:
-    model_params, context_params = target_params(
-        replace(settings, ctx_size=_N_CTX), model_bytes=path.stat().st_size
-    )
     return load_target(
         path,
-        model_params,
-        context_params,
-        fit=settings.fit,
+        replace(settings, ctx_size=_N_CTX),
         progress=lambda _share: True,
         log=lambda _level, _line: None,
     )

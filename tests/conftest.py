@@ -19,7 +19,6 @@ from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.engine.models import load_draft_model
-from speclsp.engine.params import target_params
 from speclsp.settings import Settings
 
 # Tests never judge by time: a busy machine is no defect.
@@ -64,12 +63,9 @@ def model_folder() -> Path:
 
 
 def _load(name: str) -> LlamaTarget:
-    model_params, context_params = target_params(Settings(ctx_size=2048, threads=1))
     return load_target(
         MODELS / name,
-        model_params,
-        context_params,
-        fit=True,
+        Settings(ctx_size=2048, threads=1),
         progress=lambda share: True,
         log=lambda level, line: None,
     )

@@ -17,7 +17,6 @@ from speclsp.decoding.sampling import GreedySampler
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
-from speclsp.engine.params import target_params
 from speclsp.prompt.healing import HealingSampler, TokenPrefixes, healing_prefix
 from speclsp.settings import Settings
 from training.corpus import SourceFile
@@ -132,16 +131,18 @@ class MeasuredModel:
 
     def __init__(self, path: Path, n_threads: int) -> None:
         settings = Settings(
-            model=str(path), threads=n_threads, ctx_size=_N_CTX, batch_size=_N_CTX, n_gpu_layers=0
+            model=str(path),
+            threads=n_threads,
+            ctx_size=_N_CTX,
+            batch_size=_N_CTX,
+            n_gpu_layers=0,
+            fit=False,
         )
-        model_params, context_params = target_params(settings)
         self.vocabulary: LlamaVocabulary = load_vocabulary(path)
         self.prefixes = TokenPrefixes(self.vocabulary)
         self.target: LlamaTarget = load_target(
             path,
-            model_params,
-            context_params,
-            fit=False,
+            settings,
             progress=lambda _share: True,
             log=lambda _level, _text: None,
         )

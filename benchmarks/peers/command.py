@@ -31,7 +31,7 @@ from benchmarks.peers.typed_rounds import PeerRun, TypingPlan, all_of, case_line
 from speclsp import settings
 from speclsp.cli.options import OutputFile, SettingsCommand, given_settings
 from speclsp.embedded import model_files
-from speclsp.engine.params import target_params
+from speclsp.engine.params import n_threads
 
 _TERMINATED: Final = 143
 
@@ -202,14 +202,13 @@ def peer_options(
 ) -> PeerOptions:
     """Return what all sides are given; our own server runs in another folder than this."""
     files = model_files(resolved)
-    _, context = target_params(resolved, model_bytes=files.target.stat().st_size)
     layers = resolved.n_gpu_layers
     return PeerOptions(
         model=files.target.absolute(),
         draft_model=files.draft and files.draft.absolute(),
         statistics_file=statistics_file and statistics_file.absolute(),
         llama_server=llama_server and llama_server.absolute(),
-        n_threads=context.n_threads,
+        n_threads=n_threads(resolved, files.target.stat().st_size)[0],
         n_gpu_layers=layers if isinstance(layers, int) else -1,
         n_context=resolved.ctx_size,
         n_predict=resolved.n_predict,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -16,14 +16,14 @@ from speclsp import embedded
 from speclsp.drafting.cost import CPU_SLOPE, GPU_SLOPE, PassCost
 from speclsp.embedded import model_files
 from speclsp.engine.draft_model import DraftModelDrafter, LoadedTarget
-from speclsp.engine.params import draft_params, target_params
-from speclsp.errors import ModelError, ModelLoadError, SettingsError, SpecLspError
+from speclsp.engine.params import draft_settings
+from speclsp.errors import ModelError, ModelLoadError, SpecLspError
 from speclsp.hub.references import model_title
 from speclsp.prompt.families import FimFamily, family_for
 from speclsp.prompt.healing import TokenPrefixes
 from speclsp.prompt.protocol import Vocabulary
 from speclsp.request import LogLevel
-from speclsp.settings import Settings
+from speclsp.settings import FIELDS, Settings, info
 
 MAX_PROMPT = 2048
 """Default limit of prompt tokens.  A larger prompt makes every jump to another place slower."""
@@ -36,6 +36,9 @@ COST_OF_KEY: Final = "speclsp.cost_true.cost_of"
 one: the model whose shape it has."""
 TEXT_OF_KEY: Final = "speclsp.cost_true.text_of"
 """Metadata key of cost-true models: the file name of the model whose function it computes."""
+
+_OF_PASSES: Final = tuple(name for name in FIELDS if info(name).group.endswith(("model", "models")))
+"""Settings of the models, on which the time of a pass may depend."""
 
 Progress = Callable[[float], bool]
 """Takes the loaded share, 0 to 1; returns whether to continue."""
@@ -151,22 +154,18 @@ class LlamaLoader:
         path, draft_path = model_files(settings)
         if not settings.speculation:
             draft_path = None
-        model_params, context_params = target_params(settings, model_bytes=path.stat().st_size)
         target = load_target(
             path,
-            model_params,
-            context_params,
-            fit=settings.fit,
+            settings,
             progress=progress,
             log=log,
             n_bytes_reserved=_draft_bytes(draft_path, settings) if draft_path else 0,
         )
-        # The number of branches depends on speculation and does not change a pass.
-        params = (model_params, replace(context_params, n_branches=1))
+        given = tuple(getattr(settings, name) for name in _OF_PASSES)
         placed = (target.n_ctx, *target.layers.items())
-        on_cpu = not offload_devices(model_params)
+        on_cpu = not offload_devices(settings)
         pass_cost = self._pass_costs.setdefault(
-            (path, _version(path), params, placed), PassCost(CPU_SLOPE if on_cpu else GPU_SLOPE)
+            (path, _version(path), given, placed), PassCost(CPU_SLOPE if on_cpu else GPU_SLOPE)
         )
         problems: list[SpecLspError] = []
         draft: DraftModelDrafter | None = None
@@ -226,20 +225,8 @@ def load_draft_model(
 
     with closing(load_vocabulary(path)) as draft_vocabulary:
         check_vocabularies(vocabulary, draft_vocabulary)
-    try:
-        model_params, context_params = draft_params(
-            settings, n_ctx_target, model_bytes=path.stat().st_size
-        )
-    except SettingsError as error:
-        # An unusable draft model must not stop the target.
-        raise ModelLoadError(error.message, remedy=error.remedy) from error
     model = load_target(
-        path,
-        model_params,
-        context_params,
-        fit=settings.fit,
-        progress=lambda _share: True,
-        log=log,
+        path, draft_settings(settings, n_ctx_target), progress=lambda _share: True, log=log
     )
     if not model.supports_rollback:
         model.close()

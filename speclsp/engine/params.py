@@ -1,6 +1,4 @@
-"""Turns the settings into the parameters of models and contexts.
-
-The draft model has its own devices, layers and threads; all else follows the target.
+"""Reads those settings that say how to load a model.
 
 llama.cpp's threads wait for each other after every operation, so one thread too many slows all of
 them down: hyper-threads and cores beyond a container's quota are not counted.  A small model, which
@@ -13,12 +11,12 @@ from __future__ import annotations
 import math
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from speclsp.errors import SettingsError
-from speclsp.settings import FlashAttn, GpuLayers, KvCacheType, LoadMode, Settings, SplitMode
+from speclsp.settings import KvCacheType, Settings
 
 N_BRANCHES = 8
 """Most leaves of a token tree.  On a CPU, a context with 8 or 16 sequences in one buffer computes
@@ -40,101 +38,46 @@ _CPU_FOLDER: Final = Path("/sys/devices/system/cpu")
 _CGROUP_QUOTA_FILE: Final = Path("/sys/fs/cgroup/cpu.max")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelParams:
-    """Where a model's weights are placed and how they are read."""
+def draft_settings(settings: Settings, n_ctx_target: int) -> Settings:
+    """Return the settings to load the draft model with; ``n_ctx_target`` is the target's context.
 
-    devices: tuple[str, ...] | None = None
-    """Names of the devices to offload to; None for all, () for none."""
-    n_gpu_layers: GpuLayers = "auto"
-    split_mode: SplitMode = "layer"
-    tensor_split: tuple[float, ...] = ()
-    main_gpu: int = 0
-    tensor_placements: tuple[tuple[str, str], ...] = ()
-    """(regular expression over tensor names, buffer type), first match wins."""
-    load_mode: LoadMode = "auto"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextParams:
-    """The parameters of a context."""
-
-    n_ctx: int
-    """Positions to allocate; 0 for the model's trained context."""
-    n_ctx_min: int
-    """Least positions to which fitting may shrink the context."""
-    n_batch: int
-    n_ubatch: int
-    n_threads: int
-    n_threads_batch: int
-    flash_attn: FlashAttn
-    type_k: KvCacheType
-    type_v: KvCacheType
-    kv_offload: bool
-    n_branches: int = 1
-    """Most leaves of a token tree."""
-
-
-def target_params(
-    settings: Settings, *, model_bytes: int | None = None
-) -> tuple[ModelParams, ContextParams]:
-    """Return the target model's parameters.
-
-    ``model_bytes``, the size of its file, limits the threads where the settings name no number;
-    None uses all cores.
-    Raises :class:`~speclsp.errors.SettingsError` for malformed or contradictory settings.
+    The draft model has its own devices, layers and threads; all else follows the target.
     """
-    n_threads = _threads(settings, model_bytes)
-    model_params = ModelParams(
-        devices=_devices(settings.device),
-        n_gpu_layers=settings.n_gpu_layers,
-        split_mode=settings.split_mode,
-        tensor_split=_tensor_split(settings.tensor_split),
-        main_gpu=settings.main_gpu,
-        tensor_placements=_placements(settings),
-        load_mode=settings.load_mode,
+    n_threads = settings.spec_draft_threads
+    of_target = n_threads <= 0
+    return replace(
+        settings,
+        device=settings.spec_draft_device or settings.device,
+        n_gpu_layers=settings.spec_draft_ngl,
+        threads=settings.threads if of_target else n_threads,
+        threads_batch=settings.threads_batch if of_target else n_threads,
+        override_tensor="",
+        cpu_moe=False,
+        n_cpu_moe=0,
+        ctx_size=n_ctx_target,
+        cache_type_k="f16",
+        cache_type_v="f16",
+        speculation=False,
     )
-    context_params = ContextParams(
-        n_ctx=settings.ctx_size,
-        n_ctx_min=settings.fit_ctx,
-        n_batch=settings.batch_size,
-        n_ubatch=min(settings.ubatch_size, settings.batch_size),
-        n_threads=n_threads,
-        n_threads_batch=settings.threads_batch if settings.threads_batch > 0 else n_threads,
-        flash_attn=settings.flash_attn,
-        type_k=settings.cache_type_k,
-        type_v=settings.cache_type_v,
-        kv_offload=settings.kv_offload,
-        n_branches=N_BRANCHES if settings.speculation else 1,
-    )
+
+
+def check_params(settings: Settings) -> None:
+    """Raise :class:`~speclsp.errors.SettingsError` for malformed or contradictory settings."""
+    tensor_split(settings)
+    tensor_placements(settings)
     if settings.flash_attn == "off" and settings.cache_type_v not in _FLOAT_CACHE_TYPES:
         raise SettingsError(
             f"cache_type_v {settings.cache_type_v} needs flash attention, but flash_attn is off.",
             remedy="Set flash_attn to auto, or cache_type_v to f16.",
         )
-    return model_params, context_params
 
 
-def draft_params(
-    settings: Settings, n_ctx_target: int, *, model_bytes: int | None = None
-) -> tuple[ModelParams, ContextParams]:
-    """Return the draft model's parameters; ``n_ctx_target`` is the loaded target's context.
-
-    Raises :class:`~speclsp.errors.SettingsError` as :func:`target_params` does.
-    """
-    model_params, context_params = target_params(settings, model_bytes=model_bytes)
-    n_threads = settings.spec_draft_threads
-    if n_threads > 0:
-        context_params = replace(context_params, n_threads=n_threads, n_threads_batch=n_threads)
-    return (
-        replace(
-            model_params,
-            devices=_devices(settings.spec_draft_device or settings.device),
-            n_gpu_layers=settings.spec_draft_ngl,
-            tensor_placements=(),
-        ),
-        replace(context_params, n_ctx=n_ctx_target, type_k="f16", type_v="f16", n_branches=1),
-    )
+def n_threads(settings: Settings, n_model_bytes: int) -> tuple[int, int]:
+    """Return the threads for decoding and for batches, of a model whose weights take so much."""
+    n_decoding = settings.threads
+    if n_decoding <= 0:
+        n_decoding = thread_count(n_model_bytes, physical_cpu_count())
+    return n_decoding, settings.threads_batch if settings.threads_batch > 0 else n_decoding
 
 
 def physical_cpu_count(
@@ -168,22 +111,20 @@ def thread_count(model_bytes: int, n_cores: int) -> int:
     return max(1, min(n_cores, math.ceil(model_bytes / BYTES_PER_THREAD)))
 
 
-def _threads(settings: Settings, model_bytes: int | None) -> int:
-    if settings.threads > 0:
-        return settings.threads
-    n_cores = physical_cpu_count()
-    return n_cores if model_bytes is None else thread_count(model_bytes, n_cores)
-
-
-def _devices(text: str) -> tuple[str, ...] | None:
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
+def device_names(settings: Settings) -> tuple[str, ...] | None:
+    """Return the names of the devices to offload to; None for all, () for none."""
+    names = tuple(name.strip() for name in settings.device.split(",") if name.strip())
     if not names:
         return None
     return () if names == ("none",) else names
 
 
-def _tensor_split(text: str) -> tuple[float, ...]:
-    """Parse shares separated by commas or slashes, as llama.cpp does."""
+def tensor_split(settings: Settings) -> tuple[float, ...]:
+    """Parse shares separated by commas or slashes, as llama.cpp does.
+
+    Raises :class:`~speclsp.errors.SettingsError`.
+    """
+    text = settings.tensor_split
     if not text.strip():
         return ()
     try:
@@ -198,10 +139,11 @@ def _tensor_split(text: str) -> tuple[float, ...]:
     return shares
 
 
-def _placements(settings: Settings) -> tuple[tuple[str, str], ...]:
-    """Parse ``override_tensor`` (``PATTERN=TYPE,…``) and append patterns for experts on the CPU.
+def tensor_placements(settings: Settings) -> tuple[tuple[str, str], ...]:
+    """Return regular expressions over tensors' names, each with a buffer type; the first counts.
 
-    The appended patterns are those of llama.cpp's ``common/common.h``.
+    They are those of ``override_tensor`` (``PATTERN=TYPE,…``), and those of llama.cpp's
+    ``common/common.h`` for experts on the CPU.  Raises :class:`~speclsp.errors.SettingsError`.
     """
     placements = []
     for item in filter(None, settings.override_tensor.split(",")):

@@ -22,7 +22,6 @@ from speclsp import __version__
 from speclsp.atomic_write import PRIVATE, write_atomically
 from speclsp.engine.llama.fit import least_kv_bytes
 from speclsp.engine.llama.model_file import read_gguf_header
-from speclsp.engine.params import target_params
 from speclsp.engine_process.place import (
     PROTOCOL,
     EngineInfo,
@@ -121,9 +120,8 @@ def needed_bytes(settings: Settings) -> int:
     files = existing_models(settings)
     n_bytes = sum(file.stat().st_size for file in files)
     with suppress(SpecLspError, OSError):  # loading reports a damaged file or wrong settings
-        _, params = target_params(settings)
         headers = map(read_gguf_header, files)
-        n_bytes += sum(least_kv_bytes(header, params, fit=settings.fit) for header in headers)
+        n_bytes += sum(least_kv_bytes(header, settings) for header in headers)
     return n_bytes
 
 

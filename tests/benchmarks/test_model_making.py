@@ -18,7 +18,6 @@ from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.model_file import read_gguf_header
 from speclsp.engine.models import cost_true_remark
-from speclsp.engine.params import target_params
 from speclsp.errors import ModelLoadError, SpecLspError
 from speclsp.settings import Settings
 
@@ -61,12 +60,9 @@ def make(
 
 
 def load(path: Path) -> LlamaTarget:
-    model_params, context_params = target_params(replace(ONE_THREAD, ctx_size=512))
     return load_target(
         path,
-        model_params,
-        context_params,
-        fit=False,
+        replace(ONE_THREAD, ctx_size=512, fit=False),
         progress=lambda _share: True,
         log=lambda _level, _line: None,
     )

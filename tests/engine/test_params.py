@@ -9,15 +9,21 @@ from typing import Any
 import pytest
 
 from speclsp.engine.params import (
-    draft_params,
+    check_params,
+    device_names,
+    draft_settings,
+    n_threads,
     physical_cpu_count,
-    target_params,
+    tensor_placements,
+    tensor_split,
     thread_count,
 )
 from speclsp.errors import SettingsError
 from speclsp.settings import Settings
 
 N_CORES = physical_cpu_count()
+LARGE = 1 << 40
+"""Bytes of weights that all cores help with."""
 EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
 
 
@@ -35,10 +41,8 @@ def test_threads_follow(
     changes: dict[str, Any], target: tuple[int, int], draft: tuple[int, int]
 ) -> None:
     settings = Settings(**changes)
-    _, of_target = target_params(settings)
-    _, of_draft = draft_params(settings, 1000)
-    assert (of_target.n_threads, of_target.n_threads_batch) == target
-    assert (of_draft.n_threads, of_draft.n_threads_batch) == draft
+    assert n_threads(settings, LARGE) == target
+    assert n_threads(draft_settings(settings, 1000), LARGE) == draft
 
 
 @pytest.mark.parametrize(
@@ -53,8 +57,8 @@ def test_threads_follow(
 )
 def test_devices_follow(changes: dict[str, Any], target: Any, draft: Any) -> None:
     settings = Settings(**changes)
-    assert target_params(settings)[0].devices == target
-    assert draft_params(settings, 1000)[0].devices == draft
+    assert device_names(settings) == target
+    assert device_names(draft_settings(settings, 1000)) == draft
 
 
 def test_the_draft_model_s_own_settings_reach_it() -> None:
@@ -68,17 +72,14 @@ def test_the_draft_model_s_own_settings_reach_it() -> None:
         flash_attn="on",
         spec_draft_ngl="all",
     )
-    of_target, target_context = target_params(settings)
-    of_draft, draft_context = draft_params(settings, 2048)
-    assert (of_target.n_gpu_layers, of_draft.n_gpu_layers) == (7, "all")
-    assert (target_context.n_ctx, draft_context.n_ctx) == (4096, 2048)
-    assert (target_context.n_batch, target_context.n_ubatch) == (128, 128)
-    assert (draft_context.n_batch, draft_context.n_ubatch) == (128, 128)
-    assert (target_context.type_k, target_context.type_v) == ("q8_0", "f16")
-    assert (draft_context.type_k, draft_context.type_v) == ("f16", "f16")
-    assert (target_context.flash_attn, draft_context.flash_attn) == ("on", "on")
-    assert of_target.tensor_placements == ((EXPERTS, "CPU"),)
-    assert of_draft.tensor_placements == ()
+    of_draft = draft_settings(settings, 2048)
+    assert (of_draft.n_gpu_layers, of_draft.ctx_size) == ("all", 2048)
+    assert (of_draft.batch_size, of_draft.ubatch_size) == (128, 256)
+    assert (of_draft.cache_type_k, of_draft.cache_type_v) == ("f16", "f16")
+    assert of_draft.flash_attn == "on"
+    assert not of_draft.speculation
+    assert tensor_placements(settings) == ((EXPERTS, "CPU"),)
+    assert tensor_placements(of_draft) == ()
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_the_draft_model_s_own_settings_reach_it() -> None:
     ],
 )
 def test_tensor_placements(changes: dict[str, Any], placements: Any) -> None:
-    assert target_params(Settings(**changes))[0].tensor_placements == placements
+    assert tensor_placements(Settings(**changes)) == placements
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_tensor_placements(changes: dict[str, Any], placements: Any) -> None:
     [("", ()), ("3,1", (3.0, 1.0)), ("0.5/0.5", (0.5, 0.5)), ("0,1", (0.0, 1.0))],
 )
 def test_tensor_split(text: str, shares: tuple[float, ...]) -> None:
-    assert target_params(Settings(tensor_split=text))[0].tensor_split == shares
+    assert tensor_split(Settings(tensor_split=text)) == shares
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_tensor_split(text: str, shares: tuple[float, ...]) -> None:
 )
 def test_settings_that_cannot_be_are_named(changes: dict[str, Any], names: tuple[str, ...]) -> None:
     with pytest.raises(SettingsError) as caught:
-        target_params(Settings(**changes))
+        check_params(Settings(**changes))
     for name in names:
         assert name in caught.value.message
     assert caught.value.remedy
@@ -164,17 +165,14 @@ def test_physical_cores(
 
 
 @pytest.mark.parametrize(
-    ("mebibytes", "n_cores", "n_threads"),
+    ("mebibytes", "n_cores", "n_wanted"),
     [(5, 8, 1), (32, 8, 1), (33, 8, 2), (500, 8, 8), (500, 2, 2), (0, 4, 1)],
 )
-def test_a_small_model_gets_few_threads(mebibytes: int, n_cores: int, n_threads: int) -> None:
-    assert thread_count(mebibytes * 1024 * 1024, n_cores) == n_threads
+def test_a_small_model_gets_few_threads(mebibytes: int, n_cores: int, n_wanted: int) -> None:
+    assert thread_count(mebibytes * 1024 * 1024, n_cores) == n_wanted
 
 
 def test_threads_that_the_user_set_stand_whatever_the_models_size() -> None:
-    _, context = target_params(Settings(threads=3), model_bytes=1)
-    assert (context.n_threads, context.n_threads_batch) == (3, 3)
-    _, automatic = target_params(Settings(), model_bytes=1)
-    assert automatic.n_threads == 1
-    _, draft = draft_params(Settings(spec_draft_threads=5), 100, model_bytes=1)
-    assert draft.n_threads == 5
+    assert n_threads(Settings(threads=3), 1) == (3, 3)
+    assert n_threads(Settings(), 1) == (1, 1)
+    assert n_threads(draft_settings(Settings(spec_draft_threads=5), 100), 1) == (5, 5)

@@ -13,7 +13,6 @@ from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.engine.models import load_draft_model
-from speclsp.engine.params import target_params
 from speclsp.settings import Settings
 
 MODELS = Path(__file__).parents[2] / "fixtures" / "models"
@@ -39,12 +38,9 @@ def quantisation(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def target(quantisation: str) -> Iterator[LlamaTarget]:
-    model_params, context_params = target_params(Settings(threads=N_THREADS[quantisation]))
     loaded = load_target(
         MODELS / f"embedded-target-{quantisation}.gguf",
-        model_params,
-        context_params,
-        fit=False,
+        Settings(threads=N_THREADS[quantisation], fit=False),
         progress=lambda share: True,
         log=lambda level, line: None,
     )

@@ -17,13 +17,13 @@ from speclsp.engine.kv_states import KvState
 from speclsp.engine.llama.model import LlamaModel
 from speclsp.engine.llama.native_context import MAX_OUTPUTS, DecodeInterrupt, open_context
 from speclsp.engine.llama.sequences import TEXT, BranchedCache, DecodeBatch
-from speclsp.engine.params import ContextParams
 from speclsp.engine.tree_branches import TreeBranches, check_path, tree_branches
 from speclsp.errors import (
     DecodeError,
     DecodeInterruptedError,
     EngineUnavailableError,
 )
+from speclsp.settings import Settings
 
 _SUCCESS, _ABORTED = 0, 2
 _REASONS = {
@@ -66,8 +66,11 @@ class LlamaTarget:
     for forks and, until :meth:`keep_path`, the nodes of a tree.
     """
 
-    def __init__(self, model: LlamaModel, params: ContextParams) -> None:
-        """Make a context.  Raises :class:`ModelLoadError` if llama.cpp refuses."""
+    def __init__(self, model: LlamaModel, settings: Settings, n_ctx: int) -> None:
+        """Make a context of ``n_ctx`` positions.
+
+        Raises :class:`ModelLoadError` if llama.cpp refuses.
+        """
         self._model = model
         self.n_vocab = model.n_vocab
         """Size of the vocabulary."""
@@ -81,14 +84,13 @@ class LlamaTarget:
         """llama.cpp's description of the model, for example ``qwen2 1.5B Q8_0``."""
         self.shortfall = ""
         """What did not fit the memory, with the remedy; set by the loader."""
-        n_ctx = min(params.n_ctx or model.n_ctx_train, model.n_ctx_train)
-        self._context, log_lines = open_context(model, params, n_ctx)
+        self._context, log_lines = open_context(model, settings, n_ctx)
         self._open = [self._context]
         """Empty once the context is freed."""
         self._free = weakref.finalize(self, _free, self._open)
         # With `auto`, llama.cpp queries the device for the fused kernels.
-        self.flash_attention = params.flash_attn == "on" or (
-            params.flash_attn == "auto"
+        self.flash_attention = settings.flash_attn == "on" or (
+            settings.flash_attn == "auto"
             and not any("Flash Attention not supported" in line for line in log_lines)
         )
         """Whether the fused attention kernels are used."""

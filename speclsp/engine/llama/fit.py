@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from speclsp.engine.llama.model_file import GgufHeader
-from speclsp.engine.params import ContextParams, ModelParams
-from speclsp.settings import KvCacheType
+from speclsp.engine.params import tensor_placements
+from speclsp.settings import KvCacheType, Settings
 
 if TYPE_CHECKING:  # it imports llama.cpp
     from speclsp.engine.llama.library import DeviceInfo
@@ -88,29 +88,27 @@ class ModelShape:
 
 def first_attempt(
     header: GgufHeader,
-    model_params: ModelParams,
-    context_params: ContextParams,
+    settings: Settings,
     gpus: Sequence[DeviceInfo],
     *,
-    fit: bool,
     n_bytes_reserved: int = 0,
 ) -> Attempt:
     """Return the first attempt.
 
     A number of layers from the settings is used as given; ``auto`` uses as many layers as are
-    estimated to fit beside ``n_bytes_reserved``, or all of them without ``fit``.
+    estimated to fit beside ``n_bytes_reserved``, or all of them without ``settings.fit``.
     """
-    n_ctx = _wanted_ctx(header, context_params)
+    n_ctx = _wanted_ctx(header, settings)
     if not gpus:
         return Attempt(0, n_ctx)
-    wanted = model_params.n_gpu_layers
+    wanted = settings.n_gpu_layers
     if isinstance(wanted, int):
         # llama.cpp takes a negative number for all.
         return Attempt(header.n_layers if wanted < 0 else min(wanted, header.n_layers), n_ctx)
-    if wanted == "all" or not fit:
+    if wanted == "all" or not settings.fit:
         return Attempt(header.n_layers, n_ctx)
     free = sum(max(0, gpu.memory_free - _MEMORY_KEPT_FREE) for gpu in gpus)
-    shape = estimate_shape(header, model_params, replace(context_params, n_ctx=n_ctx))
+    shape = estimate_shape(header, replace(settings, ctx_size=n_ctx))
     return Attempt(shape.most_layers(free - n_bytes_reserved, n_ctx), n_ctx)
 
 
@@ -128,18 +126,15 @@ def next_attempt(failed: Attempt, n_layers: int, n_ctx_min: int) -> Attempt | No
     return Attempt(0, max(failed.n_ctx // 2, n_ctx_min))
 
 
-def estimate_shape(
-    header: GgufHeader, model_params: ModelParams, context_params: ContextParams
-) -> ModelShape:
+def estimate_shape(header: GgufHeader, settings: Settings) -> ModelShape:
     """Return the bytes per layer: weights from the tensors' sizes, the KV cache from its shape.
 
     The intermediate results are a rough guess; where it is too low, loading fails and is retried
     with less.
     """
     n_layers = header.n_layers - 1
-    on_cpu = [
-        re.compile(pattern) for pattern, kind in model_params.tensor_placements if kind == "CPU"
-    ]
+    placements = tensor_placements(settings)
+    on_cpu = [re.compile(pattern) for pattern, kind in placements if kind == "CPU"]
     layer_bytes = [0] * n_layers
     output_bytes = 0
     for name, n_bytes in header.tensor_bytes.items():
@@ -156,45 +151,47 @@ def estimate_shape(
     return ModelShape(
         layer_bytes=tuple(layer_bytes),
         output_bytes=output_bytes,
-        kv_bytes_per_position=kv_bytes(header, context_params)
-        if context_params.kv_offload
+        kv_bytes_per_position=kv_bytes(header, settings)
+        if settings.kv_offload
         else (0,) * n_layers,
-        compute_bytes=_compute_bytes(header, context_params),
+        compute_bytes=_compute_bytes(header, settings),
     )
 
 
-def _wanted_ctx(header: GgufHeader, params: ContextParams) -> int:
-    n_ctx_train = header.number("context_length", params.n_ctx)
-    return min(params.n_ctx or n_ctx_train, n_ctx_train)
+def _wanted_ctx(header: GgufHeader, settings: Settings) -> int:
+    n_ctx_train = header.number("context_length", settings.ctx_size)
+    return min(settings.ctx_size or n_ctx_train, n_ctx_train)
 
 
-def kv_bytes(header: GgufHeader, params: ContextParams) -> tuple[int, ...]:
+def kv_bytes(header: GgufHeader, settings: Settings) -> tuple[int, ...]:
     """Return the bytes of one position per layer: n_head_kv · head width · bytes per value."""
     n_heads = max(1, header.number("attention.head_count", 1))
     width = header.number("embedding_length", 0) // n_heads
     key_width = header.number("attention.key_length", width)
     value_width = header.number("attention.value_length", width)
     bytes_per_head = (
-        key_width * _BYTES_PER_VALUE[params.type_k] + value_width * _BYTES_PER_VALUE[params.type_v]
+        key_width * _BYTES_PER_VALUE[settings.cache_type_k]
+        + value_width * _BYTES_PER_VALUE[settings.cache_type_v]
     )
     heads = header.numbers("attention.head_count_kv", header.n_layers - 1, n_heads)
     return tuple(round(n_heads_kv * bytes_per_head) for n_heads_kv in heads)
 
 
-def least_kv_bytes(header: GgufHeader, params: ContextParams, *, fit: bool) -> int:
+def least_kv_bytes(header: GgufHeader, settings: Settings) -> int:
     """Return the bytes of the smallest KV cache with which the model is loaded."""
-    n_ctx = _wanted_ctx(header, params)
-    return sum(kv_bytes(header, params)) * (min(n_ctx, params.n_ctx_min) if fit else n_ctx)
+    n_ctx = _wanted_ctx(header, settings)
+    n_least = min(n_ctx, settings.fit_ctx) if settings.fit else n_ctx
+    return sum(kv_bytes(header, settings)) * n_least
 
 
-def _compute_bytes(header: GgufHeader, params: ContextParams) -> int:
+def _compute_bytes(header: GgufHeader, settings: Settings) -> int:
     width = header.number("embedding_length", 0)
     feed_forward = header.number("feed_forward_length", 4 * width)
     n_vocab = header.tensor_bytes.get("token_embd.weight", 0) // max(1, width)
-    n_rows = params.n_ubatch
+    n_rows = min(settings.ubatch_size, settings.batch_size)
     activations = n_rows * (_ACTIVATIONS_PER_WIDTH * width + 2 * feed_forward) * 4
     logits = min(n_rows, _ROWS_OF_LOGITS) * n_vocab * 4
     scores = 0
-    if params.flash_attn == "off":
-        scores = n_rows * params.n_ctx * header.number("attention.head_count", 1) * 4
+    if settings.flash_attn == "off":
+        scores = n_rows * settings.ctx_size * header.number("attention.head_count", 1) * 4
     return activations + logits + scores

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -20,9 +19,10 @@ from speclsp.engine.llama.fit import Attempt, first_attempt, kv_bytes, next_atte
 from speclsp.engine.llama.library import DeviceInfo, gpu_backends, library_version, why_no_gpu
 from speclsp.engine.llama.model import LoadProgress, offload_devices, open_model
 from speclsp.engine.llama.model_file import check_model_file, read_gguf_header
-from speclsp.engine.params import ContextParams, ModelParams
+from speclsp.engine.params import check_params, device_names
 from speclsp.errors import DecodeError, ModelLoadError
 from speclsp.request import LogLevel
+from speclsp.settings import Settings
 
 Log = Callable[[LogLevel, str], None]
 Purpose = Literal["weights", "KV cache", "compute"]
@@ -50,28 +50,26 @@ _PURPOSES: dict[str, Purpose] = {
 
 def load_target(
     path: Path,
-    model_params: ModelParams,
-    context_params: ContextParams,
+    settings: Settings,
     *,
-    fit: bool,
     progress: LoadProgress,
     log: Log,
     n_bytes_reserved: int = 0,
 ) -> LlamaTarget:
     """Load the model at ``path``, make its context, and warm it up.
 
-    With ``fit`` and too little memory, tries fewer layers on the GPU, then a smaller KV cache;
+    Where memory is short, ``settings.fit`` tries fewer layers on the GPU, then a smaller KV cache;
     ``n_bytes_reserved`` of the GPUs' memory stay free for models loaded later.
     ``progress`` takes the loaded share and returns whether to continue.
-    Raises :class:`~speclsp.errors.ModelNotFoundError`, :class:`~speclsp.errors.ModelLoadError`,
-    or :class:`~speclsp.errors.EngineUnavailableError` if ``progress`` returned false.
+    Raises :class:`~speclsp.errors.SettingsError`, :class:`~speclsp.errors.ModelNotFoundError`,
+    :class:`~speclsp.errors.ModelLoadError`, or
+    :class:`~speclsp.errors.EngineUnavailableError` if ``progress`` returned false.
     """
+    check_params(settings)
     check_model_file(path)
-    gpus = offload_devices(model_params)
+    gpus = offload_devices(settings)
     header = read_gguf_header(path)
-    attempt = first_attempt(
-        header, model_params, context_params, gpus, fit=fit, n_bytes_reserved=n_bytes_reserved
-    )
+    attempt = first_attempt(header, settings, gpus, n_bytes_reserved=n_bytes_reserved)
     n_ctx_asked = attempt.n_ctx
     if n_ctx_asked < _LEAST_CTX:
         raise ModelLoadError(
@@ -80,21 +78,21 @@ def load_target(
         )
     while True:
         try:
-            _check_kv_cache(sum(kv_bytes(header, context_params)) * attempt.n_ctx, gpus)
-            loaded = _load(path, model_params, context_params, attempt, progress)
+            _check_kv_cache(sum(kv_bytes(header, settings)) * attempt.n_ctx, gpus)
+            loaded = _load(path, settings, attempt, progress)
             break
         except ModelLoadError as error:
             if not any(sign in error.message.lower() for sign in _MEMORY_SIGNS):
                 raise
-            following = next_attempt(attempt, header.n_layers, context_params.n_ctx_min)
-            if following is None or not fit:
+            following = next_attempt(attempt, header.n_layers, settings.fit_ctx)
+            if following is None or not settings.fit:
                 raise ModelLoadError(
                     f"The model {path} does not fit the memory: {error.message}",
                     remedy="Choose a smaller model or quantisation, or lower ctx_size.",
                 ) from error
             log("warning", _step_down(path, attempt, following, error))
             attempt = following
-    report = load_report(loaded, path.name, model_params, gpus, n_ctx_asked)
+    report = load_report(loaded, path.name, settings, gpus, n_ctx_asked)
     for level, line in report:
         log(level, line)
     loaded.shortfall = "; ".join(line for level, line in report if level == "warning")
@@ -114,15 +112,9 @@ def _check_kv_cache(n_bytes: int, gpus: Sequence[DeviceInfo]) -> None:
         )
 
 
-def _load(
-    path: Path,
-    model_params: ModelParams,
-    context_params: ContextParams,
-    attempt: Attempt,
-    progress: LoadProgress,
-) -> LlamaTarget:
+def _load(path: Path, settings: Settings, attempt: Attempt, progress: LoadProgress) -> LlamaTarget:
     """Load weights and context once.  Raises ModelLoadError, and frees the weights first."""
-    model = open_model(path, model_params, attempt.n_gpu_layers, progress)
+    model = open_model(path, settings, attempt.n_gpu_layers, progress)
     if not model.is_generative:
         description = model.description
         model.close()
@@ -131,7 +123,7 @@ def _load(
             remedy="Choose a decoder-only code model with fill-in-the-middle tokens.",
         )
     try:
-        target = LlamaTarget(model, replace(context_params, n_ctx=attempt.n_ctx))
+        target = LlamaTarget(model, settings, attempt.n_ctx)
     except ModelLoadError:
         model.close()
         raise
@@ -154,7 +146,7 @@ def _step_down(path: Path, failed: Attempt, following: Attempt, failure: ModelLo
 def load_report(
     target: LlamaTarget,
     name: str,
-    params: ModelParams,
+    settings: Settings,
     gpus: Sequence[DeviceInfo],
     n_ctx_asked: int,
 ) -> list[tuple[LogLevel, str]]:
@@ -172,7 +164,7 @@ def load_report(
     lines: list[tuple[LogLevel, str]] = [("info", loaded)]
     lines += [("info", line) for line in _device_lines(target, name, gpus)]
     n_layers, n_on_cpu = sum(target.layers.values()), target.layers.get(_CPU, 0)
-    if params.devices == () or params.n_gpu_layers == 0:
+    if device_names(settings) == () or settings.n_gpu_layers == 0:
         lines.append(("info", f"{name}: computing on the CPU, as the settings say"))
     elif not gpus:
         line = f"no GPU to offload to, computing on the CPU: {why_no_gpu()}"
@@ -180,7 +172,7 @@ def load_report(
             lines.append(("warning", f"{line}; docs/gpu.md names the remedies"))
         else:
             lines.append(("info", line))
-    elif n_layers - n_on_cpu < _layers_asked(params, n_layers):
+    elif n_layers - n_on_cpu < _layers_asked(settings, n_layers):
         slow = (
             f"{name}: {n_on_cpu} of {n_layers} layers did not fit the GPU and are slow on the CPU; "
             "a smaller quantisation, a lower ctx_size or a quantised KV cache (cache_type_k, "
@@ -195,8 +187,8 @@ def load_report(
     return lines
 
 
-def _layers_asked(params: ModelParams, n_layers: int) -> int:
-    n_asked = params.n_gpu_layers
+def _layers_asked(settings: Settings, n_layers: int) -> int:
+    n_asked = settings.n_gpu_layers
     # llama.cpp takes a negative number for all.
     return min(n_asked, n_layers) if isinstance(n_asked, int) and n_asked >= 0 else n_layers
 

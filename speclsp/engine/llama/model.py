@@ -21,8 +21,9 @@ from speclsp.engine.llama.library import (
     why_no_gpu,
 )
 from speclsp.engine.llama.model_file import load_error
-from speclsp.engine.params import ModelParams
+from speclsp.engine.params import device_names, tensor_placements, tensor_split
 from speclsp.errors import EngineUnavailableError, ModelLoadError
+from speclsp.settings import Settings
 
 _SPLIT_MODES = {"none": 0, "layer": 1, "row": 2, "tensor": 3}
 _LOAD_MODES = {"auto": -1, "none": 0, "mmap": 1, "mlock": 2, "mmap+mlock": 3, "dio": 4}
@@ -102,7 +103,7 @@ class LlamaModel:
 
 
 def open_model(
-    path: Path, params: ModelParams, n_gpu_layers: int, progress: LoadProgress
+    path: Path, settings: Settings, n_gpu_layers: int, progress: LoadProgress
 ) -> LlamaModel:
     """Load the weights with ``n_gpu_layers`` layers on GPUs (-1 for all).
 
@@ -111,9 +112,9 @@ def open_model(
     """
     start_backends()
     native = llama.llama_model_default_params()
-    named_devices = _device_array(params.devices)
-    placements = _placement_array(params.tensor_placements)
-    split = _tensor_split_array(params.tensor_split)
+    named_devices = _device_array(device_names(settings))
+    placements = _placement_array(tensor_placements(settings))
+    split = _tensor_split_array(tensor_split(settings))
     stopped = False
 
     def report(share: float, _user_data: int | None) -> bool:
@@ -132,9 +133,9 @@ def open_model(
     if split is not None:
         native.tensor_split = ctypes.cast(split, ctypes.POINTER(ctypes.c_float))
     native.n_gpu_layers = n_gpu_layers
-    native.split_mode = _SPLIT_MODES[params.split_mode]
-    native.load_mode = _LOAD_MODES[params.load_mode]
-    native.main_gpu = params.main_gpu
+    native.split_mode = _SPLIT_MODES[settings.split_mode]
+    native.load_mode = _LOAD_MODES[settings.load_mode]
+    native.main_gpu = settings.main_gpu
     native.progress_callback = callback
     with collected_lines() as lines:
         pointer = llama.llama_model_load_from_file(os.fsencode(path), native)
@@ -146,24 +147,24 @@ def open_model(
     return LlamaModel(pointer, [line for _, line in lines], kept_alive)
 
 
-def offload_devices(params: ModelParams) -> tuple[DeviceInfo, ...]:
+def offload_devices(settings: Settings) -> tuple[DeviceInfo, ...]:
     """Return the devices to offload to: the named ones, else all GPUs; one with split_mode none.
 
     As in llama.cpp, integrated GPUs count only where there is no discrete one.
     Raises :class:`ModelLoadError` for a name or number that does not exist.
     """
-    found = _devices_named(params.devices)
-    if params.split_mode != "none" or not found:
+    found = _devices_named(device_names(settings))
+    if settings.split_mode != "none" or not found:
         return found
-    if params.main_gpu < 0:
+    if settings.main_gpu < 0:
         return ()
-    if params.main_gpu >= len(found):
+    if settings.main_gpu >= len(found):
         raise ModelLoadError(
-            f"There is no GPU number {params.main_gpu} to offload to.",
+            f"There is no GPU number {settings.main_gpu} to offload to.",
             remedy=f"{_device_list([device.name for device in found])}, counted from 0: "
             "correct main_gpu.",
         )
-    return (found[params.main_gpu],)
+    return (found[settings.main_gpu],)
 
 
 def _devices_named(names: tuple[str, ...] | None) -> tuple[DeviceInfo, ...]:

@@ -10,8 +10,9 @@ from llama_cpp import llama_cpp as llama
 
 from speclsp.engine.llama.library import c_library, collected_lines
 from speclsp.engine.llama.model import LlamaModel
-from speclsp.engine.params import ContextParams
+from speclsp.engine.params import N_BRANCHES, n_threads
 from speclsp.errors import ModelLoadError
+from speclsp.settings import Settings
 
 MAX_OUTPUTS = 128
 """Most rows of logits of one llama_decode.
@@ -97,27 +98,27 @@ class DecodeInterrupt:
                     self._condition.wait(_POLL_INTERVAL_S)
 
 
-def open_context(model: LlamaModel, params: ContextParams, n_ctx: int) -> tuple[int, list[str]]:
+def open_context(model: LlamaModel, settings: Settings, n_ctx: int) -> tuple[int, list[str]]:
     """Return the address of a new ``llama_context`` and the lines that llama.cpp logged.
 
     Raises :class:`~speclsp.errors.ModelLoadError` if llama.cpp refuses.
     """
     native = llama.llama_context_default_params()
     native.n_ctx = n_ctx
-    native.n_batch = params.n_batch
-    native.n_ubatch = params.n_ubatch
-    native.n_outputs_max = min(MAX_OUTPUTS, params.n_batch)
+    native.n_batch = settings.batch_size
+    native.n_ubatch = min(settings.ubatch_size, settings.batch_size)
+    native.n_outputs_max = min(MAX_OUTPUTS, settings.batch_size)
     # Recurrent layers keep a state per sequence, which costs memory and cannot branch.
     # llama.cpp aborts where there are more sequences than rows of logits.
-    native.n_seq_max = 1 if model.is_recurrent else min(params.n_branches, native.n_outputs_max)
+    is_branched = settings.speculation and not model.is_recurrent
+    native.n_seq_max = min(N_BRANCHES, native.n_outputs_max) if is_branched else 1
     # Branches share the text's cells only in a unified buffer.
     native.kv_unified = native.n_seq_max > 1
-    native.n_threads = params.n_threads
-    native.n_threads_batch = params.n_threads_batch
-    native.flash_attn_type = _FLASH_ATTN[params.flash_attn]
-    native.type_k = _CACHE_TYPES[params.type_k]
-    native.type_v = _CACHE_TYPES[params.type_v]
-    native.offload_kqv = params.kv_offload
+    native.n_threads, native.n_threads_batch = n_threads(settings, model.size)
+    native.flash_attn_type = _FLASH_ATTN[settings.flash_attn]
+    native.type_k = _CACHE_TYPES[settings.cache_type_k]
+    native.type_v = _CACHE_TYPES[settings.cache_type_v]
+    native.offload_kqv = settings.kv_offload
     # A sliding-window cache that drops positions cannot be rolled back.
     native.swa_full = True
     with collected_lines() as lines:

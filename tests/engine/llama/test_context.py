@@ -15,7 +15,6 @@ from llama_cpp import llama_cpp as llama
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.vocabulary import LlamaVocabulary
-from speclsp.engine.params import target_params
 from speclsp.errors import (
     DecodeError,
     DecodeInterruptedError,
@@ -28,12 +27,9 @@ SOURCE = Path(__file__).read_text(encoding="utf-8")
 
 
 def load(path: Path, **changes: Any) -> LlamaTarget:
-    model_params, context_params = target_params(Settings(**{"threads": 1, **changes}))
     return load_target(
         path,
-        model_params,
-        context_params,
-        fit=False,
+        Settings(**{"threads": 1, "fit": False, **changes}),
         progress=lambda share: True,
         log=lambda level, line: None,
     )

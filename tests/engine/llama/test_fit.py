@@ -17,7 +17,6 @@ from speclsp.engine.llama.fit import (
 )
 from speclsp.engine.llama.library import DeviceInfo
 from speclsp.engine.llama.model_file import read_gguf_header
-from speclsp.engine.params import ModelParams, target_params
 from speclsp.errors import ModelLoadError
 from speclsp.settings import Settings
 
@@ -39,9 +38,8 @@ def plan(
     settings = Settings(**changes)
     attempt = first_attempt(
         read_gguf_header(path),
-        *target_params(settings),
+        settings,
         gpus,
-        fit=settings.fit,
         n_bytes_reserved=n_bytes_reserved,
     )
     return attempt.n_gpu_layers, attempt.n_ctx
@@ -73,7 +71,7 @@ def test_the_first_attempt(
 
 def test_auto_leaves_what_is_reserved(path: Path) -> None:
     header = read_gguf_header(path)
-    shape = estimate_shape(header, *target_params(Settings(ctx_size=2048)))
+    shape = estimate_shape(header, Settings(ctx_size=2048))
     whole = shape.offloaded_bytes(6, 2048)
     kept_free = 512 * 1024**2
     room = [gpu(free=kept_free + whole)]
@@ -92,28 +90,28 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("two_gpus")
 @pytest.mark.parametrize(
-    ("params", "names"),
+    ("settings", "names"),
     [
-        (ModelParams(), ["CUDA0", "CUDA1"]),
-        (ModelParams(devices=("CUDA1",)), ["CUDA1"]),
-        (ModelParams(devices=()), []),
+        (Settings(), ["CUDA0", "CUDA1"]),
+        (Settings(device="CUDA1"), ["CUDA1"]),
+        (Settings(device="none"), []),
         # main_gpu counts for one GPU alone
-        (ModelParams(main_gpu=1), ["CUDA0", "CUDA1"]),
-        (ModelParams(split_mode="none"), ["CUDA0"]),
-        (ModelParams(split_mode="none", main_gpu=1), ["CUDA1"]),
-        (ModelParams(split_mode="none", main_gpu=-1), []),
-        (ModelParams(split_mode="none", devices=("CUDA1",)), ["CUDA1"]),
-        (ModelParams(split_mode="none", devices=(), main_gpu=3), []),
+        (Settings(main_gpu=1), ["CUDA0", "CUDA1"]),
+        (Settings(split_mode="none"), ["CUDA0"]),
+        (Settings(split_mode="none", main_gpu=1), ["CUDA1"]),
+        (Settings(split_mode="none", main_gpu=-1), []),
+        (Settings(split_mode="none", device="CUDA1"), ["CUDA1"]),
+        (Settings(split_mode="none", device="none", main_gpu=3), []),
     ],
 )
-def test_the_devices_that_count(params: ModelParams, names: list[str]) -> None:
-    assert [device.name for device in model.offload_devices(params)] == names
+def test_the_devices_that_count(settings: Settings, names: list[str]) -> None:
+    assert [device.name for device in model.offload_devices(settings)] == names
 
 
 @pytest.mark.usefixtures("two_gpus")
 def test_a_gpu_that_is_not_there() -> None:
     with pytest.raises(ModelLoadError, match="no GPU number 2") as caught:
-        model.offload_devices(ModelParams(split_mode="none", main_gpu=2))
+        model.offload_devices(Settings(split_mode="none", main_gpu=2))
     assert "There are CUDA0, CUDA1" in caught.value.remedy
 
 

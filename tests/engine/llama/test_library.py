@@ -26,7 +26,6 @@ from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.engine.llama.library import route_log
 from speclsp.engine.llama.model import open_model
-from speclsp.engine.params import ModelParams, target_params
 from speclsp.settings import Settings
 
 lines = []
@@ -34,8 +33,8 @@ if len(sys.argv) > 3:
     route_log(lambda level, line: lines.append(f"{level} {line}"))
 path = Path(sys.argv[1])
 vocabulary = load_vocabulary(path)
-arguments = dict(fit=True, progress=lambda share: True, log=lambda level, line: None)
-target = load_target(path, *target_params(Settings()), **arguments)
+arguments = dict(progress=lambda share: True, log=lambda level, line: None)
+target = load_target(path, Settings(), **arguments)
 target.decode(vocabulary.tokenize("def f(x):").tolist(), 1)
 try:
     target.decode([10**6], 1)
@@ -43,7 +42,7 @@ except Exception:
     pass
 broken = Path(sys.argv[2])
 try:
-    open_model(broken, ModelParams(), 0, lambda share: True)
+    open_model(broken, Settings(), 0, lambda share: True)
 except Exception:
     pass
 if len(sys.argv) > 3:

@@ -10,7 +10,7 @@ import pytest
 from speclsp.engine.llama import loading as module
 from speclsp.engine.llama.library import DeviceInfo
 from speclsp.engine.llama.loading import mib_by_device
-from speclsp.engine.params import ModelParams
+from speclsp.settings import Settings
 
 MIB = 1024**2
 
@@ -40,11 +40,9 @@ def gpu(name: str) -> DeviceInfo:
 
 
 def report(
-    target: Any, *gpus: DeviceInfo, params: ModelParams | None = None, n_ctx_asked: int = 4096
+    target: Any, *gpus: DeviceInfo, params: Settings | None = None, n_ctx_asked: int = 4096
 ) -> list[tuple[str, str]]:
-    return list(
-        module.load_report(target, "coder.gguf", params or ModelParams(), gpus, n_ctx_asked)
-    )
+    return list(module.load_report(target, "coder.gguf", params or Settings(), gpus, n_ctx_asked))
 
 
 def test_all_layers_on_one_gpu() -> None:
@@ -98,26 +96,26 @@ PARTLY = Loaded({"CPU": 4, "CUDA0": 25})
 
 @pytest.mark.parametrize("n_gpu_layers", ["auto", "all"])
 def test_layers_that_did_not_fit_are_a_warning(n_gpu_layers: Any) -> None:
-    *_, (level, line) = report(PARTLY, gpu("CUDA0"), params=ModelParams(n_gpu_layers=n_gpu_layers))
+    *_, (level, line) = report(PARTLY, gpu("CUDA0"), params=Settings(n_gpu_layers=n_gpu_layers))
     assert level == "warning"
     assert line.startswith("coder.gguf: 4 of 29 layers did not fit the GPU and are slow on the CPU")
     assert "cache_type_k" in line
 
 
 def test_layers_that_the_user_keeps_on_the_cpu_are_none() -> None:
-    lines = report(PARTLY, gpu("CUDA0"), params=ModelParams(n_gpu_layers=25))
+    lines = report(PARTLY, gpu("CUDA0"), params=Settings(n_gpu_layers=25))
     assert {level for level, _ in lines} == {"info"}
     assert len(lines) == 3
 
 
-@pytest.mark.parametrize("params", [ModelParams(devices=()), ModelParams(n_gpu_layers=0)])
-def test_the_cpu_by_choice(params: ModelParams) -> None:
+@pytest.mark.parametrize("params", [Settings(device="none"), Settings(n_gpu_layers=0)])
+def test_the_cpu_by_choice(params: Settings) -> None:
     *_, last = report(Loaded({"CPU": 29}), params=params)
     assert last == ("info", "coder.gguf: computing on the CPU, as the settings say")
 
 
 def test_layers_asked_for_that_did_not_fit_are_a_warning() -> None:
-    *_, (level, line) = report(PARTLY, gpu("CUDA0"), params=ModelParams(n_gpu_layers=28))
+    *_, (level, line) = report(PARTLY, gpu("CUDA0"), params=Settings(n_gpu_layers=28))
     assert (level, "4 of 29 layers did not fit" in line) == ("warning", True)
 
 

@@ -14,7 +14,6 @@ from speclsp.engine.llama.fit import estimate_shape
 from speclsp.engine.llama.library import DeviceInfo, collected_lines
 from speclsp.engine.llama.model import LlamaModel, open_model
 from speclsp.engine.llama.model_file import read_gguf_header
-from speclsp.engine.params import ContextParams, target_params
 from speclsp.errors import DecodeError, EngineUnavailableError, ModelLoadError, ModelNotFoundError
 from speclsp.settings import Settings
 
@@ -30,8 +29,7 @@ def load(path: Path, **changes: Any) -> tuple[LlamaTarget, list[tuple[str, str]]
     lines: list[tuple[str, str]] = []
     target = loading.load_target(
         path,
-        *target_params(settings),
-        fit=settings.fit,
+        settings,
         progress=lambda share: True,
         log=lambda level, line: lines.append((level, line)),
     )
@@ -79,8 +77,7 @@ def test_progress_is_told_and_may_call_it_off(path: Path) -> None:
     def go(on: bool) -> LlamaTarget:
         return loading.load_target(
             path,
-            *target_params(settings),
-            fit=True,
+            settings,
             progress=lambda share: shares.append(share) or on,
             log=lambda level, line: None,
         )
@@ -94,9 +91,8 @@ def test_progress_is_told_and_may_call_it_off(path: Path) -> None:
 
 def test_the_estimate_of_the_weights_is_the_file_s(path: Path) -> None:
     header = read_gguf_header(path)
-    model_params, context_params = target_params(Settings())
-    shape = estimate_shape(header, model_params, context_params)
-    model = open_model(path, model_params, 0, lambda share: True)
+    shape = estimate_shape(header, Settings())
+    model = open_model(path, Settings(), 0, lambda share: True)
     embedding = header.tensor_bytes["token_embd.weight"]
     # Tied: the embedding is the output too, and counts as that.
     assert sum(shape.layer_bytes) + shape.output_bytes == model.size
@@ -109,8 +105,7 @@ def test_the_estimate_of_the_weights_is_the_file_s(path: Path) -> None:
 )
 def test_the_estimate_of_the_kv_cache_is_llama_cpp_s(path: Path, type_k: str, type_v: str) -> None:
     settings = Settings(cache_type_k=type_k, cache_type_v=type_v, flash_attn="on", ctx_size=1024)  # type: ignore[arg-type]
-    model_params, context_params = target_params(settings)
-    shape = estimate_shape(read_gguf_header(path), model_params, context_params)
+    shape = estimate_shape(read_gguf_header(path), settings)
     with collected_lines() as lines:
         load(path, cache_type_k=type_k, cache_type_v=type_v, flash_attn="on", ctx_size=1024)[
             0
@@ -122,16 +117,14 @@ def test_the_estimate_of_the_kv_cache_is_llama_cpp_s(path: Path, type_k: str, ty
 
 def test_tensors_placed_on_the_cpu_take_no_room_on_the_gpu(path: Path) -> None:
     header = read_gguf_header(path)
-    whole = estimate_shape(header, *target_params(Settings()))
-    part = estimate_shape(
-        header, *target_params(Settings(override_tensor=r"blk\.[01]\.ffn.*=CPU,output=CUDA0"))
-    )
+    whole = estimate_shape(header, Settings())
+    part = estimate_shape(header, Settings(override_tensor=r"blk\.[01]\.ffn.*=CPU,output=CUDA0"))
     assert part.layer_bytes[0] < whole.layer_bytes[0]
     assert part.layer_bytes[1] < whole.layer_bytes[1]
     assert part.layer_bytes[2:] == whole.layer_bytes[2:]
-    on_cpu = estimate_shape(header, *target_params(Settings(kv_offload=False)))
+    on_cpu = estimate_shape(header, Settings(kv_offload=False))
     assert sum(on_cpu.kv_bytes_per_position) == 0
-    slow = estimate_shape(header, *target_params(Settings(flash_attn="off")))
+    slow = estimate_shape(header, Settings(flash_attn="off"))
     assert slow.compute_bytes > whole.compute_bytes
 
 
@@ -149,11 +142,11 @@ class ShortMemory:
             return open_model(path, params, 0, progress)
 
         class Target(LlamaTarget):
-            def __init__(target, model: LlamaModel, params: ContextParams) -> None:  # noqa: N805
-                self.contexts.append(params.n_ctx)
-                if params.n_ctx > n_ctx:
+            def __init__(target, model: LlamaModel, settings: Settings, asked: int) -> None:  # noqa: N805
+                self.contexts.append(asked)
+                if asked > n_ctx:
                     raise ModelLoadError("cannot make a context: failed to allocate buffer")
-                super().__init__(model, params)
+                super().__init__(model, settings, asked)
 
         monkeypatch.setattr(loading, "open_model", open_short)
         monkeypatch.setattr(loading, "LlamaTarget", Target)

@@ -10,7 +10,6 @@ import pytest
 from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.model_file import check_model_file, load_error
 from speclsp.engine.llama.vocabulary import load_vocabulary
-from speclsp.engine.params import target_params
 from speclsp.errors import ModelError, ModelLoadError, ModelNotFoundError
 from speclsp.settings import Settings
 
@@ -59,14 +58,11 @@ def test_a_truncated_model_is_damaged_or_incomplete(
 ) -> None:
     path = tmp_path / "truncated.gguf"
     path.write_bytes((model_folder / "embedded-target-q8_0.gguf").read_bytes()[:n_bytes])
-    model_params, context_params = target_params(Settings())
     for load in (
         lambda: load_vocabulary(path),
         lambda: load_target(
             path,
-            model_params,
-            context_params,
-            fit=True,
+            Settings(),
             progress=lambda share: True,
             log=lambda level, line: None,
         ),

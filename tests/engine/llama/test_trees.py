@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,9 @@ from hypothesis import strategies as st
 from llama_cpp import llama_cpp as llama
 from scripted_proposers import random_tree
 
+from speclsp.engine.llama import native_context
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
-from speclsp.engine.params import target_params
 from speclsp.errors import DecodeError, DecodeInterruptedError
 from speclsp.settings import Settings
 
@@ -29,17 +28,14 @@ TOLERANCE = {"f16": 1e-5, "q8_0": 1e-5}
 
 
 def load(path: Path, n_branches: int = N_BRANCHES, **changes: Any) -> LlamaTarget:
-    model_params, context_params = target_params(
-        Settings(**{"threads": 1, "ctx_size": 512, **changes})
-    )
-    return load_target(
-        path,
-        model_params,
-        dataclasses.replace(context_params, n_branches=n_branches),
-        fit=False,
-        progress=lambda share: True,
-        log=lambda level, line: None,
-    )
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(native_context, "N_BRANCHES", n_branches)
+        return load_target(
+            path,
+            Settings(**{"threads": 1, "ctx_size": 512, "fit": False, **changes}),
+            progress=lambda share: True,
+            log=lambda level, line: None,
+        )
 
 
 @pytest.fixture(scope="module", params=["f16", "q8_0"])
