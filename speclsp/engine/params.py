@@ -43,14 +43,14 @@ def draft_settings(settings: Settings, n_ctx_target: int) -> Settings:
 
     The draft model has its own devices, layers and threads; all else follows the target.
     """
-    n_threads = settings.spec_draft_threads
-    of_target = n_threads <= 0
+    n_own = settings.spec_draft_threads
+    of_target = n_own <= 0
     return replace(
         settings,
         device=settings.spec_draft_device or settings.device,
         n_gpu_layers=settings.spec_draft_ngl,
-        threads=settings.threads if of_target else n_threads,
-        threads_batch=settings.threads_batch if of_target else n_threads,
+        threads=settings.threads if of_target else n_own,
+        threads_batch=settings.threads_batch if of_target else n_own,
         override_tensor="",
         cpu_moe=False,
         n_cpu_moe=0,
