@@ -17,7 +17,7 @@ from speclsp.drafting.cost import CPU_SLOPE, GPU_SLOPE, PassCost
 from speclsp.embedded import model_files
 from speclsp.engine.draft_model import DraftModelDrafter, LoadedTarget
 from speclsp.engine.params import draft_settings
-from speclsp.errors import ModelError, ModelLoadError, SpecLspError
+from speclsp.errors import ModelError, ModelLoadError, SettingsError, SpecLspError
 from speclsp.hub.references import model_title
 from speclsp.prompt.families import FimFamily, family_for
 from speclsp.prompt.healing import TokenPrefixes
@@ -225,9 +225,12 @@ def load_draft_model(
 
     with closing(load_vocabulary(path)) as draft_vocabulary:
         check_vocabularies(vocabulary, draft_vocabulary)
-    model = load_target(
-        path, draft_settings(settings, n_ctx_target), progress=lambda _share: True, log=log
-    )
+    of_draft = draft_settings(settings, n_ctx_target)
+    try:
+        model = load_target(path, of_draft, progress=lambda _share: True, log=log)
+    except SettingsError as error:
+        # An unusable draft model must not stop the target.
+        raise ModelLoadError(error.message, remedy=error.remedy) from error
     if not model.supports_rollback:
         model.close()
         raise ModelLoadError(
