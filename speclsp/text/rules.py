@@ -99,7 +99,7 @@ def stop_rules(settings: Settings, request: PlacedRequest) -> StopRules:
         following.pop()
     language_id = language_of(request.language_id, request.path)
     code_before = _code_before(before)
-    extent = _extent(settings, request, line_before, line_after)
+    extent = _extent(settings, language_id, line_before, line_after)
     return StopRules(
         extent=extent,
         max_lines=1 if extent == "line" else max(1, settings.max_lines),
@@ -123,10 +123,8 @@ def _code_before(before: str) -> str:
     return window[(code_start.start() if code_start else window.find("\n")) + 1 :]
 
 
-def _extent(
-    settings: Settings, request: PlacedRequest, line_before: str, line_after: str
-) -> Extent:
-    opens = opens_block(request.language_id, line_before)
+def _extent(settings: Settings, language_id: str, line_before: str, line_after: str) -> Extent:
+    opens = opens_block(language_id, line_before)
     several: Extent = "block" if opens else "lines"
     match settings.multiline:
         case "never":

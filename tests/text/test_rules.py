@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from typed_requests import request_between
 
+from speclsp.settings import Settings
 from speclsp.text.code_reader import CodeState
-from speclsp.text.rules import StopRules
+from speclsp.text.rules import StopRules, stop_rules
 
 
 @pytest.mark.parametrize(
@@ -108,3 +110,9 @@ def test_the_word_that_a_text_completes_is_new_if_it_stands_nowhere_near(
     rules_at, document, text, new_word
 ):
     assert rules_at(document).new_word(text) == new_word
+
+
+@pytest.mark.parametrize(("path", "extent"), [("a.rb", "block"), ("a.unknown", "line")])
+def test_a_request_without_a_language_opens_blocks_by_its_path(path, extent):
+    request = request_between("x = 1\ndef area", path=path)
+    assert stop_rules(Settings(), request).extent == extent
