@@ -46,7 +46,7 @@ class CompletionJob:
     future: Future[CompletionResult] = field(default_factory=Future)
 
     def __post_init__(self) -> None:
-        """Mark the future as running: whoever waits for it cannot cancel it."""
+        """Mark the future as running, so that its reader cannot cancel it."""
         self.future.set_running_or_notify_cancel()
 
     def interrupted(self, now: float) -> FinishReason | None:
@@ -86,7 +86,7 @@ class RunningGeneration:
         self.is_stopped = False
         """Whether it has to stop at its next check."""
         self.is_preempted = False
-        """Whether it has to stop because somebody types in another document, and is done later."""
+        """Whether it has to stop for a request of another document; it is queued again."""
         self.is_begun = False
         """Whether the first decode has begun."""
         self._others_wait = others_wait

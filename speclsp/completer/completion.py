@@ -209,9 +209,9 @@ def run_completion(
                 scores=scores,
             )
         end_tokens, vocabulary = bench.tokenizer.family.end_tokens, bench.tokenizer.vocabulary
-        said = [token for token in generation.tokens if token not in end_tokens]
-        if said:
-            tokens = np.array((*context.prefix[-_N_BEFORE:], *said), dtype=np.int32)
+        text_tokens = [token for token in generation.tokens if token not in end_tokens]
+        if text_tokens:
+            tokens = np.array((*context.prefix[-_N_BEFORE:], *text_tokens), dtype=np.int32)
             if bench.tokenizer.is_estimate:  # the server's pieces are not the estimate's
                 tokens = vocabulary.tokenize(_text_of(tokens, vocabulary))
             bench.generated.appendleft(tokens)
@@ -362,12 +362,12 @@ def _drafted_ranges(
     """
     pieces = [piece(token) for token in generation.tokens]
     ends = [*accumulate(map(len, pieces), initial=-n_typed)]
-    said = b"".join(pieces)[n_typed:]
-    both = zip(said.decode("utf-8", "replace"), text, strict=False)
+    generated = b"".join(pieces)[n_typed:]
+    both = zip(generated.decode("utf-8", "replace"), text, strict=False)
     n_same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))
 
     def n_chars(n_bytes: int) -> int:
-        return min(len(said[: max(0, n_bytes)].decode("utf-8", "ignore")), n_same)
+        return min(len(generated[: max(0, n_bytes)].decode("utf-8", "ignore")), n_same)
 
     found = ((n_chars(ends[idx]), n_chars(ends[idx + 1])) for idx in generation.from_drafts)
     return tuple((start, end) for start, end in found if start < end)

@@ -63,7 +63,7 @@ class ContextChunks:
         self._documents = documents
         self._project = project
         self._is_ignored = is_ignored
-        self._tell_chosen = chosen
+        self._on_chosen = chosen
         self._wake = threading.Condition()
         self._closing = False
         # Guarded by _wake.
@@ -72,7 +72,7 @@ class ContextChunks:
         self._places: OrderedDict[str, PlacedRequest] = OrderedDict()
         """Each document's latest request, the newest last."""
         self._waiting: dict[str, None] = {}
-        self._last_news_s = 0.0
+        self._last_change_s = 0.0
         self._is_choosing = False
         self._chosen: dict[str, tuple[Candidate, ...]] = {}
         # Guarded by _work, which is held while chunks are chosen.
@@ -94,7 +94,7 @@ class ContextChunks:
         """Note that a document was opened or changed."""
         with self._wake:
             self._noted.setdefault(document.uri, document)
-            self._news(document.uri)
+            self._note_change(document.uri)
 
     def forget(self, uri: str) -> None:
         """Note that a document was closed; its edits remain candidates."""
@@ -110,7 +110,7 @@ class ContextChunks:
             while len(self._places) > _MAX_PLACES:
                 self._places.popitem(last=False)
             if request.supersede:
-                self._news(request.uri)
+                self._note_change(request.uri)
 
     def close(self) -> None:
         """Stop the thread."""
@@ -126,7 +126,7 @@ class ContextChunks:
         """
         with self._wake:
             if timeout_s > 0.0:
-                self._last_news_s = -math.inf
+                self._last_change_s = -math.inf
                 self._wake.notify_all()
             return self._wake.wait_for(
                 lambda: self._closing or not (self._waiting or self._is_choosing), timeout_s
@@ -156,11 +156,11 @@ class ContextChunks:
 
     # --- choosing -------------------------------------------------------------------------------
 
-    def _news(self, uri: str) -> None:
+    def _note_change(self, uri: str) -> None:
         is_asleep = not self._waiting
         self._waiting.pop(uri, None)
         self._waiting[uri] = None
-        self._last_news_s = time.monotonic()
+        self._last_change_s = time.monotonic()
         if is_asleep:  # otherwise it wakes up by itself
             self._wake.notify_all()
 
@@ -186,7 +186,7 @@ class ContextChunks:
             if request is not None and self._settings.n_context:
                 former = self._chosen.get(uri, ())
                 if self._choose(request) != former:
-                    self._tell_chosen()
+                    self._on_chosen()
         finally:
             with self._wake:
                 self._is_choosing = False
@@ -195,7 +195,7 @@ class ContextChunks:
     def _seconds_to_work(self) -> float | None:
         if not self._waiting:
             return None
-        return max(0.0, self._last_news_s + _QUIET_S - time.monotonic())
+        return max(0.0, self._last_change_s + _QUIET_S - time.monotonic())
 
     def _choose(self, request: PlacedRequest) -> tuple[Candidate, ...]:
         root = self._project.root_of(request.file)

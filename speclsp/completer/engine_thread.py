@@ -75,7 +75,7 @@ class WindowEvents(EventQueue):
             window.take_event(event)
 
     def join(self, window: EngineWindow) -> None:
-        """Add a window; it is told the engine's state."""
+        """Add a window, and send it the engine's state."""
         with self._windows_lock:
             self._windows.append(window)
             if self._state is not None:
@@ -116,7 +116,7 @@ class EngineThread:
         self._n_steps = 0
         self._is_decoding = False
         self._n_coalesced = 0
-        self._in_vain = RequestStats()
+        self._unused = RequestStats()
         self._n_failures = 0
         self._is_down = False
         """Whether a remote engine did not answer the last request."""
@@ -142,7 +142,7 @@ class EngineThread:
 
     @property
     def busy(self) -> bool:
-        """Whether a completion that somebody waits for is running or queued."""
+        """Whether a completion other than a prefetch is running or queued."""
         running = self._running
         is_running = running is not None and not running.waiter.request.is_prefetch
         return is_running or self._queue.waiting()
@@ -150,7 +150,7 @@ class EngineThread:
     def statistics(self) -> SessionStats:
         """Return the models' statistics, and the cost of texts that no request got."""
         return dataclasses.replace(
-            self._models.statistics(), n_coalesced=self._n_coalesced, totals=self._in_vain
+            self._models.statistics(), n_coalesced=self._n_coalesced, totals=self._unused
         )
 
     def wait_idle(self, timeout_s: float) -> bool:
@@ -356,14 +356,14 @@ class EngineThread:
             is_cut_off = running.is_preempted and result.finish_reason == "cancelled"
             is_wanted = not waiter.request.is_prefetch
             if is_cut_off and is_wanted and waiter.interrupted(self._clock()) is None:
-                # What it said is drafted from when its turn comes again.
+                # Its text is drafted from when the request runs again.
                 answer = None
             else:
                 answer = running.result_for(waiter, result)
             if answer is None:
                 request = waiter.request
                 self._queue.put_back(request.uri, waiter, supersede=request.supersede)
-                self._in_vain = summed(self._in_vain, result.stats)
+                self._unused = summed(self._unused, result.stats)
                 return
         waiter.answer(
             answer.timed(
@@ -425,7 +425,7 @@ class EngineThread:
             self.run_idle("prompts", self._settle_prompts)
 
     def _rests(self) -> bool:
-        """Whether work that nobody waits for is left out, to spare the battery."""
+        """Whether idle work is left out to spare the battery."""
         return self._models.settings.on_battery == "rest" and self._battery.is_discharging()
 
     def _abandon(self, error: SpecLspError) -> None:

@@ -24,7 +24,7 @@ class ProjectIndexes:
     """The indexes of all windows: one for each folder, vocabulary and set of index settings."""
 
     def __init__(self, busy: Callable[[], bool]) -> None:
-        """``busy`` tells whether a completion is being computed."""
+        """``busy`` returns whether a completion is being computed."""
         self._busy = busy
         self._lock = threading.RLock()
         self._indexes: dict[_Key, FolderIndex] = {}

@@ -26,7 +26,7 @@ NameKind = Literal["password", "secret", "key"]
 
 @dataclass(frozen=True, slots=True)
 class SecretName:
-    """Where the word that tells a secret begins, and where its name ends."""
+    """The start of the word that marks a name as a secret's, and the end of the name."""
 
     start: int
     end: int
@@ -222,7 +222,7 @@ def _closes(text: str, name: SecretName, found: re.Match[str]) -> bool:
     quote = found["quote"]
     if quote in text[name.end : found.start("quote")]:
         return False
-    # From somewhere within a long line nobody can tell, and then the literal counts.
+    # Within a long line this is unknown, and then the literal counts.
     earliest = max(0, name.start - _LONGEST_COUNTED)
     line_start = text.rfind("\n", earliest, name.start) + 1
     if not line_start and earliest:
