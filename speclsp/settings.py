@@ -307,7 +307,8 @@ class Settings:
         "",
         _REMOTE,
         "Address of a remote engine that generates instead of a model on this machine, for "
-        "example `http://192.168.1.5:8080`; empty for none. It counts before `preset` and "
+        "example `http://192.168.1.5:8080`, or `speclsp://HOST:PORT` or `speclsp+unix:///PATH` of "
+        "`speclsp engine --listen`; empty for none. It counts before `preset` and "
         "`hf_repo`; `model` may name a GGUF with the remote model's vocabulary.",
     )
     engine_kind: RemoteKind = _setting(
@@ -324,8 +325,8 @@ class Settings:
     engine_key_file: str = _setting(
         "",
         _REMOTE,
-        "File with the remote engine's API key; empty takes the key from the environment variable "
-        "SPECLSP_ENGINE_KEY, if it is set.",
+        "File with the remote engine's API key or token; empty takes it from the environment "
+        "variable SPECLSP_ENGINE_KEY, if it is set.",
     )
     engine_ca_file: str = _setting(
         "",
@@ -696,11 +697,17 @@ class Settings:
 
     @property
     def engine_host(self) -> str:
-        """Host and port in ``engine_url``, without what may be secret; empty where it has none."""
+        """Host and port in ``engine_url``, without what may be secret, or the path of a socket."""
         try:
-            return urlsplit(self.engine_url).netloc.rpartition("@")[2]
+            parts = urlsplit(self.engine_url)
+            return parts.netloc.rpartition("@")[2] or (parts.path if self.engine_listens else "")
         except ValueError:
             return ""
+
+    @property
+    def engine_listens(self) -> bool:
+        """Whether ``engine_url`` names an engine of speclsp on another machine, which listens."""
+        return self.engine_url.startswith(("speclsp://", "speclsp+unix://"))
 
 
 FIELDS: dict[str, dataclasses.Field[Any]] = {f.name: f for f in dataclasses.fields(Settings)}

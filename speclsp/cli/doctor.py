@@ -16,6 +16,7 @@ import click
 
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.options import SettingsCommand, given_options
+from speclsp.cli.window_completer import make_completer
 from speclsp.completer.local import LocalCompleter
 from speclsp.embedded import model_files
 from speclsp.engine.models import LlamaLoader
@@ -141,13 +142,13 @@ def models(settings: Settings) -> Iterator[Finding]:
 
 def completion(settings: Settings) -> Iterator[Finding]:
     """Load the models as the server does, or connect to the remote engine; complete once."""
-    completer = LocalCompleter(settings)
+    completer = make_completer(settings) if settings.engine_listens else LocalCompleter(settings)
     window = Window(completer, settings)
     completer.start()
     try:
         trial = _trial(window)
         stats = completer.statistics()
-        if stats.engine:
+        if stats.engine or (settings.engine_listens and stats.model):
             yield Finding("remote engine", f"{stats.model}, n_ctx {stats.n_ctx}")
         if stats.sent_drafts:
             yield Finding("remote engine", f"drafts: {stats.sent_drafts}")
@@ -159,7 +160,8 @@ def completion(settings: Settings) -> Iterator[Finding]:
             elif isinstance(event, Problem) and event.message != trial.text:
                 yield Finding("model", event.message, event.remedy or "See the message.")
         yield trial
-        yield from gpu_use(settings, stats.layers)
+        if not settings.engine_url:
+            yield from gpu_use(settings, stats.layers)
     finally:
         window.close()
 

@@ -11,6 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,7 +32,7 @@ from speclsp.engine_process.place import (
     known_places,
     read_info,
 )
-from speclsp.engine_process.start import running_engines, status_of
+from speclsp.engine_process.start import listen_alone, open_log, running_engines, status_of
 from speclsp.engine_process.start import stop as stop_engine
 from speclsp.errors import EngineProcessError, SpecLspError
 from speclsp.hub.references import model_title
@@ -45,45 +46,98 @@ logger = logging.getLogger(__name__)
 
 _NATIVE_DEBUG = "llama.cpp: debug:"
 _FOLLOW_S = 0.2
+_FILE = click.Path(dir_okay=False, path_type=Path)
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 
 
-@click.group()
+class _EngineGroup(click.Group):
+    """Takes `speclsp engine --listen …` for `speclsp engine run --listen …`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0].partition("=")[0] == "--listen":
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_EngineGroup)
 def engine() -> None:
     """Show or end the engine processes that windows share.
 
     With the setting `engine` = shared, the first window starts an engine, windows with the same
     models and engine settings use it, and it ends when the last window has been gone for
     `engine_exit_seconds`.
+
+    `speclsp engine --listen ADDRESS` serves windows of your other machines until it is stopped.
     """
 
 
 @engine.command(cls=SettingsCommand)
-@click.option("--listen-fd", metavar="N", type=int, required=True, help="The listening socket.")
-@click.option("--name", required=True, help="The engine's name, which its settings make.")
-def run(listen_fd: int, name: str, **options: Any) -> None:
-    """Serve windows until the last has gone; a window runs this command."""
+@click.option(
+    "--listen",
+    metavar="ADDRESS",
+    help="Serve windows of your other machines at unix:/PATH, which SSH forwards, or HOST:PORT.",
+)
+@click.option("--cert", type=_FILE, help="The certificate of HOST (PEM), for TLS.")
+@click.option("--key", type=_FILE, help="The certificate's key (PEM).")
+@click.option(
+    "--token-file", type=_FILE, help="The token of HOST:PORT; a new one is written to a new file."
+)
+@click.option("--listen-fd", metavar="N", type=int, help="The listening socket of a window.")
+@click.option("--name", help="The engine's name, which its settings make.")
+def run(
+    listen: str | None,
+    cert: Path | None,
+    key: Path | None,
+    token_file: Path | None,
+    listen_fd: int | None,
+    name: str | None,
+    **options: Any,
+) -> None:
+    """Serve windows until the last has gone, or, with --listen, until it is stopped."""
     # Imported here: the other commands shall answer at once.
     from speclsp.completer.engine import Engine  # noqa: PLC0415
     from speclsp.completer.local import LocalCompleter  # noqa: PLC0415
     from speclsp.engine_process import lifetime  # noqa: PLC0415
+    from speclsp.engine_process.listening import open_door  # noqa: PLC0415
     from speclsp.engine_process.server import EngineServer, Watchdog  # noqa: PLC0415
 
     settings = given_settings(options)
-    place = engine_place(settings)
-    if place.name != name:
+    place = engine_place(settings, listen or "")
+    if listen is None and (listen_fd is None or name is None):
+        raise click.UsageError("Give --listen ADDRESS; windows start engines by themselves.")
+    if listen is not None and settings.engine_url:
+        raise click.UsageError("--listen serves models of this machine: leave out --engine-url.")
+    if listen is None and place.name != name:
         raise EngineProcessError(
             "speclsp was changed while a window was open.",
             remedy="Restart the language server in that window.",
         )
-    faulthandler.enable()
     leave_no_core_file()
+    door = None
+    if listen is None:
+        listener = socket.socket(fileno=listen_fd)
+    else:
+        listener = listen_alone(place)
+        try:
+            door = open_door(listen, cert=cert, key=key, token_file=token_file)
+        except BaseException:
+            listener.close()
+            place.socket.unlink(missing_ok=True)
+            raise
+        click.echo(f"Process {os.getpid()} listens at {door.address}; `speclsp engine log -f`.")
+        sys.stdout.flush()
+        descriptor = open_log(place)
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        os.close(descriptor)
+    faulthandler.enable()
     logging.basicConfig(level=logging.DEBUG, handlers=[lifetime.LogFile(place)])
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.freeze()
     models = Engine(settings, log=_log)
     server = EngineServer(
-        lambda of_window, grew: LocalCompleter(of_window, engine=models, grew=grew)
+        lambda of_window, grew: LocalCompleter(of_window, engine=models, grew=grew),
+        own=settings if door else None,
     )
 
     watchdog = Watchdog(lambda: models.thread.progress)
@@ -95,12 +149,13 @@ def run(listen_fd: int, name: str, **options: Any) -> None:
 
     lifetime.run_engine(
         place,
-        socket.socket(fileno=listen_fd),
+        listener,
         settings,
         server.serve_window,
         status=lambda: _served(server, models),
         close=close,
         refusal=lifetime.no_room(place, settings),
+        door=door,
     )
 
 
@@ -228,6 +283,8 @@ def _status_lines(row: Mapping[str, Any]) -> Iterator[str]:
     layers = ", ".join(f"{n} layers on {device}" for device, n in row.get("devices", {}).items())
     yield "  " + ", ".join(filter(None, (row.get("state"), layers)))
     memory, uptime = decimal(row["memory_bytes"]), _duration(row["uptime_seconds"])
+    if row.get("listens"):
+        yield f"  listens at {row['listens']} for windows of other machines"
     yield f"  {row['n_windows']} windows, {row.get('n_requests', 0)} requests, {memory}, {uptime}"
     if row["settings"]:
         yield "  " + ", ".join(f"{name}={value}" for name, value in row["settings"].items())

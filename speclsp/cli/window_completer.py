@@ -17,7 +17,8 @@ logger = logging.getLogger(__name__)
 
 def make_completer(settings: Settings) -> Completer:
     """Return the completer that the settings ask for."""
-    if settings.engine == "shared" and not settings.engine_url and _can_share(settings):
+    is_shared = settings.engine == "shared" and not settings.engine_url
+    if settings.engine_listens or (is_shared and _can_share(settings)):
         return SharedCompleter(settings, _link)
     # Imported here: a window that shares an engine needs neither NumPy nor llama.cpp.
     from speclsp.completer.local import LocalCompleter  # noqa: PLC0415
@@ -39,5 +40,9 @@ def _can_share(settings: Settings) -> bool:
 
 
 def _link(settings: Settings) -> EngineLink:
+    if settings.engine_listens:
+        from speclsp.engine_process.listening import connect_elsewhere  # noqa: PLC0415
+
+        return EngineLink(connect_elsewhere(settings), None)
     connection = connect(settings)
     return EngineLink(connection.socket, connection.place.log, connection.process)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import click
 
 from speclsp.cancellation import CancellationToken
+from speclsp.cli.window_completer import make_completer
 from speclsp.completer.local import LocalCompleter
 from speclsp.errors import EngineUnavailableError
 from speclsp.lsp.log import LEVELS, EventPump, SourceFormatter, level_of
@@ -36,7 +37,7 @@ def running(
     settings: Settings, least_level: LogLevel, folder: WorkspaceFolder | None = None
 ) -> Iterator[Window]:
     """Start a completer, index a folder, and close the window at the end."""
-    completer = LocalCompleter(settings)
+    completer = make_completer(settings) if settings.engine_listens else LocalCompleter(settings)
     window = Window(completer, settings)
     log = EventLog(completer, least_level)
     if folder is not None:

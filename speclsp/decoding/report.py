@@ -210,6 +210,7 @@ def _session_lines(stats: SessionStats) -> list[str]:
         layers = ", ".join(f"{device} {n}" for device, n in stats.layers.items()) or "none"
         lines.append(
             f"model = {stats.model}{draft}, n_ctx = {stats.n_ctx}, layers per device: {layers}"
+            + "".join(f", {lack}" for lack in stats.lacks)
         )
     if stats.n_memory or stats.n_filtered or stats.n_coalesced:
         lines.append(

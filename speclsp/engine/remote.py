@@ -8,7 +8,6 @@ text.
 from __future__ import annotations
 
 import math
-import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +33,7 @@ from speclsp.prompt.families import (
 from speclsp.prompt.healing import TokenPrefixes
 from speclsp.prompt.prompt import FimPrompt, FimText
 from speclsp.prompt.protocol import FimTokenIds
+from speclsp.remote.key import api_key
 from speclsp.remote.protocol import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
 from speclsp.request import FinishReason, RequestStats
 from speclsp.settings import RemoteDrafts, Settings
@@ -41,8 +41,6 @@ from speclsp.settings import RemoteDrafts, Settings
 if TYPE_CHECKING:  # without a remote engine nothing needs an HTTP client
     from speclsp.remote.engine import HttpEngine
 
-KEY_VARIABLE: Final = "SPECLSP_ENGINE_KEY"
-_MAX_KEY_BYTES: Final = 1 << 16
 
 _PIECE: Final = re.compile(r" ?\w{1,8}|\s+| ?[^\w\s]{1,3}")
 """A token where the vocabulary is unknown.  Python, TypeScript and Lua have 0.95 to 1.19 times as
@@ -399,25 +397,6 @@ class RemoteLoader:
             self._engine = self._make_engine(settings, key)
             self._made_for = made_for
         return self._engine
-
-
-def api_key(settings: Settings) -> str:
-    """Return the remote engine's API key; empty for none.
-
-    Raises :class:`~speclsp.errors.SettingsError` where the file cannot be read.
-    """
-    if not settings.engine_key_file:
-        return os.environ.get(KEY_VARIABLE, "").strip()
-    path = Path(settings.engine_key_file).expanduser()
-    try:
-        with path.open("rb") as file:  # or a pipe, as of a password manager
-            return file.read(_MAX_KEY_BYTES).decode("ascii").strip()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not ASCII text"
-        raise SettingsError(
-            f"engine_key_file {path} cannot be read: {reason}.",
-            remedy=f"Write the key alone into it, or set {KEY_VARIABLE} instead.",
-        ) from error
 
 
 def _make_engine(settings: Settings, key: str) -> HttpEngine:

@@ -10,6 +10,8 @@ there are none:
 - ``lifetime``: :func:`~speclsp.engine_process.lifetime.run_engine` is the engine's main loop; it
   accepts windows, gives each to ``serve_window`` on a thread of its own, and ends the process.
 
+- ``listening``: engines for windows of other machines, which come in by a door of their own, and
+  ``tls``, which carries their connections.
 - ``wire``: the messages of windows and engine, and the connection that carries them.
 - ``client``: the completer of a window, which lives in the engine.
 - ``restarts``: when a window starts an engine again that died.

@@ -8,6 +8,7 @@ Neither NumPy nor llama.cpp is loaded here.
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import time
 import uuid
@@ -29,6 +30,7 @@ from speclsp.engine_process import wire
 from speclsp.engine_process.restarts import MAX_CRASHES, EngineLife, Restarts
 from speclsp.errors import EngineError, EngineProcessError, EngineUnavailableError, SpecLspError
 from speclsp.events import EventQueue
+from speclsp.project.ignore import IgnoredFiles
 from speclsp.request import (
     AcceptedText,
     CompletionRequest,
@@ -56,8 +58,13 @@ _POLL_S: Final = 0.25
 _WATCHED_S: Final = 10.0
 """Seconds after a request for which the thread looks; then it sleeps until the next one."""
 _CLOSE_S: Final = 5.0
+_ELSEWHERE_LACKS: Final = ("drafts and context from open files only",)
+"""What an engine on another machine cannot do: the folders are not there."""
 _MAX_LEARNED: Final = 500
 """Accepted texts that are kept for an engine that is not there."""
+
+
+_STARTING: Final = EngineUnavailableError("the engine is starting, and the model is loading.")
 
 
 class EngineLink(NamedTuple):
@@ -107,6 +114,13 @@ class SharedCompleter:
         self._connection: wire.Connection[wire.EngineMessage] | None = None
         self._documents = Documents()
         self._folders: dict[str, WorkspaceFolder] = {}
+        self._ignored = IgnoredFiles(())
+        self._handed: set[str] = set()
+        """The documents that the engine has."""
+        self._is_told = False
+        """Whether the user was told that the engine on another machine cannot be reached."""
+        self._absence: SpecLspError = _STARTING
+        """Why requests fail while there is no connection."""
         self._learned: deque[AcceptedText] = deque(maxlen=_MAX_LEARNED)
         """Accepted texts to send to the next engine."""
         self._pending: dict[int, _Pending] = {}
@@ -177,14 +191,16 @@ class SharedCompleter:
         scopes = {name: settings_table.info(name).scope for name in changed}
         with self._changed:
             self._settings = settings
+            self._ignored.renew(settings.exclude)
             self._running = None
+            self._is_told = False
             if not changed:
                 return ()
             self._failure = None
             self._is_wanted = True
             self._restarts.forget()
             if "engine" not in scopes.values():
-                self._send(wire.ApplySettings(settings))
+                self._send(wire.ApplySettings(self._sent_settings()))
             elif self._connection is not None:
                 self._is_leaving = True
                 self._connection.close()
@@ -196,7 +212,11 @@ class SharedCompleter:
         with self._changed:
             if not self._is_asking:
                 self._is_asking = self._send(wire.AskStatistics())
-            return replace(self._stats, state=self._state)
+            stats = replace(self._stats, state=self._state)
+            if not self._settings.engine_listens or not stats.model:
+                return stats
+            model = f"{stats.model} at {self._settings.engine_host}"
+            return replace(stats, model=model, lacks=_ELSEWHERE_LACKS)
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until the engine has nothing left to do; return whether that came about."""
@@ -241,23 +261,28 @@ class SharedCompleter:
         """Take an opened document."""
         with self._changed:
             self._documents.open(document)
-            self._send(wire.OpenDocument(document))
+            self._ignored.renew(self._settings.exclude)
+            if not self._is_kept_here(document.file):
+                self._hand(document)
 
     def change_document(self, uri: str, version: int, edit: TextEdit) -> None:
         """Take an edit of an open document."""
         with self._changed:
             self._documents.change(uri, version, edit)
-            self._send(wire.ChangeDocument(uri, version, edit))
+            if uri in self._handed or not self._settings.engine_listens:
+                self._send(wire.ChangeDocument(uri, version, edit))
 
     def save_document(self, uri: str) -> None:
         """Note that a document was written to its file."""
         with self._changed:
+            self._ignored.renew(self._settings.exclude)
             self._send(wire.SaveDocument(uri))
 
     def close_document(self, uri: str) -> None:
         """Forget a document."""
         with self._changed:
             self._documents.close(uri)
+            self._handed.discard(uri)
             self._send(wire.CloseDocument(uri))
 
     # --- completions ------------------------------------------------------------------------------
@@ -271,6 +296,8 @@ class SharedCompleter:
         placed = self._documents.place(request)
         if placed is None:
             return answered(CompletionResult.empty(request.completion_id, "cancelled"))
+        if not self._is_handed(placed):
+            return answered(CompletionResult.empty(request.completion_id, "stop", "filter"))
         now = self._clock()
         deadline_s = placed.settings_over(self._settings).deadline_ms / 1000
         pending = _Pending(
@@ -294,6 +321,44 @@ class SharedCompleter:
                     self._connection.wake()
         cancel.watch(lambda: self._cancelled(number, pending))
         return pending.future
+
+    def _is_handed(self, placed: PlacedRequest) -> bool:
+        """Return whether the engine has a document; withdraw it where its file is ignored now.
+
+        A document whose file is not ignored any more is handed over.
+        """
+        if not self._settings.engine_listens:
+            return True
+        with self._changed:
+            is_kept = self._is_kept_here(placed.file)
+            if is_kept and placed.uri in self._handed:
+                self._handed.discard(placed.uri)
+                self._send(wire.CloseDocument(placed.uri))
+            document = self._documents.get(placed.uri)
+            if not is_kept and placed.uri not in self._handed and document is not None:
+                self._hand(document)
+            return not is_kept
+
+    def _hand(self, document: Document) -> None:
+        self._handed.add(document.uri)
+        self._send(wire.OpenDocument(document))
+
+    def _is_kept_here(self, file: str) -> bool:
+        """Whether an ignored file's text stays on this machine, the engine being on another one.
+
+        The lock is held.
+        """
+        settings = self._settings
+        if not (settings.engine_listens and settings.mask_secrets and file):
+            return False
+        roots = [r for r in self._folders if file.startswith(r.rstrip(os.sep) + os.sep)]
+        return bool(roots) and self._ignored.is_ignored(max(roots, key=len), file)
+
+    def _sent_settings(self) -> Settings:
+        """Return what the engine gets of the settings: no token and no path leaves the machine."""
+        if not self._settings.engine_listens:
+            return self._settings
+        return wire.settings_elsewhere(Settings(), self._settings)
 
     def could_join(self, request: CompletionRequest) -> bool:
         """Whether the running generation may answer a request, judged by its text so far."""
@@ -320,7 +385,7 @@ class SharedCompleter:
         if self._failure is not None:
             return self._failure
         if self._connection is None and not request.wait_for_model:
-            return EngineUnavailableError("the engine is starting, and the model is loading.")
+            return self._absence
         return None
 
     def _cancelled(self, number: int, pending: _Pending) -> None:
@@ -339,6 +404,9 @@ class SharedCompleter:
         """Send a message; return whether there is a connection.  The lock is held."""
         if self._connection is None:
             return False
+        is_of_folder = isinstance(message, wire.OpenFolder | wire.CloseFolder | wire.Reindex)
+        if is_of_folder and self._settings.engine_listens:  # which has not got them
+            return True
         try:
             return self._connection.send(message)
         except EngineProcessError as error:
@@ -354,15 +422,23 @@ class SharedCompleter:
     def _hand_over(self, connection: wire.Connection[wire.EngineMessage]) -> None:
         """Send a new engine the settings, folders, documents and requests of this window."""
         with self._changed:
-            documents = [d for d in self._documents.newest() if len(d.text) <= wire.MAX_CHARS]
+            documents = [
+                document
+                for document in self._documents.newest()
+                if len(document.text) <= wire.MAX_CHARS and not self._is_kept_here(document.file)
+            ]
+            self._handed = {document.uri for document in documents}
+            folders = () if self._settings.engine_listens else self._folders.values()
             connection.send(
-                wire.Begin(self._settings),
-                *map(wire.OpenFolder, self._folders.values()),
+                wire.Begin(self._sent_settings()),
+                *map(wire.OpenFolder, folders),
                 *map(wire.OpenDocument, reversed(documents)),
                 *map(wire.Learn, self._learned),
             )
             self._learned.clear()
             self._connection = connection
+            self._is_told = False
+            self._absence = _STARTING
             self._is_asking = self._is_leaving = False
             for number, pending in self._pending.items():
                 self._send_pending(number, pending)
@@ -376,7 +452,10 @@ class SharedCompleter:
             try:
                 link = self._link(self._settings)
             except SpecLspError as error:
-                self._give_up(error)
+                if self._settings.engine_listens:
+                    self._unreachable(error)
+                else:
+                    self._give_up(error)
                 continue
             except OSError as error:
                 self._died(life, f"there is no connection to the engine: {error}")
@@ -515,6 +594,13 @@ class SharedCompleter:
 
     def _died(self, life: EngineLife, what: str = "the engine process was ended") -> None:
         """Record that the engine died; after three crashes start none until settings change."""
+        if self._settings.engine_listens:
+            host = self._settings.engine_host
+            self._unreachable(
+                EngineProcessError(f"The connection to the engine at {host} is lost.")
+            )
+            return
+        self._absence = _STARTING
         cause = life.cause()
         with self._changed:
             is_hopeless = self._restarts.lost(is_crash=cause is not None)
@@ -532,6 +618,19 @@ class SharedCompleter:
                 f"n_gpu_layers or ctx_size: any change of settings tries again.{life.last_words()}",
             )
         )
+
+    def _unreachable(self, error: SpecLspError) -> None:
+        """Report once that the engine on another machine is not there, and try again later."""
+        with self._changed:
+            self._absence = error
+            self._restarts.lost(is_crash=False)
+            pause_s = self._restarts.pause_s
+            is_told, self._is_told = self._is_told, self._is_told or bool(error.remedy)
+        self._fail(error)
+        self._set_state("failed", error.message)
+        self._events.log("warning", f"{error.message} The next attempt is in {pause_s:.0f} s.")
+        if error.remedy and not is_told:
+            self._events.problem(error.message, error.remedy)
 
     def _give_up(self, error: SpecLspError) -> None:
         """Report an error, and start no engine until the settings change."""

@@ -22,6 +22,7 @@ from speclsp import __version__
 from speclsp.atomic_write import PRIVATE, write_atomically
 from speclsp.engine.llama.fit import least_kv_bytes
 from speclsp.engine.llama.model_file import read_gguf_header
+from speclsp.engine_process.listening import Door
 from speclsp.engine_process.place import (
     PROTOCOL,
     EngineInfo,
@@ -37,6 +38,7 @@ from speclsp.engine_process.start import (
     running_engines,
     stop,
 )
+from speclsp.engine_process.tls import secured
 from speclsp.engine_process.transport import (
     BACKLOG,
     MAX_GREETING,
@@ -59,6 +61,8 @@ _LOCK_TIMEOUT_S: Final = 2.0
 _CLOSE_TIMEOUT_S: Final = 5.0
 _END_TIMEOUT_S: Final = 15.0
 """Seconds after which the process ends even if a thread of llama.cpp does not."""
+_MAX_STRANGERS: Final = 64
+"""Clients at a door that have not proved who they are; more are dropped."""
 _ACCEPT_PAUSE_S: Final = 0.1
 _GIB: Final = 1 << 30
 
@@ -82,14 +86,16 @@ def run_engine(
     status: Callable[[], dict[str, Any]] = dict,
     close: Callable[[], None] = lambda: None,
     refusal: SpecLspError | None = None,
+    door: Door | None = None,
 ) -> None:
     """Serve windows until the last has been gone for ``engine_exit_seconds``, or until SIGTERM.
 
     ``listener`` is bound to the place's socket.  ``status`` adds to the answer to
     ``speclsp engine status``; ``close`` disconnects the windows and frees the models.  With
-    ``refusal`` every window is refused with that error.  Runs on the main thread.
+    ``refusal`` every window is refused with that error.  With ``door`` windows of other machines
+    come in there, and it does not end when the last has gone.  Runs on the main thread.
     """
-    _Loop(place, listener, settings, serve_window, status, close, refusal).run()
+    _Loop(place, listener, settings, serve_window, status, close, refusal, door).run()
 
 
 def no_room(place: EnginePlace, settings: Settings) -> EngineProcessError | None:
@@ -157,6 +163,7 @@ class _Loop:
         status: Callable[[], dict[str, Any]],
         close: Callable[[], None],
         refusal: SpecLspError | None,
+        door: Door | None,
     ) -> None:
         self._place = place
         self._listener = listener
@@ -164,6 +171,9 @@ class _Loop:
         self._status = status
         self._close = close
         self._refusal = refusal
+        self._door = door
+        self._n_strangers = 0
+        """Clients at the door that have not greeted."""
         self._info = EngineInfo(
             pid=os.getpid(),
             version=__version__,
@@ -189,13 +199,15 @@ class _Loop:
         self._waker.setblocking(False)
         # Again, though it listens: so the system knows this process as the peer, not its starter.
         self._listener.listen(BACKLOG)
-        self._listener.setblocking(False)
+        listeners = [self._listener, *([self._door.listener] if self._door else [])]
         own = _identity(self._place.socket)
         with write_atomically(self._place.info, f".{self._place.name}.", PRIVATE) as partial:
             partial.write_bytes(msgspec.json.encode(self._info))
         logger.info("engine process %d serves %s", os.getpid(), self._place.socket)
         with selectors.DefaultSelector() as selector:
-            selector.register(self._listener, selectors.EVENT_READ)
+            for listener in listeners:
+                listener.setblocking(False)
+                selector.register(listener, selectors.EVENT_READ)
             selector.register(self._wakes, selectors.EVENT_READ)
             while not self._is_over(selector):
                 pass
@@ -206,10 +218,11 @@ class _Loop:
         ready = {key.fileobj for key, _ in selector.select(self._seconds_left())}
         if self._wakes in ready:
             self._wakes.recv(4096)
-        if self._listener in ready and not self._is_ending:
-            self._accept()
+        for listener in (found for found in ready if found is not self._wakes):
+            if isinstance(listener, socket.socket) and not self._is_ending:
+                self._accept(listener)
         with self._lock:
-            is_idle = not self._clients and self._listener not in ready
+            is_idle = not (self._clients or self._door or self._listener in ready)
             if is_idle and time.monotonic() - self._idle_since >= self._exit_s:
                 logger.info("no window for %d s", self._exit_s)
                 self._is_ending = True
@@ -217,22 +230,29 @@ class _Loop:
 
     def _seconds_left(self) -> float | None:
         with self._lock:
-            if self._clients:
+            if self._clients or self._door:
                 return None
             return max(0.0, self._idle_since + self._exit_s - time.monotonic())
 
-    def _accept(self) -> None:
+    def _accept(self, listener: socket.socket) -> None:
+        is_stranger = listener is not self._listener
         try:
-            connection, peer = self._listener.accept()
+            connection, peer = listener.accept()
         except BlockingIOError:
             return
         except OSError as error:  # no descriptors left: those of others may become free
             logger.warning("a window cannot be accepted: %s", error)
             time.sleep(_ACCEPT_PAUSE_S)
             return
-        thread = threading.Thread(target=self._serve, args=(connection, peer), daemon=True)
+        if is_stranger and self._n_strangers >= _MAX_STRANGERS:
+            connection.close()
+            return
+        thread = threading.Thread(
+            target=self._serve, args=(connection, peer, is_stranger), daemon=True
+        )
         with self._lock:
             self._clients[thread] = connection
+            self._n_strangers += is_stranger
         try:
             thread.start()
         except RuntimeError as error:  # the user may start no more
@@ -240,18 +260,18 @@ class _Loop:
             connection.close()
             with self._lock:
                 del self._clients[thread]
+                self._n_strangers -= is_stranger
 
-    def _serve(self, connection: socket.socket, peer: object) -> None:
+    def _serve(self, connection: socket.socket, peer: object, is_stranger: bool) -> None:
         """Serve one client to its end; runs on the client's thread."""
         try:
-            check_peer(connection)
-            deadline = time.monotonic() + _GREETING_TIMEOUT_S
-            if self._token:
-                admit_window(connection, self._token, deadline)
-            line = read_line(connection, deadline, MAX_GREETING)
-            connection.settimeout(_GREETING_TIMEOUT_S)
+            try:
+                connection, line = self._admit(connection, is_stranger=is_stranger)
+            finally:
+                with self._lock:
+                    self._n_strangers -= is_stranger
             if line is not None:
-                self._answer(connection, _GREETINGS.decode(line))
+                self._answer(connection, _GREETINGS.decode(line), is_stranger=is_stranger)
         except PermissionError as error:
             logger.warning("a client at %s was refused: %s", peer, error)
         except (OSError, msgspec.MsgspecError) as error:
@@ -267,8 +287,38 @@ class _Loop:
                     self._idle_since = time.monotonic()
             self._wake()
 
-    def _answer(self, connection: socket.socket, greeting: Greeting) -> None:
-        if self._is_ending or greeting.protocol != PROTOCOL:
+    def _admit(
+        self, connection: socket.socket, *, is_stranger: bool
+    ) -> tuple[socket.socket, bytes | None]:
+        """Check who a client is; return its plain socket and its greeting, None if it has left."""
+        deadline = time.monotonic() + _GREETING_TIMEOUT_S
+        check_peer(connection)
+        token = self._token
+        if is_stranger and self._door is not None:
+            token = self._door.address.token
+            if self._door.context is not None:
+                connection = secured(connection, self._door.context, deadline)
+        try:
+            if token:
+                admit_window(connection, token, deadline)
+            line = read_line(connection, deadline, MAX_GREETING)
+        except BaseException:
+            connection.close()
+            raise
+        connection.settimeout(_GREETING_TIMEOUT_S)
+        return connection, line
+
+    def _answer(self, connection: socket.socket, greeting: Greeting, *, is_stranger: bool) -> None:
+        if self._is_ending or (is_stranger and greeting.purpose != "window"):
+            return
+        asked = f"speclsp {greeting.version}, protocol {greeting.protocol}"
+        own = f"speclsp {__version__}, protocol {PROTOCOL}"
+        if is_stranger and asked != own:
+            refusal = f"The engine is {own}; this window is {asked}."
+            remedy = "Install the same version of speclsp on both machines."
+            self._send(connection, Welcome(pid=os.getpid(), refusal=refusal, remedy=remedy))
+            return
+        if greeting.protocol != PROTOCOL:
             return
         if greeting.purpose == "window":
             self._take_window(connection, greeting)
@@ -276,7 +326,7 @@ class _Loop:
         self._send(connection, Welcome(pid=os.getpid()))
         if greeting.purpose == "status":
             self._send(connection, self._full_status())
-        elif greeting.purpose == "stop if idle" and self._windows:
+        elif greeting.purpose == "stop if idle" and (self._windows or self._door):
             self._send(connection, "windows use it")
         else:
             self._begin_end()
@@ -308,6 +358,7 @@ class _Loop:
             "uptime_seconds": round(time.monotonic() - self._started, 1),
             "memory_bytes": psutil.Process().memory_info().rss,
             "log": os.fspath(self._place.log),
+            "listens": str(self._door.address) if self._door else "",
             **self._status(),
         }
 
@@ -330,6 +381,8 @@ class _Loop:
                     self._place.socket.unlink()
                     self._place.info.unlink()
             self._listener.close()
+            if self._door is not None:
+                self._door.close()
             self._close()
             with self._lock:
                 windows, threads = [*self._windows], [*self._clients]

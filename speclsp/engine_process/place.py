@@ -146,12 +146,13 @@ class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Engine settings that differ from the defaults."""
 
 
-def engine_place(settings: Settings) -> EnginePlace:
+def engine_place(settings: Settings, listen: str = "") -> EnginePlace:
     """Return where the engine of these settings is found.  ``settings`` name files, not presets.
 
+    An engine that listens for other machines at ``listen`` is no window's of this one.
     Creates the user's folder.  Raises :class:`EngineProcessError` where that is unsafe.
     """
-    identity = {
+    identity: dict[str, object] = {
         "build": _build(),
         "environment": {
             name: value
@@ -162,6 +163,8 @@ def engine_place(settings: Settings) -> EnginePlace:
         "settings": {name: getattr(settings, name) for name in ENGINE_SETTINGS},
         "files": [_file_identity(path) for path in existing_models(settings)],
     }
+    if listen:
+        identity["listen"] = listen
     encoded = msgspec.json.encode(identity, order="sorted")
     digest = hashlib.blake2b(encoded, digest_size=8).hexdigest()
     place = EnginePlace(user_folder(), f"{PROTOCOL}-{digest}")

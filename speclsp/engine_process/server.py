@@ -95,8 +95,13 @@ class Watchdog:
 class EngineServer:
     """Serves windows, each on threads of its own."""
 
-    def __init__(self, make_completer: MakeCompleter) -> None:
+    def __init__(self, make_completer: MakeCompleter, own: Settings | None = None) -> None:
+        """``own`` are the engine's settings where windows are on other machines.
+
+        They come before the windows' settings, and the windows' folders do not exist here.
+        """
         self._make_completer = make_completer
+        self._own = own
         self._lock = threading.Lock()
         self._windows: set[_Window] = set()
         self._numbers = itertools.count(1)
@@ -104,7 +109,7 @@ class EngineServer:
     def serve_window(self, sock: socket) -> None:
         """Serve a window until it has gone; takes the socket."""
         connection = wire.engine_connection(sock, max_waiting=MAX_WAITING)
-        window = _Window(connection, next(self._numbers))
+        window = _Window(connection, next(self._numbers), self._own)
         with self._lock:
             self._windows.add(window)
         try:
@@ -132,8 +137,14 @@ class _Window:
     Its documents' URIs get its number, since other windows have documents of the same URI.
     """
 
-    def __init__(self, connection: wire.Connection[wire.WindowMessage], number: int) -> None:
+    def __init__(
+        self,
+        connection: wire.Connection[wire.WindowMessage],
+        number: int,
+        own: Settings | None = None,
+    ) -> None:
         self._connection = connection
+        self._own = own
         self._scope = f"{number}:"
         self._answered = threading.Condition()
         self._tokens: dict[int, CancellationToken] = {}
@@ -151,7 +162,7 @@ class _Window:
             while (messages := self._connection.receive(None)) is not None:
                 for message in messages:
                     if completer is None and isinstance(message, wire.Begin):
-                        completer = make_completer(message.settings, self._grew)
+                        completer = make_completer(self._settled(message.settings), self._grew)
                         self._begin(completer)
                     elif completer is not None:
                         self._do(completer, message)
@@ -163,6 +174,9 @@ class _Window:
             self._connection.close()
             self._end(completer)
             self._connection.free()
+
+    def _settled(self, settings: Settings) -> Settings:
+        return settings if self._own is None else wire.settings_elsewhere(self._own, settings)
 
     def dismiss(self) -> None:
         """Disconnect the window because the engine shuts down."""
@@ -233,8 +247,8 @@ class _Window:
     def _do_rarely(self, completer: Completer, message: wire.WindowMessage) -> None:
         match message:
             case wire.ApplySettings():
-                completer.apply_settings(message.settings)
-            case wire.OpenFolder():
+                completer.apply_settings(self._settled(message.settings))
+            case wire.OpenFolder() if self._own is None:
                 self._folders[message.folder.root] = None
                 completer.open_folder(message.folder)
             case wire.CloseFolder():

@@ -213,6 +213,21 @@ def _spawn(
     return process
 
 
+def listen_alone(place: EnginePlace) -> socket.socket:
+    """Return the listening socket of an engine that this process becomes.
+
+    Raises :class:`EngineProcessError` where one runs already, and OSError.
+    """
+    with place.locked(_CONTROL_TIMEOUT_S):
+        if (found := _dial(place)) is not None:
+            found[0].close()
+            raise EngineProcessError(
+                "An engine with these settings listens already.",
+                remedy="`speclsp engine status` names its process, and `engine stop` ends it.",
+            )
+        return place.listen()
+
+
 def open_log(place: EnginePlace) -> int:
     """Open an engine's log to write at its end, and return the descriptor.  Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)

@@ -74,6 +74,7 @@ def test_a_window_with_a_wrong_token_is_refused_and_logged(engines: Engines) -> 
             prove_to_engine(stranger, b"0" * 64, soon())
         assert time.monotonic() - before >= 1.0  # so much for trying one token after the other
         assert stranger.recv(1) == b""
+        wait_until(lambda: "wrong token" in first.place.log.read_text())
         assert "127.0.0.1" in next(
             line for line in first.place.log.read_text().splitlines() if "wrong token" in line
         )

@@ -1,0 +1,235 @@
+"""Engines that listen for windows on other machines: ``speclsp engine --listen``.
+
+A Unix socket, which SSH forwards, needs no more than its permissions.  A port needs a token, and,
+but for the loopback address, TLS.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import stat
+import sys
+import time
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from socket import socket
+from typing import Final
+from urllib.parse import urlsplit
+
+from speclsp import __version__
+from speclsp.engine_process.start import Greeting, greet
+from speclsp.engine_process.tls import client_context, engine_context, secured
+from speclsp.engine_process.transport import (
+    Address,
+    NotAnEngineError,
+    TokenRefusedError,
+    dial,
+    listen,
+)
+from speclsp.errors import EngineProcessError
+from speclsp.remote.key import api_key
+from speclsp.settings import Settings
+from speclsp.storage.locations import check_own, make_private_file
+
+MIN_TOKEN: Final = 32
+"""Characters of a token, which nobody shall find by trying."""
+_CONNECT_S: Final = 5.0
+_GREET_S: Final = 10.0
+_SSH: Final = "forward the engine's socket by SSH (docs/remote.md has the line)."
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where windows of other machines come in."""
+
+    address: Address
+    listener: socket
+    context: ssl.SSLContext | None
+
+    def close(self) -> None:
+        """Stop listening."""
+        self.listener.close()
+        if isinstance(self.address.place, Path):
+            self.address.place.unlink(missing_ok=True)
+
+
+def open_door(
+    where: str, *, cert: Path | None = None, key: Path | None = None, token_file: Path | None = None
+) -> Door:
+    """Listen at ``unix:/path`` or ``HOST:PORT``.
+
+    Raises :class:`~speclsp.errors.EngineProcessError` where that is impossible or unsafe.
+    """
+    kind, _, path = where.partition(":")
+    try:
+        if kind == "unix":
+            place = _socket_path(path)
+            if cert or key or token_file:
+                raise EngineProcessError(
+                    "--cert, --key and --token-file belong to HOST:PORT.",
+                    remedy="Leave them out: a Unix socket is open to you alone.",
+                )
+            return Door(Address(place), listen(place), None)
+        host, port = _host_and_port(f"//{where}")
+        if (cert is None) != (key is None):
+            raise EngineProcessError(
+                "A certificate needs its key.", remedy="Give both --cert and --key."
+            )
+        if cert is None and not _is_loopback(host):
+            raise EngineProcessError(
+                f"{host} is no loopback address, and without TLS everyone on the way reads along.",
+                remedy=f"Give --cert and --key, or listen at unix:/PATH and {_SSH}",
+            )
+        if token_file is None:
+            raise EngineProcessError(
+                "A port needs a token.",
+                remedy="Give --token-file FILE; a file that does not exist is made.",
+            )
+        context = engine_context(cert, key) if cert is not None and key is not None else None
+        token = _token_in(token_file)
+        listener = listen((host, port))
+        return Door(Address((host, listener.getsockname()[1]), token), listener, context)
+    except OSError as error:
+        raise EngineProcessError(
+            f"The engine cannot listen at {where}: {error}.",
+            remedy="Name another port or path, or end what listens there.",
+        ) from error
+
+
+def connect_elsewhere(settings: Settings) -> socket:
+    """Return a greeted connection to the engine at ``engine_url``, blocking and plain.
+
+    Raises :class:`~speclsp.errors.EngineProcessError`, with a remedy.
+    """
+    host = settings.engine_host
+    deadline = time.monotonic() + _GREET_S
+    try:
+        address, context, name = _address(settings)
+        connection = dial(address, _CONNECT_S)
+        if connection is None:
+            raise ConnectionRefusedError("nobody listens there")
+        if context is not None:
+            try:
+                connection = secured(connection, context, deadline, name)
+            except ConnectionError as error:
+                raise NotAnEngineError("it ended the handshake") from error
+        greeting = Greeting(purpose="window", version=__version__)
+        if greet(connection, address, greeting, deadline) is None:
+            raise ConnectionResetError("it ended the connection")
+    except TokenRefusedError as error:
+        raise EngineProcessError(
+            f"The engine at {host} refuses the token.",
+            remedy="Put the token of its --token-file into engine_key_file or SPECLSP_ENGINE_KEY.",
+        ) from error
+    except (NotAnEngineError, ssl.SSLError) as error:
+        raise _not_understood(host, error, is_tls=context is not None) from error
+    except TimeoutError as error:
+        raise EngineProcessError(
+            f"The engine at {host} does not answer in time.",
+            remedy="Check that `speclsp engine --listen` runs there, and the tunnel.",
+        ) from error
+    except OSError as error:
+        raise EngineProcessError(
+            f"The engine at {host} cannot be reached: {error.strerror or error}.",
+            remedy="Start `speclsp engine --listen` there, and the tunnel; check engine_url.",
+        ) from error
+    connection.settimeout(None)
+    return connection
+
+
+def _not_understood(host: str, error: OSError, *, is_tls: bool) -> EngineProcessError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return EngineProcessError(
+            f"The certificate of {host} is not trusted: {error.verify_message}.",
+            remedy="Name the certificate's issuer in engine_ca_file, or correct engine_url.",
+        )
+    if is_tls:
+        return EngineProcessError(
+            f"What answers at {host} is no engine with TLS: {getattr(error, 'reason', error)}.",
+            remedy="Give the engine --cert and --key, or correct engine_url.",
+        )
+    return EngineProcessError(
+        f"What answers at {host} is no engine without TLS.",
+        remedy="Where the engine has --cert, name its issuer in engine_ca_file; else correct "
+        "engine_url.",
+    )
+
+
+def _address(settings: Settings) -> tuple[Address, ssl.SSLContext | None, str]:
+    """Return where the engine listens, and the context and host's name of TLS.
+
+    A loopback host is asked without TLS, unless ``engine_ca_file`` is set.
+    Raises :class:`~speclsp.errors.EngineProcessError`.
+    """
+    if settings.engine_url.startswith("speclsp+unix:"):
+        path = Path(settings.engine_host)
+        check_own(path)
+        return Address(path), None, ""
+    host, port = _host_and_port(settings.engine_url)
+    token = api_key(settings)
+    if not token:
+        raise EngineProcessError(
+            f"The engine at {settings.engine_host} needs a token.",
+            remedy="Put that of its --token-file into engine_key_file or SPECLSP_ENGINE_KEY.",
+        )
+    ca_file = settings.engine_ca_file and str(Path(settings.engine_ca_file).expanduser())
+    is_plain = _is_loopback(host) and not ca_file
+    context = None if is_plain else client_context(ca_file)
+    return Address((host, port), token.encode()), context, host
+
+
+def _host_and_port(url: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host or port is None:
+        raise EngineProcessError(
+            f"{url.removeprefix('//')!r} is no address.",
+            remedy="Give HOST:PORT or unix:/PATH; engine_url is speclsp://HOST:PORT or "
+            "speclsp+unix:///PATH.",
+        )
+    return host, port
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _socket_path(text: str) -> Path:
+    """Return the path of a socket to bind, and remove a dead engine's; raises OSError."""
+    path = Path(text).expanduser()
+    if sys.platform == "win32":
+        raise OSError("Windows has no Unix sockets")
+    if not path.is_absolute():
+        raise OSError(f"{text!r} is no absolute path")
+    check_own(path.parent)
+    if path.parent.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise OSError(f"other users may write in {path.parent}")
+    check_own(path)
+    if path.exists():
+        if not path.is_socket():
+            raise OSError(f"{path} is no socket")
+        if (connection := dial(Address(path), _CONNECT_S)) is not None:
+            connection.close()
+            raise OSError("somebody listens there")
+        path.unlink()
+    return path
+
+
+def _token_in(file: Path) -> bytes:
+    """Return the token in a file, which gets a new one where it is empty; raises OSError."""
+    make_private_file(file)
+    token = file.read_bytes().strip()
+    if not token:
+        token = os.urandom(32).hex().encode()
+        file.write_bytes(token + b"\n")
+    if len(token) < MIN_TOKEN or not token.isascii():
+        raise OSError(f"the token in {file} has fewer than {MIN_TOKEN} characters")
+    return token

@@ -1,0 +1,32 @@
+"""The key of a remote engine, which no workspace can name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from speclsp.errors import SettingsError
+from speclsp.settings import Settings
+
+KEY_VARIABLE: Final = "SPECLSP_ENGINE_KEY"
+_MAX_KEY_BYTES: Final = 1 << 16
+
+
+def api_key(settings: Settings) -> str:
+    """Return the remote engine's API key; empty for none.
+
+    Raises :class:`~speclsp.errors.SettingsError` where the file cannot be read.
+    """
+    if not settings.engine_key_file:
+        return os.environ.get(KEY_VARIABLE, "").strip()
+    path = Path(settings.engine_key_file).expanduser()
+    try:
+        with path.open("rb") as file:  # or a pipe, as of a password manager
+            return file.read(_MAX_KEY_BYTES).decode("ascii").strip()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not ASCII text"
+        raise SettingsError(
+            f"engine_key_file {path} cannot be read: {reason}.",
+            remedy=f"Write the key alone into it, or set {KEY_VARIABLE} instead.",
+        ) from error

@@ -1,0 +1,363 @@
+"""`speclsp engine --listen`: real engines, sockets and certificates, and windows elsewhere."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from speclsp.cancellation import CancellationToken
+from speclsp.cli.engine import engine
+from speclsp.cli.window_completer import make_completer
+from speclsp.engine_process import listening, wire
+from speclsp.engine_process.listening import connect_elsewhere, open_door
+from speclsp.engine_process.start import known_places, running_engines, status_of
+from speclsp.errors import EngineProcessError, SpecLspError
+from speclsp.request import CompletionRequest, Document, Problem, WorkspaceFolder
+from speclsp.seam import Completer
+from speclsp.settings import Settings
+
+WAIT_S = 60
+PROGRAM = (sys.executable, str(Path(__file__).parents[1] / "support" / "crashing_engine.py"))
+TEXT = "x = 1\n"
+
+
+def until(condition: Callable[[], object], what: str = "it did not come about") -> None:
+    end = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.01)
+
+
+class Elsewhere:
+    """Another machine: a folder of its own for engines and stores."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = os.environ | {
+            "XDG_RUNTIME_DIR": str(folder / "run"),
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "XDG_STATE_HOME": str(folder / "state"),
+        }
+        self.processes: list[subprocess.Popen[str]] = []
+        self.windows: list[Completer] = []
+
+    def listen(self, where: str, *options: object) -> str:
+        """Run an engine until it listens, and return its address."""
+        command = [*PROGRAM, "engine", "--listen", where, *map(str, options)]
+        process = subprocess.Popen(
+            command, env=self.environment, stdout=subprocess.PIPE, text=True, cwd=self.folder
+        )
+        self.processes.append(process)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert f"Process {process.pid} listens at" in line
+        return line.split(" listens at ")[1].split(";")[0]
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*PROGRAM, "engine", *arguments],
+            check=False,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=WAIT_S,
+        )
+
+    def window(self, url: str, **settings: object) -> Completer:
+        known = {"engine_url": url, "deadline_ms": 60_000, "persist": False}
+        window = make_completer(Settings(**{**known, **settings}))  # type: ignore[arg-type]
+        self.windows.append(window)
+        window.start()
+        return window
+
+    def log(self) -> str:
+        return "".join(file.read_text() for file in self.folder.glob("run/speclsp/*.log"))
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[Elsewhere]:
+    with tempfile.TemporaryDirectory(prefix="speclsp-") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", f"{folder}/here")
+        monkeypatch.setenv("SPECLSP_ENGINE_KEY", "")
+        made = Elsewhere(Path(folder))
+        yield made
+        for window in made.windows:
+            window.close()
+        for process in made.processes:
+            process.kill()
+            process.communicate()
+
+
+def open_document(window: Completer, text: str = TEXT, file: str = "", uri: str = "u:a") -> None:
+    window.open_document(
+        Document(uri=uri, path="a.py", file=file, language_id="python", version=1, text=text)
+    )
+
+
+def text_of(window: Completer, uri: str = "u:a", offset: int = len(TEXT)) -> str:
+    """Ask until the engine answers."""
+    end = time.monotonic() + WAIT_S
+    request = CompletionRequest(uri=uri, version=1, offset=offset)
+    while True:
+        try:
+            return window.complete(request, CancellationToken()).result(WAIT_S).text
+        except SpecLspError:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+
+def problems(window: Completer) -> list[Problem]:
+    """Return what is reported within a second and a half; attempts to connect are logged on."""
+    found, end = [], time.monotonic() + 1.5
+    while time.monotonic() < end:
+        event = window.next_event(0.1)
+        found += [event] if isinstance(event, Problem) else []
+    return found
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("certificate")
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    name = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    try:
+        files = ["-keyout", str(key), "-out", str(cert)]
+        subprocess.run([*command, *name, *files], check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("no openssl, which makes the certificate")
+    return cert, key
+
+
+def token_of(elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return elsewhere.folder / "token"
+
+
+def test_a_window_elsewhere_gets_suggestions_by_a_unix_socket(elsewhere: Elsewhere) -> None:
+    path = elsewhere.folder / "engine.sock"
+    elsewhere.listen(f"unix:{path}")
+    assert path.stat().st_mode & 0o777 == 0o600
+    window = elsewhere.window(f"speclsp+unix://{path}")
+    open_document(window)
+    assert text_of(window) == "return 1"
+    window.statistics()
+    until(lambda: "open files only" in str(window.statistics().lacks))
+    assert str(path) in window.statistics().model
+    assert running_engines() == []  # none was started here
+
+
+def test_two_windows_share_it_and_it_stays_without_any(elsewhere: Elsewhere) -> None:
+    path = elsewhere.folder / "engine.sock"
+    elsewhere.listen(f"unix:{path}", "--engine-exit-seconds=0")
+    windows = [elsewhere.window(f"speclsp+unix://{path}", engine_exit_seconds=0) for _ in "ab"]
+    for window in windows:
+        open_document(window)
+        assert text_of(window) == "return 1"
+    for window in windows:
+        window.close()
+    third = elsewhere.window(f"speclsp+unix://{path}")
+    open_document(third)
+    assert text_of(third) == "return 1"
+    assert elsewhere.processes[0].poll() is None
+
+
+def test_tls_with_a_token(
+    elsewhere: Elsewhere, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cert, key = certificate
+    token = elsewhere.folder / "token"
+    address = elsewhere.listen("localhost:0", "--cert", cert, "--key", key, "--token-file", token)
+    assert token.stat().st_mode & 0o777 == 0o600
+    url = f"speclsp://{address}"
+    trusting = {"engine_key_file": str(token), "engine_ca_file": str(cert)}
+    window = elsewhere.window(url, **trusting)
+    long = "value = 1\n" * 100_000  # more than the sockets hold
+    open_document(window, long)
+    assert text_of(window, offset=len(long)) == "return 1"
+
+    def refusal(**settings: str) -> str:
+        with pytest.raises(EngineProcessError) as error:
+            connect_elsewhere(Settings(engine_url=url, **settings))  # type: ignore[arg-type]
+        assert error.value.remedy
+        return error.value.message
+
+    assert "needs a token" in refusal(engine_ca_file=str(cert))
+    monkeypatch.setenv("SPECLSP_ENGINE_KEY", "0" * 64)
+    assert "refuses the token" in refusal(engine_ca_file=str(cert))
+    until(lambda: "wrong token" in elsewhere.log())
+    assert "without TLS" in refusal(engine_key_file=str(token))
+    other_name = url.replace("localhost", "127.0.0.1")
+    with pytest.raises(EngineProcessError, match="not trusted"):
+        connect_elsewhere(Settings(engine_url=other_name, **trusting))  # type: ignore[arg-type]
+    with socket.create_connection(("localhost", int(address.rpartition(":")[2]))) as plain:
+        plain.sendall(b'{"purpose": "window"}\n')
+        assert b"pid" not in plain.recv(4096)
+    old = ssl.create_default_context(cafile=cert)
+    old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+    port = int(address.rpartition(":")[2])
+    with (
+        socket.create_connection(("localhost", port)) as connection,
+        pytest.raises((ssl.SSLError, ConnectionError)),
+    ):
+        old.wrap_socket(connection, server_hostname="localhost")
+
+
+def test_a_loopback_port_needs_the_token_and_no_tls(
+    elsewhere: Elsewhere, certificate: tuple[Path, Path]
+) -> None:
+    token = elsewhere.folder / "token"
+    address = elsewhere.listen("127.0.0.1:0", "--token-file", token)
+    settings = {"engine_url": f"speclsp://{address}", "engine_key_file": str(token)}
+    window = elsewhere.window(settings["engine_url"], engine_key_file=str(token))
+    open_document(window)
+    assert text_of(window) == "return 1"
+    with pytest.raises(EngineProcessError, match="no engine with TLS"):
+        connect_elsewhere(Settings(**settings, engine_ca_file=str(certificate[0])))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("where", "options", "message"),
+    [
+        ("0.0.0.0:0", {"token_file": Path("token")}, "no loopback address"),
+        ("127.0.0.1:0", {}, "needs a token"),
+        ("127.0.0.1:0", {"cert": Path("cert.pem")}, "needs its key"),
+        ("127.0.0.1", {}, "no address"),
+        ("unix:relative", {}, "no absolute path"),
+        ("unix:/tmp/speclsp-engine", {}, "other users may write"),
+        ("unix:/tmp/speclsp-engine", {"token_file": Path("t")}, "."),
+        ("127.0.0.1:0", {"token_file": Path("short")}, "fewer than 32"),
+    ],
+)
+def test_what_is_unsafe_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+    options: dict[str, Path],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("short").write_text("password1\n")
+    with pytest.raises(EngineProcessError, match=message) as error:
+        open_door(where, **options)
+    assert error.value.remedy
+
+
+def test_the_engines_own_settings_win(elsewhere: Elsewhere) -> None:
+    own = Settings(model="/own.gguf", ctx_size=512, sleep_idle_seconds=5, persist=True)
+    window = Settings(
+        model="/windows.gguf", ctx_size=9, sleep_idle_seconds=-1, n_predict=7, persist=False,
+        lookup_cache_dynamic=["/etc/passwd"], engine_exit_seconds=0, hf_token="hf_secret",
+    )  # fmt: skip
+    settled = wire.settings_elsewhere(own, window)
+    assert (settled.model, settled.ctx_size, settled.sleep_idle_seconds) == ("/own.gguf", 512, 5)
+    assert (settled.n_predict, settled.persist, settled.lookup_cache_dynamic) == (7, False, [])
+    sent = wire.settings_elsewhere(Settings(), window)
+    assert "windows.gguf" not in repr(sent)
+    assert "hf_secret" not in repr(sent)
+
+
+def test_no_folder_and_no_ignored_file_leaves_the_machine(
+    elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[bytes] = []
+    frame = wire.Connection._frame
+    monkeypatch.setattr(
+        wire.Connection, "_frame", lambda self, m: sent.append(frame(self, m)) or sent[-1]
+    )
+    path = elsewhere.folder / "engine.sock"
+    elsewhere.listen(f"unix:{path}")
+    (tmp_path / ".gitignore").write_text("private.py\n")
+    window = elsewhere.window(f"speclsp+unix://{path}")
+    window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
+    open_document(window)
+    assert text_of(window) == "return 1"
+    open_document(window, "private = 1\n", str(tmp_path / "private.py"), "u:private")
+    assert text_of(window, "u:private", 12) == ""
+    window.reindex()
+    window.close_folder(str(tmp_path))
+    assert text_of(window) == "return 1"
+    assert b"x = 1" in b"".join(sent)
+    assert not [data for data in sent if b"Folder" in data or b"private = 1" in data]
+    window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
+    (tmp_path / ".gitignore").write_text("")
+    window.save_document("u:a")
+    assert text_of(window, "u:private", 12) == "return 1"
+
+
+def test_a_killed_engine_is_one_message_and_its_return_needs_nothing(
+    elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.2, 0.2, 0.2))
+    path = elsewhere.folder / "engine.sock"
+    elsewhere.listen(f"unix:{path}")
+    window = elsewhere.window(f"speclsp+unix://{path}")
+    open_document(window)
+    assert text_of(window) == "return 1"
+    problems(window)
+    elsewhere.processes[0].kill()
+    until(lambda: window.state() == "failed")
+    request = CompletionRequest(uri="u:a", version=1, offset=len(TEXT))
+    began = time.monotonic()
+    with pytest.raises(EngineProcessError):
+        window.complete(request, CancellationToken()).result(WAIT_S)
+    assert time.monotonic() - began < 5
+    time.sleep(1)
+    (problem,) = problems(window)
+    assert str(path) in problem.message
+    assert "engine --listen" in problem.remedy
+    elsewhere.listen(f"unix:{path}")  # over the dead one's socket
+    assert text_of(window) == "return 1"
+
+
+def test_another_version_is_named_on_both_sides(
+    elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = elsewhere.folder / "engine.sock"
+    elsewhere.listen(f"unix:{path}")
+    own = listening.__version__
+    monkeypatch.setattr(listening, "__version__", "9.9")
+    with pytest.raises(EngineProcessError, match=rf"speclsp {own}, protocol 1.* speclsp 9\.9") as e:
+        connect_elsewhere(Settings(engine_url=f"speclsp+unix://{path}"))
+    assert "same version" in e.value.remedy
+
+
+def test_the_commands_know_it(elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = elsewhere.folder / "engine.sock"
+    elsewhere.listen(f"unix:{path}")
+    second = elsewhere.run("--listen", f"unix:{path}")
+    assert second.returncode != 0
+    assert "listens already" in second.stderr
+    monkeypatch.setenv("XDG_RUNTIME_DIR", elsewhere.environment["XDG_RUNTIME_DIR"])
+    (place,) = running_engines()
+    until(lambda: status_of(place) is not None)
+    assert f"listens at {path}" in CliRunner().invoke(engine, ["status"]).output
+    pid = elsewhere.processes[0].pid
+    assert "serves" in CliRunner().invoke(engine, ["log"]).output
+    assert f"Ended process {pid}" in CliRunner().invoke(engine, ["stop", str(pid)]).output
+    assert elsewhere.processes[0].wait(WAIT_S) == 0
+    assert not path.exists()
+    assert known_places()
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    outcome = CliRunner().invoke(engine, ["run"])
+    assert "--listen ADDRESS" in outcome.output
+
+
+def test_a_signal_ends_it(elsewhere: Elsewhere) -> None:
+    path = elsewhere.folder / "engine.sock"
+    elsewhere.listen(f"unix:{path}")
+    until(lambda: "serves" in elsewhere.log())
+    elsewhere.processes[0].send_signal(signal.SIGTERM)
+    assert elsewhere.processes[0].wait(WAIT_S) == 0
+    assert not path.exists()
