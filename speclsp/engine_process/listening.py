@@ -117,7 +117,9 @@ def connect_elsewhere(settings: Settings) -> socket:
                 raise NotAnEngineError("it ended the handshake") from error
         greeting = Greeting(purpose="window", version=__version__)
         if greet(connection, address, greeting, deadline) is None:
-            raise ConnectionResetError("it ended the connection")
+            is_plain = context is None and bool(address.token)
+            kind = NotAnEngineError if is_plain else ConnectionResetError
+            raise kind("it ended the connection")
     except TokenRefusedError as error:
         raise EngineProcessError(
             f"The engine at {host} refuses the token.",
