@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import subprocess
 import threading
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from benchmarks.machine import tree_resident_mib
+from speclsp.engine.params import ENVIRONMENT
 from speclsp.errors import EngineUnavailableError
 
 ANSWERS_WITHIN_S: Final = 300.0
@@ -153,10 +155,12 @@ def _running(
     stdin: int,
     stdout: int | IO[bytes],
 ) -> Iterator[ServingProcess]:
+    # How this process lets llama.cpp's threads wait is no setting of its peers.
+    own = {name: value for name, value in os.environ.items() if ENVIRONMENT.get(name) != value}
     guard = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
     try:
         process = subprocess.Popen(  # noqa: S603 - the user's own program, by a list
-            [*guard, *command], stdin=stdin, stdout=stdout, stderr=words
+            [*guard, *command], stdin=stdin, stdout=stdout, stderr=words, env=own
         )
     except OSError as error:
         raise EngineUnavailableError(f"cannot start {name}: {error.strerror}.") from error

@@ -28,7 +28,7 @@ BYTES_PER_THREAD = 32 * 1024 * 1024
 
 ENVIRONMENT: Final = {
     "OMP_WAIT_POLICY": "passive",
-    "GOMP_SPINCOUNT": "500",
+    "GOMP_SPINCOUNT": "1000",
     "GGML_NO_BACKTRACE": "1",
 }
 """What :mod:`speclsp.engine.llama` sets of llama.cpp's variables where the user does not."""
