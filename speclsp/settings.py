@@ -175,8 +175,8 @@ class Settings:
     automatic_filters: bool = _setting(
         True,
         _COMPLETION,
-        "Skip requests while you type inside a word. Requests that you make by command are never "
-        "skipped.",
+        "Skip requests while you type inside a word, or where you rejected the same suggestion "
+        "twice. Requests that you make by command are never skipped.",
     )
     languages: dict[str, dict[str, Any]] = _setting(
         {},

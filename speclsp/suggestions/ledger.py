@@ -1,7 +1,7 @@
 """The ledger: the latest suggestions of a window, and the outcome of each.
 
-A suggestion is requested (or prefetched), generated, shown, typed through, and accepted, maybe in
-parts.  While the user types the text of a suggestion, requests are answered with its rest, and
+A suggestion is requested (or prefetched), generated, shown, typed through, accepted in parts or
+rejected.  While the user types the text of a suggestion, requests are answered with its rest, and
 the model does not run.  Such an answer is not what the model would generate now: it may have
 several lines where the settings now allow one.
 """
@@ -28,6 +28,7 @@ from speclsp.text.typed_text import (
     cursor_context,
     rest_of,
     rules_of,
+    typed_length,
 )
 
 MAX_SUGGESTIONS: Final = 512
@@ -36,8 +37,16 @@ MAX_AGE_S: Final = 600.0
 MAX_AGE_OF_NOTHING_S: Final = 2.0
 """Seconds that an empty answer is reused."""
 
+N_REJECTIONS: Final = 2
+"""Rejections of one text at one place after which it is not shown there again."""
+N_AGREED: Final = 3
+"""Characters typed as suggested after which typing something else is no rejection."""
+
 CONTEXT_LINES: Final = 2
 """Lines before the cursor that are kept with an accepted text."""
+
+_MAX_REJECTED: Final = 512
+_N_LINE_CHARS: Final = 200
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -50,6 +59,7 @@ class Suggestion:
     file: str
     place: CursorContext
     rules: tuple[object, ...]
+    line_before: str
     text: str = ""
     n_replaced: int = 0
     finish_reason: FinishReason = "stop"
@@ -99,6 +109,10 @@ class Ledger:
     def __init__(self, counts: SessionRecorder) -> None:
         self._counts = counts
         self._by_id: OrderedDict[str, Suggestion] = OrderedDict()
+        self._on_screen: dict[str, Suggestion] = {}
+        """By document."""
+        self._n_rejected: OrderedDict[tuple[str, str, str], int] = OrderedDict()
+        """By document, line before the cursor and text."""
         self._in_part: tuple[Suggestion, str] | None = None
         """The text accepted in part so far; it is learned when no further part can follow."""
 
@@ -171,8 +185,9 @@ class Ledger:
         """Stop answering requests from the suggestions of a closed document."""
         for suggestion in self._by_id.values():
             suggestion.may_answer = suggestion.may_answer and suggestion.request.uri != uri
+        self._on_screen.pop(uri, None)
 
-    # --- shown ----------------------------------------------------------------------------------
+    # --- shown, typed through, rejected ---------------------------------------------------------
 
     def sent(self, completion_id: str, text: str, n_foreign: int) -> None:
         """Note the text that the client got for a suggestion."""
@@ -181,13 +196,40 @@ class Ledger:
             suggestion.sent_text, suggestion.n_foreign = text, n_foreign
 
     def shown(self, completion_id: str) -> Suggestion | None:
-        """Note that a suggestion is on screen; return it the first time."""
+        """Note that a suggestion is on screen; return it the first time.
+
+        The rest of the suggestion on screen counts as the same one.
+        """
         suggestion = self._by_id.get(completion_id)
         if suggestion is None or suggestion.is_shown:
             return None
         suggestion.is_shown = True
         self._counts.shown()
+        before = self._on_screen.get(suggestion.request.uri)
+        is_same = before is not None and before.whole is suggestion.whole
+        if before is None or not is_same or suggestion.n_typed < before.n_typed:
+            self._on_screen[suggestion.request.uri] = suggestion
         return suggestion
+
+    def typed(self, request: PlacedRequest) -> None:
+        """Note a new request's cursor, which may reject the suggestion on screen."""
+        suggestion = self._on_screen.get(request.uri)
+        if suggestion is None:
+            return
+        moved = suggestion.place.moved_to(request)
+        if moved is not None and typed_length(suggestion.text, moved.typed) is not None:
+            return
+        del self._on_screen[request.uri]
+        if moved is not None and typed_length(suggestion.text, moved.typed[:N_AGREED]) != N_AGREED:
+            key = (request.uri, suggestion.line_before, suggestion.text)
+            self._n_rejected[key] = self._n_rejected.pop(key, 0) + 1
+            while len(self._n_rejected) > _MAX_REJECTED:
+                self._n_rejected.popitem(last=False)
+
+    def was_rejected(self, request: PlacedRequest, text: str) -> bool:
+        """Whether ``text`` was rejected at the request's place too often to show it again."""
+        key = (request.uri, line_before(cursor_context(request).before), text)
+        return self._n_rejected.get(key, 0) >= N_REJECTIONS
 
     # --- accepted -------------------------------------------------------------------------------
 
@@ -203,6 +245,9 @@ class Ledger:
         n_chars = len(suggestion.text) if n_chars is None else min(n_chars, len(suggestion.text))
         self._counts.accepted(suggestion.n_taken, n_chars, len(suggestion.text))
         suggestion.n_taken = max(suggestion.n_taken, n_chars)
+        key = (suggestion.request.uri, suggestion.line_before, suggestion.text)
+        self._n_rejected.pop(key, None)
+        self._on_screen.pop(suggestion.request.uri, None)
         whole = suggestion.whole
         typed = whole.text[: suggestion.n_typed] if whole is not suggestion else ""
         taken = (whole, typed + suggestion.text[:n_chars])
@@ -244,13 +289,15 @@ class Ledger:
     # --- the table ------------------------------------------------------------------------------
 
     def _new(self, request: PlacedRequest, completion_id: str) -> Suggestion:
+        place = cursor_context(request)
         suggestion = Suggestion(
             completion_id=completion_id,
             request=request.plain(),
             path=request.path,
             file=request.file,
-            place=cursor_context(request),
+            place=place,
             rules=rules_of(request),
+            line_before=line_before(place.before),
         )
         self._by_id[completion_id] = suggestion
         while len(self._by_id) > MAX_SUGGESTIONS:
@@ -268,3 +315,8 @@ class Ledger:
         suggestion.is_pending = False
         if suggestion.completion_id in self._by_id:
             self._by_id.move_to_end(suggestion.completion_id)
+
+
+def line_before(before: str) -> str:
+    """Return the part of the cursor's line before the cursor, at most 200 characters."""
+    return before[-_N_LINE_CHARS:].rpartition("\n")[2]

@@ -202,6 +202,7 @@ class Window:
         started = self._clock()
         settings = self._settings_of(request)
         with self._lock:
+            self._ledger.typed(request)
             result = self._remembered(settings, request)
             if result is None:
                 if request.trigger != "automatic" or not settings.automatic_filters:
@@ -224,6 +225,10 @@ class Window:
         is_cut = not known.rest.text or known.suggestion.finish_reason == "deadline"
         if request.trigger == "invoked" and is_cut:
             return None  # a request by hand gets a whole text
+        if self._was_rejected(settings, request, known.rest.text):
+            return CompletionResult.empty(
+                request.completion_id, known.suggestion.finish_reason, "filter"
+            )
         self._ledger.used(request, known)
         return CompletionResult(
             completion_id=request.completion_id,
@@ -234,6 +239,15 @@ class Window:
             source="memory",
             mean_logprob=known.suggestion.mean_logprob,
             drafted=ranges_from(known.suggestion.drafted, known.rest.n_typed),
+        )
+
+    def _was_rejected(self, settings: Settings, request: PlacedRequest, text: str) -> bool:
+        return (
+            request.supersede
+            and request.trigger == "automatic"
+            and settings.automatic_filters
+            and bool(text)
+            and self._ledger.was_rejected(request, text)
         )
 
     def _ask(self, request: PlacedRequest, cancel: CancellationToken) -> Future[CompletionResult]:
@@ -285,6 +299,10 @@ class Window:
                     self._counts.prefetched(result.stats)
                 return result
             self._debounce.answered(result)
+            if self._was_rejected(self._settings_of(request), request, result.text):
+                reason = result.finish_reason
+                empty = CompletionResult.empty(request.completion_id, reason, "filter")
+                result = dataclasses.replace(empty, stats=result.stats)
             if request.supersede and cancel.cancelled:
                 result = dataclasses.replace(result, finish_reason="cancelled")
             self._counts.add(result)

@@ -1,4 +1,4 @@
-"""The table of suggestions: what is left of them, what was shown, what is learned."""
+"""The table of suggestions: what is left of them, what was rejected, what is learned."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from speclsp.suggestions.ledger import (
     MAX_SUGGESTIONS,
     Ledger,
 )
+
+PLACE = request_at("a = 1\nx = ¦\n")
 
 
 class Kept:
@@ -54,6 +56,10 @@ class Kept:
         assert known is not None
         self.ledger.used(request, known)
         return request.completion_id
+
+    def turn_down(self, text: str = "foo") -> None:
+        self.ledger.shown(self.made(PLACE, text))
+        self.ledger.typed(request_at("a = 1\nx = z¦\n"))
 
 
 # --- answers --------------------------------------------------------------------------------------
@@ -123,6 +129,56 @@ def test_a_document_can_be_forgotten_and_all_answers() -> None:
     kept = Kept(("x¦", "abc"))
     kept.ledger.clear()
     assert kept.found("x¦") is None
+
+
+# --- rejections -----------------------------------------------------------------------------------
+
+
+def test_a_text_that_was_typed_against_twice_is_held_back_at_that_place() -> None:
+    kept = Kept()
+    kept.turn_down()
+    assert not kept.ledger.was_rejected(PLACE, "foo")
+    kept.turn_down()
+    assert kept.ledger.was_rejected(PLACE, "foo")
+    assert not kept.ledger.was_rejected(PLACE, "bar")
+    assert not kept.ledger.was_rejected(request_at("y = ¦\n"), "foo")
+    assert not kept.ledger.was_rejected(request_at("a = 1\nx = ¦\n", uri="file:///b"), "foo")
+    kept.ledger.accepted(kept.made(PLACE, "foo"), None)
+    assert not kept.ledger.was_rejected(PLACE, "foo")
+
+
+@pytest.mark.parametrize("then", ["a = 1\nx = f¦\n", "a = 1\nx = ¦\n", "a = 1\nx =¦\n", "¦a = 1"])
+def test_what_was_typed_as_suggested_or_left_was_not_turned_down(then: str) -> None:
+    kept = Kept()
+    for _ in range(3):
+        kept.ledger.shown(kept.made(PLACE, "foo"))
+        kept.ledger.typed(request_at(then))
+    assert not kept.ledger.was_rejected(PLACE, "foo")
+
+
+def test_what_is_left_of_a_suggestion_is_still_that_suggestion() -> None:
+    kept = Kept()
+    for _ in range(2):
+        kept.ledger.shown(kept.made(PLACE, "foo(1)"))
+        for typed in ("f", "fo"):
+            kept.ledger.typed(request_at(f"a = 1\nx = {typed}¦\n"))
+            kept.ledger.shown(kept.given(f"a = 1\nx = {typed}¦\n"))
+        kept.ledger.typed(request_at("a = 1\nx = for¦\n"))
+    assert kept.ledger.was_rejected(PLACE, "foo(1)")
+    for n in range(2):  # a suggestion that was right at first was not turned down
+        for _ in range(2):
+            kept.ledger.shown(kept.made(PLACE, f"bar({n})"))
+            kept.ledger.typed(request_at("a = 1\nx = bar[¦\n"))
+        assert not kept.ledger.was_rejected(PLACE, f"bar({n})")
+
+
+def test_a_closed_documents_screen_is_forgotten() -> None:
+    kept = Kept()
+    for _ in range(3):
+        kept.ledger.shown(kept.made(PLACE, "foo"))
+        kept.ledger.forget(PLACE.uri)
+        kept.ledger.typed(request_at("a = 1\nx = z¦\n"))
+    assert not kept.ledger.was_rejected(PLACE, "foo")
 
 
 # --- shown and accepted ---------------------------------------------------------------------------

@@ -492,6 +492,32 @@ def test_inside_a_word_the_model_is_asked_by_hand_only(make) -> None:
     assert typist.completer.statistics().n_filtered == 1
 
 
+def test_what_was_typed_against_twice_is_not_shown_a_third_time(make) -> None:
+    typist = make()
+    for _ in range(2):
+        shown = typist.ask("¦")
+        assert shown.text == TWO_LINES
+        typist.completer.shown(shown.completion_id)
+        typist.ask("q¦")
+    held_back = typist.ask("¦")
+    assert (held_back.text, held_back.source) == ("", "filter")
+    assert typist.ask("¦", trigger="invoked").text == TWO_LINES
+
+
+def test_the_models_answer_is_held_back_too(make) -> None:
+    now = [0.0]
+    typist = make(clock=lambda: now[0])
+    for _ in range(2):
+        typist.completer.shown(typist.ask("¦").completion_id)
+        typist.ask("q¦")
+        now[0] += 1000.0  # too long ago to be remembered
+    held_back = typist.ask("¦")
+    assert (held_back.text, held_back.source) == ("", "filter")
+    assert held_back.stats.n_target_passes > 0
+    typist.completer.accepted(typist.ask("¦", trigger="invoked").completion_id)
+    assert typist.ask("¦").text == TWO_LINES
+
+
 # --- waiting --------------------------------------------------------------------------------------
 
 
