@@ -15,6 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 from speclsp.errors import SettingsError
 from speclsp.settings import KvCacheType, Settings
 
@@ -85,8 +87,9 @@ def physical_cpu_count(
 ) -> int:
     """Return the number of physical cores that this process may use, at least 1.
 
-    Respects CPU affinity and a cgroup's quota.  Where the topology cannot be read, every second
-    logical CPU counts as a core, all of them up to four (llama.cpp's rule).
+    Respects CPU affinity and a cgroup's quota.  Where the topology cannot be read, psutil
+    counts the cores, and where it cannot, every second logical CPU is one, all of them up to four
+    (llama.cpp's rule).
     """
     if hasattr(os, "sched_getaffinity"):
         cpu_ids = os.sched_getaffinity(0)
@@ -97,7 +100,8 @@ def physical_cpu_count(
         files = [cpu_folder / f"cpu{cpu_id}/topology/thread_siblings_list" for cpu_id in cpu_ids]
         n_cores = len({file.read_text().strip() for file in files})
     except OSError:
-        n_cores = len(cpu_ids) if len(cpu_ids) <= 4 else len(cpu_ids) // 2
+        n_guessed = len(cpu_ids) if len(cpu_ids) <= 4 else len(cpu_ids) // 2
+        n_cores = min(psutil.cpu_count(logical=False) or n_guessed, len(cpu_ids))
     try:
         quota, period = cgroup_quota_file.read_text().split()
         n_cores = min(n_cores, math.ceil(int(quota) / int(period)))
