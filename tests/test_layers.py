@@ -55,7 +55,12 @@ ONLY_IN = {
     # The headless protocol runs on the same JSON-RPC stack.
     "pygls": ("lsp/", "cli/headless.py"),
     "lsprotocol": ("lsp/",),
-    "psutil": ("engine/battery.py", "engine/llama/loading.py", "engine_process/lifetime.py"),
+    "psutil": (
+        "engine/battery.py",
+        "engine/llama/loading.py",
+        "engine/params.py",
+        "engine_process/lifetime.py",
+    ),
     "watchdog": ("project/watch.py",),
     "pathspec": ("project/",),
     "sqlite3": ("storage/",),

@@ -67,14 +67,11 @@ async def test_no_folder_at_all(connect: Callable[..., LspWire]) -> None:
     assert (second.repo_name, second.path) == ("untitled", "Untitled-1.py")
 
 
-async def test_repository_is_named_as_its_remote(
+async def test_repository_is_named_as_its_folder(
     tmp_path: Path, connect: Callable[..., LspWire]
 ) -> None:
-    checkout = tmp_path / "wc"
-    (checkout / ".git").mkdir(parents=True)
-    (checkout / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
-    config = '[remote "origin"]\n\turl = https://example.org/team/rocket.git\n'
-    (checkout / ".git" / "config").write_text(config)
+    checkout = tmp_path / "rocket"
+    checkout.mkdir()
     wire = connect()
     await wire.initialize(folders=(checkout.as_uri(),))
     assert wire.completer.folders == {str(checkout): "rocket"}
