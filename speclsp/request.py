@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from speclsp.settings import Settings
+from speclsp.settings import PER_REQUEST, Settings
 from speclsp.settings_resolution import for_language, resolve
 
 FinishReason = Literal["stop", "length", "deadline", "cancelled"]
@@ -111,9 +111,9 @@ class CompletionRequest:
     completion_id: str = ""
     """The id of the answer's text; the completer makes one where it is empty."""
     settings: dict[str, SettingValue] = field(default_factory=dict)
-    """``live`` settings of this request alone, by canonical name."""
+    """Settings of this request alone, of ``PER_REQUEST``, by canonical name."""
     overrides: dict[str, SettingValue] = field(default_factory=dict)
-    """``live`` settings of the document's workspace folder, by canonical name."""
+    """Such settings of the document's workspace folder."""
     supersede: bool = True
     """Whether it supersedes older requests of its document; false in headless use."""
     trigger: Trigger = "automatic"
@@ -149,13 +149,11 @@ class PlacedRequest(CompletionRequest):
         """Return the settings that hold for the request.
 
         Its own settings come before its language's, those before its folder's, and those before
-        ``settings``.
+        ``settings``.  Other settings than ``PER_REQUEST`` and wrong values are left out: requests
+        come from other machines, too.
         """
-        if self.overrides:
-            settings = resolve([self.overrides], base=settings).settings
-        settings = for_language(settings, self.language_id)
-        own: dict[str, Any] = self.settings
-        return replace(settings, **own) if own else settings
+        settings = for_language(_resolved(self.overrides, settings), self.language_id)
+        return _resolved(self.settings, settings)
 
     @cached_property
     def prefix(self) -> str:
@@ -166,6 +164,11 @@ class PlacedRequest(CompletionRequest):
     def suffix(self) -> str:
         """The text after the cursor."""
         return self.text[self.cursor :]
+
+
+def _resolved(chosen: dict[str, SettingValue], base: Settings) -> Settings:
+    allowed = {name: value for name, value in chosen.items() if name in PER_REQUEST}
+    return resolve([allowed], base=base).settings if allowed else base
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

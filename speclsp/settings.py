@@ -719,6 +719,14 @@ def info(name: str) -> SettingInfo:
     return typing.cast("SettingInfo", FIELDS[name].metadata["info"])
 
 
+PER_REQUEST: frozenset[str] = frozenset(
+    name
+    for name in FIELDS
+    if info(name).scope == "live" and not info(name).of_machine and info(name).group != "model"
+)
+"""Settings that each request reads, and may set; the others are the machine's or the models'."""
+
+
 def default(name: str) -> Any:
     """Return the default of a setting, by its canonical name."""
     row = FIELDS[name]

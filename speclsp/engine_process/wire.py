@@ -31,7 +31,7 @@ from speclsp.request import (
     TextEdit,
     WorkspaceFolder,
 )
-from speclsp.settings import FIELDS, Settings, info
+from speclsp.settings import PER_REQUEST, Settings
 
 MAX_FRAME: Final = 1 << 28
 """Bytes of the longest message."""
@@ -47,19 +47,12 @@ class _Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """A message is an array: its class's name, then the fields in order."""
 
 
-_OF_WINDOWS_ELSEWHERE: Final = tuple(
-    name
-    for name in FIELDS
-    if info(name).scope == "live" and not info(name).of_machine and info(name).group != "model"
-)
-
-
 def settings_elsewhere(own: Settings, window: Settings) -> Settings:
     """Return the settings of a window of another machine, for an engine with settings ``own``.
 
     The window chooses what each request reads; models, files and what is kept are the engine's.
     """
-    chosen = {name: getattr(window, name) for name in _OF_WINDOWS_ELSEWHERE}
+    chosen = {name: getattr(window, name) for name in PER_REQUEST}
     return replace(own, **chosen, persist=own.persist and window.persist)
 
 

@@ -118,6 +118,17 @@ def test_documents_of_the_same_name_are_each_windows_own(windows):
         )
 
 
+def test_a_request_sets_no_more_than_a_request_may(windows):
+    window = windows.open()
+    wrong = {"bogus": 1, "max_lines": "12", "mask_secrets": False, "model": "/etc/passwd"}
+    own = {"n_predict": 3, **wrong}
+    result = ask(window, prefix="def f():\n", settings=own, overrides=wrong).result(WAIT_S)
+    assert result.text == TEXT[:3]
+    placed = request_between("x", settings=wrong, overrides=wrong)
+    assert placed.settings_over(PLAIN) == PLAIN
+    assert ask(window, prefix="def g():\n    ").result(WAIT_S).text == TEXT
+
+
 def test_a_windows_settings_leave_the_others_alone(windows):
     first, second = windows.open(), windows.open()
     first.apply_settings(dataclasses.replace(PLAIN, n_predict=3))
