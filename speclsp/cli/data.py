@@ -67,6 +67,7 @@ def forget(workspace: str | None, *, everything: bool) -> None:
         raise click.UsageError("Say what to remove: --workspace DIR, or --all.")
     if everything:
         _remove_links()
+    _remove_former_stores()
     with _stores() as stores:
         if workspace is None:
             n_removed = {what: store.forget_all() for what, store in stores.items()}
@@ -74,7 +75,9 @@ def forget(workspace: str | None, *, everything: bool) -> None:
             chosen = _chosen(workspace, stores)
             n_removed = {what: store.forget(chosen) for what, store in stores.items()}
     if workspace is None:
-        _remove_asides_and_formers()
+        for path in _paths().values():
+            for file in aside_files_of(path):
+                _remove(file)
     click.echo(
         f"Removed the tokens of {n_removed.get(FILES, 0)} files and {n_removed.get(TEXTS, 0)} "
         "accepted completions."
@@ -91,12 +94,13 @@ def _remove_links() -> None:
                 click.echo(f"Removed the symbolic link {path}; its target was left alone.")
 
 
-def _remove_asides_and_formers() -> None:
-    files = [file for path in _paths().values() for file in aside_files_of(path)]
+def _remove_former_stores() -> None:
+    """Remove the databases of former versions; one held all folders' n-grams of accepted text."""
     for former in former_store_paths():
-        files += [*files_of(former), *aside_files_of(former)]
-    for file in files:
-        _remove(file)
+        if files := [*files_of(former), *aside_files_of(former)]:
+            for file in files:
+                _remove(file)
+            click.echo(f"Removed {former}, which a former version kept for all folders.")
 
 
 def _remove(file: Path) -> None:

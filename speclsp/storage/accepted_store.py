@@ -9,11 +9,12 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from speclsp.storage.database import Report, WorkspaceStore
-from speclsp.storage.locations import accepted_store_path, workspace_id
+from speclsp.storage.database import Report, WorkspaceStore, aside_files_of, files_of
+from speclsp.storage.locations import accepted_store_path, former_store_paths, workspace_id
 
 MAX_TEXTS: Final = 2_000
 """Texts kept per workspace; the oldest are removed first."""
@@ -67,8 +68,16 @@ class AcceptedStore(WorkspaceStore):
 
     @classmethod
     def open(cls, report: Report = lambda _error: None) -> Self:
-        """Open the user's store.  ``report`` is called where a damaged file was replaced."""
-        return cls(accepted_store_path(), report=report)
+        """Open the user's store.  ``report`` is called where a damaged file was replaced.
+
+        Removes the databases of former versions.
+        """
+        store = cls(accepted_store_path(), report=report)
+        for former in former_store_paths():
+            for file in (*files_of(former), *aside_files_of(former)):
+                with suppress(OSError):
+                    file.unlink()
+        return store
 
     def append(self, root: str, text: str, n_before: int = 0) -> None:
         """Store a text accepted in the workspace ``root``; see :class:`KeptText`."""
@@ -107,11 +116,18 @@ class AcceptedStore(WorkspaceStore):
 
 
 def _add_n_before(connection: sqlite3.Connection) -> None:
-    """Add the column that tables of former versions lack.
+    """Add the column that tables of former versions lack, and remove the paths that they hold.
 
     The version stays: a running server of a former version would set the database aside.
     """
+    if _has_n_before(connection):
+        return
     connection.execute("BEGIN IMMEDIATE")
-    columns = connection.execute("PRAGMA table_info(accepted)").fetchall()
-    if "n_before" not in {name for _, name, *_ in columns}:
+    if not _has_n_before(connection):  # no other process was faster
         connection.execute("ALTER TABLE accepted ADD COLUMN n_before INTEGER NOT NULL DEFAULT 0")
+        connection.execute("UPDATE accepted SET path = ''")
+
+
+def _has_n_before(connection: sqlite3.Connection) -> bool:
+    columns = connection.execute("PRAGMA table_info(accepted)").fetchall()
+    return "n_before" in {name for _, name, *_ in columns}

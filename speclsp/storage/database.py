@@ -167,15 +167,14 @@ class Database:
             connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA secure_delete = ON")
-            with connection:
-                connection.execute("BEGIN IMMEDIATE")
-                (version,) = connection.execute("PRAGMA user_version").fetchone()
-                if version == 0:
-                    for statement in self._schema.split(";"):
-                        connection.execute(statement)
-                    connection.execute(f"PRAGMA user_version = {self._version}")
-                else:
-                    self._check_version(version)
+            if _version_of(connection) == 0:
+                with connection:
+                    connection.execute("BEGIN IMMEDIATE")
+                    if _version_of(connection) == 0:  # no other process was faster
+                        for statement in self._schema.split(";"):
+                            connection.execute(statement)
+                        connection.execute(f"PRAGMA user_version = {self._version}")
+            self._check_version(_version_of(connection))
         except BaseException:
             connection.close()
             raise
@@ -266,6 +265,11 @@ def files_of(path: Path) -> list[Path]:
 def aside_files_of(path: Path) -> list[Path]:
     """Return the files of a damaged database that were set aside."""
     return files_of(Path(f"{path}{_ASIDE}"))
+
+
+def _version_of(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
 
 
 def _text(data: bytes) -> str:

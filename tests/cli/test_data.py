@@ -10,6 +10,7 @@ from speclsp.cli.data import data
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.storage.locations import (
     accepted_store_path,
+    state_dir,
     token_store_path,
     workspace_id,
 )
@@ -71,6 +72,18 @@ def test_forget_a_workspace_by_folder_and_by_id(tmp_path: Path) -> None:
         "forget", "--workspace", workspace_id("/there").hex()[:12]
     ).output  # fmt: skip
     assert "Nothing is kept." in run("list").output
+
+
+@pytest.mark.parametrize("arguments", [("--workspace", "."), ("--all",)])
+def test_any_forget_removes_the_databases_of_former_versions(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    keep_something(str(tmp_path / "here"), "/there")
+    learned = state_dir() / "learned.sqlite3"
+    for name in ("learned.sqlite3", "learned.sqlite3-wal", "learned.sqlite3.damaged"):
+        (state_dir() / name).write_bytes(b"the user's tokens")
+    assert f"Removed {learned}" in run("forget", *arguments).output
+    assert [file.name for file in state_dir().iterdir()] == ["accepted.sqlite3"]
 
 
 def test_forget_all(tmp_path: Path) -> None:

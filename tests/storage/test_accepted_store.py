@@ -66,13 +66,23 @@ def test_a_former_versions_store_keeps_its_texts(make_store: MakeStore, tmp_path
     (tmp_path / "s").mkdir()
     with closing(sqlite3.connect(tmp_path / "s" / "a.sqlite3")) as connection, connection:
         connection.executescript(FORMER_SCHEMA)
-        row = "INSERT INTO accepted (workspace, accepted_s, path, text) VALUES (?, ?, '', ?)"
-        connection.execute(row, (workspace_id("/a"), 2**32, "former"))
+        row = "INSERT INTO accepted (workspace, accepted_s, path, text) VALUES (?, ?, ?, ?)"
+        connection.execute(row, (workspace_id("/a"), 2**32, "my/path.py", "former"))
     problems: list[StoreError] = []
     for _ in range(2):
         make_store(report=problems.append).append("/a", "now", 1)
     assert make_store().recent("/a", 10) == [("former", 0), ("now", 1), ("now", 1)]
     assert problems == []
+    assert b"my/path.py" not in (tmp_path / "s" / "a.sqlite3").read_bytes()
+
+
+def test_a_store_opens_and_reads_while_another_process_writes(
+    make_store: MakeStore, tmp_path: Path
+) -> None:
+    make_store().append("/a", "kept")
+    with closing(sqlite3.connect(tmp_path / "s" / "a.sqlite3")) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        assert texts_of(make_store(), "/a", 10) == ["kept"]
 
 
 def test_number_of_texts_is_bounded_per_workspace(make_store: MakeStore) -> None:
@@ -172,5 +182,7 @@ def test_user_store_lies_in_the_state_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    (tmp_path / "speclsp").mkdir()
+    (tmp_path / "speclsp" / "learned.sqlite3").write_bytes(b"of a former version")
     AcceptedStore.open().close()
     assert [path.name for path in (tmp_path / "speclsp").iterdir()] == ["accepted.sqlite3"]
