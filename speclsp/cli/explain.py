@@ -17,6 +17,7 @@ from speclsp.cli.options import SettingsCommand, given_settings
 from speclsp.cli.without_editor import running
 from speclsp.completer.explaining import PromptExplanation
 from speclsp.completer.local import LocalCompleter
+from speclsp.errors import SpecLspError
 from speclsp.project.repository import find_repository, repository_name
 from speclsp.request import CompletionRequest, Document, WorkspaceFolder
 from speclsp.secrets.paths import is_secret_path
@@ -40,6 +41,11 @@ def explain(place: str, project: Path | None, *, as_json: bool, **options: Any) 
     file, prefix, suffix = _split_at(place)
     folder = (project or _folder_of(file)).absolute()
     resolved = given_settings(options)
+    if resolved.engine_listens:
+        raise SpecLspError(
+            f"The engine at {resolved.engine_host} makes the prompt, on the other machine.",
+            remedy="Run `speclsp explain` there, or without engine_url.",
+        )
     explanation = _explain(resolved, folder, file, prefix, suffix)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(explanation), indent=2))

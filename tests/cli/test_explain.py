@@ -15,6 +15,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.cli.main import cli
 from speclsp.cli.without_editor import complete_when_ready
 from speclsp.completer.explaining import PromptExplanation
+from speclsp.errors import SpecLspError
 from speclsp.project.repository import repository_name
 from speclsp.request import Document, WorkspaceFolder
 from speclsp.settings import Settings
@@ -149,6 +150,13 @@ def test_places_that_are_none(project: Path, place: str, message: str) -> None:
     result = explain(f"{project}/{place}")
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())
+
+
+def test_an_engine_elsewhere_makes_its_prompts_itself(project: Path) -> None:
+    url = "--engine-url=speclsp+unix:///run/engine.sock"
+    with pytest.raises(SpecLspError, match=r"/run/engine\.sock makes the prompt") as error:
+        explain(f"{project / 'cart.py'}:6:5", url)
+    assert "explain` there" in error.value.remedy
 
 
 def test_the_start_of_an_empty_file(project: Path) -> None:
