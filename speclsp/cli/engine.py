@@ -11,6 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ from speclsp.engine_process.place import (
     known_places,
     read_info,
 )
-from speclsp.engine_process.start import listen_alone, open_log, running_engines, status_of
+from speclsp.engine_process.start import listen_alone, running_engines, status_of
 from speclsp.engine_process.start import stop as stop_engine
 from speclsp.errors import EngineProcessError, SpecLspError
 from speclsp.hub.references import model_title
@@ -113,20 +114,21 @@ def run(
             remedy="Restart the language server in that window.",
         )
     leave_no_core_file()
-    door = None
+    door = refusal = None
     if listen is None:
         listener = socket.socket(fileno=listen_fd)
+        refusal = lifetime.no_room(place, settings)
     else:
-        listener = listen_alone(place)
-        try:
+        with ExitStack() as undo:
+            listener, descriptor = listen_alone(place)
+            undo.callback(place.socket.unlink, missing_ok=True)
+            undo.callback(listener.close)
+            if (refusal := lifetime.no_room(place, settings)) is not None:
+                raise refusal
             door = open_door(listen, cert=cert, key=key, token_file=token_file)
-        except BaseException:
-            listener.close()
-            place.socket.unlink(missing_ok=True)
-            raise
+            undo.pop_all()
         click.echo(f"Process {os.getpid()} listens at {door.address}; `speclsp engine log -f`.")
         sys.stdout.flush()
-        descriptor = open_log(place)
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
         os.close(descriptor)
@@ -154,7 +156,7 @@ def run(
         server.serve_window,
         status=lambda: _served(server, models),
         close=close,
-        refusal=lifetime.no_room(place, settings),
+        refusal=refusal,
         door=door,
     )
 

@@ -62,7 +62,7 @@ _CLOSE_TIMEOUT_S: Final = 5.0
 _END_TIMEOUT_S: Final = 15.0
 """Seconds after which the process ends even if a thread of llama.cpp does not."""
 _MAX_STRANGERS: Final = 64
-"""Clients at a door that have not proved who they are; more are dropped."""
+"""Clients of doors and ports that have not proved who they are; more are dropped."""
 _ACCEPT_PAUSE_S: Final = 0.1
 _GIB: Final = 1 << 30
 
@@ -173,7 +173,7 @@ class _Loop:
         self._refusal = refusal
         self._door = door
         self._n_strangers = 0
-        """Clients at the door that have not greeted."""
+        """Clients of the door or a port that have not greeted; these do not keep the process."""
         self._info = EngineInfo(
             pid=os.getpid(),
             version=__version__,
@@ -222,7 +222,7 @@ class _Loop:
             if isinstance(listener, socket.socket) and not self._is_ending:
                 self._accept(listener)
         with self._lock:
-            is_idle = not (self._clients or self._door or self._listener in ready)
+            is_idle = not (self._is_used() or self._listener in ready)
             if is_idle and time.monotonic() - self._idle_since >= self._exit_s:
                 logger.info("no window for %d s", self._exit_s)
                 self._is_ending = True
@@ -230,12 +230,16 @@ class _Loop:
 
     def _seconds_left(self) -> float | None:
         with self._lock:
-            if self._clients or self._door:
+            if self._is_used():
                 return None
             return max(0.0, self._idle_since + self._exit_s - time.monotonic())
 
+    def _is_used(self) -> bool:
+        return self._door is not None or len(self._clients) > self._n_strangers
+
     def _accept(self, listener: socket.socket) -> None:
-        is_stranger = listener is not self._listener
+        is_at_door = listener is not self._listener
+        is_stranger = is_at_door or bool(self._token)
         try:
             connection, peer = listener.accept()
         except BlockingIOError:
@@ -248,7 +252,7 @@ class _Loop:
             connection.close()
             return
         thread = threading.Thread(
-            target=self._serve, args=(connection, peer, is_stranger), daemon=True
+            target=self._serve, args=(connection, peer, is_at_door, is_stranger), daemon=True
         )
         with self._lock:
             self._clients[thread] = connection
@@ -262,16 +266,18 @@ class _Loop:
                 del self._clients[thread]
                 self._n_strangers -= is_stranger
 
-    def _serve(self, connection: socket.socket, peer: object, is_stranger: bool) -> None:
+    def _serve(
+        self, connection: socket.socket, peer: object, is_at_door: bool, is_stranger: bool
+    ) -> None:
         """Serve one client to its end; runs on the client's thread."""
         try:
             try:
-                connection, line = self._admit(connection, is_stranger=is_stranger)
+                connection, line = self._admit(connection, is_at_door=is_at_door)
             finally:
                 with self._lock:
                     self._n_strangers -= is_stranger
             if line is not None:
-                self._answer(connection, _GREETINGS.decode(line), is_stranger=is_stranger)
+                self._answer(connection, _GREETINGS.decode(line), is_at_door=is_at_door)
         except PermissionError as error:
             logger.warning("a client at %s was refused: %s", peer, error)
         except (OSError, msgspec.MsgspecError) as error:
@@ -288,13 +294,13 @@ class _Loop:
             self._wake()
 
     def _admit(
-        self, connection: socket.socket, *, is_stranger: bool
+        self, connection: socket.socket, *, is_at_door: bool
     ) -> tuple[socket.socket, bytes | None]:
         """Check who a client is; return its plain socket and its greeting, None if it has left."""
         deadline = time.monotonic() + _GREETING_TIMEOUT_S
         check_peer(connection)
         token = self._token
-        if is_stranger and self._door is not None:
+        if is_at_door and self._door is not None:
             token = self._door.address.token
             if self._door.context is not None:
                 connection = secured(connection, self._door.context, deadline)
@@ -308,12 +314,12 @@ class _Loop:
         connection.settimeout(_GREETING_TIMEOUT_S)
         return connection, line
 
-    def _answer(self, connection: socket.socket, greeting: Greeting, *, is_stranger: bool) -> None:
-        if self._is_ending or (is_stranger and greeting.purpose != "window"):
+    def _answer(self, connection: socket.socket, greeting: Greeting, *, is_at_door: bool) -> None:
+        if self._is_ending or (is_at_door and greeting.purpose != "window"):
             return
         asked = f"speclsp {greeting.version}, protocol {greeting.protocol}"
         own = f"speclsp {__version__}, protocol {PROTOCOL}"
-        if is_stranger and asked != own:
+        if is_at_door and asked != own:
             refusal = f"The engine is {own}; this window is {asked}."
             remedy = "Install the same version of speclsp on both machines."
             self._send(connection, Welcome(pid=os.getpid(), refusal=refusal, remedy=remedy))

@@ -23,10 +23,12 @@ from speclsp.engine_process.start import Greeting, greet
 from speclsp.engine_process.tls import client_context, engine_context, secured
 from speclsp.engine_process.transport import (
     Address,
+    EndBeforeNonceError,
     NotAnEngineError,
     TokenRefusedError,
     dial,
     listen,
+    prove_to_engine,
 )
 from speclsp.errors import EngineProcessError
 from speclsp.remote.key import api_key
@@ -65,12 +67,12 @@ def open_door(
     kind, _, path = where.partition(":")
     try:
         if kind == "unix":
-            place = _socket_path(path)
             if cert or key or token_file:
                 raise EngineProcessError(
                     "--cert, --key and --token-file belong to HOST:PORT.",
                     remedy="Leave them out: a Unix socket is open to you alone.",
                 )
+            place = _socket_path(path)
             return Door(Address(place), listen(place), None)
         host, port = _host_and_port(f"//{where}")
         if (cert is None) != (key is None):
@@ -115,11 +117,11 @@ def connect_elsewhere(settings: Settings) -> socket:
                 connection = secured(connection, context, deadline, name)
             except ConnectionError as error:
                 raise NotAnEngineError("it ended the handshake") from error
+        if address.token:
+            _prove(connection, address.token, deadline, is_plain=context is None)
         greeting = Greeting(purpose="window", version=__version__)
-        if greet(connection, address, greeting, deadline) is None:
-            is_plain = context is None and bool(address.token)
-            kind = NotAnEngineError if is_plain else ConnectionResetError
-            raise kind("it ended the connection")
+        if greet(connection, Address(address.place), greeting, deadline) is None:
+            raise ConnectionResetError("it ended the connection")
     except TokenRefusedError as error:
         raise EngineProcessError(
             f"The engine at {host} refuses the token.",
@@ -141,6 +143,21 @@ def connect_elsewhere(settings: Settings) -> socket:
     return connection
 
 
+def _prove(connection: socket, token: bytes, deadline: float, *, is_plain: bool) -> None:
+    """Exchange proofs; closes the connection where that fails.
+
+    Raises :class:`NotAnEngineError` also where a peer that was asked without TLS says nothing:
+    one with TLS ends the connection so.  Raises OSError.
+    """
+    try:
+        prove_to_engine(connection, token, deadline)
+    except OSError as error:
+        connection.close()
+        if is_plain and isinstance(error, EndBeforeNonceError):
+            raise NotAnEngineError("it ended the connection") from error
+        raise
+
+
 def _not_understood(host: str, error: OSError, *, is_tls: bool) -> EngineProcessError:
     if isinstance(error, ssl.SSLCertVerificationError):
         return EngineProcessError(
@@ -154,8 +171,8 @@ def _not_understood(host: str, error: OSError, *, is_tls: bool) -> EngineProcess
         )
     return EngineProcessError(
         f"What answers at {host} is no engine without TLS.",
-        remedy="Where the engine has --cert, name its issuer in engine_ca_file; else correct "
-        "engine_url.",
+        remedy="Where the engine has --cert, name its issuer in engine_ca_file; else check that "
+        "`speclsp engine --listen` runs there, and engine_url.",
     )
 
 
@@ -167,6 +184,12 @@ def _address(settings: Settings) -> tuple[Address, ssl.SSLContext | None, str]:
     """
     if settings.engine_url.startswith("speclsp+unix:"):
         path = Path(settings.engine_host)
+        if not path.is_absolute():
+            raise EngineProcessError(
+                "The socket's path in engine_url does not begin with /.",
+                remedy="Write the whole path as it is, without ~ and without %20 for a space: "
+                "speclsp+unix:///home/YOU/.speclsp/desk.sock.",
+            )
         check_own(path)
         return Address(path), None, ""
     host, port = _host_and_port(settings.engine_url)
@@ -205,19 +228,28 @@ def _is_loopback(host: str) -> bool:
 
 
 def _socket_path(text: str) -> Path:
-    """Return the path of a socket to bind, and remove a dead engine's; raises OSError."""
+    """Return the path of a socket to bind, and remove a dead engine's.
+
+    Raises :class:`~speclsp.errors.EngineProcessError`, and OSError where somebody listens there.
+    """
     path = Path(text).expanduser()
     if sys.platform == "win32":
-        raise OSError("Windows has no Unix sockets")
+        raise EngineProcessError(
+            "Windows has no Unix sockets.", remedy="Give HOST:PORT and --token-file FILE."
+        )
     if not path.is_absolute():
-        raise OSError(f"{text!r} is no absolute path")
-    check_own(path.parent)
-    if path.parent.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise OSError(f"other users may write in {path.parent}")
-    check_own(path)
+        raise EngineProcessError(
+            f"{text!r} is no absolute path.", remedy="Write the whole path: unix:/home/YOU/PATH."
+        )
+    try:
+        _check_socket(path)
+    except OSError as error:
+        raise EngineProcessError(
+            f"The engine cannot listen at {path}: {error}.",
+            remedy="Name a new file in a folder that only you can write to, such as one that "
+            "`mkdir -m 700` makes.",
+        ) from error
     if path.exists():
-        if not path.is_socket():
-            raise OSError(f"{path} is no socket")
         if (connection := dial(Address(path), _CONNECT_S)) is not None:
             connection.close()
             raise OSError("somebody listens there")
@@ -225,13 +257,38 @@ def _socket_path(text: str) -> Path:
     return path
 
 
+def _check_socket(path: Path) -> None:
+    """Raise OSError where another user could reach a path, or another kind of file is there."""
+    check_own(path.parent)
+    if path.parent.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise OSError(f"other users may write in {path.parent}")
+    check_own(path)
+    if path.exists() and not path.is_socket():
+        raise OSError(f"{path} is no socket")
+
+
 def _token_in(file: Path) -> bytes:
-    """Return the token in a file, which gets a new one where it is empty; raises OSError."""
-    make_private_file(file)
-    token = file.read_bytes().strip()
-    if not token:
-        token = os.urandom(32).hex().encode()
-        file.write_bytes(token + b"\n")
+    """Return the token in a file, which gets a new one where it is empty.
+
+    Raises :class:`~speclsp.errors.EngineProcessError`.
+    """
+    try:
+        make_private_file(file)
+        token = file.read_bytes().strip()
+        if not token:
+            token = os.urandom(32).hex().encode()
+            file.write_bytes(token + b"\n")
+    except OSError as error:
+        raise EngineProcessError(
+            f"The token file {file} cannot be used: {error}.",
+            remedy="Name a file of yours, or a new one, in a folder that exists.",
+        ) from error
     if len(token) < MIN_TOKEN or not token.isascii():
-        raise OSError(f"the token in {file} has fewer than {MIN_TOKEN} characters")
+        wrong = "characters other than ASCII"
+        if len(token) < MIN_TOKEN:
+            wrong = f"fewer than {MIN_TOKEN} characters"
+        raise EngineProcessError(
+            f"The token in {file} has {wrong}.",
+            remedy="Empty the file: a new token is written to it.",
+        )
     return token

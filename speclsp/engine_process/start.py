@@ -157,10 +157,7 @@ def _start(
     except TimeoutError as error:
         raise _no_answer(place.socket) from error
     except OSError as error:
-        raise EngineProcessError(
-            f"The engine cannot be started in {place.folder}: {error}.",
-            remedy=f"Check the folder's permissions and space, or {OWN_ENGINE}",
-        ) from error
+        raise _no_place(place, error) from error
     found = _dial(place)
     if found is None:
         raise _not_started(place, process)
@@ -213,19 +210,32 @@ def _spawn(
     return process
 
 
-def listen_alone(place: EnginePlace) -> socket.socket:
-    """Return the listening socket of an engine that this process becomes.
+def listen_alone(place: EnginePlace) -> tuple[socket.socket, int]:
+    """Return the listening socket and the log's descriptor of an engine that this process becomes.
 
-    Raises :class:`EngineProcessError` where one runs already, and OSError.
+    Raises :class:`EngineProcessError`, also where one runs already.
     """
-    with place.locked(_CONTROL_TIMEOUT_S):
-        if (found := _dial(place)) is not None:
-            found[0].close()
-            raise EngineProcessError(
-                "An engine with these settings listens already.",
-                remedy="`speclsp engine status` names its process, and `engine stop` ends it.",
-            )
-        return place.listen()
+    try:
+        with place.locked(_CONTROL_TIMEOUT_S):
+            if (found := _dial(place)) is not None:
+                found[0].close()
+                raise EngineProcessError(
+                    "An engine with these settings listens already.",
+                    remedy="`speclsp engine status` names its process, and `engine stop` ends it.",
+                )
+            log = open_log(place)
+            try:
+                return place.listen(), log
+            except OSError:
+                os.close(log)
+                raise
+    except TimeoutError as error:
+        raise EngineProcessError(
+            f"The engine at {place.socket} does not answer, or is being started.",
+            remedy="Try again; `speclsp engine status` names its process.",
+        ) from error
+    except OSError as error:
+        raise _no_place(place, error) from error
 
 
 def open_log(place: EnginePlace) -> int:
@@ -370,6 +380,13 @@ def _not_started(place: EnginePlace, process: subprocess.Popen[bytes]) -> Except
     return EngineProcessError(
         f"The engine ended {how} while it started." + (f" Its log ends:\n{tail}\n" if tail else ""),
         remedy=f"Read the log {place.log}, or {OWN_ENGINE}",
+    )
+
+
+def _no_place(place: EnginePlace, error: OSError) -> EngineProcessError:
+    return EngineProcessError(
+        f"The engine cannot be started in {place.folder}: {error}.",
+        remedy=f"Check the folder's permissions and space, or {OWN_ENGINE}",
     )
 
 

@@ -50,6 +50,10 @@ class NotAnEngineError(ConnectionError):
     """What answers at an engine's port does not know the engine's token."""
 
 
+class EndBeforeNonceError(ConnectionResetError):
+    """The peer ended the connection without a nonce: it is ending, full, or takes TLS."""
+
+
 class TokenRefusedError(NotAnEngineError):
     """An engine says that the window's token is wrong."""
 
@@ -206,11 +210,15 @@ def prove_to_engine(connection: socket.socket, token: bytes, deadline: float) ->
     N_e), E sends HMAC(token, "engine" N_w N_e).  The window, which may meet a process that took a
     dead engine's port, speaks first; the engine, whose port all may reach, proves itself last.
 
-    Raises :class:`NotAnEngineError`, and OSError, such as ConnectionResetError at the end.
+    Raises :class:`NotAnEngineError`, :class:`EndBeforeNonceError`, and OSError, such as
+    ConnectionResetError at the end.
     """
     own = secrets.token_hex(32).encode()
-    send_line(connection, own, deadline)
-    theirs = _proof_line(connection, deadline)
+    try:
+        send_line(connection, own, deadline)
+        theirs = _proof_line(connection, deadline)
+    except ConnectionError as error:
+        raise EndBeforeNonceError("the other side left") from error
     if not _NONCE.fullmatch(theirs):
         raise NotAnEngineError("what answers is no engine")
     send_line(connection, _proof(token, b"window", own, theirs), deadline)

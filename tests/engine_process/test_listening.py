@@ -9,8 +9,10 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -20,8 +22,9 @@ from click.testing import CliRunner
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.engine import engine
 from speclsp.cli.window_completer import make_completer
-from speclsp.engine_process import listening, wire
+from speclsp.engine_process import listening, start, wire
 from speclsp.engine_process.listening import connect_elsewhere, open_door
+from speclsp.engine_process.place import engine_place
 from speclsp.engine_process.start import known_places, running_engines, status_of
 from speclsp.errors import EngineProcessError, SpecLspError
 from speclsp.request import CompletionRequest, Document, Problem, WorkspaceFolder
@@ -141,10 +144,6 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return cert, key
 
 
-def token_of(elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return elsewhere.folder / "token"
-
-
 def test_a_window_elsewhere_gets_suggestions_by_a_unix_socket(elsewhere: Elsewhere) -> None:
     path = elsewhere.folder / "engine.sock"
     elsewhere.listen(f"unix:{path}")
@@ -228,16 +227,18 @@ def test_a_loopback_port_needs_the_token_and_no_tls(
 
 
 @pytest.mark.parametrize(
-    ("where", "options", "message"),
+    ("where", "options", "message", "remedy"),
     [
-        ("0.0.0.0:0", {"token_file": Path("token")}, "no loopback address"),
-        ("127.0.0.1:0", {}, "needs a token"),
-        ("127.0.0.1:0", {"cert": Path("cert.pem")}, "needs its key"),
-        ("127.0.0.1", {}, "no address"),
-        ("unix:relative", {}, "no absolute path"),
-        ("unix:/tmp/speclsp-engine", {}, "other users may write"),
-        ("unix:/tmp/speclsp-engine", {"token_file": Path("t")}, "."),
-        ("127.0.0.1:0", {"token_file": Path("short")}, "fewer than 32"),
+        ("0.0.0.0:0", {"token_file": Path("token")}, "no loopback address", "--cert"),
+        ("127.0.0.1:0", {}, "needs a token", "--token-file"),
+        ("127.0.0.1:0", {"cert": Path("cert.pem")}, "needs its key", "--key"),
+        ("127.0.0.1", {}, "no address", "HOST:PORT"),
+        ("unix:relative", {}, "no absolute path", "whole path"),
+        ("unix:/tmp/speclsp-engine", {}, "other users may write", "mkdir -m 700"),
+        ("unix:/tmp/speclsp-engine", {"token_file": Path("t")}, "belong to HOST:PORT", "Leave"),
+        ("127.0.0.1:0", {"token_file": Path("short")}, "fewer than 32", "Empty the file"),
+        ("127.0.0.1:0", {"token_file": Path("umlauts")}, "other than ASCII", "Empty the file"),
+        ("127.0.0.1:0", {"token_file": Path("no/token")}, "cannot be used", "folder that exists"),
     ],
 )
 def test_what_is_unsafe_is_refused(
@@ -246,15 +247,98 @@ def test_what_is_unsafe_is_refused(
     where: str,
     options: dict[str, Path],
     message: str,
+    remedy: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("short").write_text("password1\n")
+    Path("umlauts").write_text("\N{LATIN SMALL LETTER A WITH DIAERESIS}" * 20, encoding="utf-8")
     with pytest.raises(EngineProcessError, match=message) as error:
         open_door(where, **options)
-    assert error.value.remedy
+    assert remedy in error.value.remedy
 
 
-def test_the_engines_own_settings_win(elsewhere: Elsewhere) -> None:
+def test_a_socket_in_the_url_has_a_whole_path() -> None:
+    with pytest.raises(EngineProcessError, match="does not begin with /") as error:
+        connect_elsewhere(Settings(engine_url="speclsp+unix://~/engine.sock"))
+    assert "%20" in error.value.remedy
+
+
+@pytest.mark.parametrize("n_lines", [0, 1])
+def test_only_an_end_before_the_nonce_may_be_tls(
+    monkeypatch: pytest.MonkeyPatch, n_lines: int
+) -> None:
+    monkeypatch.setenv("SPECLSP_ENGINE_KEY", "0" * 64)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                for _ in range(n_lines):
+                    connection.recv(4096)
+                    connection.sendall(b"f" * 64 + b"\n")
+                connection.recv(4096)
+
+        threading.Thread(target=answer, daemon=True).start()
+        url = f"speclsp://127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(EngineProcessError) as error:
+            connect_elsewhere(Settings(engine_url=url))
+    assert ("no engine without TLS" in error.value.message) == (n_lines == 0)
+    assert "engine --listen" in error.value.remedy
+
+
+def test_silent_clients_leave_room_for_a_window(elsewhere: Elsewhere) -> None:
+    token = elsewhere.folder / "token"
+    address = elsewhere.listen("127.0.0.1:0", "--token-file", token)
+    port = int(address.rpartition(":")[2])
+    with ExitStack() as stack:
+        silent = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), WAIT_S))
+            for _ in range(65)
+        ]
+        assert silent[64].recv(1) == b""  # at once, and the others are kept for five seconds
+        silent[63].setblocking(False)
+        with pytest.raises(BlockingIOError):
+            silent[63].recv(1)
+        window = elsewhere.window(f"speclsp://{address}", engine_key_file=str(token))
+        open_document(window)
+        assert text_of(window) == "return 1"
+
+
+def test_without_memory_it_does_not_listen(elsewhere: Elsewhere) -> None:
+    elsewhere.listen(f"unix:{elsewhere.folder / 'first.sock'}")
+    model = elsewhere.folder / "large.gguf"
+    with model.open("wb") as file:
+        file.truncate(1 << 42)
+    path = elsewhere.folder / "second.sock"
+    outcome = elsewhere.run("--listen", f"unix:{path}", f"--model={model}")
+    assert outcome.returncode == 1
+    assert "no room for another engine" in outcome.stderr
+    assert "listens at" not in outcome.stdout
+    assert not path.exists()
+    assert len([*elsewhere.folder.glob("run/speclsp/*.sock")]) == 1
+
+
+@pytest.mark.parametrize("fault", ["lock", "log"])
+def test_an_engine_that_cannot_begin_says_why(
+    elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", elsewhere.environment["XDG_RUNTIME_DIR"])
+    monkeypatch.setattr(start, "_CONTROL_TIMEOUT_S", 0.1)
+    path = elsewhere.folder / "engine.sock"
+    place = engine_place(Settings(), f"unix:{path}")
+    with ExitStack() as stack:
+        if fault == "lock":
+            stack.enter_context(place.locked(1.0))
+        else:
+            place.log.mkdir()
+        outcome = CliRunner().invoke(engine, ["--listen", f"unix:{path}"])
+    assert isinstance(outcome.exception, EngineProcessError)
+    assert outcome.exception.remedy
+    assert not path.exists()
+    assert not place.socket.exists()
+
+
+def test_the_engines_own_settings_win() -> None:
     own = Settings(model="/own.gguf", ctx_size=512, sleep_idle_seconds=5, persist=True)
     window = Settings(
         model="/windows.gguf", ctx_size=9, sleep_idle_seconds=-1, n_predict=7, persist=False,

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 
 import pytest
 from echo_engines import PROGRAM, Engines, is_running, wait_for_end, wait_until
@@ -104,6 +104,19 @@ def test_what_comes_without_a_proof_is_answered_by_nothing(engines: Engines, sen
         status = status_of(first.place)
         assert status is not None
         assert status["n_windows"] == 1
+
+
+def test_silent_clients_are_bounded_and_do_not_keep_the_engine(engines: Engines) -> None:
+    first = engines.connect(Settings(engine_exit_seconds=0))
+    address = address_of(engines)
+    with ExitStack() as stack:
+        silent = [stack.enter_context(closing(dialled(address))) for _ in range(65)]
+        assert silent[64].recv(1) == b""
+        first.socket.close()
+        wait_until(lambda: not first.place.socket.exists())
+        silent[63].setblocking(False)
+        with pytest.raises(BlockingIOError):  # still connected, for five seconds
+            silent[63].recv(1)
 
 
 def test_the_token_never_crosses(engines: Engines) -> None:
