@@ -158,19 +158,10 @@ def test_physical_cores(
     n_cores: int,
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: cpu_ids, raising=False)
-    monkeypatch.setattr("psutil.cpu_count", lambda *, logical: None)
     quota_file = tmp_path / "cpu.max"
     if quota is not None:
         quota_file.write_text(quota)
     assert physical_cpu_count(topology(tmp_path / "cpu", siblings), quota_file) == n_cores
-
-
-def test_cores_without_hyper_threads_are_all_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(10)), raising=False)
-    monkeypatch.setattr("psutil.cpu_count", lambda *, logical: None if logical else 10)
-    assert physical_cpu_count(tmp_path, tmp_path / "none") == 10
 
 
 @pytest.mark.parametrize(
