@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Final
 
 from speclsp.request import CompletionRequest, Document, PlacedRequest, TextEdit
@@ -14,34 +14,7 @@ N_VERSIONS: Final = 8
 _MAX_CHARS: Final = 4_000_000
 """Characters of a document's kept versions together; two versions are always kept."""
 
-N_DELETED: Final = 16
-"""Latest deleted texts that are kept."""
-_DELETED_CHARS: Final = (16, 8_000)
-"""Least and most characters of a deleted text that is kept: a word says too little, and what is
-larger was no edit by hand."""
-
 _STEP: Final = 65_536
-
-
-@dataclass(slots=True)
-class DeletedText:
-    """What edits took out of a document at one place, one after the other."""
-
-    document: Document
-    """The document, without its text."""
-    start: int
-    """Where in the document it stood."""
-    text: str
-
-    def join(self, uri: str, edit: TextEdit, taken: str) -> bool:
-        """Add what another edit took out, if it stood beside this; return whether it did."""
-        is_beside = uri == self.document.uri and edit.start <= self.start <= edit.end
-        if not is_beside or len(self.text) + len(taken) > _DELETED_CHARS[1]:
-            return False
-        n_before = self.start - edit.start
-        self.text = taken[:n_before] + self.text + taken[n_before:]
-        self.start = edit.start
-        return True
 
 
 class Documents:
@@ -53,7 +26,6 @@ class Documents:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._versions: OrderedDict[str, deque[Document]] = OrderedDict()
-        self._deleted: deque[DeletedText] = deque(maxlen=N_DELETED)
 
     def open(self, document: Document) -> None:
         """Add an opened document; one that is open already is replaced."""
@@ -68,7 +40,6 @@ class Documents:
             if versions is None:
                 return None
             newest = versions[-1]
-            self._note_deleted(newest, edit)
             changed = replace(newest, version=version, text=edit.applied_to(newest.text))
             versions.append(changed)
             while len(versions) > n_versions(changed.text):
@@ -98,25 +69,6 @@ class Documents:
         """Return the documents' newest versions, the most recently used first."""
         with self._lock:
             return [versions[-1] for versions in reversed(self._versions.values())]
-
-    def deleted(self) -> list[tuple[Document, str]]:
-        """Return the texts that were deleted or replaced last, the latest first.
-
-        Each comes with the document that it stood in.
-        """
-        with self._lock:
-            found = [(deleted.document, deleted.text) for deleted in reversed(self._deleted)]
-        return [one for one in found if len(one[1]) >= _DELETED_CHARS[0]]
-
-    def _note_deleted(self, document: Document, edit: TextEdit) -> None:
-        taken = document.text[edit.start : edit.end]
-        if taken in edit.text or len(taken) > _DELETED_CHARS[1]:
-            return
-        if self._deleted and self._deleted[-1].join(document.uri, edit, taken):
-            return
-        if self._deleted and len(self._deleted[-1].text) < _DELETED_CHARS[0]:
-            self._deleted.pop()
-        self._deleted.append(DeletedText(replace(document, text=""), edit.start, taken))
 
     def place(self, request: CompletionRequest) -> PlacedRequest | None:
         """Return a request with the text of its version.

@@ -58,7 +58,6 @@ ONLY_IN = {
     "psutil": (
         "engine/battery.py",
         "engine/llama/loading.py",
-        "engine/params.py",
         "engine_process/lifetime.py",
     ),
     "watchdog": ("project/watch.py",),

@@ -187,7 +187,7 @@ def run_completion(
             generation = bench.weights.target.generate(
                 prompt,
                 question.text,
-                remote_params(request, settings, typed, bench, sources),
+                remote_params(request, settings, typed, bench),
                 stop=text.feed,
                 interrupted=interrupted,
                 aborted=aborted,
@@ -308,7 +308,7 @@ def prompt_question(
 
 
 def remote_params(
-    request: PlacedRequest, settings: Settings, typed: str, bench: Workbench, sources: DraftSources
+    request: PlacedRequest, settings: Settings, typed: str, bench: Workbench
 ) -> RemoteParams:
     """Return how a remote engine is to continue a request's prompt, which leaves out ``typed``."""
     return RemoteParams(
@@ -319,14 +319,12 @@ def remote_params(
         min_p=settings.min_p,
         seed=settings.seed,
         wants_logprobs=_least_logprob(request, settings) > -math.inf,
-        prediction=_prediction(request, settings, bench, sources),
+        prediction=_prediction(request, settings, bench),
         begins_with=typed,
     )
 
 
-def _prediction(
-    request: PlacedRequest, settings: Settings, bench: Workbench, sources: DraftSources
-) -> str:
+def _prediction(request: PlacedRequest, settings: Settings, bench: Workbench) -> str:
     """Return what most probably follows the cursor, where a remote engine takes a prediction.
 
     It is what followed the longest match of the text before the cursor in the open documents and
@@ -335,7 +333,10 @@ def _prediction(
     if not _takes_prediction(bench):
         return ""
     word = word_prefix(_line_before(request))
-    context = _draft_context(request, word, (), settings, bench, sources)
+    # Nothing leaves that is neither in an open document nor an answer.
+    context = dataclasses.replace(
+        _draft_context(request, word, (), settings, bench, DraftSources()), deleted=()
+    )
     drafter = SuffixDrafter(n_draft=settings.n_predict)
     drafter.begin(context)
     for draft in drafter.candidates((), settings.n_predict):
@@ -403,7 +404,7 @@ def _draft_context(
         held=HeldText(typed.encode("utf-8", "replace"), bench.tokenizer.vocabulary.piece),
         buffers=(*bench.tokens.others(request.uri, tokenize), *sources.accepted),
         generated=tuple(bench.generated),
-        deleted=bench.tokens.deleted(tokenize),
+        deleted=bench.tokens.deleted.tokens(tokenize),
         corpora=sources.corpora,
         statistics=sources.statistics,
         verify_curve=cost.curve if cost is not None else None,

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from speclsp.completer.deleted_texts import DeletedTexts
 from speclsp.documents import Documents
 from speclsp.drafting.buffer_tokens import BufferTokens, Tokenize
 from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
@@ -48,12 +49,12 @@ class DocumentTokens:
         self._documents = documents
         self._is_ignored = is_ignored
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        self._deleted: dict[str, TokenArray] = {}
+        self.deleted = DeletedTexts(self._may_serve_others)
 
     def forget(self) -> None:
         """Drop all tokens: the vocabulary changed."""
         self._entries.clear()
-        self._deleted.clear()
+        self.deleted.forget_tokens()
 
     def around(
         self, request: PlacedRequest, n_held_back: int, tokenize: Tokenize
@@ -79,6 +80,7 @@ class DocumentTokens:
 
     def warm(self, uri: str, tokenize: Tokenize) -> bool:
         """Tokenise a piece of an open document; return whether all of it is tokenised."""
+        self.deleted.tokens(tokenize)
         document = self._documents.get(uri)
         if document is None:
             self._entries.pop(uri, None)
@@ -106,16 +108,6 @@ class DocumentTokens:
                 tokens.append(of_document)
                 n_left -= of_document.size
         return tuple(tokens)
-
-    def deleted(self, tokenize: Tokenize) -> tuple[TokenArray, ...]:
-        """Return the tokens of what was deleted or replaced last, the latest first.
-
-        Texts of ignored files and of files with secret names are left out.
-        """
-        found = [text for of, text in self._documents.deleted() if self._may_serve_others(of)]
-        known = self._deleted
-        self._deleted = {text: known[text] if text in known else tokenize(text) for text in found}
-        return tuple(self._deleted.values())
 
     def _may_serve_others(self, document: Document) -> bool:
         return not is_secret_path(document.path) and not self._is_ignored(document.file)

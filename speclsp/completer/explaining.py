@@ -10,7 +10,6 @@ from typing import Literal
 import msgspec
 
 from speclsp.completer.completion import (
-    DraftSources,
     Workbench,
     prompt_question,
     remote_params,
@@ -95,7 +94,6 @@ def explain_prompt(
     settings: Settings,
     bench: Workbench,
     candidates: Sequence[Candidate],
-    sources: DraftSources,
 ) -> PromptExplanation:
     """Lay out the prompt for a request as after some typing at its cursor."""
     settings = request.settings_over(settings)
@@ -140,9 +138,7 @@ def explain_prompt(
         text=prompt_text(
             prompt.tokens, bench.tokenizer.vocabulary, bench.tokenizer.family, bos="<bos>"
         ),
-        request=_request(
-            prompt, text, remote_params(request, settings, held_back, bench, sources), bench
-        ),
+        request=_request(prompt, text, remote_params(request, settings, held_back, bench), bench),
     )
 
 

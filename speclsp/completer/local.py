@@ -179,8 +179,10 @@ class LocalCompleter:
 
     def change_document(self, uri: str, version: int, edit: TextEdit) -> None:
         """Take an edit of an open document."""
+        former = self._documents.get(uri)
         document = self._documents.change(uri, version, edit)
-        if document is not None:
+        if former is not None and document is not None:
+            self.tokens.deleted.changed(former, edit)
             self._took(document)
 
     def save_document(self, uri: str) -> None:
@@ -192,6 +194,7 @@ class LocalCompleter:
     def close_document(self, uri: str) -> None:
         """Forget a document."""
         document = self._documents.close(uri)
+        self.tokens.deleted.closed(uri)
         if document is not None:
             self._project.documents_changed()
             self._project.saved(document.file)
@@ -260,7 +263,7 @@ class LocalCompleter:
         return self._engine.thread.with_models(
             self,
             lambda bench, settings: explain_prompt(
-                placed, settings, bench, self._context.candidates(placed), self.sources(placed)
+                placed, settings, bench, self._context.candidates(placed)
             ),
         )
 

@@ -100,7 +100,7 @@ class PassCost:
     @property
     def single_s(self) -> float:
         """T(1) in seconds; 0 before the first pass without a draft."""
-        return _low(self._single) if self._single else 0.0
+        return lower_quartile(self._single) if self._single else 0.0
 
     @property
     def curve(self) -> VerifyCurve:
@@ -113,7 +113,7 @@ class PassCost:
     def milliseconds(self) -> tuple[tuple[int, float], ...]:
         """(k, T(k)) of the shapes that were timed."""
         seen = [(1, 1.0)] if self._single else []
-        seen += [(shape, _low(kept)) for shape, kept in sorted(self._ratios.items())]
+        seen += [(shape, lower_quartile(kept)) for shape, kept in sorted(self._ratios.items())]
         return tuple((shape, ratio * self.single_s * 1e3) for shape, ratio in seen)
 
     def observe(self, n_tokens: int, seconds: float) -> None:
@@ -127,7 +127,7 @@ class PassCost:
             return
         ratio = seconds / self.single_s
         shape = min(SHAPES[1:], key=lambda size: abs(math.log(size / n_tokens)))
-        if shape in self._ratios and ratio < _low(self._ratios[shape]) / 2.0:
+        if shape in self._ratios and ratio < lower_quartile(self._ratios[shape]) / 2.0:
             # The former passes were disturbed, and those over other shapes probably too.
             self._ratios.clear()
         kept = self._ratios.setdefault(shape, deque(maxlen=_N_KEPT))
@@ -145,10 +145,12 @@ class PassCost:
             line = ratios[-1] + min(self._slope, mean_slope) * (shape - left)
             kept = self._ratios.get(shape)
             weight = min(len(kept) / _N_SURE, 1.0) if kept else 0.0
-            ratios.append(max(1.0, weight * _low(kept) + (1.0 - weight) * line) if kept else line)
+            ratios.append(
+                max(1.0, weight * lower_quartile(kept) + (1.0 - weight) * line) if kept else line
+            )
         return tuple(ratios)
 
 
-def _low(values: Collection[float]) -> float:
+def lower_quartile(values: Collection[float]) -> float:
     """Return the lower quartile."""
     return sorted(values)[len(values) // 4]

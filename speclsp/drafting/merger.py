@@ -5,20 +5,19 @@ the highest
 
     rate = (1 + Σ p̂ of its paths) / (T(k) / T(1)),
 
-the tokens expected in the time of a pass without a draft.  Looking something up takes less than 2 %
-of a pass of 10 ms.  Asking a model takes longer: it is asked where the look-ups found nothing to
-verify, and where what its drafts saved on average, in units of T(1), is at least what asking takes.
+the tokens expected in the time of a pass without a draft.  Asking a drafter takes time, too: it is
+asked where what its drafts saved on average, in units of T(1), is at least what asking takes, and a
+model only where the look-ups found nothing to verify.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from statistics import median
 from typing import Final, NamedTuple
 
 from speclsp.drafting.acceptance import AcceptanceTable
-from speclsp.drafting.cost import NOMINAL_SLOPE, SHAPES, straight_curve
+from speclsp.drafting.cost import NOMINAL_SLOPE, SHAPES, lower_quartile, straight_curve
 from speclsp.drafting.proposer import (
     Clock,
     DraftLimits,
@@ -40,13 +39,13 @@ from speclsp.request import DrafterStats
 from speclsp.settings import DraftMode
 
 _SAVED_PRIOR: Final = 1.0
-"""Passes that asking a model is taken to save before it was asked."""
+"""Passes that asking is taken to save before the drafter was asked."""
 _MEMORY: Final = 64.0
 """Times of asking after which an older one has lost 1 − 1/e of its weight."""
 _N_TIMES: Final = 15
-"""Latest times of asking, whose median counts: a call may be kept waiting."""
+"""Latest times of asking, whose lower quartile counts: a call may be kept waiting."""
 _EXPLORED: Final = 0.003
-"""Share of the time for asking a model that did not save what it takes."""
+"""Share of the time for asking drafters that did not save what they take."""
 _FIRST_TRY: Final = 16
 """Passes without a draft after which one is verified that would pay by the nominal cost, since what
 passes are believed to cost may be wrong.  The pause doubles with each try that changed nothing."""
@@ -85,15 +84,17 @@ class _Worth:
         count nothing here.
         """
         self._credit += _EXPLORED
-        cost = median(self._seconds) / single_s if self._seconds and single_s > 0.0 else 0.0
+        cost = lower_quartile(self._seconds) / single_s if self._seconds and single_s > 0.0 else 0.0
         return cost - max(self._saved, 0.0) <= self._credit
 
     def learn(self, saved: float, seconds: float) -> None:
         """Note what asking saved, in units of T(1), and what it took."""
         self._credit = 0.0
+        if self._n_known > 1.0:
+            # The first call is not counted: it loads code, and a model evaluates its whole prompt.
+            self._seconds.append(seconds)
         self._n_known = min(self._n_known + 1.0, _MEMORY)
         self._saved += (saved - self._saved) / self._n_known
-        self._seconds.append(seconds)
 
 
 class _Member:

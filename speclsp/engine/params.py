@@ -15,8 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import psutil
-
 from speclsp.errors import SettingsError
 from speclsp.settings import KvCacheType, Settings
 
@@ -28,11 +26,7 @@ costs two walks over the KV cache's cells per pass, 5 to 19 µs for 8,000 to 32,
 BYTES_PER_THREAD = 32 * 1024 * 1024
 """Least weights per thread: 2 to 3 ms of memory traffic per token; below it, waiting costs more."""
 
-ENVIRONMENT: Final = {
-    "OMP_WAIT_POLICY": "passive",
-    "GOMP_SPINCOUNT": "1000",
-    "GGML_NO_BACKTRACE": "1",
-}
+ENVIRONMENT: Final = {"GOMP_SPINCOUNT": "1000", "GGML_NO_BACKTRACE": "1"}
 """What :mod:`speclsp.engine.llama` sets of llama.cpp's variables where the user does not."""
 
 _FLOAT_CACHE_TYPES: frozenset[KvCacheType] = frozenset({"f32", "f16", "bf16"})
@@ -87,9 +81,8 @@ def physical_cpu_count(
 ) -> int:
     """Return the number of physical cores that this process may use, at least 1.
 
-    Respects CPU affinity and a cgroup's quota.  Where the topology cannot be read, psutil
-    counts the cores, and where it cannot, every second logical CPU is one, all of them up to four
-    (llama.cpp's rule).
+    Respects CPU affinity and a cgroup's quota.  Where the topology cannot be read, every second
+    logical CPU counts as a core, all of them up to four (llama.cpp's rule).
     """
     if hasattr(os, "sched_getaffinity"):
         cpu_ids = os.sched_getaffinity(0)
@@ -100,8 +93,7 @@ def physical_cpu_count(
         files = [cpu_folder / f"cpu{cpu_id}/topology/thread_siblings_list" for cpu_id in cpu_ids]
         n_cores = len({file.read_text().strip() for file in files})
     except OSError:
-        n_guessed = len(cpu_ids) if len(cpu_ids) <= 4 else len(cpu_ids) // 2
-        n_cores = min(psutil.cpu_count(logical=False) or n_guessed, len(cpu_ids))
+        n_cores = len(cpu_ids) if len(cpu_ids) <= 4 else len(cpu_ids) // 2
     try:
         quota, period = cgroup_quota_file.read_text().split()
         n_cores = min(n_cores, math.ceil(int(quota) / int(period)))

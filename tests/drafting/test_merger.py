@@ -375,6 +375,17 @@ class TestAsking:
             assert model.n_calls == 100
         assert merger.stats()["draft"].ms_draft == pytest.approx(100.0 * model.n_calls)
 
+    def test_one_slow_first_call_says_nothing(self) -> None:
+        clock = Clock()
+        model = Repeating([1, 1, 1], "draft", clock, seconds=20.0)
+        merger = self.merged(clock, model)
+        emitted: list[int] = []
+        self.pass_by(merger, clock, emitted, right=1)
+        model._seconds = 0.1
+        for _ in range(20):
+            self.pass_by(merger, clock, emitted, right=1)
+        assert model.n_calls > 15
+
     def test_a_costly_drafter_is_not_asked_where_others_know_more(self) -> None:
         clock = Clock()
         model = Repeating([1], "draft", clock, seconds=0.9)

@@ -262,6 +262,9 @@ def test_what_makes_an_engine_another_one(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     assert engine_place(settings) != first
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
+    assert engine_place(settings) != first
+    monkeypatch.delenv("OMP_WAIT_POLICY")
     # This process may load llama.cpp, for which it sets variables.
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)

@@ -4,9 +4,9 @@ llama.cpp's CPU threads meet at a barrier after each operation of a graph, some 
 token, and OpenMP spins there by default.  While an editor, a linter or another server uses the
 cores too, spinning threads keep each other from running: a token took up to 300 times as long.
 Threads that sleep at once take twice as long as spinning ones where the cores are free.  So GNU's
-OpenMP spins for about as long as sleeping and waking takes, and others sleep, unless the
-environment sets OMP_WAIT_POLICY (docs/decisions/threads.md).  OpenMP reads both variables when the
-first import of llama_cpp loads it.
+OpenMP spins for about as long as sleeping and waking takes, unless the environment sets
+GOMP_SPINCOUNT or OMP_WAIT_POLICY (docs/decisions/threads.md).  It reads them when the first import
+of llama_cpp loads it.
 
 Where an assertion fails, ggml runs a debugger on the process before it ends it, which took 1.6 of
 2.1 s; it is told not to, so that the engine can start again at once.  The assertion is logged.
@@ -18,7 +18,6 @@ from speclsp.engine.params import ENVIRONMENT
 from speclsp.install_llama_cpp import load_cuda_libraries
 
 load_cuda_libraries()
-is_users = "OMP_WAIT_POLICY" in os.environ
 for name, value in ENVIRONMENT.items():
-    if not (is_users and name == "GOMP_SPINCOUNT"):
+    if not (name == "GOMP_SPINCOUNT" and "OMP_WAIT_POLICY" in os.environ):
         os.environ.setdefault(name, value)
