@@ -11,7 +11,7 @@ from speclsp.drafting.protocol import TokenCorpus
 from speclsp.engine.models import Tokenizer
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.events import EventQueue
-from speclsp.project.ignore import IgnoredFiles
+from speclsp.project.ignore import IgnoredFiles, root_of
 from speclsp.project.indexed_files import Outlines
 from speclsp.project.project_index import INDEX_SETTINGS, ProjectIndex
 from speclsp.request import Event, IndexStats, LogLine, WorkspaceFolder
@@ -220,14 +220,12 @@ class Project:
     def root_of(self, file: str) -> str:
         """Return the innermost folder that a file lies in, or "" for none."""
         with self._lock:
-            roots = [r for r in self._folders if file.startswith(r.rstrip(os.sep) + os.sep)]
-        return max(roots, key=len, default="")
+            return root_of(self._folders, file)
 
     def is_ignored(self, file: str) -> bool:
         """Whether .gitignore or the setting ``exclude`` leaves out a file of a folder."""
-        root = self.root_of(file)
         with self._lock:
-            return bool(root) and self._ignored.is_ignored(root, file)
+            return self._ignored.is_ignored(root_of(self._folders, file), file)
 
     def corpora(self) -> tuple[TokenCorpus, ...]:
         """Return the indexes without the open files, for the engine thread."""

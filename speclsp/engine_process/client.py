@@ -8,7 +8,6 @@ Neither NumPy nor llama.cpp is loaded here.
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 import time
 import uuid
@@ -20,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from socket import socket
 from subprocess import Popen
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from speclsp import errors
 from speclsp import settings as settings_table
@@ -30,7 +29,7 @@ from speclsp.engine_process import wire
 from speclsp.engine_process.restarts import MAX_CRASHES, EngineLife, Restarts
 from speclsp.errors import EngineError, EngineProcessError, EngineUnavailableError, SpecLspError
 from speclsp.events import EventQueue
-from speclsp.project.ignore import IgnoredFiles
+from speclsp.project.ignore import IgnoredFiles, root_of
 from speclsp.request import (
     AcceptedText,
     CompletionRequest,
@@ -63,6 +62,8 @@ _ELSEWHERE_LACKS: Final = ("drafts and context from open files only",)
 _MAX_LEARNED: Final = 500
 """Accepted texts that are kept for an engine that is not there."""
 
+
+_T = TypeVar("_T", Document, AcceptedText)
 
 _STARTING: Final = EngineUnavailableError("the engine is starting, and the model is loading.")
 
@@ -191,11 +192,11 @@ class SharedCompleter:
         scopes = {name: settings_table.info(name).scope for name in changed}
         with self._changed:
             self._settings = settings
-            self._ignored.renew(settings.exclude)
             self._running = None
-            self._is_told = False
+            self._renew_rules()
             if not changed:
                 return ()
+            self._is_told = False
             self._failure = None
             self._is_wanted = True
             self._restarts.forget()
@@ -244,6 +245,7 @@ class SharedCompleter:
         """Let the engine index a folder."""
         with self._changed:
             self._folders[folder.root] = folder
+            self._renew_rules()
             self._send(wire.OpenFolder(folder))
 
     def close_folder(self, root: str) -> None:
@@ -255,6 +257,7 @@ class SharedCompleter:
     def reindex(self) -> None:
         """Scan all folders again."""
         with self._changed:
+            self._renew_rules()
             self._send(wire.Reindex())
 
     def open_document(self, document: Document) -> None:
@@ -262,28 +265,32 @@ class SharedCompleter:
         with self._changed:
             self._documents.open(document)
             self._ignored.renew(self._settings.exclude)
-            if not self._is_kept_here(document.file):
+            if self._is_kept_here(document.file):
+                self._withdraw(document.uri)
+            else:
                 self._hand(document)
 
     def change_document(self, uri: str, version: int, edit: TextEdit) -> None:
         """Take an edit of an open document."""
         with self._changed:
-            self._documents.change(uri, version, edit)
-            if uri in self._handed or not self._settings.engine_listens:
+            document = self._documents.change(uri, version, edit)
+            if document is not None and self._is_kept_here(document.file):
+                self._withdraw(uri)
+            elif uri in self._handed:
                 self._send(wire.ChangeDocument(uri, version, edit))
 
     def save_document(self, uri: str) -> None:
         """Note that a document was written to its file."""
         with self._changed:
-            self._ignored.renew(self._settings.exclude)
-            self._send(wire.SaveDocument(uri))
+            self._renew_rules()
+            if uri in self._handed:
+                self._send(wire.SaveDocument(uri))
 
     def close_document(self, uri: str) -> None:
         """Forget a document."""
         with self._changed:
             self._documents.close(uri)
-            self._handed.discard(uri)
-            self._send(wire.CloseDocument(uri))
+            self._withdraw(uri)
 
     # --- completions ------------------------------------------------------------------------------
 
@@ -330,29 +337,43 @@ class SharedCompleter:
         if not self._settings.engine_listens:
             return True
         with self._changed:
-            is_kept = self._is_kept_here(placed.file)
-            if is_kept and placed.uri in self._handed:
-                self._handed.discard(placed.uri)
-                self._send(wire.CloseDocument(placed.uri))
+            if self._is_kept_here(placed.file):
+                self._withdraw(placed.uri)
+                return False
             document = self._documents.get(placed.uri)
-            if not is_kept and placed.uri not in self._handed and document is not None:
+            if placed.uri not in self._handed and document is not None:
                 self._hand(document)
-            return not is_kept
+            return True
 
     def _hand(self, document: Document) -> None:
         self._handed.add(document.uri)
-        self._send(wire.OpenDocument(document))
+        self._send(wire.OpenDocument(self._without_path(document)))
+
+    def _withdraw(self, uri: str) -> None:
+        if uri in self._handed:
+            self._handed.discard(uri)
+            self._send(wire.CloseDocument(uri))
+
+    def _renew_rules(self) -> None:
+        """Read again which files are ignored, and withdraw the documents of those that are."""
+        self._ignored.renew(self._settings.exclude)
+        if self._settings.engine_listens:
+            for document in self._documents.newest():
+                if self._is_kept_here(document.file):
+                    self._withdraw(document.uri)
 
     def _is_kept_here(self, file: str) -> bool:
         """Whether an ignored file's text stays on this machine, the engine being on another one.
 
         The lock is held.
         """
-        settings = self._settings
-        if not (settings.engine_listens and settings.mask_secrets and file):
+        if not self._settings.engine_listens:
             return False
-        roots = [r for r in self._folders if file.startswith(r.rstrip(os.sep) + os.sep)]
-        return bool(roots) and self._ignored.is_ignored(max(roots, key=len), file)
+        return self._ignored.is_ignored(root_of(self._folders, file), file)
+
+    def _without_path(self, sent: _T) -> _T:
+        """Return a document or text as it is sent: no file's path leaves the machine."""
+        return replace(sent, file="") if self._settings.engine_listens else sent
 
     def _sent_settings(self) -> Settings:
         """Return what the engine gets of the settings: no token and no path leaves the machine."""
@@ -375,7 +396,9 @@ class SharedCompleter:
     def learn(self, accepted: AcceptedText) -> None:
         """Send an accepted text to the engine, now or when one is connected."""
         with self._changed:
-            if not self._send(wire.Learn(accepted)):
+            if self._is_kept_here(accepted.file):
+                return
+            if not self._send(wire.Learn(self._without_path(accepted))):
                 self._learned.append(accepted)
 
     def _refusal(self, request: CompletionRequest) -> SpecLspError | None:
@@ -419,21 +442,30 @@ class SharedCompleter:
             pending.cancel.watch(lambda: self._cancelled(number, pending))
         self._send(wire.Complete(number, pending.request))
 
-    def _hand_over(self, connection: wire.Connection[wire.EngineMessage]) -> None:
-        """Send a new engine the settings, folders, documents and requests of this window."""
+    def _hand_over(
+        self, connection: wire.Connection[wire.EngineMessage], settings: Settings
+    ) -> bool:
+        """Send a new engine the settings, folders, documents and requests of this window.
+
+        Sends nothing and returns False where it is not the engine of the settings any more.
+        """
         with self._changed:
+            if self._is_outdated(settings):
+                return False
+            self._ignored.renew(self._settings.exclude)
             documents = [
                 document
                 for document in self._documents.newest()
                 if len(document.text) <= wire.MAX_CHARS and not self._is_kept_here(document.file)
             ]
             self._handed = {document.uri for document in documents}
+            learned = [text for text in self._learned if not self._is_kept_here(text.file)]
             folders = () if self._settings.engine_listens else self._folders.values()
             connection.send(
                 wire.Begin(self._sent_settings()),
                 *map(wire.OpenFolder, folders),
-                *map(wire.OpenDocument, reversed(documents)),
-                *map(wire.Learn, self._learned),
+                *map(wire.OpenDocument, map(self._without_path, reversed(documents))),
+                *map(wire.Learn, map(self._without_path, learned)),
             )
             self._learned.clear()
             self._connection = connection
@@ -443,32 +475,47 @@ class SharedCompleter:
             for number, pending in self._pending.items():
                 self._send_pending(number, pending)
             self._changed.notify_all()
+            return True
+
+    def _is_outdated(self, settings: Settings) -> bool:
+        """Whether the settings have changed to those of another engine."""
+        changed = settings_table.changed(settings, self._settings)
+        return any(settings_table.info(name).scope == "engine" for name in changed)
 
     # --- the thread -------------------------------------------------------------------------------
 
     def _run(self) -> None:
         while self._wait_for_turn():
-            life = EngineLife()
+            settings = self._settings
             try:
-                link = self._link(self._settings)
-            except SpecLspError as error:
-                if self._settings.engine_listens:
-                    self._unreachable(error)
-                else:
-                    self._give_up(error)
-                continue
-            except OSError as error:
-                self._died(life, f"there is no connection to the engine: {error}")
-                continue
-            self._use(link)
+                self._connect(settings)
+            except Exception as error:  # noqa: BLE001  a window without this thread loads for ever
+                message = f"the connection to the engine failed: {type(error).__name__}: {error}."
+                remedy = "Please report this; any change of settings tries again."
+                self._give_up(EngineProcessError(message, remedy=remedy), settings)
 
-    def _use(self, link: EngineLink) -> None:
+    def _connect(self, settings: Settings) -> None:
+        """Connect to the engine of these settings, and use it until the connection ends."""
+        try:
+            link = self._link(settings)
+        except SpecLspError as error:
+            if settings.engine_listens:
+                self._unreachable(error, settings)
+            else:
+                self._give_up(error, settings)
+        except OSError as error:
+            what = f"there is no connection to the engine: {error}"
+            self._died(EngineLife(), settings, what)
+        else:
+            self._use(link, settings)
+
+    def _use(self, link: EngineLink, settings: Settings) -> None:
         """Use one engine until the connection ends."""
         life = EngineLife(link.log, link.process)
         connection = wire.window_connection(link.sock, max_waiting=MAX_WAITING)
         try:
-            self._hand_over(connection)
-            self._receive(connection)
+            if self._hand_over(connection, settings):
+                self._receive(connection)
         except EngineProcessError as error:
             self._events.warn(error)
         finally:
@@ -476,7 +523,7 @@ class SharedCompleter:
             connection.free()
         if self._is_closing or self._is_leaving:
             return
-        self._died(life)
+        self._died(life, settings)
 
     def _wait_for_turn(self) -> bool:
         """Wait until it is time to connect; return False when the completer closes."""
@@ -519,9 +566,11 @@ class SharedCompleter:
                     idle = self._idle.pop(message.number)
                 idle.set_result(message.is_idle)
             case wire.Closing():
-                # Somebody ended it on purpose: it is started again when it is needed.
+                # Somebody ended it on purpose: it is started again when it is needed.  One on
+                # another machine cannot be started from here, and is looked for as if it were lost.
                 with self._changed:
-                    self._is_leaving, self._is_wanted = True, False
+                    if not (self._is_leaving or self._settings.engine_listens):
+                        self._is_leaving, self._is_wanted = True, False
 
     def _take_answer(self, message: wire.Answer | wire.Failed) -> None:
         with self._changed:
@@ -592,17 +641,20 @@ class SharedCompleter:
             why = "it is connected again" if is_wanted else "it was stopped; a request starts it"
             self._set_state("loading" if is_wanted else "unloaded", f"the engine is gone: {why}")
 
-    def _died(self, life: EngineLife, what: str = "the engine process was ended") -> None:
+    def _died(
+        self, life: EngineLife, settings: Settings, what: str = "the engine process was ended"
+    ) -> None:
         """Record that the engine died; after three crashes start none until settings change."""
-        if self._settings.engine_listens:
-            host = self._settings.engine_host
-            self._unreachable(
-                EngineProcessError(f"The connection to the engine at {host} is lost.")
-            )
+        if settings.engine_listens:
+            host = settings.engine_host
+            lost = EngineProcessError(f"The connection to the engine at {host} is lost.")
+            self._unreachable(lost, settings)
             return
-        self._absence = _STARTING
         cause = life.cause()
         with self._changed:
+            if self._is_outdated(settings):
+                return
+            self._absence = _STARTING
             is_hopeless = self._restarts.lost(is_crash=cause is not None)
             pause_s = self._restarts.pause_s
         if cause is not None:
@@ -610,18 +662,21 @@ class SharedCompleter:
         self._events.log("warning", f"{what}; it is started again in {pause_s:.0f} s.")
         if not is_hopeless:
             return
-        model = Path(self._settings.model).name or "its model"
+        model = Path(settings.model).name or "its model"
         self._give_up(
             EngineUnavailableError(
                 f"the engine process {cause} {MAX_CRASHES} times with {model}.",
                 remedy="Choose another model, or other settings of the engine, such as "
                 f"n_gpu_layers or ctx_size: any change of settings tries again.{life.last_words()}",
-            )
+            ),
+            settings,
         )
 
-    def _unreachable(self, error: SpecLspError) -> None:
+    def _unreachable(self, error: SpecLspError, settings: Settings) -> None:
         """Report once that the engine on another machine is not there, and try again later."""
         with self._changed:
+            if self._is_outdated(settings):
+                return
             self._absence = error
             self._restarts.lost(is_crash=False)
             pause_s = self._restarts.pause_s
@@ -632,9 +687,11 @@ class SharedCompleter:
         if error.remedy and not is_told:
             self._events.problem(error.message, error.remedy)
 
-    def _give_up(self, error: SpecLspError) -> None:
-        """Report an error, and start no engine until the settings change."""
+    def _give_up(self, error: SpecLspError, settings: Settings) -> None:
+        """Report an error of these settings, and start no engine until they change."""
         with self._changed:
+            if self._is_outdated(settings):
+                return
             self._failure = error
             self._restarts.forget()
         self._fail(error)

@@ -179,6 +179,7 @@ class _Loop:
             version=__version__,
             model=settings.model,
             settings=given_settings(settings),
+            listens=door is not None,
         )
         self._started = self._idle_since = time.monotonic()
         self._lock = threading.Lock()

@@ -139,6 +139,11 @@ def connect_elsewhere(settings: Settings) -> socket:
             f"The engine at {host} cannot be reached: {error.strerror or error}.",
             remedy="Start `speclsp engine --listen` there, and the tunnel; check engine_url.",
         ) from error
+    except ValueError as error:  # of a name that DNS cannot have, or a path with a NUL
+        raise EngineProcessError(
+            f"engine_url has no possible address: {host!r}.",
+            remedy="Correct engine_url: it is speclsp://HOST:PORT or speclsp+unix:///PATH.",
+        ) from error
     connection.settimeout(None)
     return connection
 
@@ -183,6 +188,12 @@ def _address(settings: Settings) -> tuple[Address, ssl.SSLContext | None, str]:
     Raises :class:`~speclsp.errors.EngineProcessError`.
     """
     if settings.engine_url.startswith("speclsp+unix:"):
+        if sys.platform == "win32":
+            raise EngineProcessError(
+                "Python has no Unix sockets on Windows.",
+                remedy="Let the engine listen at 127.0.0.1:PORT, forward that port by SSH, and set "
+                "engine_url to speclsp://127.0.0.1:PORT.",
+            )
         path = Path(settings.engine_host)
         if not path.is_absolute():
             raise EngineProcessError(

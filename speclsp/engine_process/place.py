@@ -144,6 +144,8 @@ class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Path of the target model."""
     settings: dict[str, bool | int | float | str]
     """Engine settings that differ from the defaults."""
+    listens: bool = False
+    """Whether it serves windows of other machines, and none of this one."""
 
 
 def engine_place(settings: Settings, listen: str = "") -> EnginePlace:

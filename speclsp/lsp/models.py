@@ -7,7 +7,6 @@ server's offer.  Nothing else starts a download.
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -218,13 +217,11 @@ class NamedModels:
 
 
 def _running_preset() -> str:
-    """Return the preset of an engine that other windows use, "" where there is none.
+    """Return the preset of an engine that windows of this machine use, "" where there is none.
 
     Such an engine holds memory, so that the memory alone would choose a smaller model, and load it
     beside the other.
     """
-    if sys.platform == "win32":  # where no engine is shared
-        return ""
     # Imported here: most windows name their model, and answer their first message without these.
     from speclsp.engine_process.place import read_info  # noqa: PLC0415
     from speclsp.engine_process.start import running_engines  # noqa: PLC0415
@@ -232,7 +229,8 @@ def _running_preset() -> str:
     in_use = set()
     with suppress(SpecLspError, OSError):
         for info in filter(None, map(read_info, running_engines())):
-            in_use.add((info.model, info.settings.get("spec_draft_model", "")))
+            if not info.listens:
+                in_use.add((info.model, info.settings.get("spec_draft_model", "")))
     for name, row in PRESETS.items():
         if row.memory:  # `auto` may choose it
             with suppress(ModelNotFoundError):

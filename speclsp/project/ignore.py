@@ -140,7 +140,12 @@ class IgnoredFiles:
         self._verdicts.clear()
 
     def is_ignored(self, root: str, file: str) -> bool:
-        """Whether ``file`` in the folder ``root`` is ignored; both paths are absolute."""
+        """Whether ``file`` in the folder ``root`` is ignored; both paths are absolute.
+
+        A file in no folder, where ``root`` is empty, is not.
+        """
+        if not root:
+            return False
         verdict = self._verdicts.get((root, file))
         if verdict is None:
             if len(self._verdicts) >= _MAX_VERDICTS:
@@ -153,6 +158,12 @@ class IgnoredFiles:
             self._rules[root] = IgnoreRules(Path(root), self._exclude)
         relative = os.path.relpath(file, root).replace(os.sep, "/")
         return not relative.startswith("../") and self._rules[root].ignored_by_patterns(relative)
+
+
+def root_of(roots: Iterable[str], file: str) -> str:
+    """Return the innermost folder that a file lies in, or "" for none; all paths are absolute."""
+    around = (root for root in roots if file.startswith(root.rstrip(os.sep) + os.sep))
+    return max(around, key=len, default="")
 
 
 def _with_parents(path: str) -> Iterator[str]:

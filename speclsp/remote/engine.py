@@ -620,6 +620,11 @@ def _base_url(url: str) -> httpx2.URL:
     except httpx2.InvalidURL:
         # Neither message quotes the address: it may hold a password or a key.
         raise RemoteError("engine_url is no address.", remedy=remedy) from None
+    if found.scheme in ("speclsp", "speclsp+unix"):
+        raise RemoteError(
+            "engine_url names an engine of speclsp, which this process cannot change to.",
+            remedy="Restart the language server: the address counts from its start.",
+        )
     if found.userinfo:
         remedy = "Put the key into SPECLSP_ENGINE_KEY or engine_key_file."
         raise RemoteError("engine_url has a user name or a password in it.", remedy=remedy)

@@ -16,10 +16,16 @@ _MAX_KEY_BYTES: Final = 1 << 16
 def api_key(settings: Settings) -> str:
     """Return the remote engine's API key; empty for none.
 
-    Raises :class:`~speclsp.errors.SettingsError` where the file cannot be read.
+    Raises :class:`~speclsp.errors.SettingsError` where the file cannot be read, and where the key
+    is not ASCII text.
     """
     if not settings.engine_key_file:
-        return os.environ.get(KEY_VARIABLE, "").strip()
+        key = os.environ.get(KEY_VARIABLE, "").strip()
+        if not key.isascii():
+            raise SettingsError(
+                f"{KEY_VARIABLE} is not ASCII text.", remedy="Set it to the key alone."
+            )
+        return key
     path = Path(settings.engine_key_file).expanduser()
     try:
         with path.open("rb") as file:  # or a pipe, as of a password manager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -292,6 +293,120 @@ def test_other_engine_settings_mean_another_engine(scripted):
     assert scripted.engine.asked[-1].ctx_size == 512
     assert ask(window).result(WAIT_S).text == "completed"
     until(lambda: scripted.made[0].closed)
+
+
+LOCAL = Settings(hf_token="hf_secret")
+ELSEWHERE = Settings(hf_token="hf_secret", engine_url="speclsp://desk.example:99")
+
+
+@pytest.mark.parametrize("does_fail", [False, True], ids=["connects", "fails"])
+@pytest.mark.parametrize(("former", "new"), [(LOCAL, ELSEWHERE), (ELSEWHERE, LOCAL)])
+def test_an_engine_gets_nothing_if_the_settings_name_another_one_once_it_is_connected(
+    scripted, former, new, does_fail
+):
+    window = SharedCompleter(former, scripted.engine.link)
+    scripted.windows.append(window)
+
+    def change() -> None:
+        scripted.engine.on_link = lambda: None
+        window.apply_settings(new)
+        if does_fail:
+            raise EngineProcessError("it cannot be started.", remedy="Start it.")
+
+    scripted.engine.on_link = change
+    window.open_document(document())
+    window.start()
+    until(lambda: window._connection)
+    assert ask(window).result(WAIT_S).text == "completed"
+    assert scripted.engine.asked == [former, new]
+    assert [made.settings.hf_token for made in scripted.made] == ["hf_secret" * (new is LOCAL)]
+    while (event := window.next_event(0.05)) is not None:
+        assert not isinstance(event, Problem)
+
+
+def test_a_defect_while_it_connects_is_a_problem_and_settings_try_again(scripted):
+    def fail() -> None:
+        raise ValueError("unforeseen")
+
+    scripted.engine.on_link = fail
+    window = SharedCompleter(Settings(), scripted.engine.link)
+    scripted.windows.append(window)
+    window.open_document(document())
+    window.start()
+    until(lambda: window.state() == "failed")
+    with pytest.raises(EngineProcessError, match="unforeseen"):
+        ask(window).result(WAIT_S)
+    scripted.engine.on_link = lambda: None
+    window.apply_settings(Settings(n_predict=3))
+    until(lambda: window._connection)
+    assert ask(window).result(WAIT_S).text == "completed"
+
+
+def test_a_document_that_becomes_ignored_is_withdrawn_from_another_machine(scripted, tmp_path):
+    """Also where secrets are not masked, and where its folder is opened after it."""
+    settings = dataclasses.replace(ELSEWHERE, mask_secrets=False)
+    window = scripted.window(settings)
+    calls = scripted.completer.calls
+
+    def closed_after(step: Callable[[], object]) -> bool:
+        """Open the document, and return whether a step and a change close it at the engine."""
+        calls.clear()
+        file = str(tmp_path / "private.py")
+        window.open_document(dataclasses.replace(document(), file=file))
+        step()
+        window.change_document(URI, 2, TextEdit(6, 6, "password = 1\n"))
+        window.save_document(URI)
+        assert window.wait_idle(WAIT_S)
+        names = [call[0] for call in calls]
+        window.close_document(URI)
+        window.close_folder(str(tmp_path))
+        return names == ["open_document", "close_document"]
+
+    def open_folder() -> None:
+        window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
+
+    def exclude() -> None:
+        open_folder()
+        window.apply_settings(dataclasses.replace(settings, exclude=["private.py"]))
+
+    def save_rules() -> None:
+        window.apply_settings(settings)
+        open_folder()
+        ignore.write_text("private.py\n")
+        window.save_document("file:///p/.gitignore")
+
+    ignore = tmp_path / ".gitignore"
+    assert not closed_after(open_folder)
+    assert closed_after(exclude)
+    assert closed_after(save_rules)
+    assert closed_after(open_folder)
+
+
+def test_an_engine_elsewhere_that_ends_in_good_order_is_connected_again(scripted, monkeypatch):
+    monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
+    window = scripted.window(ELSEWHERE)
+    scripted.engine.server.close()
+    until(lambda: len(scripted.engine.asked) == 2 and window._connection)
+    window.open_document(document())
+    assert ask(window).result(WAIT_S).text == "completed"
+
+
+def test_an_engine_elsewhere_that_cannot_be_reached_is_told_once(scripted, monkeypatch):
+    monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.01, 0.01, 0.01))
+
+    def refuse() -> None:
+        raise EngineProcessError("it cannot be reached.", remedy="Start it.")
+
+    scripted.engine.on_link = refuse
+    window = SharedCompleter(ELSEWHERE, scripted.engine.link)
+    scripted.windows.append(window)
+    window.start()
+    for n in (2, 4, 6):
+        until(lambda n=n: len(scripted.engine.asked) > n)
+        window.apply_settings(ELSEWHERE)
+    window.close()
+    events = iter(lambda: window.next_event(0.0), None)
+    assert len([event for event in events if isinstance(event, Problem)]) == 1
 
 
 def test_a_stopped_engine_leaves_requests_to_their_deadline(scripted):

@@ -27,7 +27,7 @@ from speclsp.engine_process.listening import connect_elsewhere, open_door
 from speclsp.engine_process.place import engine_place
 from speclsp.engine_process.start import known_places, running_engines, status_of
 from speclsp.errors import EngineProcessError, SpecLspError
-from speclsp.request import CompletionRequest, Document, Problem, WorkspaceFolder
+from speclsp.request import AcceptedText, CompletionRequest, Document, Problem, WorkspaceFolder
 from speclsp.seam import Completer
 from speclsp.settings import Settings
 
@@ -257,6 +257,32 @@ def test_what_is_unsafe_is_refused(
     assert remedy in error.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("url", "key", "message"),
+    [
+        ("speclsp://127..0.1:99", "0" * 64, "no possible address"),
+        (f"speclsp://{'a' * 64}.example:99", "0" * 64, "no possible address"),
+        ("speclsp+unix:///engine\0sock", "", "no possible address"),
+        ("speclsp://127.0.0.1:99", "schlüssel", "not ASCII"),
+        ("speclsp://127.0.0.1:99", "\udcff", "not ASCII"),
+    ],
+)
+def test_an_address_or_token_that_nothing_can_have_is_an_error_with_a_remedy(
+    monkeypatch: pytest.MonkeyPatch, url: str, key: str, message: str
+) -> None:
+    monkeypatch.setenv("SPECLSP_ENGINE_KEY", key)
+    with pytest.raises(SpecLspError, match=message) as error:
+        connect_elsewhere(Settings(engine_url=url))
+    assert error.value.remedy
+
+
+def test_windows_is_told_that_it_has_no_unix_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(EngineProcessError, match="no Unix sockets") as error:
+        connect_elsewhere(Settings(engine_url="speclsp+unix:///engine.sock"))
+    assert "127.0.0.1" in error.value.remedy
+
+
 def test_a_socket_in_the_url_has_a_whole_path() -> None:
     with pytest.raises(EngineProcessError, match="does not begin with /") as error:
         connect_elsewhere(Settings(engine_url="speclsp+unix://~/engine.sock"))
@@ -352,7 +378,7 @@ def test_the_engines_own_settings_win() -> None:
     assert "hf_secret" not in repr(sent)
 
 
-def test_no_folder_and_no_ignored_file_leaves_the_machine(
+def test_no_path_and_no_ignored_file_leaves_the_machine(
     elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[bytes] = []
@@ -365,15 +391,20 @@ def test_no_folder_and_no_ignored_file_leaves_the_machine(
     (tmp_path / ".gitignore").write_text("private.py\n")
     window = elsewhere.window(f"speclsp+unix://{path}")
     window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
-    open_document(window)
+    open_document(window, file=str(tmp_path / "a.py"))
     assert text_of(window) == "return 1"
+    for name in ("a.py", "private.py"):
+        text = f"of {name}"
+        window.learn(AcceptedText(path=name, file=str(tmp_path / name), before="", text=text))
     open_document(window, "private = 1\n", str(tmp_path / "private.py"), "u:private")
     assert text_of(window, "u:private", 12) == ""
     window.reindex()
     window.close_folder(str(tmp_path))
     assert text_of(window) == "return 1"
     assert b"x = 1" in b"".join(sent)
-    assert not [data for data in sent if b"Folder" in data or b"private = 1" in data]
+    assert b"of a.py" in b"".join(sent)
+    kept = b"Folder", b"private = 1", b"of private.py", str(tmp_path).encode()
+    assert not [data for data in sent if any(word in data for word in kept)]
     window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
     (tmp_path / ".gitignore").write_text("")
     window.save_document("u:a")

@@ -257,7 +257,8 @@ AS_ON_WINDOWS = """
 import importlib, os, select, signal, socket, sys
 NAMES = (
     "speclsp.cli.main", "speclsp.cli.serve", "speclsp.cli.engine", "speclsp.cli.window_completer",
-    "speclsp.cli.complete", "speclsp.lsp.server", "speclsp.engine_process.lifetime",
+    "speclsp.cli.complete", "speclsp.lsp.server", "speclsp.lsp.models",
+    "speclsp.engine_process.lifetime",
     "speclsp.engine_process.client", "speclsp.completer.local", "speclsp.hub.download",
 )
 for name in NAMES:

@@ -18,6 +18,7 @@ from speclsp.engine_process.place import EngineInfo, EnginePlace
 from speclsp.hub import download
 from speclsp.hub.memory import Memory
 from speclsp.hub.presets import PRESETS, preset, recommend
+from speclsp.lsp.models import _running_preset
 
 EXECUTE = "workspace/executeCommand"
 ASK = "window/showMessageRequest"
@@ -257,6 +258,9 @@ async def test_auto_takes_the_model_that_other_windows_share(
     await second.initialize()
     await second.until(lambda: second.completer.settings.model == target)
     assert second.completer.settings.spec_draft_model == "".join(draft)
+    assert _running_preset() == name
+    place.info.write_bytes(msgspec.json.encode(msgspec.structs.replace(info, listens=True)))
+    assert _running_preset() == ""  # an engine for other machines takes no window of this one
     assert second.params_of(ASK) == []
 
 
