@@ -360,6 +360,7 @@ def test_a_document_that_becomes_ignored_is_withdrawn_from_another_machine(scrip
         names = [call[0] for call in calls]
         window.close_document(URI)
         window.close_folder(str(tmp_path))
+        assert window.wait_idle(WAIT_S)
         return names == ["open_document", "close_document"]
 
     def open_folder() -> None:
