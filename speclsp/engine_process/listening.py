@@ -139,11 +139,6 @@ def connect_elsewhere(settings: Settings) -> socket:
             f"The engine at {host} cannot be reached: {error.strerror or error}.",
             remedy="Start `speclsp engine --listen` there, and the tunnel; check engine_url.",
         ) from error
-    except ValueError as error:  # of a name that DNS cannot have, or a path with a NUL
-        raise EngineProcessError(
-            f"engine_url has no possible address: {host!r}.",
-            remedy="Correct engine_url: it is speclsp://HOST:PORT or speclsp+unix:///PATH.",
-        ) from error
     connection.settimeout(None)
     return connection
 
@@ -220,7 +215,8 @@ def _host_and_port(url: str) -> tuple[str, int]:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
-    except ValueError:
+        (host or "").encode("idna")
+    except ValueError:  # also of a label that DNS cannot have
         host = port = None
     if not host or port is None:
         raise EngineProcessError(

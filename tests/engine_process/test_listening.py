@@ -260,9 +260,8 @@ def test_what_is_unsafe_is_refused(
 @pytest.mark.parametrize(
     ("url", "key", "message"),
     [
-        ("speclsp://127..0.1:99", "0" * 64, "no possible address"),
-        (f"speclsp://{'a' * 64}.example:99", "0" * 64, "no possible address"),
-        ("speclsp+unix:///engine\0sock", "", "no possible address"),
+        ("speclsp://127..0.1:99", "0" * 64, "no address"),
+        (f"speclsp://{'a' * 64}.example:99", "0" * 64, "no address"),
         ("speclsp://127.0.0.1:99", "schlüssel", "not ASCII"),
         ("speclsp://127.0.0.1:99", "\udcff", "not ASCII"),
     ],
