@@ -496,6 +496,7 @@ class SharedCompleter:
 
     def _connect(self, settings: Settings) -> None:
         """Connect to the engine of these settings, and use it until the connection ends."""
+        life = EngineLife()  # before the engine starts, which Linux may end for memory
         try:
             link = self._link(settings)
         except SpecLspError as error:
@@ -504,8 +505,7 @@ class SharedCompleter:
             else:
                 self._give_up(error, settings)
         except OSError as error:
-            what = f"there is no connection to the engine: {error}"
-            self._died(EngineLife(), settings, what)
+            self._died(life, settings, f"there is no connection to the engine: {error}")
         else:
             self._use(link, settings)
 

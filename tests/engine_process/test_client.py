@@ -239,6 +239,27 @@ def test_three_crashes_are_one_problem_until_the_settings_change(scripted, monke
     assert ask(window).result(WAIT_S).text == "completed"
 
 
+def test_an_engine_that_runs_out_of_memory_while_it_starts_is_tried_three_times(
+    scripted, monkeypatch
+):
+    monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
+    killed = []
+    monkeypatch.setattr("speclsp.engine_process.restarts._n_oom_kills", lambda: len(killed))
+
+    def kill() -> None:
+        killed.append(1)
+        raise ConnectionResetError("the engine was killed while it started")
+
+    scripted.engine.on_link = kill
+    window = SharedCompleter(Settings(), scripted.engine.link)
+    scripted.windows.append(window)
+    window.start()
+    until(lambda: window.state() == "failed")
+    assert len(killed) == 3
+    events = iter(lambda: window.next_event(0.0), None)
+    assert "out of memory 3 times" in str([e for e in events if isinstance(e, Problem)])
+
+
 def test_an_engine_that_is_killed_from_outside_is_started_again_each_time(scripted, monkeypatch):
     monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
     window = scripted.window()
