@@ -256,6 +256,7 @@ def test_an_engine_that_runs_out_of_memory_while_it_starts_is_tried_three_times(
     window.start()
     until(lambda: window.state() == "failed")
     assert len(killed) == 3
+    window.close()
     events = iter(lambda: window.next_event(0.0), None)
     assert "out of memory 3 times" in str([e for e in events if isinstance(e, Problem)])
 
