@@ -89,6 +89,7 @@ class Documents:
             repo_name=found.repo_name,
             language_id=found.language_id,
             file=found.file,
+            workspace=found.workspace,
         )
 
     def _texts(self, cells: tuple[tuple[str, int], ...]) -> list[str]:

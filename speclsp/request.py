@@ -46,7 +46,8 @@ class Document:
     """One version of an open document.  ``path`` is relative to its workspace folder, with slashes.
 
     ``repo_name`` is the repository's name in prompts, and ``file`` the absolute path of the
-    document's file, "" where it has none.
+    document's file, "" where it has none.  ``workspace`` names its folder to an engine on another
+    machine, which has no folders; "" elsewhere.
     """
 
     uri: str
@@ -56,6 +57,7 @@ class Document:
     text: str
     file: str = ""
     repo_name: str = ""
+    workspace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class AcceptedText:
     text: str
     uri: str = ""
     """The document's; empty for a text without one."""
+    workspace: str = ""
+    """As of a :class:`Document`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +143,7 @@ class PlacedRequest(CompletionRequest):
     repo_name: str
     language_id: str
     file: str
+    workspace: str = ""
 
     def plain(self) -> CompletionRequest:
         """Return the request as it crosses the seam, without texts."""

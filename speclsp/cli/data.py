@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -140,7 +141,7 @@ def _paths() -> dict[str, Path]:
 def _chosen(text: str, stores: Stores) -> bytes:
     """Return the id of the workspace with this folder, or whose id begins with this text."""
     known = {use.workspace for uses in _uses(stores).values() for use in uses if use.workspace}
-    by_path = workspace_id(text)
+    by_path = workspace_id(os.path.abspath(text))  # noqa: PTH100  .. goes, links stay
     if by_path in known:
         return by_path
     matching = [workspace for workspace in known if workspace.hex().startswith(text.lower())]

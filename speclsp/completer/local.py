@@ -269,7 +269,7 @@ class LocalCompleter:
 
     def learn(self, accepted: AcceptedText) -> None:
         """Keep what the user accepted, and draft from it."""
-        self._accepted.take(accepted, self._project.root_of(accepted.file))
+        self._accepted.take(accepted, accepted.workspace or self._project.root_of(accepted.file))
 
     def _is_ignored(self, file: str) -> bool:
         return self._masks and bool(file) and self._project.is_ignored(file)
@@ -299,7 +299,8 @@ class LocalCompleter:
 
     def sources(self, request: PlacedRequest) -> DraftSources:
         """Return what a request's drafts and prompt may come from."""
-        accepted = self._accepted.of_root(self._project.root_of(request.file))
+        root = request.workspace or self._project.root_of(request.file)
+        accepted = self._accepted.of_root(root)
         counts = self._statistics.current()
         if accepted is not None and accepted.counts is not None:
             counts = replace(counts, dynamic=(*counts.dynamic, accepted.counts))

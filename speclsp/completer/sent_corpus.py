@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import platform
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +11,7 @@ from speclsp.engine.remote import RemoteTarget
 from speclsp.errors import SpecLspError
 from speclsp.events import EventQueue
 from speclsp.project.ignore import IgnoreRules
+from speclsp.project.repository import name_elsewhere
 from speclsp.project.scan import ScanTally, scan
 from speclsp.project.source_text import SourceText, read_source
 from speclsp.settings import Settings
@@ -49,12 +48,9 @@ class SentCorpora:
 
     def _run(self, target: RemoteTarget, root: str, settings: Settings) -> None:
         texts = source_texts(Path(root), settings, lambda: self._is_closed)
-        # The name tells no path, and is the same in the next session, which replaces the corpus.
-        owner = f"{platform.node()} {Path.home()} {root}"
-        name = f"speclsp-{hashlib.blake2b(owner.encode(), digest_size=12).hexdigest()}"
         try:
             if texts and not self._is_closed:
-                n_tokens = target.send_corpus(name, texts)
+                n_tokens = target.send_corpus(name_elsewhere(root), texts)
                 self._events.log(
                     "info",
                     f"the remote engine drafts from {n_tokens} tokens of {len(texts)} files.",

@@ -30,6 +30,7 @@ from speclsp.engine_process.restarts import MAX_CRASHES, EngineLife, Restarts
 from speclsp.errors import EngineError, EngineProcessError, EngineUnavailableError, SpecLspError
 from speclsp.events import EventQueue
 from speclsp.project.ignore import IgnoredFiles, root_of
+from speclsp.project.repository import name_elsewhere
 from speclsp.request import (
     AcceptedText,
     CompletionRequest,
@@ -372,8 +373,13 @@ class SharedCompleter:
         return self._ignored.is_ignored(root_of(self._folders, file), file)
 
     def _without_path(self, sent: _T) -> _T:
-        """Return a document or text as it is sent: no file's path leaves the machine."""
-        return replace(sent, file="") if self._settings.engine_listens else sent
+        """Return a document or text as it is sent: no file's path leaves the machine.
+
+        An engine elsewhere gets a hash that names the folder instead.
+        """
+        if not self._settings.engine_listens:
+            return sent
+        return replace(sent, file="", workspace=name_elsewhere(root_of(self._folders, sent.file)))
 
     def _sent_settings(self) -> Settings:
         """Return what the engine gets of the settings: no token and no path leaves the machine."""

@@ -1,7 +1,10 @@
-"""Finds the git repository of a folder and its name, without running git."""
+"""Finds the git repository of a folder, and names folders, without running git."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import platform
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,6 +31,13 @@ def find_repository(folder: Path) -> Repository | None:
         if git_dir is not None:
             return Repository(work_tree, _common_dir(git_dir))
     return None
+
+
+def name_elsewhere(root: str) -> str:
+    """Return what a server on another machine calls a folder: a hash, the same in each session."""
+    home = os.path.expanduser("~")  # noqa: PTH111  Path.home() may raise RuntimeError
+    owner = f"{platform.node()} {home} {root}".encode("utf-8", "surrogatepass")
+    return f"speclsp-{hashlib.blake2b(owner, digest_size=12).hexdigest()}"
 
 
 def repository_name(root: Path) -> str:

@@ -47,8 +47,11 @@ def former_store_paths() -> tuple[Path, ...]:
 
 
 def workspace_id(root: str) -> bytes:
-    """Return a workspace folder's id in the stores: a hash of its path, links resolved."""
-    path = os.path.realpath(root)
+    """Return a workspace folder's id in the stores: a hash of its path, links resolved.
+
+    "", for files outside all folders, and names that are no paths have ids of their own.
+    """
+    path = os.path.realpath(root) if Path(root).is_absolute() else root
     return hashlib.blake2b(os.fsencode(path), digest_size=_ID_BYTES).digest()
 
 

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import psutil
@@ -30,6 +30,9 @@ from speclsp.errors import EngineProcessError, SpecLspError
 from speclsp.request import AcceptedText, CompletionRequest, Document, Problem, WorkspaceFolder
 from speclsp.seam import Completer
 from speclsp.settings import Settings
+from speclsp.storage.accepted_store import AcceptedStore
+from speclsp.storage.database import WorkspaceUse
+from speclsp.storage.locations import workspace_id
 
 WAIT_S = 60
 PROGRAM = (sys.executable, str(Path(__file__).parents[1] / "support" / "crashing_engine.py"))
@@ -408,6 +411,32 @@ def test_no_path_and_no_ignored_file_leaves_the_machine(
     (tmp_path / ".gitignore").write_text("")
     window.save_document("u:a")
     assert text_of(window, "u:private", 12) == "return 1"
+
+
+def test_accepted_texts_of_projects_are_kept_apart(elsewhere: Elsewhere, tmp_path: Path) -> None:
+    path = elsewhere.folder / "engine.sock"
+    elsewhere.listen(f"unix:{path}", "--persist")
+    store = elsewhere.folder / "state" / "speclsp" / "accepted.sqlite3"
+    kept: list[set[bytes | None]] = []
+    for n_texts, name in enumerate(["a", "b", "a", ""], start=1):
+        window = elsewhere.window(f"speclsp+unix://{path}", persist=True)
+        file = f"{tmp_path}/{name}/x.py" if name else "/x.py"
+        if name:
+            window.open_folder(WorkspaceFolder(root=f"{tmp_path}/{name}", name="p"))
+        open_document(window, file=file)
+        assert text_of(window) == "return 1"
+        window.learn(AcceptedText(path="x.py", file=file, before="", text=f"x = {n_texts}\n"))
+
+        def uses(n: int = n_texts) -> list[WorkspaceUse]:
+            with closing(AcceptedStore(store)) as opened:
+                found = opened.uses()
+            return found if sum(use.n_items for use in found) == n else []
+
+        until(uses)
+        kept.append({use.workspace for use in uses()})
+    assert [len(workspaces) for workspaces in kept] == [1, 2, 2, 3]
+    local = {workspace_id(str(folder)) for folder in (elsewhere.folder, tmp_path / "a", "", "/")}
+    assert not local & kept[-1]
 
 
 def test_a_killed_engine_is_one_message_and_its_return_needs_nothing(

@@ -113,6 +113,15 @@ def test_another_users_files_are_refused(
         make_private(tmp_path / "speclsp" / "a.sqlite3")
 
 
+def test_files_outside_all_folders_have_an_id_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert workspace_id("") != workspace_id(str(tmp_path))
+    monkeypatch.chdir("/")
+    assert workspace_id("") != workspace_id("/")
+
+
 def test_workspace_id_sees_through_links(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
