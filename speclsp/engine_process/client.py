@@ -479,7 +479,8 @@ class SharedCompleter:
             self._absence = _STARTING
             self._is_asking = self._is_leaving = False
             for number, pending in self._pending.items():
-                self._send_pending(number, pending)
+                if not self._is_kept_here(pending.placed.file):  # it is overdue soon
+                    self._send_pending(number, pending)
             self._changed.notify_all()
             return True
 

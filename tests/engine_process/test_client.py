@@ -405,6 +405,18 @@ def test_a_document_that_becomes_ignored_is_withdrawn_from_another_machine(scrip
     assert closed_after(open_folder)
 
 
+def test_a_request_that_waits_stays_here_if_its_document_becomes_ignored(scripted, tmp_path):
+    window = SharedCompleter(ELSEWHERE, scripted.engine.link)
+    scripted.windows.append(window)
+    window.open_document(dataclasses.replace(document(), file=str(tmp_path / "private.py")))
+    waiting = ask(window, wait_for_model=True, settings={"deadline_ms": 100})
+    (tmp_path / ".gitignore").write_text("private.py\n")
+    window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
+    window.start()
+    assert waiting.result(WAIT_S).finish_reason == "deadline"
+    assert scripted.completer.asked == []
+
+
 def test_an_engine_elsewhere_that_ends_in_good_order_is_connected_again(scripted, monkeypatch):
     monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
     window = scripted.window(ELSEWHERE)
