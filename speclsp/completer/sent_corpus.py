@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from speclsp.engine.remote import RemoteTarget
-from speclsp.errors import SpecLspError
+from speclsp.errors import RemoteError
 from speclsp.events import EventQueue
 from speclsp.project.ignore import IgnoreRules
 from speclsp.project.repository import name_elsewhere
@@ -32,14 +32,20 @@ class SentCorpora:
         """The folders that ``_target`` was sent."""
 
     def send(self, target: object, root: str, settings: Settings) -> None:
-        """Send a folder's files in the background, once to each target that takes them."""
+        """Send a folder's files in the background, once to each target that takes them.
+
+        Where the server was down, the next call sends them again.
+        """
         if target is not self._target:
             self._target, self._sent = target, set()
         if not isinstance(target, RemoteTarget) or target.drafts != "corpus" or root in self._sent:
             return
         self._sent.add(root)
         threading.Thread(
-            target=self._run, args=(target, root, settings), name="speclsp-corpus", daemon=True
+            target=self._events.guard,
+            args=("sending the project's files", self._run, target, root, settings),
+            name="speclsp-corpus",
+            daemon=True,
         ).start()
 
     def close(self) -> None:
@@ -47,17 +53,24 @@ class SentCorpora:
         self._is_closed = True
 
     def _run(self, target: RemoteTarget, root: str, settings: Settings) -> None:
-        texts = source_texts(Path(root), settings, lambda: self._is_closed)
+        def is_ended() -> bool:
+            return self._is_closed or target.is_closed
+
         try:
-            if texts and not self._is_closed:
-                n_tokens = target.send_corpus(name_elsewhere(root), texts)
-                self._events.log(
-                    "info",
-                    f"the remote engine drafts from {n_tokens} tokens of {len(texts)} files.",
-                )
-        except SpecLspError as error:
-            if not self._is_closed:
-                self._events.problem(error.message, error.remedy)
+            texts = source_texts(Path(root), settings, is_ended)
+            if not texts or is_ended():
+                return
+            n_tokens = target.send_corpus(name_elsewhere(root), texts)
+        except (RemoteError, OSError) as error:
+            is_refused = isinstance(error, RemoteError) and not error.is_down
+            if target is self._target and not is_refused:
+                self._sent.discard(root)
+            if not is_ended():
+                raise
+            return
+        self._events.log(
+            "info", f"the remote engine drafts from {n_tokens} tokens of {len(texts)} files."
+        )
 
 
 def source_texts(root: Path, settings: Settings, is_ended: Callable[[], bool]) -> list[str]:

@@ -131,6 +131,7 @@ class RemoteTarget:
         ``drafts`` says what the server is sent to draft from.
         """
         self.drafts = drafts
+        self.is_closed = False
         self._n_corpus_tokens = 0
         self._engine = engine
         self._tokenizer = tokenizer
@@ -183,6 +184,7 @@ class RemoteTarget:
 
     def close(self) -> None:
         """End all requests and connections."""
+        self.is_closed = True
         self._engine.close()
 
     def remote_prompt(self, prompt: FimPrompt, text: FimText) -> RemotePrompt:

@@ -286,11 +286,13 @@ class HttpEngine:
 
         answer = self._wait_for(send())
         if not isinstance(answer, dict) or not answer.get("success"):
-            raise self._failure(
+            error = self._failure(
                 "takes no corpus to draft from",
                 "Start SGLang with --speculative-algorithm NGRAM and "
                 "--speculative-ngram-external-sam-budget, or set engine_drafts to none.",
             )
+            error.is_down = False
+            raise error
         n_tokens = answer.get("loaded_token_count")
         return n_tokens if isinstance(n_tokens, int) else 0
 
@@ -483,7 +485,8 @@ class HttpEngine:
                 if response.status_code in {*_REFUSALS, httpx2.codes.NOT_FOUND}:
                     return None
                 if not response.is_success:
-                    raise self._refusal(response, content, "")
+                    # What the server says of texts may repeat them.
+                    raise self._refusal(response, b"" if body else content, "")
                 return msgspec.json.decode(content)
         except (httpx2.HTTPError, TimeoutError) as error:
             raise self._loss(error) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -32,13 +33,19 @@ def wait_until(holds: Callable[[], object]) -> None:
 
 
 @contextmanager
-def sglang(answer: bytes) -> Iterator[ScriptedServer]:
+def sglang(*answers: bytes | Iterable[bytes]) -> Iterator[ScriptedServer]:
+    """Serve as SGLang; ``answers`` are those to uploads, the last one for the rest."""
+    left = list(answers)
+
     def script(request: Request) -> Iterable[bytes]:
         if request.path == "/v1/models":
             return [response(200, LISTED)]
         if request.path == "/remove_external_corpus":
             return [response(400, {"success": False, "message": "no such corpus"})]
-        return [answer if request.path == "/add_external_corpus" else response(404)]
+        if request.path != "/add_external_corpus":
+            return [response(404)]
+        answer = left.pop(0) if len(left) > 1 else left[0]
+        return [answer] if isinstance(answer, bytes) else answer
 
     with scripted_server(script) as server:
         yield server
@@ -104,6 +111,49 @@ def test_a_server_that_takes_no_corpus_is_one_message(project: Path, answer: byt
         assert "takes no corpus" in problems[0].message
         assert "--speculative-algorithm NGRAM" in problems[0].remedy
         assert one.state() == "ready"
+
+
+def problems_until(one: TypedWindow, holds: Callable[[], object]) -> list[Problem]:
+    """Return the problems that are reported until something holds."""
+    found: list[Problem] = []
+
+    def holds_now() -> object:
+        event = one.next_event(0.05)
+        found.extend([event] if isinstance(event, Problem) else [])
+        return event is None and holds()
+
+    wait_until(holds_now)
+    return found
+
+
+def is_sending() -> bool:
+    return any(thread.name == "speclsp-corpus" for thread in threading.enumerate())
+
+
+def test_a_failed_upload_quotes_nothing_and_is_repeated(project: Path) -> None:
+    answers = [response(500, {"message": "def area(box):\n    return 1"}), response(200, ADDED)]
+    with sglang(*answers) as server, window(server, project, engine_drafts="corpus") as one:
+        (problem,) = problems_until(one, lambda: sent(server) and not is_sending())
+        assert "500" in problem.message
+        assert "area" not in problem.message
+        one.open_folder(WorkspaceFolder(root=str(project), name="p"))
+        wait_until(lambda: "123" in one.statistics().sent_drafts)
+        assert len(sent(server)) == 2
+
+
+def test_a_change_of_settings_while_files_are_sent_is_no_problem(project: Path) -> None:
+    is_over = threading.Event()
+
+    def stalled() -> Iterator[bytes]:
+        is_over.wait(60)
+        yield response(200, ADDED)
+
+    with sglang(stalled()) as server, window(server, project, engine_drafts="corpus") as one:
+        wait_until(lambda: sent(server))
+        one.apply_settings(Settings(engine_url=server.url, persist=False, engine_model="other"))
+        found = problems_until(one, lambda: not is_sending())
+        is_over.set()
+    assert [problem.message for problem in found if "closed" in problem.message] == []
 
 
 def test_nothing_is_sent_unless_it_is_asked_for(project: Path) -> None:
