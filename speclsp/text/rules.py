@@ -102,7 +102,7 @@ def stop_rules(settings: Settings, request: PlacedRequest) -> StopRules:
     extent = _extent(settings, language_id, line_before, line_after)
     return StopRules(
         extent=extent,
-        max_lines=1 if extent == "line" else max(1, settings.max_lines),
+        max_lines=1 if extent == "line" else settings.max_lines,
         language_id=language_id,
         line_before=line_before,
         line_after=line_after,

@@ -44,7 +44,7 @@ def test_auto(rules_at, document, language, extent):
         ({"multiline": "always"}, "block", 20),
         ({"max_lines": 5}, "block", 5),
         ({"of_request": {"max_lines": 3}, "max_lines": 5}, "block", 3),
-        ({"of_request": {"max_lines": 0}}, "block", 1),
+        ({"of_request": {"max_lines": 0}, "max_lines": 5}, "block", 5),  # a wrong value is left out
         ({"of_request": {"multiline": "never"}}, "line", 1),
         ({"of_request": {"multiline": "always"}, "multiline": "never"}, "block", 20),
         ({"of_request": {"multiline": "never"}, "multiline": "always"}, "line", 1),
