@@ -2,10 +2,11 @@
 
 Each pass reads all weights once, so T(k) is flat until compute binds and then rises linearly.
 With quantised weights compute binds from the second token on: 8 tokens take 2.1 times as long as
-one on a GPU (8B Q4_0, RTX 3090, published) and 3.9 times on two CPU cores (0.5B Q8_0, measured).
-The prior is a straight line of that slope.  Nothing is timed while a model loads: those times
-varied by a factor of five between runs.  A tree costs what a chain of its size costs (measured
-ratios 0.91 to 1.02 at 4, 8 and 16 tokens), so both share one curve.
+one on a GPU (8B Q4_0, RTX 3090, published).  On two CPU cores 2, 4, 8 and 16 tokens take 2.5, 3.6,
+4.1 and 5.6 times as long (0.2 GB, Q8_0, measured).  The prior is a straight line, on CPUs behind a
+step.  Nothing is timed while a model loads: those times varied by a factor of five between runs.
+A tree costs what a chain of its size costs (measured ratios 0.91 to 1.02 at 4, 8 and 16 tokens), so
+both share one curve.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-CPU_SLOPE: Final = 0.4
+CPU_STEP: Final = 1.0
+"""What the second token adds to T(1) on CPUs, beside the slope: they compute a single one by other
+kernels."""
+CPU_SLOPE: Final = 0.3
 GPU_SLOPE: Final = 0.16
 NOMINAL_SLOPE: Final = 0.25
 """c in T(k) / T(1) = 1 + c · (k − 1), before passes were timed, and where nobody times them."""
@@ -90,9 +94,10 @@ class PassCost:
     one that is too high would not.
     """
 
-    def __init__(self, slope: float = NOMINAL_SLOPE) -> None:
-        """Begin with the prior T(k) / T(1) = 1 + ``slope`` · (k − 1)."""
+    def __init__(self, slope: float = NOMINAL_SLOPE, step: float = 0.0) -> None:
+        """Begin with the prior T(k) / T(1) = 1 + ``step`` + ``slope`` · (k − 1) for k > 1."""
         self._slope = slope
+        self._step = step
         self._single: deque[float] = deque(maxlen=_N_KEPT_SINGLE)
         self._ratios: dict[int, deque[float]] = {}
         self._curve: VerifyCurve | None = None
@@ -135,14 +140,16 @@ class PassCost:
         self._curve = None
 
     def _line(self, n_tokens: int) -> float:
-        return 1.0 + self._slope * (n_tokens - 1)
+        return 1.0 + self._slope * (n_tokens - 1) + (self._step if n_tokens > 1 else 0.0)
 
     def _fitted(self) -> tuple[float, ...]:
         """Return T(k) / T(1) of all shapes, each at least 1."""
         ratios = [1.0]
         for left, shape in pairwise(SHAPES):
-            mean_slope = (ratios[-1] - 1.0) / (left - 1) if left > 1 else self._slope
-            line = ratios[-1] + min(self._slope, mean_slope) * (shape - left)
+            line = self._line(shape)
+            if left > 1:
+                mean_slope = (ratios[-1] - 1.0) / (left - 1)
+                line = ratios[-1] + min(self._slope, mean_slope) * (shape - left)
             kept = self._ratios.get(shape)
             weight = min(len(kept) / _N_SURE, 1.0) if kept else 0.0
             ratios.append(

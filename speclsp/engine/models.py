@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from speclsp import embedded
-from speclsp.drafting.cost import CPU_SLOPE, GPU_SLOPE, PassCost
+from speclsp.drafting.cost import CPU_SLOPE, CPU_STEP, GPU_SLOPE, PassCost
 from speclsp.embedded import model_files
 from speclsp.engine.draft_model import DraftModelDrafter, LoadedTarget
 from speclsp.engine.params import draft_settings
@@ -165,7 +165,8 @@ class LlamaLoader:
         placed = (target.n_ctx, *target.layers.items())
         on_cpu = not offload_devices(settings)
         pass_cost = self._pass_costs.setdefault(
-            (path, _version(path), given, placed), PassCost(CPU_SLOPE if on_cpu else GPU_SLOPE)
+            (path, _version(path), given, placed),
+            PassCost(CPU_SLOPE, CPU_STEP) if on_cpu else PassCost(GPU_SLOPE),
         )
         problems: list[SpecLspError] = []
         draft: DraftModelDrafter | None = None
