@@ -23,6 +23,7 @@ from typing import Final, Protocol, TypeVar
 
 import click
 import numpy as np
+from filelock import FileLock, Timeout
 from rich.progress import Progress
 
 from speclsp import __version__
@@ -36,7 +37,6 @@ from speclsp.project.ignore import IgnoreRules
 from speclsp.project.scan import FoundFile, ScanTally, scan
 from speclsp.project.source_text import SourceText, read_source
 from speclsp.settings import Settings
-from speclsp.storage.database import file_lock
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -143,21 +143,19 @@ def work_folder(path: Path) -> Generator[None]:
     try:
         is_there = path.exists()
         path.mkdir(mode=0o700, exist_ok=True)
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(file_lock(path, 0.0))
-            except TimeoutError as error:
-                raise StoreError(
-                    f"another build writes to {path}.",
-                    remedy="Wait until it is done, or name another output.",
-                ) from error
+        with FileLock(path / "build.lock", timeout=0.0):
             if is_there:
                 click.echo(f"Going on with the counts of an earlier build in {path}.", err=True)
             yield
-            # Renamed first: a build must not continue with a folder that was removed by half.
-            shutil.rmtree(removed, ignore_errors=True)
-            path.rename(removed)
-            shutil.rmtree(removed, ignore_errors=True)
+        # Renamed first: a build must not continue with a folder that was removed by half.
+        shutil.rmtree(removed, ignore_errors=True)
+        path.rename(removed)
+        shutil.rmtree(removed, ignore_errors=True)
+    except Timeout as error:
+        raise StoreError(
+            f"another build writes to {path}.",
+            remedy="Wait until it is done, or name another output.",
+        ) from error
     except OSError as error:
         raise StoreError(
             f"{error.filename or path}: {error.strerror or error}.",

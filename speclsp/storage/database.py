@@ -6,22 +6,17 @@ maps its index into memory: a process that uses it ends by SIGBUS when another c
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, TypeVar
 
-from speclsp.errors import StoreError
-from speclsp.storage.locations import make_private
+from filelock import FileLock, Timeout
 
-if sys.platform != "win32":
-    import fcntl
+from speclsp.errors import StoreError
+from speclsp.storage.locations import FILE_MODE, make_private
 
 Report = Callable[[StoreError], None]
 """Receives a problem that was handled."""
@@ -29,7 +24,6 @@ Report = Callable[[StoreError], None]
 _Result = TypeVar("_Result")
 
 _BUSY_S: Final = 2.0
-_POLL_S: Final = 0.01
 _PARTS: Final = ("", "-journal", "-wal", "-shm")
 """Endings of a database's files; former versions kept a write-ahead log and its index."""
 _ASIDE: Final = ".damaged"
@@ -131,8 +125,9 @@ class Database:
             self._connection = connection
 
     def _attempt(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
-        connection = self._opened()
-        with connection:
+        if self._connection is None:
+            raise StoreError(f"{self.path} is closed.")
+        with self._connection as connection:
             return work(connection)
 
     def compact(self) -> None:
@@ -152,17 +147,13 @@ class Database:
                 except _ERRORS as error:
                     self._report(self._failure(error))
 
-    def _opened(self) -> sqlite3.Connection:
-        if self._connection is None:
-            raise StoreError(f"{self.path} is closed.")
-        return self._connection
-
     def _connect(self) -> sqlite3.Connection:
         make_private(self.path)
         self._opened_file = self._file_now()
         connection = sqlite3.connect(self.path, timeout=_BUSY_S, check_same_thread=False)
         try:
-            connection.text_factory = _text
+            # A damaged database may hold other bytes.
+            connection.text_factory = lambda data: data.decode("utf-8", "replace")
             _keep_rollback_journal(connection)
             connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -195,7 +186,7 @@ class Database:
     def _start_anew(self, cause: Exception) -> None:
         """Rename the damaged file and create a new one, unless another process did so."""
         try:
-            with file_lock(self.path.parent, _BUSY_S):
+            with FileLock(lock_of(self.path), timeout=_BUSY_S, mode=FILE_MODE):
                 self._disconnect()
                 if self._file_now() != self._opened_file:
                     self._connection = self._connect()
@@ -207,6 +198,8 @@ class Database:
                     if source.exists():
                         source.replace(f"{self.path}{_ASIDE}{part}")
                 self._connection = self._connect()
+        except Timeout as error:
+            raise BusyError(f"{self.path}: another server is replacing it.") from error
         except (OSError, *_ERRORS) as error:
             raise self._failure(error) from error
         self._report(
@@ -257,6 +250,11 @@ class WorkspaceStore(Database):
         return n_removed
 
 
+def lock_of(path: Path) -> Path:
+    """Return the file that is locked while a damaged database is replaced."""
+    return path.with_name(f"{path.name}.lock")
+
+
 def files_of(path: Path) -> list[Path]:
     """Return the existing files of a database."""
     return [file for part in _PARTS if (file := Path(f"{path}{part}")).exists()]
@@ -270,11 +268,6 @@ def aside_files_of(path: Path) -> list[Path]:
 def _version_of(connection: sqlite3.Connection) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
-
-
-def _text(data: bytes) -> str:
-    """Return a text of the database, which may be damaged."""
-    return data.decode("utf-8", "replace")
 
 
 def _keep_rollback_journal(connection: sqlite3.Connection) -> None:
@@ -291,10 +284,7 @@ def _keep_rollback_journal(connection: sqlite3.Connection) -> None:
 
 
 def _is_busy(error: Exception) -> bool:
-    return isinstance(error, TimeoutError) or _code(error) in {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-    }
+    return _code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 def _is_damage(error: Exception) -> bool:
@@ -309,37 +299,3 @@ def _code(error: Exception) -> int | None:
     """Return SQLite's primary result code; None where Python's module raised the error."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF
-
-
-@contextmanager
-def file_lock(folder: Path, timeout_s: float) -> Iterator[None]:
-    """Hold an exclusive lock on a folder; does nothing where folders cannot be locked.
-
-    Raises TimeoutError if another process or thread holds it for ``timeout_s`` seconds.
-    """
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-    except OSError:
-        yield
-        return
-    try:
-        until_s = time.monotonic() + timeout_s
-        while not _is_locked_by(descriptor):
-            if time.monotonic() >= until_s:
-                raise TimeoutError(f"another server has been busy in it for {timeout_s:g} s")
-            time.sleep(_POLL_S)
-        yield
-    finally:
-        # This releases the lock.
-        os.close(descriptor)
-
-
-def _is_locked_by(descriptor: int) -> bool:
-    if sys.platform != "win32":
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
-    return True

@@ -15,7 +15,7 @@ from speclsp.errors import StoreError
 
 _NAME: Final = "speclsp"
 _FOLDER_MODE: Final = 0o700
-_FILE_MODE: Final = 0o600
+FILE_MODE: Final = 0o600
 _FLAGS: Final = sum(getattr(os, flag, 0) for flag in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK"))
 _ID_BYTES: Final = 16
 
@@ -82,11 +82,11 @@ def make_private_file(path: Path) -> None:
     """
     check_own(path)
     # SQLite copies a database's mode to the files beside it.
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, _FILE_MODE)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, FILE_MODE)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(f"{path} is no regular file")
-        path.chmod(_FILE_MODE)
+        path.chmod(FILE_MODE)
     finally:
         os.close(descriptor)
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from speclsp.errors import StoreError
-from speclsp.storage.database import BusyError, Database, aside_files_of, file_lock, files_of
+from speclsp.storage.database import BusyError, Database, aside_files_of, files_of, lock_of
 
 SCHEMA = "CREATE TABLE t (x INTEGER); CREATE INDEX t_x ON t (x)"
 
@@ -215,7 +216,7 @@ def test_whoever_sets_damage_aside_is_not_waited_for_long(
     path = fill_and_close(open_database)
     database = open_database()
     path.write_bytes(path.read_bytes()[:100] + bytes(range(256)) * 40)
-    with file_lock(path.parent, 0.0), pytest.raises(BusyError, match="another server"):
+    with FileLock(lock_of(path)), pytest.raises(BusyError, match="another server"):
         insert(database, 1)
     insert(database, 2)  # later it goes well
     assert values(database) == [2]
