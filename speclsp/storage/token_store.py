@@ -24,7 +24,7 @@ from speclsp.storage.database import BusyError, Report, WorkspaceStore
 from speclsp.storage.locations import cache_dir, token_store_path, workspace_id
 
 MAX_BYTES: Final = 512 * 2**20
-"""Compressed tokens kept; the longest unused are removed first."""
+"""Maximum bytes of compressed tokens; the longest unused are removed first."""
 
 _VERSION: Final = 1
 _SCHEMA: Final = """
@@ -53,8 +53,8 @@ CREATE INDEX use_by_tokens ON use (tokens)
 
 _FORMER_INDEX: Final = "index"
 _DAY_S: Final = 86_400
-_MAX_PENDING_BYTES: Final = 8 * 2**20
-_MOST_PENDING_BYTES: Final = 64 * 2**20
+_MAX_PENDING: Final = 20_000
+"""Contents that stay pending while another process writes; more are tokenised again later."""
 _COMPRESSION: Final = 1
 
 
@@ -77,7 +77,6 @@ class TokenStore(WorkspaceStore):
         self._clock = clock
         self._pending_lock = threading.Lock()
         self._pending: dict[tuple[str, bytes], tuple[bytes, int, bytes]] = {}
-        self._n_pending_bytes = 0
 
     @classmethod
     def open(cls, report: Report = lambda _error: None) -> Self:
@@ -108,14 +107,10 @@ class TokenStore(WorkspaceStore):
         return None if row is None else _unpacked(*row)
 
     def put(self, root: str, fingerprint: str, content: bytes, tokens: TokenArray) -> None:
-        """Store the tokens of a content that the workspace ``root`` uses."""
+        """Store the tokens of a content that the workspace ``root`` uses with the next flush."""
         packed = zlib.compress(np.asarray(tokens, dtype="<i4").tobytes(), _COMPRESSION)
         with self._pending_lock:
             self._pending[fingerprint, content] = (workspace_id(root), len(tokens), packed)
-            self._n_pending_bytes += len(packed)
-            is_due = self._n_pending_bytes >= _MAX_PENDING_BYTES
-        if is_due:
-            self.flush()
 
     def flush(self) -> None:
         """Write pending tokens and remove the longest unused ones where there are too many.
@@ -124,16 +119,14 @@ class TokenStore(WorkspaceStore):
         """
         with self._pending_lock:
             pending, self._pending = self._pending, {}
-            n_bytes, self._n_pending_bytes = self._n_pending_bytes, 0
         if not pending:
             return
         try:
             self.run(lambda connection: self._write(connection, pending))
         except BusyError:
-            if n_bytes < _MOST_PENDING_BYTES:
+            if len(pending) < _MAX_PENDING:
                 with self._pending_lock:
                     self._pending = pending | self._pending
-                    self._n_pending_bytes += n_bytes
 
     def note_use(self, root: str, fingerprint: str, contents: Iterable[bytes]) -> None:
         """Record which contents a workspace uses, so that others are removed first."""

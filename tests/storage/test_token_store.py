@@ -182,16 +182,6 @@ def store_while_locked(store: TokenStore) -> None:
     assert kept(store, 5) == [1]
 
 
-def test_large_batches_are_written_by_themselves(
-    make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("speclsp.storage.token_store._MAX_PENDING_BYTES", 1000)
-    store = make_store()
-    for number in range(10):
-        store.put("/r", "f", content(number), tokens(number))
-    assert len(kept(make_store(), 10)) >= 7
-
-
 WRITER = """
 import hashlib
 import sys
