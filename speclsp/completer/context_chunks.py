@@ -20,15 +20,13 @@ from speclsp.engine.models import MAX_PROMPT
 from speclsp.events import EventQueue
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.context.candidates import (
-    Candidate,
-    as_chunk,
     edited_candidates,
     ranked,
     similar_candidates,
     viewed_candidates,
 )
 from speclsp.prompt.context.edits import EditTrail
-from speclsp.prompt.context.similarity import NameCodes, ProjectOutline, codes_of, names_in
+from speclsp.prompt.context.similarity import NameCodes, NameTable
 from speclsp.request import CompletionRequest, Document, PlacedRequest
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
@@ -41,7 +39,7 @@ _POLL_S: Final = 0.01
 _JOIN_S: Final = 5.0
 _MAX_PLACES: Final = 64
 _CHARS_PER_TOKEN: Final = 3
-"""Of the text around the cursor at least this much per prompt token is shown anyway."""
+"""Characters of text around the cursor that the prompt shows at least, per prompt token."""
 
 
 class ContextChunks:
@@ -74,13 +72,12 @@ class ContextChunks:
         self._waiting: dict[str, None] = {}
         self._last_change_s = 0.0
         self._is_choosing = False
-        self._chosen: dict[str, tuple[Candidate, ...]] = {}
+        self._chosen: dict[str, tuple[ContextChunk, ...]] = {}
         # Guarded by _work, which is held while chunks are chosen.
         self._work = threading.Lock()
         self._trail = EditTrail()
-        self._outlines: dict[str, tuple[int, dict[str, tuple[str, NameCodes]], ProjectOutline]]
-        self._outlines = {}
-        """By folder: the version of its files' outlines, the open files', and both together."""
+        self._names: dict[str, tuple[int, NameTable]] = {}
+        """By folder: the names in its files, and the version of their outlines."""
         self._shown: dict[str, frozenset[str]] = {}
         """By folder: the paths of the files that prompts of its documents may show."""
         self._thread = threading.Thread(target=self._run, name="speclsp-context", daemon=True)
@@ -135,11 +132,7 @@ class ContextChunks:
     # --- called by the engine thread ------------------------------------------------------------
 
     def ranked(self, request: PlacedRequest) -> Sequence[ContextChunk]:
-        """Return the chunks for a request, the best first."""
-        return [as_chunk(candidate) for candidate in self.candidates(request)]
-
-    def candidates(self, request: PlacedRequest) -> tuple[Candidate, ...]:
-        """Return the chunks for a request with their reasons, the best first.
+        """Return the chunks for a request, the best first.
 
         Takes long for a headless request only.
         """
@@ -197,7 +190,7 @@ class ContextChunks:
             return None
         return max(0.0, self._last_change_s + _QUIET_S - time.monotonic())
 
-    def _choose(self, request: PlacedRequest) -> tuple[Candidate, ...]:
+    def _choose(self, request: PlacedRequest) -> tuple[ContextChunk, ...]:
         root = self._project.root_of(request.file)
         version, on_disk = self._outlined(root, current=not request.supersede)
         with self._work:
@@ -210,10 +203,10 @@ class ContextChunks:
                 old = noted.get(uri, new)
                 if old.text != new.text:
                     self._trail.take(uri, new.path, old.text.split("\n"), new.text.split("\n"))
-            outline = self._outline(root, version, on_disk, documents) if root else None
-            chosen = tuple(self._candidates(request, documents, places, outline))
-            files = outline.files if outline is not None else ()
-            self._shown[root] = frozenset((*files, *(d.path for d in documents.values())))
+            if root and self._names.get(root, (None, None))[0] != version:
+                self._names[root] = (version, NameTable(on_disk))
+            chosen = tuple(self._candidates(request, root, documents, places))
+            self._shown[root] = frozenset((*on_disk, *(d.path for d in documents.values())))
         with self._wake:
             if not request.supersede or self._documents.get(request.uri) is not None:
                 self._chosen[request.uri] = chosen
@@ -222,10 +215,10 @@ class ContextChunks:
     def _candidates(
         self,
         request: PlacedRequest,
+        root: str,
         documents: Mapping[str, Document],
         places: Sequence[PlacedRequest],
-        outline: ProjectOutline | None,
-    ) -> list[Candidate]:
+    ) -> list[ContextChunk]:
         shown = {
             uri: document.text.split("\n")
             for uri, document in documents.items()
@@ -234,8 +227,14 @@ class ContextChunks:
         candidates = edited_candidates(self._trail.newest_first(), shown)
         viewed = [p for p in places if p.uri in shown and p.uri != request.uri]
         candidates += viewed_candidates(viewed, shown)
-        if outline is not None:
-            candidates += similar_candidates(request, outline)
+        if root:
+            opened = {d.file: d.text for d in documents.values()}
+
+            def read(path: str) -> str | None:
+                text = opened.get(os.path.join(root, path))  # noqa: PTH118  as in Document.file
+                return self._project.text(root, path) if text is None else text
+
+            candidates += similar_candidates(request, self._names[root][1], read)
         n_chars = _CHARS_PER_TOKEN * (self._settings.n_prompt or MAX_PROMPT)
         visible = request.prefix[-n_chars * 3 // 4 :] + request.suffix[: n_chars // 4]
         return ranked(candidates, visible)
@@ -248,25 +247,3 @@ class ContextChunks:
                 return -1, {}
             time.sleep(_POLL_S)
         return found
-
-    def _outline(
-        self,
-        root: str,
-        version: int,
-        on_disk: Mapping[str, NameCodes],
-        documents: Mapping[str, Document],
-    ) -> ProjectOutline:
-        """Return a folder's outline with its open files as they are in buffers."""
-        former_version, former_open, outline = self._outlines.get(root, (None, {}, None))
-        opened: dict[str, tuple[str, NameCodes]] = {}
-        for document in documents.values():
-            if document.text and document.file and self._project.root_of(document.file) == root:
-                path = os.path.relpath(document.file, root).replace(os.sep, "/")
-                former = former_open.get(path)
-                if former is None or former[0] != document.text:
-                    former = document.text, codes_of(names_in(document.text))
-                opened.setdefault(path, former)
-        if outline is None or version != former_version or opened != former_open:
-            outline = ProjectOutline(on_disk, opened, lambda path: self._project.text(root, path))
-            self._outlines[root] = (version, opened, outline)
-        return outline

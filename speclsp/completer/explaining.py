@@ -16,8 +16,7 @@ from speclsp.completer.completion import (
 )
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.engine.remote import RemoteTarget
-from speclsp.prompt.chunks import NO_CHUNKS
-from speclsp.prompt.context.candidates import Candidate, as_chunk
+from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk
 from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion
 from speclsp.prompt.families import prompt_text
 from speclsp.prompt.prompt import FimPrompt, FimText
@@ -93,11 +92,11 @@ def explain_prompt(
     request: PlacedRequest,
     settings: Settings,
     bench: Workbench,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[ContextChunk],
 ) -> PromptExplanation:
     """Lay out the prompt for a request as after some typing at its cursor."""
     settings = request.settings_over(settings)
-    chunks = ChunkSource(ranked=lambda: [as_chunk(c) for c in candidates])
+    chunks = ChunkSource(ranked=lambda: candidates)
     question, held_back = prompt_question(request, settings, bench, chunks)
     prompt, reuse = _after_a_keystroke(request, question, settings, bench, chunks)
     text, window = question.text, prompt.window

@@ -11,9 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 _DROP_TO = 0.75
 """Share of the budget that is kept when it is exceeded; the rest is room for new chunks."""
+
+
+Reason = Literal["edit", "viewed", "similar"]
+"""A recent edit, the surroundings of the last cursor in another document, or lines that share
+names with those around the cursor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,13 +27,25 @@ class ContextChunk:
     """A piece of another file, or of this file far from the cursor."""
 
     path: str
-    """Relative to the workspace folder, with slashes."""
+    """Relative to its workspace folder, with slashes."""
     text: str
     key: str
     """Identifies the place of the text.  A prompt contains each key once; a chunk with the same key
     and another text is a newer version."""
     stability: int = 0
     """Of chunks that are added together, those of higher stability come first."""
+    first_line: int = 0
+    """Of the text in its file, from 0."""
+    reason: Reason = "similar"
+    detail: str = ""
+    """The reason in words, for `speclsp explain`."""
+    score: float = 0.0
+    """From 0 to 1, comparable between all chunks."""
+
+    @property
+    def last_line(self) -> int:
+        """The last line of the text."""
+        return self.first_line + self.text.count("\n")
 
 
 EncodeChunk = Callable[[ContextChunk], tuple[int, ...]]

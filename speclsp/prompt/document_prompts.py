@@ -25,7 +25,7 @@ NReusable = Callable[[tuple[int, ...]], int]
 """Returns how many leading tokens of a prompt a kept KV state holds."""
 
 N_PROMPTS: Final = 8
-"""Most windows that are kept of a document."""
+"""Maximum windows that are kept of a document."""
 
 _N_CHEAP: Final = 16
 """A prompt with no more tokens to evaluate is taken without a search for a better one."""
@@ -49,14 +49,14 @@ NO_CHUNK_SOURCE: Final = ChunkSource(ranked=tuple)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptQuestion:
-    """Everything that a request's prompt depends on."""
+    """What a request's prompt depends on."""
 
     uri: str
     layout: PromptLayout
     text: FimText
     budget: PromptBudget
     n_first: int
-    """Most tokens that a request evaluates at a new place."""
+    """Maximum tokens that a request evaluates at a new place."""
     chunks: ChunkSource
 
     def renewed(self, previous: ChunkWindow) -> ChunkWindow:

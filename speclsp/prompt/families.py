@@ -1,7 +1,7 @@
 """Which prompt template a model's vocabulary has: the table of fill-in-the-middle families.
 
-The first row whose special tokens the vocabulary has all is taken.  A model that no row fits is
-used with the tokens that its GGUF names, if it names any.
+The first row whose special tokens are all in the vocabulary is used.  For other models the tokens
+that the GGUF names are used, if it names any.
 
 Sources of the templates: Qwen2.5-Coder technical report (arXiv 2409.12186), StarCoder 2
 (arXiv 2402.19173, section 5.1), DeepSeek-Coder (arXiv 2401.14196), Code Llama (arXiv 2308.12950)
@@ -165,7 +165,7 @@ FIELDS_ONLY: Final = FimFamily(
     body=(FieldPart("chunks"), FieldPart("prefix"), FieldPart("suffix"), FieldPart("middle")),
     chunk=(FieldPart("path"), TextPart("\n"), FieldPart("text")),
 )
-"""For servers that lay out prefix and suffix by themselves: it serves to count tokens."""
+"""For servers that lay out prefix and suffix themselves: only the token counts matter."""
 
 _NAMED: Final = {
     r"qwen-?(2\.5|3)-?coder": "qwen2.5-coder",
@@ -177,11 +177,11 @@ _NAMED: Final = {
     r"seed-?coder": "seed-coder",
     r"codestral|devstral": "codestral",
 }
-"""The families by what the names of their models have in them."""
+"""Families by patterns of their models' names."""
 
 
 def special_names_of_model(name: str) -> frozenset[str]:
-    """Return the special tokens of the family that a model's name tells; none for other names."""
+    """Return the special tokens of the family that a model's name indicates, if any."""
     spelling = name.lower().replace("_", "-").replace(" ", "-")
     for pattern, family in _NAMED.items():
         if re.search(pattern, spelling):

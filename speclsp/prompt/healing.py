@@ -9,7 +9,7 @@ and Token Healing", 2023).
 
 A boundary is stable if no token of the vocabulary can span it, however the text continues.  Then
 every tokenisation of every continuation has a boundary there, and the prompt's tokens are the
-first tokens of the finished text.  To leave out the last token only, as is usual, is not enough:
+first tokens of the finished text.  Leaving out only the last token, as usual, is not enough:
 ``" retur"`` is ``" re"``, ``"tur"``, and no model ever saw ``"turn"`` after ``" re"``.
 
 The sampler restricts the choice, so that drafts are verified under the same restriction.
@@ -28,10 +28,10 @@ from speclsp.decoding.sampling import LogitRow, RedrawingSampler
 from speclsp.prompt.protocol import Vocabulary
 
 _N_BYTES_MAX = 96
-"""Most bytes that are left out; base64 and rulers may have no stable boundary."""
+"""Maximum bytes that are left out; base64 and rulers may have no stable boundary."""
 
 _N_REFUSED_MAX = 64
-"""Most tokens that are refused at one boundary, in case of broken logits."""
+"""Maximum tokens that are refused at one boundary, in case of broken logits."""
 
 _LAST_PIECE = re.compile(r"(?:[^\w\s]| )?\w+\Z| ?[^\w\s]+\Z|\s+\Z")
 

@@ -15,7 +15,7 @@ from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.project import Project, ProjectIndexes
 from speclsp.documents import Documents
 from speclsp.events import EventQueue
-from speclsp.prompt.context.candidates import Candidate
+from speclsp.prompt.chunks import ContextChunk
 from speclsp.request import Document, PlacedRequest, WorkspaceFolder
 from speclsp.settings import Settings
 
@@ -67,8 +67,8 @@ class OpenProject:
         self.chunks.asked(request)
         return request
 
-    def chosen(self, name: str, prefix: str) -> tuple[Candidate, ...]:
-        return self.chunks.candidates(self.request(name, prefix))
+    def chosen(self, name: str, prefix: str) -> tuple[ContextChunk, ...]:
+        return tuple(self.chunks.ranked(self.request(name, prefix)))
 
 
 @pytest.fixture
@@ -84,8 +84,14 @@ def test_lines_that_share_names_with_those_at_the_cursor_are_chosen(project: Ope
     first = project.chosen("cart.py", CART)[0]
     assert (first.path, first.reason) == ("models.py", "similar")
     assert first.text.startswith('class Box:\n    """A box."""\n')
-    chunks = project.chunks.ranked(project.request("cart.py", CART))
-    assert chunks[0].text == first.text.rstrip("\n")
+
+
+def test_an_open_file_is_shown_as_it_is_in_its_buffer(project: OpenProject) -> None:
+    project.open("models.py", MODELS.replace("area_of_it", "surface"))
+    project.open("cart.py", CART)
+    (similar,) = [c for c in project.chosen("cart.py", CART) if c.reason == "similar"]
+    assert "def surface(self)" in similar.text
+    assert "area_of_it" not in similar.text
 
 
 def test_edits_of_other_documents(project: OpenProject) -> None:
@@ -150,10 +156,10 @@ def test_while_typing_nobody_waits_and_what_is_there_is_taken(project: OpenProje
     request = project.request("cart.py", CART, supersede=True)
     assert project.chunks.wait_settled(WAIT_S)
     assert project.told
-    assert project.chunks.candidates(request)[0].path == "models.py"
+    assert project.chunks.ranked(request)[0].path == "models.py"
     project.documents.close("cart.py")
     project.chunks.forget("cart.py")
-    assert project.chunks.candidates(request) == ()
+    assert project.chunks.ranked(request) == ()
 
 
 def test_what_is_gone_is_not_shown_any_more(project: OpenProject) -> None:
@@ -180,7 +186,7 @@ def test_what_is_gone_stays_hidden_after_a_choice_in_another_folder(
     project.index.reindex()
     project.chosen("cart.py", CART)
     elsewhere = request_between("x = ", uri="new.py", path="new.py", file=str(other / "new.py"))
-    project.chunks.candidates(replace(elsewhere, supersede=False))
+    project.chunks.ranked(replace(elsewhere, supersede=False))
     assert not project.chunks.may_show(request, "models.py")
 
 

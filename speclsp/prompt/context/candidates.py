@@ -1,17 +1,16 @@
-"""Context candidates: pieces of other files that may help at the cursor, in one order.
+"""Context candidates: ranked pieces of other files that may help at the cursor.
 
 The result depends on the arguments only; ties are broken by path and line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
-from speclsp.prompt.chunks import ContextChunk
+from speclsp.prompt.chunks import ContextChunk, Reason
 from speclsp.prompt.context.edits import EditedRegion
-from speclsp.prompt.context.similarity import ProjectOutline, best_window, codes_of, names_in
+from speclsp.prompt.context.similarity import NameTable, best_window, codes_of, names_in
 from speclsp.request import PlacedRequest
 
 MAX_CHUNKS: Final = 24
@@ -28,42 +27,37 @@ _MAX_EDITS: Final = 6
 _MAX_VIEWED: Final = 2
 _VIEWED_LINES: Final = 10
 
-Reason = Literal["edit", "viewed", "similar"]
-"""A recent edit, the surroundings of the last cursor in another document, or lines that share
-names with those around the cursor."""
-
 _STABILITY: Final[Mapping[Reason, int]] = {"similar": 2, "viewed": 1, "edit": 0}
 """Chunks that change least go first: the KV cache is valid up to the first change."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """``text`` begins at ``first_line`` (from 0) of the file ``path``."""
+def candidate(
+    reason: Reason,
+    path: str,
+    first_line: int,
+    text: str,
+    *,
+    detail: str,
+    score: float,
+    name: str = "",
+) -> ContextChunk:
+    """Return a piece of a file as the prompt takes it.
 
-    path: str
-    """Relative to its workspace folder, with slashes."""
-    first_line: int
-    text: str
-    reason: Reason
-    detail: str
-    """The reason in words, for `speclsp explain`."""
-    score: float
-    """From 0 to 1, comparable between all candidates."""
-    name: str = ""
-    """Identifies it within its file while lines move; "" for its first line."""
-
-    @property
-    def last_line(self) -> int:
-        """The last line of its text."""
-        return self.first_line + self.text.rstrip("\n").count("\n")
-
-    @property
-    def key(self) -> str:
-        """Identifies the place: a candidate with the same key and other text is a newer version."""
-        return f"{self.reason}:{self.path}:{self.name or self.first_line}"
+    ``name`` identifies it within its file while lines move; "" for its first line.
+    """
+    return ContextChunk(
+        path=path,
+        text=text.rstrip("\n"),
+        key=f"{reason}:{path}:{name or first_line}",
+        stability=_STABILITY[reason],
+        first_line=first_line,
+        reason=reason,
+        detail=detail,
+        score=score,
+    )
 
 
-def ranked(candidates: Iterable[Candidate], visible: str) -> list[Candidate]:
+def ranked(candidates: Iterable[ContextChunk], visible: str) -> list[ContextChunk]:
     """Return the candidates, the best first.
 
     ``visible`` is the part of the document that the prompt may show.  A candidate is left out if
@@ -71,52 +65,46 @@ def ranked(candidates: Iterable[Candidate], visible: str) -> list[Candidate]:
     """
     known = set(_compared_lines(visible))
     keys: set[str] = set()
-    chosen: list[Candidate] = []
-    for candidate in sorted(
+    chosen: list[ContextChunk] = []
+    for chunk in sorted(
         candidates, key=lambda c: (-c.score, c.reason, c.path, c.first_line, c.text)
     ):
-        lines = _compared_lines(candidate.text)
+        lines = _compared_lines(chunk.text)
         n_known = sum(line in known for line in lines)
-        if not lines or n_known >= _KNOWN_SHARE * len(lines) or candidate.key in keys:
+        if not lines or n_known >= _KNOWN_SHARE * len(lines) or chunk.key in keys:
             continue
         known.update(lines)
-        keys.add(candidate.key)
-        chosen.append(candidate)
+        keys.add(chunk.key)
+        chosen.append(chunk)
         if len(chosen) == MAX_CHUNKS:
             break
     return chosen
 
 
-def as_chunk(candidate: Candidate) -> ContextChunk:
-    """Return a candidate as the prompt takes it."""
-    return ContextChunk(
-        path=candidate.path,
-        text=candidate.text.rstrip("\n"),
-        key=candidate.key,
-        stability=_STABILITY[candidate.reason],
-    )
+def similar_candidates(
+    request: PlacedRequest, names: NameTable, read: Callable[[str], str | None]
+) -> list[ContextChunk]:
+    """Return the windows of other files that share most names with the cursor's lines.
 
-
-def similar_candidates(request: PlacedRequest, project: ProjectOutline) -> list[Candidate]:
-    """Return the windows of other files that share most names with the cursor's lines."""
+    ``read`` returns the text of a file of ``names``, or None if it can no longer be read.
+    """
     before = "\n".join(request.prefix.split("\n")[-_NEAR_BEFORE:])
     after = "\n".join(request.suffix.split("\n", _NEAR_AFTER)[:_NEAR_AFTER])
     query = codes_of(names_in(before + after))
-    found: list[Candidate] = []
-    for file_idx in project.names.best_files(query, _MAX_SIMILAR + 1):
-        path = project.files[file_idx]
-        text = None if path == request.path else project.text(path)
+    found: list[ContextChunk] = []
+    for path in names.best_files(query, _MAX_SIMILAR + 1):
+        text = None if path == request.path else read(path)
         if text is None:
             continue
         lines = text.split("\n")
-        window = best_window(lines, query, project.names)
+        window = best_window(lines, query, names)
         if window is not None:
             found.append(
-                Candidate(
-                    path=path,
-                    first_line=window.first_line,
-                    text="\n".join(lines[window.first_line : window.end_line]) + "\n",
-                    reason="similar",
+                candidate(
+                    "similar",
+                    path,
+                    window.first_line,
+                    "\n".join(lines[window.first_line : window.end_line]),
                     detail=f"similar names: {window.similarity:.2f}",
                     score=min(0.9, 0.3 + window.similarity),
                 )
@@ -126,9 +114,9 @@ def similar_candidates(request: PlacedRequest, project: ProjectOutline) -> list[
 
 def edited_candidates(
     regions: Iterator[EditedRegion], texts: Mapping[str, Sequence[str]]
-) -> list[Candidate]:
+) -> list[ContextChunk]:
     """Return the last edits, the newest first; ``texts`` are the open documents' lines by URI."""
-    found: list[Candidate] = []
+    found: list[ContextChunk] = []
     for age, region in enumerate(regions):
         lines = texts.get(region.uri)
         if lines is None or age >= _MAX_EDITS:
@@ -136,11 +124,11 @@ def edited_candidates(
         first, text = region.text(lines)
         if text.strip():
             found.append(
-                Candidate(
-                    path=region.path,
-                    first_line=first,
-                    text=text,
-                    reason="edit",
+                candidate(
+                    "edit",
+                    region.path,
+                    first,
+                    text,
                     detail=f"edited {_ago(age)}",
                     score=0.85 - 0.1 * age,
                     name=f"edit {region.number}",
@@ -151,25 +139,25 @@ def edited_candidates(
 
 def viewed_candidates(
     requests: Sequence[PlacedRequest], texts: Mapping[str, Sequence[str]]
-) -> list[Candidate]:
+) -> list[ContextChunk]:
     """Return the lines around the cursors of the last requests in other documents.
 
     ``requests`` has the newest first, ``texts`` the open documents' lines by URI.
     """
-    found: list[Candidate] = []
+    found: list[ContextChunk] = []
     for age, request in enumerate(requests[:_MAX_VIEWED]):
         lines = texts[request.uri]
         # In a notebook the cells above the cursor's come first.
         line = request.text.count("\n", request.cursor - request.offset, request.cursor)
         first = max(0, min(line, len(lines) - 1) - _VIEWED_LINES)
-        text = "\n".join(lines[first : first + 2 * _VIEWED_LINES]).strip("\n") + "\n"
+        text = "\n".join(lines[first : first + 2 * _VIEWED_LINES]).strip("\n")
         if text.strip():
             found.append(
-                Candidate(
-                    path=request.path,
-                    first_line=first,
-                    text=text,
-                    reason="viewed",
+                candidate(
+                    "viewed",
+                    request.path,
+                    first,
+                    text,
                     detail=f"looked at {_ago(age)}",
                     score=0.35 - 0.1 * age,
                 )

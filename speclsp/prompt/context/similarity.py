@@ -9,9 +9,8 @@ weighted Jaccard index.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 from zlib import crc32
 
@@ -51,10 +50,12 @@ def codes_of(names: Iterable[str]) -> NameCodes:
 
 
 class NameTable:
-    """The names of all files of a project.  A file's number is its index in the sequence."""
+    """The names of a project's files as they are on disk."""
 
-    def __init__(self, files: Sequence[NameCodes]) -> None:
-        self._n_files = len(files)
+    def __init__(self, by_path: Mapping[str, NameCodes]) -> None:
+        """``by_path`` has paths relative to the project's folder, with slashes."""
+        self.files = sorted(by_path)
+        files = [by_path[path] for path in self.files]
         codes = np.concatenate([np.empty(0, np.uint32), *files])
         owners = np.repeat(np.arange(len(files)), [file.size for file in files])
         order = np.argsort(codes, kind="stable")
@@ -63,53 +64,17 @@ class NameTable:
     def rarity(self, codes: NameCodes) -> NDArray[np.float64]:
         """Return each name's inverse document frequency, shape [len(codes)]."""
         n_with = np.searchsorted(self._codes, codes, "right") - np.searchsorted(self._codes, codes)
-        return np.asarray(np.log(1 + (self._n_files - n_with + 0.5) / (n_with + 0.5)))
+        return np.asarray(np.log(1 + (len(self.files) - n_with + 0.5) / (n_with + 0.5)))
 
-    def best_files(self, query: NameCodes, n_best: int) -> list[int]:
+    def best_files(self, query: NameCodes, n_best: int) -> list[str]:
         """Return the files that share the rarest names with ``query``, the best first."""
-        scores = np.zeros(self._n_files)
+        scores = np.zeros(len(self.files))
         starts = np.searchsorted(self._codes, query)
         ends = np.searchsorted(self._codes, query, "right")
         for start, end, weight in zip(starts, ends, self.rarity(query), strict=True):
             scores[self._owners[start:end]] += weight
         order = np.argsort(-scores, kind="stable")[:n_best]
-        return [int(file_idx) for file_idx in order if scores[file_idx] > 0]
-
-
-class ProjectOutline:
-    """A project's files: open buffers as they are, all others as they are on disk.
-
-    Texts hold no secrets.  Paths are relative to the project's folder, with slashes.
-    """
-
-    def __init__(
-        self,
-        on_disk: Mapping[str, NameCodes],
-        in_buffers: Mapping[str, tuple[str, NameCodes]],
-        read: Callable[[str], str | None],
-    ) -> None:
-        """``read`` returns the text of a file on disk, or None if it can no longer be read."""
-        self._codes = dict(on_disk) | {path: codes for path, (_, codes) in in_buffers.items()}
-        self._texts: dict[str, str | None] = {path: text for path, (text, _) in in_buffers.items()}
-        self._read = read
-
-    @cached_property
-    def files(self) -> Sequence[str]:
-        """The paths, in the order of :attr:`names`."""
-        return sorted(self._codes)
-
-    @cached_property
-    def names(self) -> NameTable:
-        """The names in each file."""
-        return NameTable([self._codes[path] for path in self.files])
-
-    def text(self, path: str) -> str | None:
-        """Return a file's text, or None if it can no longer be read."""
-        if path not in self._codes:
-            return None
-        if path not in self._texts:
-            self._texts[path] = self._read(path)
-        return self._texts[path]
+        return [self.files[file_idx] for file_idx in order if scores[file_idx] > 0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
 import random
 
-from speclsp.prompt.context.candidates import MAX_CHUNKS, Candidate, as_chunk, ranked
+from speclsp.prompt.context.candidates import MAX_CHUNKS, ranked
+from speclsp.prompt.context.candidates import candidate as made
 
 
 def candidate(path: str, text: str, score: float = 0.5, line: int = 0, reason="similar"):
-    return Candidate(path=path, first_line=line, text=text, reason=reason, detail="", score=score)
+    return made(reason, path, line, text, detail="", score=score)
 
 
 def test_the_order_depends_on_nothing_but_the_candidates() -> None:
@@ -33,8 +34,8 @@ def test_of_two_candidates_with_the_same_lines_the_better_stays() -> None:
 
 
 def test_a_place_has_one_key_and_stable_things_go_first() -> None:
-    similar = as_chunk(candidate("a.py", "x = 1\n", reason="similar", line=3))
-    edited = as_chunk(candidate("a.py", "x = 2\n", reason="edit", line=3))
+    similar = candidate("a.py", "x = 1\n", reason="similar", line=3)
+    edited = candidate("a.py", "x = 2\n", reason="edit", line=3)
     assert similar.key != edited.key
     assert similar.stability > edited.stability
     assert similar.text == "x = 1"

@@ -5,7 +5,7 @@ STOCK = "def restock(warehouse, amount):\n    warehouse.amount += amount\n"
 
 
 def table(*texts: str) -> NameTable:
-    return NameTable([codes_of(names_in(text)) for text in texts])
+    return NameTable({str(n): codes_of(names_in(text)) for n, text in enumerate(texts)})
 
 
 def test_names_come_in_the_order_of_the_text() -> None:
@@ -14,7 +14,7 @@ def test_names_come_in_the_order_of_the_text() -> None:
 
 def test_the_file_that_shares_rare_names_comes_first() -> None:
     query = codes_of(names_in("voucher = find(); cart.subtotal"))
-    assert table(STOCK, CART, STOCK + CART, "").best_files(query, 9) == [1, 2]
+    assert table(STOCK, CART, STOCK + CART, "").best_files(query, 9) == ["1", "2"]
     assert table().best_files(query, 9) == []
     assert table(STOCK).best_files(codes_of([]), 9) == []
 
