@@ -1,4 +1,4 @@
-"""What the user accepted in each workspace: texts to draft from, and counts of their n-grams.
+"""Accepted texts of each workspace, to draft from, and counts of their n-grams.
 
 A thread of its own reads and writes the stores and tokenises.
 """
@@ -31,12 +31,10 @@ from speclsp.storage.accepted_store import MAX_TEXTS, AcceptedStore, KeptText
 from speclsp.storage.database import BusyError
 
 _N_DRAFTED_FROM: Final = 500
-"""Latest accepted texts per workspace that are drafted from as texts; all of them are counted."""
+"""Latest accepted texts per workspace that are drafted from as texts; all texts are counted."""
 _MAX_NGRAMS: Final = 200_000
 """Pairs of n-gram and follower counted per workspace."""
 
-_READ_S: Final = 1.0
-"""Most seconds that a workspace's first request waits for its texts."""
 _CLOSE_S: Final = 5.0
 
 _Result = TypeVar("_Result")
@@ -51,14 +49,13 @@ def updated_file(settings: Settings) -> Path | None:
 
 @dataclass(slots=True, eq=False)
 class AcceptedTokens:
-    """What was accepted in one workspace, by one vocabulary."""
+    """The accepted texts of one workspace as tokens of one vocabulary."""
 
     vocabulary: Vocabulary
     parts: deque[TokenArray] = field(default_factory=lambda: deque(maxlen=_N_DRAFTED_FROM))
     tokens: TokenArray = field(default_factory=lambda: EMPTY_TOKENS)
     """The parts, joined."""
-    counts: LearnedCounts | None = None
-    """None until they are read."""
+    counts: LearnedCounts = field(default_factory=lambda: LearnedCounts(_MAX_NGRAMS))
 
 
 class AcceptedTexts:
@@ -74,7 +71,7 @@ class AcceptedTexts:
         self._events = events
         self._lock = threading.Lock()
         self._vocabulary: Vocabulary | None = None
-        self._read: dict[str, tuple[AcceptedTokens, Future[None]]] = {}
+        self._by_root: dict[str, AcceptedTokens] = {}
         self._thread = ThreadPoolExecutor(1, "speclsp-accepted")
         self._latest: Future[None] | None = None
         self._store: AcceptedStore | None = None
@@ -88,7 +85,7 @@ class AcceptedTexts:
         """Tokenise with another vocabulary from now on."""
         with self._lock:
             self._vocabulary = tokenizer.vocabulary
-            self._read = {}
+            self._by_root = {}
 
     def take(self, accepted: AcceptedText, root: str) -> None:
         """Keep and count a text of a workspace unless it may be secret."""
@@ -97,23 +94,21 @@ class AcceptedTexts:
             return
         if self._masks and holds_secret(before + text, path):
             return
-        read = self._of_workspace(root)
-        self._later(self._add, root, accepted, None if read is None else read[0])
+        self._later(self._add, root, accepted, self.of_root(root))
 
     def of_root(self, root: str) -> AcceptedTokens | None:
-        """Return what was accepted in a workspace, for the engine thread.
+        """Return what was accepted in a workspace; empty while the store is read.
 
         None without a vocabulary.
         """
-        read = self._of_workspace(root)
-        if read is None:
-            return None
-        accepted, reading = read
-        wait((reading,), _READ_S)
-        return accepted
+        with self._lock:
+            if root not in self._by_root and self._vocabulary is not None:
+                self._by_root[root] = AcceptedTokens(self._vocabulary)
+                self._later(self._read, root, self._by_root[root])
+            return self._by_root.get(root)
 
     def wait_done(self, timeout_s: float) -> bool:
-        """Wait until everything is kept; return whether it is."""
+        """Wait until all texts are stored; return False after ``timeout_s``."""
         return self._latest is None or not wait((self._latest,), timeout_s).not_done
 
     def close(self) -> None:
@@ -124,34 +119,22 @@ class AcceptedTexts:
         self._thread.shutdown(wait=False)
         self.wait_done(_CLOSE_S)
 
-    def _of_workspace(self, root: str) -> tuple[AcceptedTokens, Future[None]] | None:
-        with self._lock:
-            if root not in self._read and self._vocabulary is not None:
-                accepted = AcceptedTokens(self._vocabulary)
-                self._read[root] = accepted, self._later(self._read_texts, root, accepted)
-                self._later(self._read_counts, root, accepted)
-            return self._read.get(root)
-
     # --- the thread of its own ------------------------------------------------------------------
 
-    def _later(self, job: Callable[..., None], *arguments: object) -> Future[None]:
+    def _later(self, job: Callable[..., None], *arguments: object) -> None:
         guard = self._events.guard
         self._latest = self._thread.submit(guard, "accepted completions", job, *arguments)
-        return self._latest
 
-    def _read_texts(self, root: str, accepted: AcceptedTokens) -> None:
-        kept = self._kept(root, _N_DRAFTED_FROM)
-        accepted.parts.extend(accepted.vocabulary.tokenize(text) for text, _ in kept)
-        accepted.tokens = np.concatenate([EMPTY_TOKENS, *accepted.parts])
-
-    def _read_counts(self, root: str, accepted: AcceptedTokens) -> None:
+    def _read(self, root: str, accepted: AcceptedTokens) -> None:
+        nothing: list[KeptText] = []
+        vocabulary = accepted.vocabulary
         counted: Counter[tuple[tuple[int, ...], int]] = Counter()
-        for text, n_before in self._kept(root, MAX_TEXTS):
-            tokens = accepted.vocabulary.tokenize(text)
-            counted.update(_counted(accepted.vocabulary, text[:n_before], tokens))
-        counts = LearnedCounts(_MAX_NGRAMS)
-        counts.add(counted.items())
-        accepted.counts = counts
+        for text, n_before in self._stored(lambda store: store.recent(root, MAX_TEXTS), nothing):
+            tokens = vocabulary.tokenize(text)
+            accepted.parts.append(tokens)
+            counted.update(_counted(vocabulary, text[:n_before], tokens))
+        accepted.counts.add(counted.items())
+        accepted.tokens = np.concatenate([EMPTY_TOKENS, *accepted.parts])
 
     def _add(self, root: str, accepted: AcceptedText, known: AcceptedTokens | None) -> None:
         text, n_before = accepted.before + accepted.text, len(accepted.before)
@@ -162,8 +145,7 @@ class AcceptedTexts:
         known.parts.append(tokens)
         known.tokens = np.concatenate(list(known.parts))
         counted = _counted(known.vocabulary, accepted.before, tokens)
-        if known.counts is not None:
-            known.counts.add(counted.items())
+        known.counts.add(counted.items())
         if self._file is not None:
             if self._counts_of is not known.vocabulary:
                 self._update_file()
@@ -177,10 +159,6 @@ class AcceptedTexts:
             return
         add_counts(self._file, tables_of(counted), self._counts_of)
         self._events.log("info", f"{len(counted):,} counts were added to {self._file}.")
-
-    def _kept(self, root: str, n_texts: int) -> list[KeptText]:
-        nothing: list[KeptText] = []
-        return self._stored(lambda store: store.recent(root, n_texts), nothing)
 
     def _stored(self, use: Callable[[AcceptedStore], _Result], otherwise: _Result) -> _Result:
         """Return what ``use`` does with the store, ``otherwise`` if it cannot be used."""
@@ -208,6 +186,6 @@ def _counted(vocabulary: Vocabulary, before: str, tokens: TokenArray) -> Counted
     """Count the n-grams of ``tokens``, a text that begins with ``before``, behind that."""
     known = vocabulary.tokenize(before)
     n_both = min(known.size, tokens.size)
-    # Where the accepted text changes the last token before it, that one is new as well.
+    # The accepted text may change the last token before it, which then counts as new.
     differs = np.flatnonzero(known[:n_both] != tokens[:n_both])
     return count_accepted(tokens, int(differs[0]) if differs.size else n_both)

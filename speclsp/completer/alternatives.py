@@ -7,6 +7,7 @@ They fork from the first text where the model was least sure of it (see
 from __future__ import annotations
 
 import itertools
+import math
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -74,10 +75,6 @@ class TextMaker:
             return TokenScores(n_rivals=n_rivals, chosen_by=lambda: sampler.chosen_by)
         return TokenScores(n_rivals=n_rivals)
 
-    def mean_logprob(self, tokens: Sequence[int], scores: TokenScores, text: str) -> float | None:
-        """Return the mean log-probability of a finished text."""
-        return self.text_scores(tokens, scores, text).mean(text)
-
     def text_scores(self, tokens: Sequence[int], scores: TokenScores, text: str) -> TextScores:
         """Return the scores of the tokens of a finished text."""
         pieces = [self.tokenizer.vocabulary.piece(token) for token in tokens]
@@ -100,9 +97,18 @@ class Alternatives:
     """The alternatives of one request and their cost."""
 
     def __init__(
-        self, maker: TextMaker, emitted: Sequence[int], scores: TokenScores, first: CompletedText
+        self,
+        maker: TextMaker,
+        emitted: Sequence[int],
+        scores: TokenScores,
+        first: CompletedText,
+        report: Callable[[DecodeError], None],
     ) -> None:
-        """``emitted`` are the tokens of the ``first`` text, ``scores`` their scores."""
+        """``emitted`` are the tokens of the ``first`` text, ``scores`` their scores.
+
+        ``report`` takes a decoding failure, which ends the search for alternatives.
+        """
+        self._report = report
         self._maker = maker
         self._emitted = emitted
         self._scores = scores
@@ -110,7 +116,6 @@ class Alternatives:
         self._n_forks = 0
         self._known = {_dense(first.text), ""}
         self.texts: list[GeneratedText] = []
-        self.failures: list[DecodeError] = []
         self.counts = ForkCounts()
 
     def grow(
@@ -123,10 +128,7 @@ class Alternatives:
         interrupted: Callable[[], FinishReason | None],
         clock: Callable[[], float],
     ) -> None:
-        """Generate ``n_wanted`` texts, or fewer where there are not as many or time ends.
-
-        A decoding failure ends this and is added to :attr:`failures`.
-        """
+        """Generate ``n_wanted`` texts; fewer if there are no more or time is up."""
         forkable = fork_target(target)
         if forkable is None:
             return
@@ -146,12 +148,14 @@ class Alternatives:
                     clock=clock,
                 )
             except DecodeError as error:
-                self.failures.append(error)
+                self._report(error)
                 break
             self.counts.add(counts)
             for fork, text in made:
                 self._take(fork, text)
-        self.texts.sort(key=_by_confidence)
+        self.texts.sort(
+            key=lambda text: math.inf if text.mean_logprob is None else -text.mean_logprob
+        )
 
     def _fork_points(self) -> list[Rival]:
         rivals = self._scores.rivals
@@ -189,12 +193,13 @@ class Alternatives:
         if _dense(content) in self._known:
             return
         self._known.add(_dense(content))
+        scores = self._maker.text_scores(fork.tokens, fork.scores, content)
         self.texts.append(
             GeneratedText(
                 completion_id=uuid.uuid4().hex,
                 text=content,
                 n_replaced=n_replaced,
-                mean_logprob=self._maker.mean_logprob(fork.tokens, fork.scores, content),
+                mean_logprob=scores.mean(content),
             )
         )
 
@@ -202,7 +207,3 @@ class Alternatives:
 def _dense(text: str) -> str:
     """Return a text without white space, to compare."""
     return "".join(text.split())
-
-
-def _by_confidence(alternative: GeneratedText) -> float:
-    return -alternative.mean_logprob if alternative.mean_logprob is not None else float("inf")

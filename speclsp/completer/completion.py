@@ -56,9 +56,9 @@ typed sessions they raise tokens per pass from 1.49 to 1.83, and 128 of them to 
 _N_BEFORE: Final = 16
 """Tokens before the cursor that are kept with a generated text, so that its beginning is found."""
 _CHUNK_SHARE: Final = 0.25
-"""Most of a prompt that context from other files takes."""
+"""Maximum share of a prompt for context from other files."""
 _N_LINE_CHARS: Final = 4000
-"""Most characters of the cursor's line that token healing looks at."""
+"""Maximum characters of the cursor's line that token healing reads."""
 _N_MATCHED: Final = 3
 """Least tokens of a match whose continuation is sent as a prediction.  On five projects 1.6, 3.0
 and 4.4 tokens of it were right behind matches of 1, 2 and 3 tokens, and 13 behind 16 or more."""
@@ -75,7 +75,7 @@ class Workbench:
     prompts: Prompts
     """The documents' prompts, which change little, so that the KV cache is reused."""
     generated: deque[TokenArray]
-    """What the target generated for the last requests, the latest first, and what stood before."""
+    """The last generated texts, the latest first, each with the tokens before it."""
     report: Callable[[SpecLspError], None]
     """Takes problems that do not stop the completion."""
 
@@ -94,7 +94,7 @@ class DraftSources:
 
 
 class EngineWindow(Protocol):
-    """A window, as far as the engine that computes its completions must know it."""
+    """The engine's view of a window."""
 
     settings: Settings
     """The window's settings, under those of a request's folder and language."""
@@ -114,7 +114,7 @@ class EngineWindow(Protocol):
 
 
 def is_typing(request: PlacedRequest) -> bool:
-    """Whether a keystroke in an editor made the request, which then must not take long."""
+    """Whether a keystroke in an editor made the request, so that it must be fast."""
     return request.supersede and request.trigger == "automatic"
 
 
@@ -126,7 +126,7 @@ def _latency_budget_s(request: PlacedRequest, settings: Settings) -> float:
 
 
 def _is_wanted(settings: Settings, rules: StopRules) -> bool:
-    """Whether the settings want a completion here: they may not in comments or strings."""
+    """Whether the settings allow a completion here: they may exclude comments and strings."""
     scope = rules.state_before.scope
     is_wanted_in = {"comment": settings.complete_comments, "string": settings.complete_strings}
     return settings.enabled and is_wanted_in.get(scope, True)
@@ -216,7 +216,7 @@ def run_completion(
                 tokens = vocabulary.tokenize(_text_of(tokens, vocabulary))
             bench.generated.appendleft(tokens)
         done = text.finish()
-        alternatives = Alternatives(maker, generation.tokens, scores, done)
+        alternatives = Alternatives(maker, generation.tokens, scores, done, bench.report)
         if request.n_candidates > 1 and generation.finish_reason in ("stop", "length"):
             alternatives.grow(
                 bench.weights.target,
@@ -228,10 +228,10 @@ def run_completion(
             )
     finally:
         bench.weights.set_interrupt(None)
-    for failure in (*generation.drafter_failures, *alternatives.failures):
+    for failure in generation.drafter_failures:
         bench.report(failure)
     draft, pass_cost = bench.weights.draft, bench.weights.pass_cost
-    # The embedded pair is there to be tried, not to be fast.
+    # The embedded pair is for trials: its speed does not matter.
     if draft is not None and not bench.weights.is_trial:
         costly = draft.costly(pass_cost.single_s)
         if costly is not None:
@@ -270,7 +270,7 @@ def run_completion(
 def prompt_question(
     request: PlacedRequest, settings: Settings, bench: Workbench, chunks: ChunkSource
 ) -> tuple[PromptQuestion, str]:
-    """Return the question for a request's prompt, and what healing holds back of the prefix.
+    """Return the question for a request's prompt, and the end of the prefix that it leaves out.
 
     The prompt leaves room for ``n_predict`` tokens in the context, but keeps half of it at least.
     """
@@ -287,7 +287,7 @@ def prompt_question(
             if is_known
             else word_prefix(line_before)
         )
-    # A model that cannot roll back would evaluate a short prompt for nothing.
+    # A model that cannot roll back cannot reuse a short prompt.
     may_be_short = is_typing(request) and weights.supports_rollback
     question = PromptQuestion(
         uri=request.uri,
@@ -327,13 +327,13 @@ def remote_params(
 def _prediction(request: PlacedRequest, settings: Settings, bench: Workbench) -> str:
     """Return what most probably follows the cursor, where a remote engine takes a prediction.
 
-    It is what followed the longest match of the text before the cursor in the open documents and
-    in recent answers.  Behind half a word the match ends before that word.
+    That is what followed the longest match of the text before the cursor in the open documents and
+    in recent answers.  After half a word the match ends before that word.
     """
     if not _takes_prediction(bench):
         return ""
     word = word_prefix(_line_before(request))
-    # Nothing leaves that is neither in an open document nor an answer.
+    # Only open documents and answers may be sent.
     context = dataclasses.replace(
         _draft_context(request, word, (), settings, bench, DraftSources()), deleted=()
     )
@@ -395,7 +395,7 @@ def _draft_context(
 ) -> DraftContext:
     tokenize = bench.tokenizer.vocabulary.tokenize
     before, after = bench.tokens.around(request, len(typed), tokenize)
-    # With another mode the drafts are the same at every speed of the machine.
+    # In other modes the drafts do not depend on the machine's speed.
     cost = bench.weights.pass_cost if settings.mode == "auto" else None
     return DraftContext(
         prompt=prompt,
@@ -423,7 +423,7 @@ def _cut_before_secrets(
     text, n_replaced = result.text, result.n_replaced
     kept = before_secret(text, line_before, request.path)
     if kept != text:
-        # Closing brackets stood in the part that was cut off.
+        # The part that was cut off may have had closing brackets.
         fitted = fit(kept)
         text, n_replaced = fitted.text, fitted.n_replaced
     alternatives: list[GeneratedText] = []

@@ -1,4 +1,4 @@
-"""What was deleted or replaced in open documents: an edit often writes most of it again."""
+"""Text that was deleted or replaced in open documents: edits often write most of it again."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ N_TEXTS: Final = 16
 LEAST_CHARS: Final = 16
 """Shorter ones gain nothing."""
 MOST_CHARS: Final = 4_000
-"""What is larger was no edit by hand."""
+"""A larger deletion is not an edit by hand."""
 
 
 @dataclass(slots=True)
 class _Deleted:
-    """What edits took out of a document at one place, one right after the other."""
+    """Text that successive edits deleted at one place of a document."""
 
     document: Document
     """The document, without its text."""
     start: int
-    """Where in the document it stood."""
+    """Its former offset in the document."""
     text: str
 
 
@@ -48,7 +48,7 @@ class DeletedTexts:
         """Take an edit of a document, and the document as it was before."""
         with self._lock:
             if PLACEHOLDER in edit.text:
-                # What is masked from now on may stand here in the clear.
+                # The text that is masked now may have been kept unmasked.
                 self._texts.clear()
                 return
             may_join, self._may_join = self._may_join and not edit.text, not edit.text
@@ -92,7 +92,7 @@ class DeletedTexts:
 
 
 def _join(newest: _Deleted, uri: str, edit: TextEdit, taken: str) -> bool:
-    """Add what the next edit took out, if it stood beside; return whether it did."""
+    """Join the next deleted text if it was adjacent; return whether it was."""
     is_beside = uri == newest.document.uri and edit.start <= newest.start <= edit.end
     if not is_beside or len(newest.text) + len(taken) > MOST_CHARS:
         return False

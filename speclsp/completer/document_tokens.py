@@ -1,7 +1,7 @@
 """The tokens of the open documents, for the drafters.
 
 Large documents are tokenised in pieces, so that no request waits for that; the drafters see the
-tokens that are there.
+tokens made so far.
 """
 
 from __future__ import annotations

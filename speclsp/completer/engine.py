@@ -41,8 +41,7 @@ class Engine:
         self.clock = clock
         self.events = WindowEvents(log)
         self._settings = settings
-        """What the engine thread works by: the newest window's settings, see :meth:`_merged`."""
-        self._windows: list[EngineWindow] = []
+        """The engine thread's settings: the newest window's, see :meth:`_merged`."""
         self._lock = threading.RLock()
         self._tokenizer: Tokenizer | None = None
         self._is_started = False
@@ -74,7 +73,6 @@ class Engine:
     def join(self, window: EngineWindow) -> None:
         """Add a window: it gets the engine's vocabulary, state and events."""
         with self._lock:
-            self._windows.append(window)
             if self._tokenizer is not None:
                 window.take_tokenizer(self._tokenizer)
             self.events.join(window)
@@ -84,9 +82,7 @@ class Engine:
         """Remove a window.  The last one leaves the models as they are."""
         with self._lock:
             self.events.leave(window)
-            if window in self._windows:
-                self._windows.remove(window)
-            if self._windows:
+            if self.events.windows:
                 self._settle(self._settings)
 
     def apply_settings(self, window: EngineWindow, *, reload: bool) -> None:
@@ -96,7 +92,7 @@ class Engine:
             self.thread.apply_settings(self._settings, window, reload=reload)
 
     def accepted(self, settings: Settings) -> AcceptedTexts:
-        """Return the accepted texts of the windows that mask and keep texts as these settings."""
+        """Return the accepted texts that windows with these settings for them share."""
         key = settings.mask_secrets, settings.persist, updated_file(settings)
         with self._lock:
             if key not in self._accepted:
@@ -116,8 +112,8 @@ class Engine:
             self.thread.apply_settings(merged, None, reload=False)
 
     def _merged(self, settings: Settings) -> Settings:
-        """Return settings with what the engine does if any window wants it."""
-        every = [window.settings for window in self._windows] or [settings]
+        """Return ``settings``, enabled and kept loaded as long as any window wants it."""
+        every = [window.settings for window in self.events.windows] or [settings]
         seconds = [each.sleep_idle_seconds for each in every]
         return replace(
             settings,
@@ -131,5 +127,5 @@ class Engine:
             self._tokenizer = tokenizer
             for texts in self._accepted.values() if not tokenizer.is_estimate else ():
                 texts.take_tokenizer(tokenizer)
-            for window in self._windows:
+            for window in self.events.windows:
                 window.take_tokenizer(tokenizer)

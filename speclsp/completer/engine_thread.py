@@ -1,7 +1,6 @@
 """The engine thread: the only one that uses the models.
 
-It loads them, serves completions in turn, frees the weights after idle time, and survives errors in
-each of these.
+It loads them, serves completions in turn, and frees the weights after idle time.  No error ends it.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ PAUSE_S: Final = 0.25
 from other files has been chosen by then."""
 
 Action = Callable[[], None]
-"""Other work of the engine thread: load, free, tokenise ahead."""
+"""Other work of the engine thread, such as loading, freeing and tokenising."""
 
 
 class WindowEvents(EventQueue):
@@ -58,41 +57,36 @@ class WindowEvents(EventQueue):
         self._log = log
         self.cause: EngineWindow | None = None
         """The window for which the engine works now."""
-        self._windows_lock = threading.Lock()
-        self._windows: list[EngineWindow] = []
-        self._state: StateChanged | None = None
+        self.windows: tuple[EngineWindow, ...] = ()
+        self.state: StateChanged | None = None
+        """The last change of the engine's state."""
+        self._lock = threading.Lock()
 
     def emit(self, event: Event) -> None:
         """Give an event to the windows that it concerns."""
         self._log(event)
-        with self._windows_lock:
+        with self._lock:
             if isinstance(event, StateChanged):
-                self._state = event
-            windows = [*self._windows]
+                self.state = event
+            windows = self.windows
         if isinstance(event, LogLine) and self.cause in windows:
-            windows = [self.cause]
+            windows = (self.cause,)
         for window in windows:
             window.take_event(event)
 
     def join(self, window: EngineWindow) -> None:
         """Add a window, and send it the engine's state."""
-        with self._windows_lock:
-            self._windows.append(window)
-            if self._state is not None:
-                window.take_event(self._state)
+        with self._lock:
+            self.windows = (*self.windows, window)
+            if self.state is not None:
+                window.take_event(self.state)
 
     def leave(self, window: EngineWindow) -> None:
         """Remove a window."""
-        with self._windows_lock:
-            if window in self._windows:
-                self._windows.remove(window)
+        with self._lock:
+            self.windows = tuple(known for known in self.windows if known is not window)
             if self.cause is window:
                 self.cause = None
-
-    @property
-    def state(self) -> StateChanged | None:
-        """The last change of the engine's state."""
-        return self._state
 
 
 class EngineThread:
@@ -154,7 +148,7 @@ class EngineThread:
         )
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until nothing is left to do, idle work included; return whether that came about."""
+        """Wait until nothing is left to do, idle work included; False after ``timeout_s``."""
         return self._queue.wait_drained(timeout_s)
 
     def submit(self, job: CompletionJob) -> None:
@@ -185,7 +179,7 @@ class EngineThread:
         self._queue.put_idle(key, action)
 
     def look_for_plans(self) -> None:
-        """Evaluate in a pause what the next prompts begin with, if that has changed."""
+        """Evaluate the prompt that the next requests begin with in the next pause."""
         self.run_idle("prompts", self._settle_prompts)
 
     def with_models(
@@ -356,7 +350,7 @@ class EngineThread:
             is_cut_off = running.is_preempted and result.finish_reason == "cancelled"
             is_wanted = not waiter.request.is_prefetch
             if is_cut_off and is_wanted and waiter.interrupted(self._clock()) is None:
-                # Its text is drafted from when the request runs again.
+                # The request runs again, with this text to draft from.
                 answer = None
             else:
                 answer = running.result_for(waiter, result)
@@ -377,7 +371,7 @@ class EngineThread:
             self._running = None
             waiter = running.close()
         if isinstance(error, EngineUnavailableError):
-            # A remote engine: it is asked again with the next requests, by itself.
+            # The next request asks a remote engine again.
             if isinstance(error, OtherModelError):
                 self._events.log("info", error.message)
                 self._queue.put_control(self._models.load_anew)
@@ -398,10 +392,7 @@ class EngineThread:
             self._queue.put_control(self._models.load_anew)
 
     def _settle_prompts(self) -> None:
-        """Evaluate in a pause what the next prompts begin with.
-
-        A request that arrives interrupts that within one decode.
-        """
+        """Evaluate a planned prompt in a pause; a request interrupts it within one decode."""
         weights, prompts = self._models.weights, self._models.prompts
         if weights is None or prompts is None or not prompts.has_plan():
             return
@@ -425,7 +416,7 @@ class EngineThread:
             self.run_idle("prompts", self._settle_prompts)
 
     def _rests(self) -> bool:
-        """Whether idle work is left out to spare the battery."""
+        """Whether idle work is skipped to save the battery."""
         return self._models.settings.on_battery == "rest" and self._battery.is_discharging()
 
     def _abandon(self, error: SpecLspError) -> None:

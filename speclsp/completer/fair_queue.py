@@ -20,7 +20,7 @@ class FairQueue(Generic[Job, Control]):
     """Control jobs come before all others, then editors' jobs, then others', then idle jobs.
 
     Editors' jobs supersede older ones of their document.  The documents take turns, and the newest
-    job waits for one other at most.  A document's other jobs come out as they went in.
+    job waits for at most one other.  A document's other jobs keep their order.
     """
 
     def __init__(self) -> None:
@@ -104,12 +104,12 @@ class FairQueue(Generic[Job, Control]):
             return self._is_waited_for()
 
     def wait_quiet(self, seconds: float) -> bool:
-        """Wait, on the taking thread, for ``seconds`` without a job; return whether none came."""
+        """Wait ``seconds`` on the taking thread; return False as soon as a job is queued."""
         with self._condition:
             return not self._condition.wait_for(self._any, seconds)
 
     def wait_drained(self, timeout_s: float) -> bool:
-        """Wait until the last job is done and none is left; return whether that came about."""
+        """Wait until no job is running or queued; return False after ``timeout_s``."""
         with self._condition:
             return self._condition.wait_for(lambda: self._is_drained and not self._any(), timeout_s)
 

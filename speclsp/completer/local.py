@@ -58,7 +58,7 @@ class LocalCompleter:
         engine: Engine | None = None,
         grew: Callable[[str, str], None] = lambda _id, _text: None,
     ) -> None:
-        """Without ``engine`` it has one of its own, which ``loader`` and ``clock`` are for.
+        """Without ``engine`` the completer makes one, with ``loader`` and ``clock``.
 
         ``grew`` takes the id and text so far of the window's running request before each decode,
         and empty texts when it has ended.
@@ -91,14 +91,14 @@ class LocalCompleter:
         if self._engine.is_off_for(self):
             self._tell_enabled()
 
-    # --- life -----------------------------------------------------------------------------------
+    # --- start, state and settings ---------------------------------------------------------------
 
     def start(self) -> None:
         """Begin to load the models; folders are indexed when the vocabulary is loaded."""
         self._engine.start()
 
     def close(self) -> None:
-        """Leave the engine, or stop its threads and free the models where no other window may."""
+        """Leave a shared engine; close one of its own: stop its threads and free the models."""
         self._context.close()
         self._corpora.close()
         if self._is_own:
@@ -112,7 +112,7 @@ class LocalCompleter:
         self._events.close()
 
     def state(self) -> EngineState:
-        """Return what the engine is doing."""
+        """Return the engine's state."""
         return "off" if self._engine.is_off_for(self) else self._engine.models.state
 
     def next_event(self, timeout_s: float) -> Event | None:
@@ -134,7 +134,7 @@ class LocalCompleter:
         return tuple(name for name, scope in scopes.items() if scope == "restart")
 
     def _tell_enabled(self) -> None:
-        """Tell the window that completion is off or on in it, where the engine goes on anyway."""
+        """Send the window its own state where the engine runs on for other windows."""
         if self._engine.is_off_for(self):
             self._events.emit(StateChanged(state="off", message="switched off"))
         elif self.settings.enabled and self._engine.events.state is not None:
@@ -149,7 +149,7 @@ class LocalCompleter:
         )
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until nothing is left to do, idle work included; return whether that came about."""
+        """Wait until nothing is left to do, idle work included; False after ``timeout_s``."""
         return (
             self._context.wait_settled(timeout_s)
             and self._accepted.wait_done(timeout_s)
@@ -263,7 +263,7 @@ class LocalCompleter:
         return self._engine.thread.with_models(
             self,
             lambda bench, settings: explain_prompt(
-                placed, settings, bench, self._context.candidates(placed)
+                placed, settings, bench, self._context.ranked(placed)
             ),
         )
 
@@ -277,7 +277,7 @@ class LocalCompleter:
     # --- called by the engine ---------------------------------------------------------------------
 
     def take_event(self, event: Event) -> None:
-        """Take an event of the engine; its state is none of a window's that is switched off."""
+        """Take an event of the engine; a window that is switched off gets no engine states."""
         if not (isinstance(event, StateChanged) and self._engine.is_off_for(self)):
             self._events.emit(event)
         if isinstance(event, StateChanged) and event.state == "ready":
@@ -294,6 +294,8 @@ class LocalCompleter:
         self._tokenizer = tokenizer
         self.tokens.forget()
         self._project.take_tokenizer(tokenizer)
+        for root in self._project.roots():
+            self._accepted.of_root(root)  # begins to read them
         if not tokenizer.is_estimate:
             self._statistics.take_tokenizer(tokenizer)
 
@@ -302,7 +304,7 @@ class LocalCompleter:
         root = request.workspace or self._project.root_of(request.file)
         accepted = self._accepted.of_root(root)
         counts = self._statistics.current()
-        if accepted is not None and accepted.counts is not None:
+        if accepted is not None:
             counts = replace(counts, dynamic=(*counts.dynamic, accepted.counts))
         return DraftSources(
             corpora=self._project.corpora(),
@@ -316,7 +318,7 @@ class LocalCompleter:
 
 
 def _indexed(settings: Settings) -> Settings:
-    """Return settings by which files are outlined only where nothing is drafted from them."""
+    """Return settings that keep no tokens of files for a remote engine, only outlines."""
     return replace(settings, index_project=False) if settings.engine_url else settings
 
 

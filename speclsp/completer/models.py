@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -87,11 +88,11 @@ class Models:
 
     @property
     def state(self) -> EngineState:
-        """What the engine is doing."""
+        """The engine's state."""
         return self._state
 
     def stop_loading(self) -> None:
-        """Break off loading, now and later."""
+        """Cancel loading, now and later."""
         self._is_stopped.set()
         self._loader.close()
 
@@ -101,7 +102,7 @@ class Models:
             return self._state, self._reason
 
     def wake(self) -> bool:
-        """Note that freed weights are wanted; return whether they are to be loaded now."""
+        """Return whether weights that were freed have to be loaded for a request."""
         with self._lock:
             if self._state != "unloaded":
                 return False
@@ -109,7 +110,7 @@ class Models:
             return True
 
     def connects_again(self) -> bool:
-        """Note that a remote engine that failed is wanted; return whether to load it now."""
+        """Return whether to connect to a remote engine again that failed."""
         with self._lock:
             if self._state != "failed" or not self.settings.engine_url or self._is_connecting:
                 return False
@@ -118,15 +119,10 @@ class Models:
 
     def statistics(self) -> SessionStats:
         """Return what is loaded, or was loaded last."""
-        weights, latest = self.weights, self._latest
-        return SessionStats(
+        weights = self.weights
+        return replace(
+            self._latest,
             state=self.state,
-            model=latest.model,
-            draft_model=latest.draft_model,
-            layers=dict(latest.layers),
-            n_ctx=latest.n_ctx,
-            engine=latest.engine,
-            lacks=latest.lacks,
             sent_drafts=weights.sent_drafts() if weights is not None else "",
             n_idle_evaluated=self._all_idle_evaluated(),
             verify_ms=weights.pass_cost.milliseconds if weights is not None else (),
@@ -211,12 +207,12 @@ class Models:
         self._take_tokenizer(tokenizer)
         weights = self._loader.weights(settings, tokenizer, progress, self._events.log)
         self.weights = weights
-        # How often drafts are right depends on both models and on the text at hand: counts of
-        # other texts made drafts worse.
+        # Acceptance rates depend on both models and on the text: counts of other texts made
+        # drafts worse.
         self._acceptance = AcceptanceTable()
         self._generated.clear()
         n_state_bytes = settings.cache_ram * _MIB if weights.supports_rollback else 0
-        # A remote engine keeps what it has evaluated when it is interrupted.
+        # A remote engine keeps what it evaluated before an interruption.
         n_idle_chunk = weights.target.n_batch if weights.engine else N_IDLE_CHUNK
         self.prompts = Prompts(weights.target, n_state_bytes, n_idle_chunk)
         self._make_proposer(settings)
@@ -253,9 +249,9 @@ class Models:
             known = EngineError(f"loading the model failed: {error!r}.")
         self._free_weights("the model could not be loaded")
         if self._is_stopped.is_set():
-            return  # closing called the loading off
+            return  # close cancelled the loading
         if (self._state, self._reason.message) == ("failed", known.message):
-            return  # a remote engine still does not answer
+            return  # a remote engine still does not answer: reported before
         self._set_state("failed", known, message=known.message)
         self._events.problem(known.message, known.remedy)
 

@@ -18,7 +18,7 @@ MAX_DOCUMENTS = 256
 """Documents whose prompts are remembered."""
 
 N_IDLE_CHUNK: Final = 128
-"""Most tokens of a decode in idle time, since an interrupted one is lost."""
+"""Maximum tokens of a decode in idle time: an interrupted decode is lost."""
 
 
 class Prompts:

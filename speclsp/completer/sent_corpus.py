@@ -13,7 +13,7 @@ from speclsp.events import EventQueue
 from speclsp.project.ignore import IgnoreRules
 from speclsp.project.repository import name_elsewhere
 from speclsp.project.scan import ScanTally, scan
-from speclsp.project.source_text import SourceText, read_source
+from speclsp.project.source_text import read_source
 from speclsp.settings import Settings
 
 _MAX_CHARS: Final = 16 << 20
@@ -93,7 +93,7 @@ def source_texts(root: Path, settings: Settings, is_ended: Callable[[], bool]) -
         if is_ended():
             return []
         source = read_source(file.path, settings.max_file_size)
-        if isinstance(source, SourceText) and len(source.text) <= n_left:
+        if source is not None and len(source.text) <= n_left:
             texts.append(source.text)
             n_left -= len(source.text)
     return texts

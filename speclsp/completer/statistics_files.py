@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -28,21 +27,15 @@ OpenedFiles = MutableMapping[tuple[Path, Role, _FileState, str], StatisticsFile]
 """Opened files by path, role, state and vocabulary, which windows share."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Entry:
-    """A file as it was when it was opened, or refused: then ``file`` is None."""
-
-    role: Role
-    state: _FileState
-    fingerprint: str
-    file: StatisticsFile | None
+_Entry = tuple[_FileState, StatisticsFile | None]
+"""The state of a file when it was opened, and the file; None if it was refused."""
 
 
 class StatisticsFiles:
     """The usable files of the settings.
 
-    A file that cannot be used is reported once, until it or the vocabulary changes; one that is
-    being written just then is opened when that has ended.
+    A file that cannot be used is reported once, until it or the vocabulary changes.  One that
+    another program is writing is opened when it is complete.
     """
 
     def __init__(self, settings: Settings, events: EventQueue, opened: OpenedFiles) -> None:
@@ -59,6 +52,7 @@ class StatisticsFiles:
     def take_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Read the files for another vocabulary."""
         self._vocabulary = tokenizer.vocabulary
+        self._entries = {}
         self._statistics = NO_STATISTICS
         self._load_soon()
 
@@ -71,7 +65,7 @@ class StatisticsFiles:
         """Return the files' counts; nothing while they are being read.  Does not wait."""
         if not uses_statistics(self._settings):
             return NO_STATISTICS
-        if any(_state_of(path) != entry.state for (path, _), entry in self._entries.items()):
+        if any(_state_of(path) != state for (path, _), (state, _) in self._entries.items()):
             if not self._is_loading:
                 self._load_soon()
             return NO_STATISTICS
@@ -107,27 +101,27 @@ class StatisticsFiles:
             self._is_loading = False
 
     def _entry(self, path: Path, role: Role, vocabulary: Vocabulary) -> _Entry:
-        state, fingerprint = _state_of(path), vocabulary.fingerprint
+        state = _state_of(path)
         known = self._entries.get((path, role))
-        if known is not None and (known.state, known.fingerprint) == (state, fingerprint):
+        if known is not None and known[0] == state:
             return known
-        key = path, role, state, fingerprint
+        key = path, role, state, vocabulary.fingerprint
         opened = self._opened.get(key)
         try:
             file = opened if opened is not None else open_statistics(path, vocabulary, role)
         except StoreError as error:
             if state is not None or not self._settings.lookup_cache_update:
                 self._report(error, path, state)
-            return _Entry(role, state, fingerprint, None)
+            return state, None
         self._opened[key] = file
         sizes = ", ".join(f"{n:,} of order {order}" for order, n in file.n_ngrams.items())
         self._events.log("info", f"{role} statistics {path}: n-grams: {sizes or 'none'}")
-        return _Entry(role, state, fingerprint, file)
+        return state, file
 
     def _report(self, error: StoreError, path: Path, state: _FileState) -> None:
         """Report a file that was in ``state``, unless another program is writing it.
 
-        It then differs from the state that is noted, and the next request has it read again.
+        Its state then differs from ``state``, and the next request has it read again.
         """
         self._closing.wait(_SETTLED_S)
         if _state_of(path) == state:
@@ -142,8 +136,8 @@ def _wanted(settings: Settings) -> Iterator[tuple[Path, Role]]:
 
 
 def _counts(entries: dict[tuple[Path, Role], _Entry], role: Role) -> tuple[NgramCounts, ...]:
-    of_role = (entry.file for entry in entries.values() if entry.role == role)
-    return tuple(file.tables for file in of_role if file is not None)
+    files = (file for (_, of_role), (_, file) in entries.items() if of_role == role)
+    return tuple(file.tables for file in files if file is not None)
 
 
 def _state_of(path: Path) -> _FileState:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -128,36 +129,25 @@ class IgnoredFiles:
     """
 
     def __init__(self, exclude: Iterable[str]) -> None:
-        self._exclude = tuple(exclude)
-        self._rules: dict[str, IgnoreRules] = {}
-        self._verdicts: dict[tuple[str, str], bool] = {}
-        """Every keystroke asks for the same file, and matching patterns is slow."""
+        self.renew(exclude)
 
     def renew(self, exclude: Iterable[str]) -> None:
         """Replace the user's patterns and drop all caches."""
-        self._exclude = tuple(exclude)
-        self._rules.clear()
-        self._verdicts.clear()
+        patterns = tuple(exclude)
+        self._rules = cache(lambda root: IgnoreRules(Path(root), patterns))
+        # Every keystroke asks for the same file, and matching patterns is slow.
+        self._verdict = lru_cache(_MAX_VERDICTS)(self._is_ignored)
 
     def is_ignored(self, root: str, file: str) -> bool:
         """Whether ``file`` in the folder ``root`` is ignored; both paths are absolute.
 
         A file in no folder, where ``root`` is empty, is not.
         """
-        if not root:
-            return False
-        verdict = self._verdicts.get((root, file))
-        if verdict is None:
-            if len(self._verdicts) >= _MAX_VERDICTS:
-                self._verdicts.clear()
-            verdict = self._verdicts[root, file] = self._verdict(root, file)
-        return verdict
+        return bool(root) and self._verdict(root, file)
 
-    def _verdict(self, root: str, file: str) -> bool:
-        if root not in self._rules:
-            self._rules[root] = IgnoreRules(Path(root), self._exclude)
+    def _is_ignored(self, root: str, file: str) -> bool:
         relative = os.path.relpath(file, root).replace(os.sep, "/")
-        return not relative.startswith("../") and self._rules[root].ignored_by_patterns(relative)
+        return not relative.startswith("../") and self._rules(root).ignored_by_patterns(relative)
 
 
 def root_of(roots: Iterable[str], file: str) -> str:

@@ -17,7 +17,7 @@ from speclsp.drafting.token_index import MAX_TOKEN
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.project.corpus import Corpus
 from speclsp.project.scan import FoundFile, Signature
-from speclsp.project.source_text import Mask, SourceText, read_source, unmasked
+from speclsp.project.source_text import SourceText, read_source, unmasked
 from speclsp.prompt.context.similarity import NameCodes, codes_of, names_in
 from speclsp.request import LogLevel
 from speclsp.secrets.masked_text import masked
@@ -60,6 +60,7 @@ class IndexedFiles:
         root: str,
         tokenize: Callable[[str], TokenArray],
         fingerprint: str,
+        settings: Settings,
         token_store: TokenStore | None,
         log: Callable[[LogLevel, str], None],
     ) -> None:
@@ -67,6 +68,8 @@ class IndexedFiles:
         self._root = root
         self._tokenize = tokenize
         self._fingerprint = fingerprint
+        self._settings = settings
+        self._mask = masked if settings.mask_secrets else unmasked
         self._token_store = token_store
         self._log = log
         self._reported_full = False
@@ -81,16 +84,16 @@ class IndexedFiles:
 
     # --- changes --------------------------------------------------------------------------------
 
-    def take(self, file: FoundFile, settings: Settings) -> SourceText | None:
+    def take(self, file: FoundFile) -> SourceText | None:
         """Read and outline a file; return its text where it still has to be tokenised."""
-        source = read_source(file.path, settings.max_file_size, _mask(settings))
-        self._outline(file, source.text if isinstance(source, SourceText) else "")
-        if not isinstance(source, SourceText) or not settings.index_project:
+        source = read_source(file.path, self._settings.max_file_size, self._mask)
+        self._outline(file, "" if source is None else source.text)
+        if source is None or not self._settings.index_project:
             self._record(file, None)
             return None
         content = source.content
         is_there = content in self.corpus or self.corpus.revive(content)
-        if not is_there and not self._is_full(settings.max_index_tokens):
+        if not is_there and not self._is_full():
             stored = self._stored(lambda store: store.get(self._fingerprint, content))
             if stored is None:
                 return source
@@ -99,10 +102,10 @@ class IndexedFiles:
         self._record(file, content if is_there else None)
         return None
 
-    def tokenise(self, file: FoundFile, source: SourceText, settings: Settings) -> None:
+    def tokenise(self, file: FoundFile, source: SourceText) -> None:
         """Tokenise a file; it can be searched after the next :meth:`flush`."""
         is_there = source.content in self.corpus
-        if not is_there and not self._is_full(settings.max_index_tokens):
+        if not is_there and not self._is_full():
             tokens = self._tokens(source, file.path)
             if tokens is not None:
                 self.corpus.add(source.content, tokens)
@@ -114,8 +117,8 @@ class IndexedFiles:
         for path in paths:
             with self._lock:
                 content = self._drop(path)
-                if self._outlines.pop(os.path.relpath(path, self._root), None) is not None:
-                    self._n_outline_changes += 1
+                self._n_outline_changes += 1
+                self._outlines.pop(os.path.relpath(path, self._root), None)
             if content is not None:
                 self.corpus.remove(content)
 
@@ -166,10 +169,10 @@ class IndexedFiles:
         with self._lock:
             return Outlines(self._n_outline_changes, dict(self._outlines))
 
-    def text(self, relative: str, settings: Settings) -> str | None:
+    def text(self, relative: str) -> str | None:
         """Return the text of an outlined file; None if it can no longer be read."""
-        source = read_source(str(Path(self._root, relative)), _MAX_OUTLINED_BYTES, _mask(settings))
-        return source.text if isinstance(source, SourceText) else None
+        source = read_source(str(Path(self._root, relative)), _MAX_OUTLINED_BYTES, self._mask)
+        return None if source is None else source.text
 
     @property
     def n_files(self) -> int:
@@ -214,21 +217,19 @@ class IndexedFiles:
             self.corpus.remove(former)
 
     def _outline(self, file: FoundFile, text: str) -> None:
+        if file.relative not in self._outlines and len(self._outlines) >= _MAX_OUTLINED:
+            return
+        is_large = file.signature.n_bytes > _MAX_OUTLINED_BYTES
+        outline = None if is_large else codes_of(names_in(text))
         with self._lock:
-            if file.signature.n_bytes > _MAX_OUTLINED_BYTES:
-                if self._outlines.pop(file.relative, None) is not None:
-                    self._n_outline_changes += 1
-                return
-            if len(self._outlines) >= _MAX_OUTLINED and file.relative not in self._outlines:
-                return
-        outline = codes_of(names_in(text))
-        with self._lock:
-            self._outlines[file.relative] = outline
             self._n_outline_changes += 1
+            self._outlines.pop(file.relative, None)
+            if outline is not None:
+                self._outlines[file.relative] = outline
 
-    def _is_full(self, max_index_tokens: int) -> bool:
+    def _is_full(self) -> bool:
         n_tokens = self.corpus.n_tokens + self.corpus.n_pending_tokens
-        if n_tokens < max_index_tokens:
+        if n_tokens < self._settings.max_index_tokens:
             return False
         if not self._reported_full:
             self._reported_full = True
@@ -259,7 +260,3 @@ class IndexedFiles:
             self._token_store = None
             self._log("warning", f"tokens are not kept between sessions: {error}")
             return None
-
-
-def _mask(settings: Settings) -> Mask:
-    return masked if settings.mask_secrets else unmasked

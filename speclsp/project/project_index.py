@@ -1,8 +1,8 @@
 """Keeps the tokens and outlines of a workspace folder's files up to date on a background thread.
 
 The thread does one task after another: scan the folder, or read a batch of changed files.  Between
-two files it pauses while a completion is computed, and it abandons a task that has become obsolete.
-Files can be searched before the first scan ends.
+two files it pauses while a completion is computed.  Files can be searched before the first scan
+ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 
 from speclsp.drafting.protocol import TokenArray, TokenCorpus
 from speclsp.errors import SpecLspError
-from speclsp.events import ProgressReport
+from speclsp.events import EventQueue, ProgressReport
 from speclsp.project.ignore import IGNORE_FILE, IgnoreRules
 from speclsp.project.indexed_files import IndexedFiles, Outlines
 from speclsp.project.scan import FoundFile, ScanTally, examine, scan
@@ -40,34 +40,26 @@ _MANY_CHANGES: Final = 200
 
 _PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 0.25
-"""Indexing waits this long at most for a busy engine, and then works as long before it waits."""
+"""Indexing waits at most this long for a busy engine, and then works as long before it waits."""
 
 _MAX_WAITING_CHARS: Final = 32 * 2**20
-"""Characters of outlined texts that wait to be tokenised."""
+"""Maximum characters of outlined texts that wait to be tokenised."""
 
 _JOIN_S: Final = 5.0
 _MAX_FAILURES: Final = 3
 
-INDEX_SETTINGS: Final = (
-    "index_project",
-    "max_file_size",
-    "max_files",
-    "exclude",
-    "max_index_tokens",
-)
-"""Settings that change what is indexed."""
 
-
-class _ObsoleteError(Exception):
-    """The current task is obsolete: the index closes, or the settings changed."""
+class _ClosingError(Exception):
+    """The index closes: the current task ends."""
 
 
 class ProjectIndex:
     """The index of one folder.  Methods may be called from any thread and return at once.
 
     ``tokenize`` must be safe to call from another thread; ``fingerprint`` identifies its
-    vocabulary.  ``busy`` tells whether a completion is being computed, for which indexing pauses.
-    The caller closes the token store, after the index.
+    vocabulary.  ``busy`` returns whether a completion is being computed, for which indexing pauses.
+    ``readers`` are the events of the windows that use the index, which may change.
+    The index closes the token store when it stops.
     """
 
     def __init__(
@@ -77,16 +69,20 @@ class ProjectIndex:
         fingerprint: str,
         *,
         settings: Settings,
-        emit: Callable[[Event], None],
+        readers: list[EventQueue],
         token_store: TokenStore | None,
         busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self._root = os.path.realpath(folder.root)
         self._name = folder.name
-        self._emit = emit
+        self.readers = readers
         self._busy = busy
         self._settings = settings
-        self._files = IndexedFiles(self._root, tokenize, fingerprint, token_store, self._log)
+        self._token_store = token_store
+        self._files = IndexedFiles(
+            self._root, tokenize, fingerprint, settings, token_store, self._log
+        )
+        self._opened: frozenset[str] = frozenset()
         self._wake = threading.Condition()
         # Guarded by _wake.
         self._is_scan_due = True
@@ -101,11 +97,10 @@ class ProjectIndex:
         """Whether all files were outlined at least once."""
         self._n_left_out = 0
         # Used by the thread only.
-        self._rules = IgnoreRules(Path(self._root), ())
+        self._rules = IgnoreRules(Path(self._root), settings.exclude)
         self._warned: set[str] = set()
         self._sweep_at_s = time.monotonic() + _SWEEP_S
         self._no_pause_until_s = 0.0
-        self._is_obsolete: Callable[[], bool] = lambda: self._closing
         self._watcher: Watcher | None = Watcher(self.changed)
         self._scan_numbers = itertools.count(1)
         self._thread = threading.Thread(target=self._run, name="speclsp-index", daemon=True)
@@ -121,15 +116,14 @@ class ProjectIndex:
             self._is_scan_due = True
             self._wake.notify()
 
-    def apply_settings(self, settings: Settings) -> None:
-        """Apply new settings; scan again if they affect the index."""
-        former, self._settings = self._settings, settings
-        if any(getattr(former, name) != getattr(settings, name) for name in INDEX_SETTINGS):
-            self.reindex()
-
     def set_open(self, paths: frozenset[str]) -> None:
-        """Set the files open in buffers: the index hides their text on disk."""
-        self._files.set_open(frozenset(map(os.path.realpath, paths)))
+        """Set the files open in buffers: the index hides their text on disk.
+
+        For one thread.  Resolving links may take a while; the same set again costs nothing.
+        """
+        if paths is not self._opened:
+            self._opened = paths
+            self._files.set_open(frozenset(map(os.path.realpath, paths)))
 
     def changed(self, path: str) -> None:
         """Examine a path soon, because it was written, created, moved or removed."""
@@ -160,7 +154,7 @@ class ProjectIndex:
 
     def text(self, relative: str) -> str | None:
         """Return the text of an outlined file; None if it can no longer be read."""
-        return self._files.text(relative, self._settings)
+        return self._files.text(relative)
 
     def stats(self) -> IndexStats:
         """Return the index's counts."""
@@ -176,11 +170,15 @@ class ProjectIndex:
             building=building,
         )
 
-    def close(self) -> None:
-        """Stop; waits for the thread, 5 s at most."""
+    def stop(self) -> None:
+        """Stop soon; does not wait."""
         with self._wake:
             self._closing = True
             self._wake.notify()
+
+    def close(self) -> None:
+        """Stop; waits for the thread, 5 s at most."""
+        self.stop()
         self._thread.join(_JOIN_S)
 
     # --- the thread -----------------------------------------------------------------------------
@@ -190,8 +188,8 @@ class ProjectIndex:
         while not self._closing and n_failures < _MAX_FAILURES:
             try:
                 self._next_work()
-            except _ObsoleteError:
-                continue
+            except _ClosingError:
+                break
             except Exception as error:  # noqa: BLE001  the thread must not end unreported
                 n_failures += 1
                 reindex = "reindex the project or " if n_failures < _MAX_FAILURES else ""
@@ -203,6 +201,8 @@ class ProjectIndex:
                 )
         if self._watcher is not None:
             self._watcher.close()
+        if self._token_store is not None:
+            self._token_store.close()
         self._scanning = False
 
     def _next_work(self) -> None:
@@ -220,20 +220,17 @@ class ProjectIndex:
             if not is_scan:
                 changes = list(self._changes)
                 self._changes.clear()
-            settings, self._scanning = self._settings, is_scan
+            self._scanning = is_scan
             self._reading = is_scan or bool(changes)
-        self._is_obsolete = lambda: self._closing or (is_scan and self._settings is not settings)
         if is_scan:
             try:
-                self._scan(settings)
-            except _ObsoleteError:
-                self._is_scan_due = True
+                self._scan()
             except Exception:
                 # Callers must not wait for outlines that may never be complete.
                 self._is_outlined = True
                 raise
         elif changes:
-            self._apply(changes, settings)
+            self._is_scan_due |= self._apply(changes)
 
     def _seconds_to_work(self) -> float:
         if self._is_scan_due:
@@ -247,7 +244,7 @@ class ProjectIndex:
     def _pause(self) -> None:
         """Wait while a completion is computed, for at most half of the time.
 
-        Raises _ObsoleteError if the current task has become obsolete.
+        Raises _ClosingError where the index closes.
         """
         start_s = time.monotonic()
         while start_s >= self._no_pause_until_s and self._busy() and not self._closing:
@@ -255,45 +252,38 @@ class ProjectIndex:
                 self._no_pause_until_s = time.monotonic() + _LONGEST_PAUSE_S
                 break
             time.sleep(_PAUSE_S)
-        if self._is_obsolete():
-            raise _ObsoleteError
+        if self._closing:
+            raise _ClosingError
 
     # --- scanning the whole folder --------------------------------------------------------------
 
-    def _scan(self, settings: Settings) -> None:
-        """Bring the index up to date.  An interrupted scan keeps the files that it has read."""
-        if not settings.index_project:
-            self._files.forget(self._files.paths())
+    def _scan(self) -> None:
+        """Bring the index up to date.  A scan that fails keeps the files that it has read."""
         progress, n_read = None, 0
         if not self._is_scanned:
             token = f"speclsp/index/{os.getpid()}/{next(self._scan_numbers)}"
             progress = ProgressReport(self._emit, token, f"Indexing {self._name}")
             self._files.forget_skipped()
         try:
-            self._rules = IgnoreRules(Path(self._root), settings.exclude)
+            self._rules = IgnoreRules(Path(self._root), self._settings.exclude)
             tally = ScanTally()
-            found = self._found(settings, tally)
+            found = self._found(tally)
             # Watching begins before reading, so that no change is missed in between.
             self._watch(tally.folders)
             self._n_left_out = tally.n_skipped
-            self._warn(settings, tally)
+            self._warn(tally)
             present = {file.path for file in found}
             self._files.forget([path for path in self._files.paths() if path not in present])
             news = [file for file in found if self._files.has_changed(file)]
             n_read = len(news)
-            self._read(news, settings, progress)
+            self._read(news, progress)
             self._is_scanned = True
             self._files.note_use()
         finally:
             if progress is not None:
                 progress.end(f"{n_read} files")
 
-    def _read(
-        self,
-        news: Sequence[FoundFile],
-        settings: Settings,
-        progress: ProgressReport | None = None,
-    ) -> None:
+    def _read(self, news: Sequence[FoundFile], progress: ProgressReport | None = None) -> None:
         """Read new and changed files: outline all of them first, then tokenise them.
 
         Outlining takes a tenth of the time, and headless requests wait for it.
@@ -309,7 +299,7 @@ class ProjectIndex:
         def tokenise() -> None:
             for file, source in waiting:
                 self._pause()
-                self._files.tokenise(file, source, settings)
+                self._files.tokenise(file, source)
                 note_done()
                 if self._files.is_flush_due():
                     self._files.flush(self._pause)
@@ -318,7 +308,7 @@ class ProjectIndex:
         n_chars = 0
         for file in news:
             self._pause()
-            source = self._files.take(file, settings)
+            source = self._files.take(file)
             if source is None:
                 note_done()
                 continue
@@ -332,13 +322,13 @@ class ProjectIndex:
         tokenise()
         self._files.flush(self._pause)
 
-    def _found(self, settings: Settings, tally: ScanTally) -> list[FoundFile]:
+    def _found(self, tally: ScanTally) -> list[FoundFile]:
         files = scan(
             Path(self._root),
             self._rules,
             tally,
-            max_file_size=settings.max_file_size,
-            max_files=settings.max_files,
+            max_file_size=self._settings.max_file_size,
+            max_files=self._settings.max_files,
             pause=self._pause,
         )
         # Files next to the open ones are the most likely sources of drafts.
@@ -358,19 +348,16 @@ class ProjectIndex:
 
     # --- changed paths --------------------------------------------------------------------------
 
-    def _apply(self, changes: Sequence[str], settings: Settings) -> None:
+    def _apply(self, changes: Sequence[str]) -> bool:
+        """Read changed files, or return True where the folder must be scanned instead."""
         paths = [_without_links(path) for path in changes]
         start = self._root.rstrip(os.sep) + os.sep
         inside = [path for path in paths if path.startswith(start)]
-        is_scan_due = self._root in paths or len(inside) > _MANY_CHANGES
-        if is_scan_due or self._must_scan_after(inside, settings):
-            self._is_scan_due = True
-
-    def _must_scan_after(self, paths: Sequence[str], settings: Settings) -> bool:
-        """Read changed files, or return True where the folder must be scanned instead."""
+        if self._root in paths or len(inside) > _MANY_CHANGES:
+            return True
         news: list[FoundFile] = []
         gone: list[str] = []
-        for path in paths:
+        for path in inside:
             relative = Path(path).relative_to(self._root).as_posix()
             is_folder = os.path.isdir(path) and not os.path.islink(path)  # noqa: PTH112, PTH114  no exception
             is_rules = Path(path).name == IGNORE_FILE
@@ -382,26 +369,26 @@ class ProjectIndex:
             # A path that is a file or missing now may have been a folder.
             if is_folder or is_rules or self._files.holds_below(path):
                 return True
-            file = examine(Path(self._root), relative, max_file_size=settings.max_file_size)
+            file = examine(Path(self._root), relative, max_file_size=self._settings.max_file_size)
             if file is None:
                 gone.append(path)
             elif self._files.has_changed(file):
                 news.append(file)
         self._files.forget(gone)
         known = set(self._files.paths())
-        n_room = settings.max_files - len(known)
         added = [file for file in news if file.path not in known]
-        skipped = {file.path for file in added[max(0, n_room) :]}
-        self._read([file for file in news if file.path not in skipped], settings)
+        skipped = added[max(0, self._settings.max_files - len(known)) :]
+        self._read([file for file in news if file not in skipped])
         return False
 
     # --- reports --------------------------------------------------------------------------------
 
-    def _warn(self, settings: Settings, tally: ScanTally) -> None:
+    def _warn(self, tally: ScanTally) -> None:
         """Log a scan's problems, each once."""
         warnings = [f"exclude: {text!r} is no pattern" for text in self._rules.bad_patterns]
         if tally.truncated:
-            warnings.append(f"only the first {settings.max_files} files are indexed (max_files)")
+            n_files = self._settings.max_files
+            warnings.append(f"only the first {n_files} files are indexed (max_files)")
         if tally.n_unreadable:
             warnings.append(f"{tally.n_unreadable} folders cannot be read")
         for warning in warnings:
@@ -411,6 +398,10 @@ class ProjectIndex:
 
     def _log(self, level: LogLevel, message: str) -> None:
         self._emit(LogLine(level=level, message=message))
+
+    def _emit(self, event: Event) -> None:
+        for events in tuple(self.readers):
+            events.emit(event)
 
 
 def _without_links(path: str) -> str:

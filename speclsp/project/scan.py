@@ -66,16 +66,15 @@ def scan(
 ) -> Iterator[FoundFile]:
     """Yield the files below ``root`` breadth-first.
 
-    As in git, links are not followed, so there are no loops; a folder that is reached twice (a
-    mount) is scanned once.  Files that vanish or cannot be read are skipped.
+    As in git, links are not followed, so there are no loops.  Files that vanish or cannot be read
+    are skipped.
     ``pause`` is called before each folder, and its exceptions are passed on.
     """
     waiting: deque[str] = deque([""])
-    walked: set[tuple[int, int]] = set()
     while waiting:
         pause()
         folder = waiting.popleft()
-        entries = _entries(root / folder, walked, tally)
+        entries = _entries(root / folder, tally)
         if folder and not _FOREIGN_TREES.isdisjoint(entry.name for entry in entries):
             tally.folders[folder.rpartition("/")[0]] = True
             continue
@@ -119,15 +118,8 @@ def examine(
     return FoundFile(str(path), relative, Signature.of(status)) if status.st_size else None
 
 
-def _entries(
-    folder: Path, walked: set[tuple[int, int]], tally: ScanTally
-) -> list[os.DirEntry[str]]:
+def _entries(folder: Path, tally: ScanTally) -> list[os.DirEntry[str]]:
     try:
-        status = folder.stat()
-        identity = (status.st_dev, status.st_ino)
-        if identity in walked:
-            return []
-        walked.add(identity)
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
     except OSError:

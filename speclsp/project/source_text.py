@@ -1,4 +1,4 @@
-"""Reads a file as source text with its secrets masked, or returns why it is no source text."""
+"""Reads a file as source text with its secrets masked."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from speclsp.secrets.line_scan import kind_of
 from speclsp.secrets.masked_text import masked
-
-SkipReason = Literal["unreadable", "huge", "binary", "minified"]
 
 Mask = Callable[[str, str], str]
 """Takes a text and the path of its file; returns the text without secrets."""
@@ -35,19 +33,19 @@ class SourceText:
     content: bytes
 
 
-def read_source(path: str, max_file_size: int, mask: Mask = masked) -> SourceText | SkipReason:
-    """Read a regular file of UTF-8 text; does not follow links nor block on pipes."""
+def read_source(path: str, max_file_size: int, mask: Mask = masked) -> SourceText | None:
+    """Read a regular file of UTF-8 text; does not follow links nor block on pipes.
+
+    Returns None for a file that is unreadable, larger than ``max_file_size`` bytes, binary or
+    minified.
+    """
     try:
         data = read_regular(path, max_file_size + 1, flags=NO_LINKS)
     except (OSError, ValueError):
-        return "unreadable"
-    if len(data) > max_file_size:
-        return "huge"
-    text = _decoded(data)
-    if text is None:
-        return "binary"
-    if _is_minified(text):
-        return "minified"
+        return None
+    text = None if len(data) > max_file_size else _decoded(data)
+    if text is None or _is_minified(text):
+        return None
     # Files with equal bytes and different names may be masked differently.
     digest = hashlib.blake2b(data, digest_size=_DIGEST_BYTES, person=kind_of(path).encode())
     return SourceText(mask(text, path), digest.digest())

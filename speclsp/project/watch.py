@@ -10,32 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from watchdog.events import (
-    DirCreatedEvent,
-    DirDeletedEvent,
-    DirMovedEvent,
-    FileClosedEvent,
-    FileCreatedEvent,
-    FileDeletedEvent,
-    FileModifiedEvent,
-    FileMovedEvent,
-    FileSystemEvent,
-    FileSystemEventHandler,
-)
+from watchdog import events
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
 
 from speclsp.errors import SpecLspError
 
-_EVENTS: Final[list[type[FileSystemEvent]]] = [
-    DirCreatedEvent,
-    DirDeletedEvent,
-    DirMovedEvent,
-    FileClosedEvent,
-    FileCreatedEvent,
-    FileDeletedEvent,
-    FileModifiedEvent,
-    FileMovedEvent,
+_EVENTS: Final[list[type[events.FileSystemEvent]]] = [
+    events.DirCreatedEvent,
+    events.DirDeletedEvent,
+    events.DirMovedEvent,
+    events.FileClosedEvent,
+    events.FileCreatedEvent,
+    events.FileDeletedEvent,
+    events.FileModifiedEvent,
+    events.FileMovedEvent,
 ]
 _MAX_WATCHES_PER_FOLDER: Final = 32
 """watchdog starts a thread for each."""
@@ -150,11 +139,11 @@ class Watcher:
             observer.join(_JOIN_S)
 
 
-class _Receiver(FileSystemEventHandler):
+class _Receiver(events.FileSystemEventHandler):
     def __init__(self, changed: Callable[[str], None]) -> None:
         self._changed = changed
 
-    def on_any_event(self, event: FileSystemEvent) -> None:
+    def on_any_event(self, event: events.FileSystemEvent) -> None:
         for path in (event.src_path, event.dest_path):
             if path:
                 self._changed(os.fsdecode(path))

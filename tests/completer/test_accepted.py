@@ -53,6 +53,7 @@ class Kept:
 
     def drafted_from(self, root: str = "/r") -> bytes:
         of_root = self.texts.of_root(root)
+        assert self.texts.wait_done(WAIT_S)
         assert of_root is not None
         return bytes(of_root.tokens.tolist())
 
@@ -60,7 +61,6 @@ class Kept:
         of_root = self.texts.of_root(root)
         assert self.texts.wait_done(WAIT_S)
         assert of_root is not None
-        assert of_root.counts is not None
         found = sum_of([of_root.counts], tuple(ngram))
         return dict(zip(map(chr, found.tokens.tolist()), found.counts.tolist(), strict=True))
 

@@ -7,16 +7,18 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
-from indexed_project import wait_until, write
-from scripted_models import ScriptedLoader
+from indexed_project import line, wait_until, write
+from scripted_models import ByteVocabulary, ScriptedLoader
 
 from speclsp.completer.project import Project, ProjectIndexes
 from speclsp.documents import Documents
+from speclsp.drafting.protocol import TokenArray
 from speclsp.events import EventQueue
 from speclsp.project.corpus import Corpus
 from speclsp.project.ignore import IgnoredFiles
-from speclsp.request import Document, WorkspaceFolder
+from speclsp.request import Document, Event, LogLine, Progress, WorkspaceFolder
 from speclsp.settings import Settings
 from speclsp.storage.locations import token_store_path
 from speclsp.storage.token_store import TokenStore
@@ -162,6 +164,85 @@ def test_patterns_are_read_anew_once_for_a_notebook(
     for n in range(500):
         opened.close(f"cell {n}")
     assert len(n_renewed) == 2
+
+
+class Indexed:
+    """A project of two files whose settings change."""
+
+    def __init__(self, root: Path, settings: Settings) -> None:
+        self.events = EventQueue()
+        self.project = Project(settings, self.events, Documents(), ProjectIndexes(lambda: False))
+        self.project.open_folder(WorkspaceFolder(root=str(root), name="p"))
+        self.project.take_tokenizer(ScriptedLoader().tokenizer(settings))
+
+    def follows(self, tail: str) -> str:
+        tokens = np.frombuffer(tail.encode(), np.uint8).astype(np.int32)
+        for corpus in self.project.corpora():
+            found, _ = corpus.continuation(tokens, len(tokens), 32, 8)
+            if len(found):
+                return bytes(found.tolist()).decode().split("\n")[0]
+        return ""
+
+    def taken(self) -> list[Event]:
+        return list(iter(lambda: self.events.next(0.0), None))
+
+
+@pytest.fixture
+def tokenised(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    texts: list[str] = []
+    tokenize = ByteVocabulary.tokenize
+
+    def noted(self: ByteVocabulary, text: str) -> TokenArray:
+        texts.append(text)
+        return tokenize(self, text)
+
+    monkeypatch.setattr(ByteVocabulary, "tokenize", noted)
+    return texts
+
+
+def test_changed_settings_take_effect(tmp_path: Path, tokenised: list[str]) -> None:
+    for number, name in enumerate(("a.py", "b.py"), start=1):
+        write(tmp_path / "p" / name, line(number))
+    indexed = Indexed(tmp_path / "p", Settings())
+    wait_until(lambda: indexed.follows("key 1 : ") == "word1")
+    wait_until(lambda: not indexed.project.stats().building)
+    indexed.project.apply_settings(Settings(top_k=7))
+    assert indexed.follows("key 1 : ") == "word1"  # the same index
+    indexed.project.apply_settings(Settings(exclude=["a.py", "!"]))
+    wait_until(lambda: indexed.follows("key 2 : ") == "word2")
+    wait_until(lambda: not indexed.project.stats().building)
+    assert indexed.follows("key 1 : ") == ""
+    assert any("'!'" in event.message for event in indexed.taken() if isinstance(event, LogLine))
+    indexed.project.apply_settings(Settings(index_project=False))
+    assert indexed.project.corpora() == ()
+    indexed.project.apply_settings(Settings())
+    wait_until(lambda: indexed.follows("key 1 : ") == "word1")
+    indexed.project.close()
+    assert sorted(tokenised) == [line(1), line(2)]  # once each: the store keeps them
+
+
+def test_settings_may_change_while_building(tmp_path: Path, monkeypatch) -> None:
+    for number in range(50):
+        write(tmp_path / "p" / f"{number}.py", line(number))
+    gate, tokenize = threading.Event(), ByteVocabulary.tokenize
+    monkeypatch.setattr(
+        ByteVocabulary, "tokenize", lambda self, text: gate.wait(60) and tokenize(self, text)
+    )
+    indexed = Indexed(tmp_path / "p", Settings(persist=False))
+    indexed.project.apply_settings(Settings(persist=False, exclude=["1*.py"]))
+    gate.set()
+    wait_until(lambda: not indexed.project.stats().building)
+    assert indexed.follows("key 17 : ") == ""
+    assert indexed.follows("key 27 : ") == "word27"
+    stages = [event.stage for event in indexed.taken() if isinstance(event, Progress)]
+    assert "begin" in stages
+    wait_until(
+        lambda: (
+            stages.extend(e.stage for e in indexed.taken() if isinstance(e, Progress))
+            or stages.count("begin") == stages.count("end")
+        )
+    )
+    indexed.project.close()
 
 
 def test_a_file_belongs_to_the_innermost_folder(opened: Opened, tmp_path: Path) -> None:

@@ -7,24 +7,22 @@ import pytest
 from indexed_project import IndexUnderTest, wait_until, write
 
 from speclsp.project import indexed_files
-from speclsp.prompt.context.similarity import ProjectOutline, codes_of, names_in
+from speclsp.prompt.context.similarity import NameTable, codes_of
 from speclsp.secrets.masked_text import PLACEHOLDER
 
 MakeIndex = Callable[..., IndexUnderTest]
 
 
-def outline_of(index: IndexUnderTest, **texts: str) -> ProjectOutline:
+def outline_of(index: IndexUnderTest) -> NameTable:
     wait_until(lambda: index.index.outlines(current=True) is not None)
     found = index.index.outlines(current=True)
     assert found is not None
-    opened = {f"{name}.py": (text, codes_of(names_in(text))) for name, text in texts.items()}
-    return ProjectOutline(found.by_path, opened, index.index.text)
+    return NameTable(found.by_path)
 
 
-def naming(outline: ProjectOutline, name: str) -> list[str]:
+def naming(outline: NameTable, name: str) -> list[str]:
     """Return the files that contain a name."""
-    found = outline.names.best_files(codes_of([name]), 99)
-    return sorted(outline.files[file_idx] for file_idx in found)
+    return sorted(outline.best_files(codes_of([name]), 99))
 
 
 @pytest.mark.parametrize("index_project", [True, False])
@@ -36,13 +34,13 @@ def test_the_names_in_a_folder_without_ignored_and_secret_files(
     write(project / ".gitignore", "private.py\n")
     write(project / "private.py", "def area(): pass\n")
     write(project / "secrets.py", "def area(): pass\n")
-    outline = outline_of(make_index(index_project=index_project).open())
+    index = make_index(index_project=index_project).open()
+    outline = outline_of(index)
     assert list(outline.files) == [".gitignore", "a.py", "pkg/b.py"]
     assert naming(outline, "area") == ["a.py", "pkg/b.py"]
     assert naming(outline, "Box") == ["pkg/b.py"]
     assert naming(outline, "hunter22") == []
-    assert outline.text("a.py") == f'password = "{PLACEHOLDER}"\ndef area(): pass\n'
-    assert outline.text("private.py") is None
+    assert index.index.text("a.py") == f'password = "{PLACEHOLDER}"\ndef area(): pass\n'
 
 
 def test_each_file_is_read_once_for_tokens_and_outline(
@@ -80,17 +78,6 @@ def test_a_file_that_grew_too_large_has_no_outline(
     assert naming(outline_of(index), "former") == ["a.py"]
     write(project / "a.py", "def latter(): pass\n" * 10)
     wait_until(lambda: list(outline_of(index).files) == [])
-
-
-def test_an_open_buffer_stands_for_its_file(project: Path, make_index: MakeIndex) -> None:
-    write(project / "a.py", "def on_disk(): pass\n")
-    index = make_index().open()
-    outline = outline_of(index, a="def in_buffer(): pass\n", new="LIMIT = 3\n")
-    assert naming(outline, "on_disk") == []
-    assert naming(outline, "in_buffer") == ["a.py"]
-    assert naming(outline, "LIMIT") == ["new.py"]
-    assert outline.text("a.py") == "def in_buffer(): pass\n"
-    assert naming(outline_of(index), "on_disk") == ["a.py"]
 
 
 def test_outlines_are_there_before_all_files_are_tokenised(

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from indexed_project import IndexUnderTest, line, wait_until, write
+from indexed_project import IndexUnderTest, line, write
 
 from speclsp.errors import StoreError
 from speclsp.project import corpus
 from speclsp.request import LogLine, Problem
-from speclsp.settings import Settings
 from speclsp.storage.token_store import TokenStore
 
 MakeIndex = Callable[..., IndexUnderTest]
@@ -139,8 +138,7 @@ def test_index_that_is_full(project: Path, start: MakeIndex) -> None:
     assert full.index.stats().n_skipped > 20
     (message,) = [event.message for event in full.of_type(LogLine)]
     assert "max_index_tokens" in message
-    full.index.apply_settings(Settings(max_index_tokens=1_000_000))
-    wait_until(lambda: full.index.stats().n_files == N_FILES)
+    assert start(max_index_tokens=1_000_000).index.stats().n_files == N_FILES
 
 
 def test_sorting_stops_when_closing(

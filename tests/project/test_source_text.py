@@ -27,19 +27,19 @@ def test_byte_order_mark_is_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "reason"),
+    "data",
     [
-        (b"x\0y", "binary"),
-        (b"a" * 20 + b"\n" + b"b\n" * 5000 + b"\0", "binary"),
-        (b"\xff\xfeh\0i\0", "binary"),
-        (b"caf\xe9", "binary"),
-        (b"x" * 100_001, "huge"),
-        (b"a=1;" * 200, "minified"),
-        (b"x\n" * 2000 + b"y" * 20_001, "minified"),
+        pytest.param(b"x\0y", id="binary"),
+        pytest.param(b"a" * 20 + b"\n" + b"b\n" * 5000 + b"\0", id="binary-at-the-end"),
+        pytest.param(b"\xff\xfeh\0i\0", id="utf-16"),
+        pytest.param(b"caf\xe9", id="latin-1"),
+        pytest.param(b"x\n" * 50_001, id="too-large"),
+        pytest.param(b"a=1;" * 200, id="minified"),
+        pytest.param(b"x\n" * 2000 + b"y" * 20_001, id="one-long-line"),
     ],
 )
-def test_what_is_no_source(tmp_path: Path, data: bytes, reason: str) -> None:
-    assert read_source(str(write(tmp_path / "a.py", data)), 100_000) == reason
+def test_what_is_no_source(tmp_path: Path, data: bytes) -> None:
+    assert read_source(str(write(tmp_path / "a.py", data)), 100_000) is None
 
 
 def test_unreadable(tmp_path: Path) -> None:
@@ -47,8 +47,8 @@ def test_unreadable(tmp_path: Path) -> None:
     write(tmp_path / "real.py", "x")
     (tmp_path / "link.py").symlink_to("real.py")
     for name in ("gone.py", "pipe", "link.py", ""):
-        assert read_source(str(tmp_path / name), 1000) == "unreadable"
-    assert read_source("nul\0", 1000) == "unreadable"
+        assert read_source(str(tmp_path / name), 1000) is None
+    assert read_source("nul\0", 1000) is None
 
 
 def test_a_system_without_posix_flags_reads_files_too(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from speclsp.drafting.protocol import TokenArray
+from speclsp.events import EventQueue
 from speclsp.project.project_index import ProjectIndex
 from speclsp.request import Event, WorkspaceFolder
 from speclsp.settings import Settings
@@ -41,6 +42,15 @@ class WordTokenizer:
         return np.array(tokenizer, dtype=np.int32)
 
 
+class _Recorder(EventQueue):
+    def __init__(self, recorded: list[Event]) -> None:
+        super().__init__()
+        self._recorded = recorded
+
+    def emit(self, event: Event) -> None:
+        self._recorded.append(event)
+
+
 class IndexUnderTest:
     """An index over ``root`` with what it emitted."""
 
@@ -62,7 +72,7 @@ class IndexUnderTest:
             self.tokenize,
             fingerprint,
             settings=Settings(**settings),
-            emit=self.events.append,
+            readers=[_Recorder(self.events)],
             token_store=token_store,
             busy=busy,
         )
