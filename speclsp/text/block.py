@@ -7,11 +7,9 @@ from typing import Final
 
 from speclsp.text.code_reader import CodeState
 from speclsp.text.languages import (
-    begins_definition,
     closes_block,
     continues_block,
     heads_definition,
-    leads_to_definition,
     may_close,
     may_continue,
     opens_block,
@@ -35,13 +33,10 @@ class CursorBlock:
         self._header = ""
         """The last line at the depth of the first one outside of all brackets."""
         self._n_lines = 0
-        self._has_only_leads = True
-        """Whether all lines are decorators, comments or blank."""
 
     def take_line(self, line: str) -> None:
         """Take the next completed line; the first one begins with the cursor's line."""
         self._n_lines += 1
-        self._has_only_leads = self._has_only_leads and leads_to_definition(line)
         if not line.strip():
             return
         depth = indent_width(line)
@@ -70,14 +65,6 @@ class CursorBlock:
         word = _FIRST_WORD.match(line)
         continues = word is not None and continues_block(word.group(1))
         return self._rules.extent == "block" and not (is_closer or continues)
-
-    def has_sibling_begin_at(self, line: str) -> bool:
-        """Whether ``line`` begins another definition at the depth of the text."""
-        if self._rules.extent != "lines" or self._is_open():
-            return False
-        is_beside = indent_width(line) == self._base
-        is_definition = begins_definition(self._rules.language_id, line)
-        return is_beside and is_definition and not self._has_only_leads
 
     def is_ended_by(self, line: str, text: str) -> bool:
         """Whether the block ends with ``line``, the last line of ``text``."""

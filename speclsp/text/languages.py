@@ -119,8 +119,6 @@ _DEFINITION: Final = re.compile(
     r"|pub(?:\([\w: ]*\))?|sealed|static|unsafe)\s+)*"
     r"(?:class|def|defmodule|defp|fn|fun|func|function|impl|interface|trait)\b(?=.)"
 )
-_NO_DEFINITION_WORDS: Final = PROSE | frozenset(("c", "cpp", "cuda-cpp", "objective-c"))
-_PREAMBLE: Final = re.compile(r"\s*(?:@|#|//|/\*|\*|--|\[|$)")
 
 
 LANGUAGES: Final = {
@@ -156,16 +154,6 @@ def heads_definition(language_id: str, line: str) -> bool:
     if language_id in PROSE:
         return False
     return bool(_DEFINITION.match(line)) or bool(_METHOD.match(line))
-
-
-def begins_definition(language_id: str, line: str) -> bool:
-    """Whether ``line``, complete or not, begins a function, a class or the like."""
-    return language_id not in _NO_DEFINITION_WORDS and bool(_DEFINITION.match(line))
-
-
-def leads_to_definition(line: str) -> bool:
-    """Whether ``line`` is blank, a comment or a decorator."""
-    return bool(_PREAMBLE.match(line))
 
 
 def opens_block(language_id: str, line: str) -> bool:

@@ -11,7 +11,6 @@ from typing import Final, Literal
 from speclsp.prompt.protocol import Vocabulary
 from speclsp.text.block import CursorBlock
 from speclsp.text.fitting import Trimmed, balanced, is_same_line
-from speclsp.text.languages import leads_to_definition
 from speclsp.text.repetition import first_loop, repeated_lines
 from speclsp.text.rules import StopRules
 
@@ -23,14 +22,13 @@ StopReason = Literal[
     "blank",
     "dedent",
     "block",
-    "sibling",
     "indentation",
     "suffix",
     "loop",
 ]
 """What ended a text: an end token, invalid UTF-8, ``max_lines``, the first line end after the
-latency budget, blank lines, a line less deep than the cursor's, the end of the block, the next
-definition, a first line that is too deep, text that already follows, or a loop."""
+latency budget, blank lines, a line less deep than the cursor's, the end of the block, a first line
+that is too deep, text that already follows, or a loop."""
 
 _N_BLANK_LINES: Final = 2
 """So many consecutive blank lines end a completion."""
@@ -223,13 +221,7 @@ class CompletionText:
             return False
         if is_whole and self._repeats_suffix(line):
             return self._cut_line("suffix")
-        return self._has_depth() and self._is_beyond_the_block(line, is_whole=is_whole)
-
-    def _is_beyond_the_block(self, line: str, *, is_whole: bool) -> bool:
-        """Whether ``line`` lies outside of the text's block; if so, cut the text before it."""
-        if self._block.has_sibling_begin_at(line):
-            return self._cut_sibling()
-        is_decided = is_whole or not self._block.may_be_special(line)
+        is_decided = self._has_depth() and (is_whole or not self._block.may_be_special(line))
         if is_decided and self._block.is_left_by(line):
             return self._cut_line("dedent")
         return False
@@ -287,13 +279,6 @@ class CompletionText:
         # The line end before the line goes too.
         self._text = self._text[: max(0, self._line_start - 1)]
         self._stopped_by = reason
-        return True
-
-    def _cut_sibling(self) -> bool:
-        # Comments and decorators of the definition go with it.
-        self._cut_line("sibling")
-        while "\n" in self._text and leads_to_definition(self._text.rpartition("\n")[2]):
-            self._text = self._text.rpartition("\n")[0]
         return True
 
     def _keep_lines(self, n_lines: int, reason: StopReason) -> None:

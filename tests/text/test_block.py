@@ -43,14 +43,6 @@ def test_a_word_may_yet_become_one_that_goes_on_with_the_block() -> None:
     assert not block.may_be_special("els + 1")
 
 
-def test_a_second_definition_is_a_sibling_and_a_decorated_first_is_none() -> None:
-    block = block_at("▮", "python")
-    block.take_line("@cached")
-    assert not block.has_sibling_begin_at("def f():")
-    block.take_line("def f():")
-    assert block.has_sibling_begin_at("def g():")
-
-
 def test_the_bracket_that_was_open_at_the_cursor_ends_the_block() -> None:
     block = block_at("f(▮", "javascript")
     block.take_line("f(function () {")

@@ -193,20 +193,6 @@ CASES = {
         'def f():\n    x = """\nno ) dedent\n"""\n    return x\n',
         "dedent",
     ),
-    "one definition beside others": (
-        "python",
-        "class A:\n    def a(self): ...\n\n    ▮\n",
-        "def b(self):\n        x = 1\n\n        return x\n\n    # Next.\n    def c(self):\n",
-        "class A:\n    def a(self): ...\n\n    def b(self):\n        x = 1\n\n        return x\n",
-        "sibling",
-    ),
-    "a decorated definition": (
-        "python",
-        "▮\n",
-        "@cache\n# Once.\ndef f():\n    return 1\n\n@cache\ndef g():\n",
-        "@cache\n# Once.\ndef f():\n    return 1\n",
-        "sibling",
-    ),
     "one method, by its closing brace": (
         "java",
         "class A {\n    ▮\n}\n",
