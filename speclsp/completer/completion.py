@@ -45,7 +45,7 @@ from speclsp.request import (
 )
 from speclsp.secrets.masked_text import before_secret
 from speclsp.settings import Settings
-from speclsp.text.confidence import verdict
+from speclsp.text.confidence import is_too_uncertain
 from speclsp.text.fitting import Fit
 from speclsp.text.rules import StopRules, stop_rules
 from speclsp.text.stopping import CompletionText
@@ -236,13 +236,14 @@ def run_completion(
         costly = draft.costly(pass_cost.single_s)
         if costly is not None:
             bench.report(costly)
-    shown = verdict(
+    text_scores = maker.text_scores(generation.tokens, scores, done.text)
+    withheld = is_too_uncertain(
         done.text,
-        done.n_replaced,
-        maker.text_scores(generation.tokens, scores, done.text),
+        text_scores,
         _least_logprob(request, settings),
         new_word=rules.new_word(done.text),
     )
+    shown = "" if withheld else done.text
     stats = dataclasses.replace(
         generation.stats,
         drafters=bench.proposer.stats() if bench.proposer is not None else {},
@@ -253,15 +254,15 @@ def run_completion(
     )
     result = CompletionResult(
         completion_id=request.completion_id,
-        text=shown.text,
+        text=shown,
         finish_reason="deadline" if done.stopped_by == "time" else generation.finish_reason,
         stats=stats,
-        n_replaced=shown.n_replaced,
-        mean_logprob=shown.mean_logprob,
+        n_replaced=0 if withheld else done.n_replaced,
+        mean_logprob=text_scores.mean(done.text),
         alternatives=tuple(alternatives.texts),
-        withheld=shown.withheld,
+        withheld=withheld,
         drafted=_drafted_ranges(
-            generation, bench.tokenizer.vocabulary.piece, len(typed.encode()), shown.text
+            generation, bench.tokenizer.vocabulary.piece, len(typed.encode()), shown
         ),
     )
     return _cut_before_secrets(request, result, text.fitted) if settings.mask_secrets else result

@@ -75,37 +75,19 @@ def text_scores(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What is shown of a text: all of it, or nothing."""
-
-    text: str
-    n_replaced: int
-    mean_logprob: float | None
-    """Of the text; if it is withheld, of the text that was not shown."""
-    withheld: bool = False
-
-
-def verdict(
-    text: str,
-    n_replaced: int,
-    scores: TextScores,
-    threshold: float,
-    *,
-    new_word: str = "",
-) -> Verdict:
-    """Withhold a text whose mean log-probability is below ``threshold``.
+def is_too_uncertain(
+    text: str, scores: TextScores, threshold: float, *, new_word: str = ""
+) -> bool:
+    """Whether a text must not be shown: its mean log-probability is below ``threshold``.
 
     ``new_word`` is the beginning of the text that completes a word which does not occur near the
-    cursor.  The text is withheld if the word has a probability below one third: of 389 words with
-    less than 0.37, 18 were right, and 15 of 39 broken words were among them.
+    cursor.  A probability of the word below one third suffices, too: of 389 words with less than
+    0.37, 18 were right, and 15 of 39 broken words were among them.
     """
     mean = scores.mean(text)
     if mean is None or threshold == -math.inf:
-        return Verdict(text, n_replaced, mean)
-    if mean < threshold or (new_word and scores.total(new_word) < _LEAST_WORD_LOGPROB):
-        return Verdict("", 0, mean, withheld=True)
-    return Verdict(text, n_replaced, mean)
+        return False
+    return mean < threshold or bool(new_word and scores.total(new_word) < _LEAST_WORD_LOGPROB)
 
 
 def _own_dense(pieces: Sequence[bytes], begins: Sequence[int], n_typed: int) -> list[int]:
