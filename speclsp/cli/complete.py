@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import click
 
 from speclsp.cli.headless import NO_DEADLINE_MS, HeadlessOptions, HeadlessServer
 from speclsp.cli.options import SettingsCommand, given_options, show_timings_option
-from speclsp.cli.without_editor import RecordLog, running
+from speclsp.cli.without_editor import running, write_line
 from speclsp.decoding.report import report_lines
 from speclsp.hub.choice import resolve_models
 from speclsp.lsp.log import logging_by
@@ -45,7 +46,8 @@ def complete(project: Path | None, show_timings: bool, **options: Any) -> None:
         deadline_ms=given.get("deadline_ms", NO_DEADLINE_MS),
         show_timings=show_timings,
     )
-    with claimed_descriptors() as wire, logging_by(RecordLog(resolved.log_level)):
+    write = partial(write_line, resolved.log_level)
+    with claimed_descriptors() as wire, logging_by(write):
         if os.isatty(wire[0]):
             click.echo("Type one JSON-RPC request per line; Ctrl-D ends.", err=True)
         code = asyncio.run(_serve(resolved, headless, *wire))

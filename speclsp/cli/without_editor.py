@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import click
 
@@ -13,7 +13,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.cli.window_completer import make_completer
 from speclsp.completer.local import LocalCompleter
 from speclsp.errors import EngineUnavailableError
-from speclsp.lsp.log import LEVELS, EventPump, SourceFormatter, level_of
+from speclsp.lsp.log import LEVELS, EventPump
 from speclsp.request import (
     CompletionRequest,
     CompletionResult,
@@ -25,7 +25,6 @@ from speclsp.request import (
     StateChanged,
     WorkspaceFolder,
 )
-from speclsp.seam import Completer
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 
@@ -39,7 +38,7 @@ def running(
     """Start a completer, index a folder, and close the window at the end."""
     completer = make_completer(settings) if settings.engine_listens else LocalCompleter(settings)
     window = Window(completer, settings)
-    log = EventLog(completer, least_level)
+    log = EventPump(completer, partial(write_event, least_level))
     if folder is not None:
         completer.open_folder(folder)
     completer.start()
@@ -71,31 +70,13 @@ def complete_when_ready(
     return None
 
 
-class EventLog(EventPump):
-    """Writes a completer's events on a thread."""
-
-    def __init__(self, completer: Completer, least_level: LogLevel) -> None:
-        self._least_level = least_level
-        super().__init__(completer, self._write)
-
-    def _write(self, event: Event) -> None:
-        _echo(*describe(event), self._least_level)
+def write_event(least_level: LogLevel, event: Event) -> None:
+    """Write an event to standard error, unless it is below ``least_level``."""
+    write_line(least_level, *describe(event))
 
 
-class RecordLog(logging.Handler):
-    """Writes log records in the same form as events."""
-
-    def __init__(self, least_level: LogLevel) -> None:
-        super().__init__()
-        self._least_level = least_level
-        self.setFormatter(SourceFormatter())
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write a record."""
-        _echo(level_of(record), self.format(record), self._least_level)
-
-
-def _echo(level: LogLevel, text: str, least_level: LogLevel) -> None:
+def write_line(least_level: LogLevel, level: LogLevel, text: str) -> None:
+    """Write a line to standard error, unless it is below ``least_level``."""
     if text and LEVELS.index(level) >= LEVELS.index(least_level):
         click.echo(f"{level}: {text}", err=True)
 

@@ -1,6 +1,6 @@
 """Delivers log records, printed lines and the completer's events from any thread to a sink.
 
-Python's log records go to the editor's log (:class:`WireLog`) or to standard error
+Python's log records go to the editor's log (:func:`logging_to`) or to standard error
 (``speclsp.cli.without_editor``).  Standard output carries the protocol, so prints are logged.
 """
 
@@ -12,7 +12,7 @@ import io
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from typing import Final, get_args
+from typing import Final, TypeAlias, get_args
 
 from speclsp.request import Event, LogLevel
 from speclsp.seam import Completer
@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 LEVELS: Final[tuple[LogLevel, ...]] = get_args(LogLevel)
 """From the least to the most severe, as Python's levels 10, 20, 30 and 40."""
+Deliver: TypeAlias = Callable[[LogLevel, str], object]
 _OWN_LOGGER = "speclsp"
 _POLL_S = 0.25
 _PAUSE_S = 0.01
@@ -60,35 +61,27 @@ class EventPump:
                 return
 
 
-class WireLog(logging.Handler):
-    """Calls ``deliver`` on the event loop with each log record, from any thread."""
+class RecordLog(logging.Handler):
+    """Calls ``deliver`` with the level and text of each log record, on the record's thread.
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, deliver: Callable[[LogLevel, str], None]
-    ) -> None:
+    The text of another program's record begins with its logger's name.
+    """
+
+    def __init__(self, deliver: Deliver) -> None:
         super().__init__()
-        self._loop = loop
         self._deliver = deliver
-        self.setFormatter(SourceFormatter())
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Deliver a record; records after the loop's end are lost."""
+        """Deliver a record."""
+        own = record.name == _OWN_LOGGER or record.name.startswith(f"{_OWN_LOGGER}.")
+        source = "" if own else f"{record.name}: "
         try:
-            text = self.format(record)
+            text = source + self.format(record)
         except (TypeError, ValueError, KeyError, AttributeError):
             # The arguments do not fit the format; logging itself would write to standard error.
             text = f"{record.name}: {record.msg!r} {record.args!r}"
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._deliver, level_of(record), text)
-
-
-class SourceFormatter(logging.Formatter):
-    """Formats records of other programs' loggers with the logger's name."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's name
-        """Return a record's message."""
-        own = record.name == _OWN_LOGGER or record.name.startswith(f"{_OWN_LOGGER}.")
-        return record.message if own else f"{record.name}: {record.message}"
+        level = LEVELS[min(max(record.levelno // 10 - 1, 0), len(LEVELS) - 1)]
+        self._deliver(level, text)
 
 
 class PrintedLines(io.TextIOBase):
@@ -112,15 +105,22 @@ class PrintedLines(io.TextIOBase):
 
 
 @contextlib.contextmanager
-def logging_to(deliver: Callable[[LogLevel, str], None]) -> Iterator[None]:
-    """Deliver all records of speclsp, and warnings and errors of others, on the running loop."""
-    with logging_by(WireLog(asyncio.get_running_loop(), deliver)):
+def logging_to(deliver: Deliver) -> Iterator[None]:
+    """Call ``deliver`` on the running loop with each record; those after its end are lost."""
+    loop = asyncio.get_running_loop()
+
+    def on_loop(level: LogLevel, text: str) -> None:
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(deliver, level, text)
+
+    with logging_by(on_loop):
         yield
 
 
 @contextlib.contextmanager
-def logging_by(handler: logging.Handler) -> Iterator[None]:
-    """Install ``handler`` for all log records and for Python's warnings."""
+def logging_by(deliver: Deliver) -> Iterator[None]:
+    """Deliver all records of speclsp, warnings and errors of others, and Python's warnings."""
+    handler = RecordLog(deliver)
     root = logging.getLogger()
     own = logging.getLogger(_OWN_LOGGER)
     former = own.level
@@ -133,8 +133,3 @@ def logging_by(handler: logging.Handler) -> Iterator[None]:
         logging.captureWarnings(False)
         own.setLevel(former)
         root.removeHandler(handler)
-
-
-def level_of(record: logging.LogRecord) -> LogLevel:
-    """Return a record's level as the completer names it."""
-    return LEVELS[min(max(record.levelno // 10 - 1, 0), len(LEVELS) - 1)]

@@ -1,12 +1,13 @@
 import logging
 import queue
 import warnings
+from functools import partial
 from typing import Any
 
 import pytest
 
-from speclsp.cli.without_editor import EventLog, RecordLog, describe, running
-from speclsp.lsp.log import logging_by
+from speclsp.cli.without_editor import describe, running, write_event, write_line
+from speclsp.lsp.log import EventPump, logging_by
 from speclsp.request import Event, LogLine, Problem, Progress, StateChanged
 from speclsp.settings import Settings
 
@@ -44,7 +45,7 @@ def test_what_is_left_is_written_before_the_log_stops(capsys: pytest.CaptureFixt
         *(LogLine(level="info", message=f"line {n}") for n in range(50)),
         Progress(token="t", stage="end"),
     )
-    log = EventLog(completer, "info")
+    log = EventPump(completer, partial(write_event, "info"))
     log.finish()
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -54,7 +55,7 @@ def test_what_is_left_is_written_before_the_log_stops(capsys: pytest.CaptureFixt
 def test_a_problem_at_the_end_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     """As of a statistics file that does not exist, which a short run reports at its end."""
     completer: Any = Emitter()
-    log = EventLog(completer, "error")
+    log = EventPump(completer, partial(write_event, "error"))
     completer.events.put(Problem(message="a.ngrams cannot be read."))
     log.finish()
     assert capsys.readouterr().err == "error: a.ngrams cannot be read.\n"
@@ -67,7 +68,7 @@ def test_closing_while_the_model_loads_is_no_error(capsys: pytest.CaptureFixture
 
 
 def test_records_and_warnings_are_written_like_events(capsys: pytest.CaptureFixture[str]) -> None:
-    with logging_by(RecordLog("info")):
+    with logging_by(partial(write_line, "info")):
         warnings.warn("a library's warning", RuntimeWarning, stacklevel=1)
         logging.getLogger("plugin").warning("look")
         logging.getLogger("speclsp.engine").info("loaded")
