@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from speclsp.lsp.locations import document_key
 from speclsp.request import Trigger
 
 
 class InFlightRequests:
-    """The newest request's task by document and method."""
+    """The newest request's task by document (the URI that opened it) and method."""
 
     def __init__(self) -> None:
         self._tasks: dict[tuple[str, str], asyncio.Task[Any]] = {}
@@ -22,7 +21,7 @@ class InFlightRequests:
         """Make the current task the newest of its document, and cancel the previous one."""
         task = asyncio.current_task()
         assert task is not None
-        key = (document_key(uri), method)
+        key = (uri, method)
         older = self._tasks.get(key)
         if older is not None:
             older.cancel()
@@ -35,9 +34,8 @@ class InFlightRequests:
 
     def cancel(self, uri: str) -> None:
         """Cancel a document's open requests."""
-        key = document_key(uri)
-        for (task_key, _), task in tuple(self._tasks.items()):
-            if task_key == key:
+        for (task_uri, _), task in tuple(self._tasks.items()):
+            if task_uri == uri:
                 task.cancel()
 
 

@@ -113,6 +113,6 @@ def _close(session: Session, uri: str) -> None:
     """Forget a document or a notebook's cell, and cancel its requests."""
     buffer = session.documents.close(uri)
     if buffer is not None:
-        session.requests.cancel(uri)
-        session.offered.forget(uri)
+        session.requests.cancel(buffer.uri)
+        session.offered.forget(buffer.uri)
         session.tell_closed(buffer.uri)

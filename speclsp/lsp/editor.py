@@ -6,13 +6,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from speclsp.lsp.capabilities import ClientCapabilities
 from speclsp.lsp.log import LEVELS
+from speclsp.lsp.protocol import SpecProtocol
 from speclsp.request import LogLevel, Progress
 
 logger = logging.getLogger(__name__)
@@ -27,16 +28,6 @@ _MESSAGE_TYPE: dict[LogLevel, types.MessageType] = {
 _MAX_EARLY_LINES = 1000
 
 
-class Wire(Protocol):
-    """The sending side of a connection."""
-
-    def notify(self, method: str, params: Any | None = None) -> None:
-        """Send a notification."""
-
-    def ask(self, method: str, params: Any) -> asyncio.Future[Any]:
-        """Send a request."""
-
-
 class Editor:
     """Sends log lines, messages, status, progress and requests to the editor.
 
@@ -44,7 +35,7 @@ class Editor:
     Use it on the event loop's thread only.
     """
 
-    def __init__(self, wire: Wire, log_level: LogLevel) -> None:
+    def __init__(self, wire: SpecProtocol, log_level: LogLevel) -> None:
         self._wire = wire
         self.log_level: LogLevel = log_level
         self.capabilities = ClientCapabilities()

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from speclsp.documents import common_head
-from speclsp.lsp.locations import document_key
-from speclsp.lsp.text_buffer import Cursor, TextBuffer, well_formed, with_line_feeds
+from speclsp.lsp.text_buffer import Cursor, TextBuffer, with_line_feeds
 from speclsp.request import CompletionResult, GeneratedText, TextEdit
 
 _WORD_BEFORE: Final = re.compile(r"\w+\Z")
@@ -66,7 +65,6 @@ def query_selected(buffer: TextBuffer, start: Cursor, end: Cursor, text: str) ->
     """
     if start.line != end.line or end < start:
         return None
-    text = well_formed(text)
     edit = TextEdit(buffer.offset(start), buffer.offset(end), with_line_feeds(text))
     return Query(
         buffer=buffer,
@@ -195,7 +193,7 @@ def _advanced(cursor: Cursor, typed: str) -> Cursor:
 
 
 class OfferedItems:
-    """The latest popup item of each document.
+    """The latest popup item of each document, by the URI that opened it.
 
     A client reports an accepted item by its command.  Helix and Emacs's eglot do not run it: for
     them :meth:`taken` finds the item in the text of an edited document.
@@ -206,11 +204,11 @@ class OfferedItems:
 
     def offer(self, uri: str, item: Item) -> None:
         """Note the item that is sent to a document's popup."""
-        self._by_document[document_key(uri)] = item
+        self._by_document[uri] = item
 
     def is_offered(self, uri: str) -> bool:
         """Whether a document's popup was sent an item that may still be accepted."""
-        return document_key(uri) in self._by_document
+        return uri in self._by_document
 
     def taken(self, buffer: TextBuffer, text_before: str) -> Item | None:
         """Return and forget the item that an edit has inserted into the buffer; None if it did not.
@@ -219,7 +217,7 @@ class OfferedItems:
         range, some delete it first, and some insert only what is missing, so the text after the
         edit decides.  An item that the user has typed to its end was not accepted.
         """
-        item = self._by_document.get(document_key(buffer.uri))
+        item = self._by_document.get(buffer.uri)
         if item is None or not _stands_in(buffer, item):
             return None
         # The text is there, accepted or typed, so the item is no longer offered.
@@ -231,7 +229,7 @@ class OfferedItems:
 
     def forget(self, uri: str) -> None:
         """Forget a document's item."""
-        self._by_document.pop(document_key(uri), None)
+        self._by_document.pop(uri, None)
 
 
 def _stands_in(buffer: TextBuffer, item: Item) -> bool:

@@ -75,6 +75,7 @@ class JsonRpcConnection(JsonRPCProtocol):
     accepts_batches = False
 
     def __init__(self, server: JsonRPCServer, converter: Converter) -> None:
+        super().__init__(server, converter)
         self._write: Callable[[bytes], None] | None = None
         self._decoder: FrameDecoder | None = None
         self._batch_replies: dict[MessageId, Reply] = {}
@@ -85,7 +86,6 @@ class JsonRpcConnection(JsonRPCProtocol):
         """Whether the client is gone and reads no answers."""
         self.answered: MessageId | None = None
         """The id of a request that was answered before this connection was made."""
-        super().__init__(server, converter)  # last: it reads every property
 
     # --- what a protocol defines ----------------------------------------------------------------
 

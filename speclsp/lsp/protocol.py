@@ -1,14 +1,14 @@
 """LSP on top of JSON-RPC: its life cycle, its types, and the server's own requests.
 
-pygls's own handlers for documents and folders are replaced, because its workspace splits lines
-where LSP does not.
+pygls's handlers of documents and folders are not registered: its workspace splits lines where LSP
+does not.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -22,7 +22,7 @@ from pygls.exceptions import (
     JsonRpcServerNotInitialized,
 )
 from pygls.lsp.server import LanguageServer
-from pygls.protocol import LanguageServerProtocol, lsp_method
+from pygls.protocol import LanguageServerProtocol
 
 from speclsp.lsp.capabilities import InitializeParams, initialize_params, initialize_result
 from speclsp.lsp.converter import structure_params
@@ -30,32 +30,21 @@ from speclsp.lsp.json_rpc import JsonRpcConnection
 
 logger = logging.getLogger(__name__)
 
-_OWN_METHODS = frozenset(
-    {
-        types.TEXT_DOCUMENT_DID_OPEN,
-        types.TEXT_DOCUMENT_DID_CHANGE,
-        types.TEXT_DOCUMENT_DID_CLOSE,
-        types.NOTEBOOK_DOCUMENT_DID_OPEN,
-        types.NOTEBOOK_DOCUMENT_DID_CHANGE,
-        types.NOTEBOOK_DOCUMENT_DID_CLOSE,
-        types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS,
-        types.WORKSPACE_EXECUTE_COMMAND,
-        types.WINDOW_WORK_DONE_PROGRESS_CANCEL,
-    }
-)
-
 
 class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
     """One editor's connection."""
 
     def __init__(self, server: LanguageServer, converter: Converter) -> None:
-        self._shutdown_announced = False
-        self._initialized = False  # pygls reads every property while it looks for methods
         super().__init__(server, converter)
-        for method in _OWN_METHODS:
-            self.fm.builtin_features.pop(method, None)
+        self._initialized = False
+        self._shutdown_announced = False
         self.note_arrival: Callable[[Any], None] = lambda _: None
         """Called with the params of each request on its arrival, in its handler's context."""
+
+    def _register_builtin_features(self) -> None:
+        self.fm.add_builtin_feature(types.INITIALIZE, self.lsp_initialize)
+        self.fm.add_builtin_feature(types.SHUTDOWN, self.lsp_shutdown)
+        self.fm.add_builtin_feature(types.EXIT, self.lsp_exit)
 
     def _handle_request(self, msg_id: int | str, method_name: str, params: Any) -> None:
         self.note_arrival(params)
@@ -123,41 +112,34 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
             super().take_answer(message)
             return
         del self._result_types[msg_id]
-        future = self._request_futures.pop(msg_id)
-        if not future.set_running_or_notify_cancel():
+        if not self._request_futures[msg_id].set_running_or_notify_cancel():
+            del self._request_futures[msg_id]
             return
-        error = message.get("error")
-        if error is None:
-            future.set_result(message.get("result"))
-            return
-        detail = error if isinstance(error, dict) else {"message": error}
-        code = detail.get("code")
-        future.set_exception(
-            JsonRpcException(
-                message=str(detail.get("message")),
+        if (error := message.get("error")) is not None:
+            detail = error if isinstance(error, dict) else {"message": error}
+            code = detail.get("code")
+            error = types.ResponseError(
                 code=code if isinstance(code, int) else JsonRpcInternalError.CODE,
+                message=str(detail.get("message")),
             )
-        )
+        self._handle_response(msg_id, message.get("result"), error)
 
     # --- life cycle -----------------------------------------------------------------------------
 
-    @lsp_method(types.INITIALIZE)
-    def lsp_initialize(  # type: ignore[override]  # our own reading of the params
+    def lsp_initialize(  # type: ignore[override]  # pygls's is a generator
         self, params: InitializeParams
-    ) -> Generator[Any, Any, dict[str, Any]]:
+    ) -> dict[str, Any]:
         """Take the client's folders and settings, and return the server's capabilities."""
-        yield self.fm.features[types.INITIALIZE], (params,), None
+        self.fm.features[types.INITIALIZE](params)
         self._initialized = True
         return initialize_result(params.capabilities)
 
-    @lsp_method(types.SHUTDOWN)
-    def lsp_shutdown(self, *args: Any) -> Generator[Any, Any, None]:
-        """Cancel the open requests, then run the server's own handler."""
+    async def lsp_shutdown(self, *_: Any) -> None:  # type: ignore[override]  # as above
+        """Cancel the open requests, then close the session."""
         self.cancel_requests(but=self.msg_id)
-        yield self.fm.features[types.SHUTDOWN], args, None
+        await self.fm.features[types.SHUTDOWN](None)
 
-    @lsp_method(types.EXIT)
-    def lsp_exit(self, *_: Any) -> None:  # type: ignore[override]  # pygls takes plain functions
+    def lsp_exit(self, *_: Any) -> None:  # type: ignore[override]  # as above
         """End the connection."""
         self.exit()
 

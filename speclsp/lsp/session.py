@@ -21,11 +21,12 @@ from speclsp.decoding.report import report_lines, request_line
 from speclsp.lsp.client_settings import ClientSettings
 from speclsp.lsp.completion_requests import InFlightRequests, TriggerKinds
 from speclsp.lsp.document_store import DocumentStore
-from speclsp.lsp.editor import Editor, ProgressReporter, Wire
+from speclsp.lsp.editor import Editor, ProgressReporter
 from speclsp.lsp.items import OfferedItems
 from speclsp.lsp.locations import Location, WorkspaceFolders, cell_path, locate
 from speclsp.lsp.log import EventPump
 from speclsp.lsp.models import NamedModels
+from speclsp.lsp.protocol import SpecProtocol
 from speclsp.lsp.text_buffer import PositionEncoding, TextBuffer
 from speclsp.request import (
     CompletionResult,
@@ -56,7 +57,10 @@ class Session:
     """The state that the method handlers share."""
 
     def __init__(
-        self, wire: Wire, completer_factory: CompleterFactory, base_options: Mapping[str, Any]
+        self,
+        wire: SpecProtocol,
+        completer_factory: CompleterFactory,
+        base_options: Mapping[str, Any],
     ) -> None:
         self.settings = ClientSettings(base_options)
         self.editor = Editor(wire, self.settings.current.log_level)

@@ -7,14 +7,11 @@ Columns are code points inside; the wire counts code units of the negotiated enc
 
 from __future__ import annotations
 
-import re
 from copy import copy
 from io import StringIO
 from typing import Literal, NamedTuple
 
 PositionEncoding = Literal["utf-8", "utf-16", "utf-32"]
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Cursor(NamedTuple):
@@ -37,7 +34,7 @@ class TextBuffer:
 
     def replace_all(self, text: str) -> None:
         """Replace the whole text."""
-        self._raw = well_formed(text)
+        self._raw = text
         """The text until its lines are needed."""
         self._split_lines: list[str] | None = None
         self._is_shared = False
@@ -99,7 +96,7 @@ class TextBuffer:
         last = min(end.line + 1, len(self._lines) - 1)
         before = "".join(self._lines[first : start.line]) + self._lines[start.line][: start.column]
         after = self._lines[end.line][end.column :] + "".join(self._lines[end.line + 1 : last + 1])
-        lines = split_lines(before + well_formed(text) + after)
+        lines = split_lines(before + text + after)
         if last < len(self._lines) - 1:
             lines.pop()  # the empty string behind the region's last line end
         self.n_chars += sum(map(len, lines)) - sum(map(len, self._lines[first : last + 1]))
@@ -148,18 +145,6 @@ def code_points(text: str, n_units: int, encoding: PositionEncoding) -> int:
     if len(units) == 2 * len(text):
         return len(text)
     return len(units[: 2 * n_units].decode("utf-16-le", "ignore"))
-
-
-def well_formed(text: str) -> str:
-    """Return ``text`` with each lone surrogate replaced by U+FFFD.
-
-    JSON can carry them, UTF-8 cannot.  The replacement is as long in each encoding.
-    """
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return _SURROGATE.sub("\ufffd", text)
-    return text
 
 
 def with_line_feeds(text: str) -> str:
