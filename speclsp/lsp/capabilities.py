@@ -97,8 +97,8 @@ class InitializeParams(_Read, frozen=True):
 def initialize_params(params: Any) -> InitializeParams:
     """Return the parameters of ``initialize``.
 
-    A section of the capabilities that is ``[]`` counts as missing: so Lua's and PHP's JSON may
-    write an empty one.
+    A section of the capabilities that is ``[]`` counts as missing: Lua and PHP may encode an empty
+    object so.
     Raises ``msgspec.ValidationError``, which names the field.
     """
     if isinstance(params, dict) and isinstance(given := params.get("capabilities"), dict):

@@ -1,6 +1,6 @@
 """Splits a byte stream into messages: LSP's base protocol, or one message per line.
 
-Nothing here does I/O: bytes go in, message bodies come out.
+The decoder does no I/O: it takes bytes and yields message bodies.
 
 A header block may hold only the two headers that LSP defines.  A block with any other header is
 refused together with its body, so that a web page that POSTs to a server on the loopback address
@@ -28,7 +28,7 @@ _SPACE: Final = b" \t\r\n"
 
 @dataclass(frozen=True, slots=True)
 class FramingProblem:
-    """Bytes that are no message; the decoder skipped them."""
+    """Why some bytes, which the decoder skipped, are not a message."""
 
     reason: str
 

@@ -166,9 +166,13 @@ class JsonRpcConnection(JsonRPCProtocol):
         except Exception as error:  # noqa: BLE001  reported to the client and in the log
             self.refuse(error)
 
-    def refuse(self, error: Exception) -> None:
-        """Answer what is no message with an error."""
-        self._refuse(None, error, self._send_data)
+    def refuse(
+        self, error: Exception, msg_id: MessageId | None = None, reply: Reply | None = None
+    ) -> None:
+        """Answer a message with an error; without an id it is malformed."""
+        if isinstance(error, JsonRpcException):
+            logger.warning("refused a message: %s", error)
+        (reply or self._send_data)(error_answer(msg_id, error))
 
     def cancel_requests(self, *, but: MessageId | None = None) -> None:
         """Cancel the open requests of either side, apart from one."""
@@ -179,14 +183,14 @@ class JsonRpcConnection(JsonRPCProtocol):
     def _take(self, message: Any, reply: Reply) -> bool:
         """Take a message; return whether ``reply`` gets an answer, now or later."""
         if not isinstance(message, dict):
-            self._refuse(None, JsonRpcInvalidRequest("a message must be a JSON object"), reply)
+            self.refuse(JsonRpcInvalidRequest("a message must be a JSON object"), reply=reply)
         elif "method" not in message and ("result" in message or "error" in message):
             self.take_answer(message)
             return False
         elif "id" in message:
             self._take_request(message, reply)
         elif not isinstance(message.get("method"), str):
-            self._refuse(None, JsonRpcInvalidRequest("method must be a string"), reply)
+            self.refuse(JsonRpcInvalidRequest("method must be a string"), reply=reply)
         else:
             self._take_notification(message["method"], message.get("params"))
             return False
@@ -195,12 +199,12 @@ class JsonRpcConnection(JsonRPCProtocol):
     def _take_request(self, message: dict[str, Any], reply: Reply) -> None:
         msg_id = message["id"]
         if isinstance(msg_id, bool) or not isinstance(msg_id, (int, str)):
-            self._refuse(None, JsonRpcInvalidRequest("id must be a number or a string"), reply)
+            self.refuse(JsonRpcInvalidRequest("id must be a number or a string"), reply=reply)
             return
         try:
             method, params = self._checked(msg_id, message)
         except Exception as error:  # noqa: BLE001  reported to the client and in the log
-            self._refuse(msg_id, error, reply)
+            self.refuse(error, msg_id, reply)
             return
         # Set before the handler, a task, runs: the messages that follow must be refused.
         self._shutdown = method == types.SHUTDOWN
@@ -274,11 +278,6 @@ class JsonRpcConnection(JsonRPCProtocol):
                 error = unwritable
         reply(error_answer(msg_id, error))
 
-    def _refuse(self, msg_id: MessageId | None, error: Exception, reply: Reply) -> None:
-        if isinstance(error, JsonRpcException):
-            logger.warning("refused a message: %s", error)
-        reply(error_answer(msg_id, error))
-
 
 def _drop(_: dict[str, Any]) -> None:
     """Send nothing: the request was answered before."""
@@ -298,7 +297,7 @@ class _Batch:
         self._send_if_complete()
 
     def expect_one_less(self) -> None:
-        """Wait for no answer to one of the members, a notification."""
+        """Note that one of the members is a notification, which gets no answer."""
         self._n_expected -= 1
         self._send_if_complete()
 

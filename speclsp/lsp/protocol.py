@@ -15,7 +15,6 @@ import msgspec
 from cattrs import Converter
 from lsprotocol import types
 from pygls.exceptions import (
-    JsonRpcException,
     JsonRpcInternalError,
     JsonRpcInvalidParams,
     JsonRpcInvalidRequest,

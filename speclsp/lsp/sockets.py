@@ -252,7 +252,7 @@ class _OneClient:
 
 
 class _Outbox:
-    """Sends messages in order, without making who writes them wait."""
+    """Sends messages in order; :meth:`put` does not wait for the network."""
 
     def __init__(self, send: _Send, on_broken: Callable[[], None]) -> None:
         self._send = send

@@ -116,7 +116,7 @@ def _fits(word: _Word, lowered: str, position: int) -> bool:
 
 # --- values ---------------------------------------------------------------------------------------
 
-# Blanks are never given back: two runs of them side by side would be tried in n² ways.
+# Runs of blanks are possessive: with backtracking two adjacent runs would be tried in n² ways.
 # Behind the name: its own closing quote or index, and maybe a type.
 _CLOSED: Final = r"[\"'`\])\[0-9]{0,8}[ \t]*+"
 _TYPE: Final = r"(?::[ \t]*+[A-Za-z_&][\w.\[\]| <>?&*']{0,40}?[ \t]*+(?==))?"

@@ -21,7 +21,7 @@ RULES_VERSION: Final = 7
 """Changes with the rules and the placeholder: texts stored under another version are made anew."""
 
 _LONG: Final = 16_384
-"""Characters of changed lines that are searched whole; of longer ones only what is near."""
+"""Changed lines of up to so many characters are searched whole, longer ones near the change."""
 _REACH: Final = 2_048
 """Characters on the same line that decide whether something is a secret."""
 
@@ -98,11 +98,11 @@ class MaskedText:
         scope, shift = _changed_lines(known, raw, N_BESIDE[self._kind]), len(raw) - len(known)
         if scope.end - scope.context > _LONG:
             scope = self._narrowed(scope, shift)
-        looked_at = self._looked_at(raw, scope, n_most)
+        searched = self._searched(raw, scope, n_most)
         bare = self._bare_keys(raw, scope, shift, n_most)
-        if looked_at is None or bare is None:
+        if searched is None or bare is None:
             return False
-        found, scope = looked_at
+        found, scope = searched
         in_lines = merged(
             [
                 *(span for span in self._in_lines if span.end <= scope.start),
@@ -125,7 +125,7 @@ class MaskedText:
             *(Span(s + shift, e + shift) for s, e in self._bare if s + shift > part.end),
         ]
 
-    def _looked_at(self, raw: str, scope: _Scope, n_most: int) -> tuple[list[Span], _Scope] | None:
+    def _searched(self, raw: str, scope: _Scope, n_most: int) -> tuple[list[Span], _Scope] | None:
         """Return the secrets in a scope, which is extended if the last one may go on.
 
         None if that is more than ``n_most`` characters.
@@ -134,7 +134,7 @@ class MaskedText:
             found = self._found(raw, scope)
             if not (found and found[-1].end == scope.seen_end < scope.line_end):
                 return found, scope
-            # Its end is not in sight yet.
+            # The last secret may go on behind the part that was searched.
             scope = scope.extended_to(2 * scope.seen_end - scope.context)
         return None
 

@@ -5,7 +5,7 @@ key's.  Without a first marker, or without any, base64 is masked that looks draw
 at least as long as the shortest key, on one line or on several.  A part of a key cannot be told
 from other base64, so certificates, public keys and images are masked too; data URIs and the
 checksums of lock files are not.
-Every search is bounded, and reads a character a bounded number of times.
+Every search is bounded, and reads each character a bounded number of times.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BEGINNING: Final = re.compile(
 _ENDING: Final = re.compile(
     r"-----END (?:[A-Z0-9 ]{0,80}?PRIVATE KEY[A-Z ]{0,20}|OpenVPN Static key V1)-----"
 )
-# Nothing that a part took is ever given back: a line of n blanks would be tried in n³ ways.
+# The quantifiers are possessive: with backtracking a line of n blanks would be tried in n³ ways.
 _BODY_LINE: Final = re.compile(
     r"[ \t\"'`+\\.,;|#/*>\-]*+"
     r"(?:[A-Za-z][A-Za-z\-]{0,40}+: [^\n]*+|[A-Za-z0-9+/=\\ ]*+)"
@@ -86,7 +86,7 @@ _N_BESIDE: Final = 3
 _LONGEST_REST: Final = 200
 """Characters above an end marker, or above a block, that may be a cut key's short lines."""
 
-# Nothing that a part took is ever given back, and no two parts share a character.
+# The quantifiers are possessive (no backtracking), and no two parts match the same character.
 _BEFORE: Final = r"(?:[ \t#*>|;\"'`%,.(){\[\\$\-]|//(?=[ \t\"'])|\+[ \t])*+"
 _LETTER: Final = (
     r"(?:[A-Za-z0-9+/=]|\\++(?:[nr/]|u00(?:0[aAdD]|2[bBfF]|3[dD]))|%(?:0[aAdD]|2[bBfF]|3[dD])"

@@ -138,8 +138,8 @@ class Window:
     ) -> CompletionResult:
         """Answer from the ledger, or wait for the next keystroke and ask the completer.
 
-        Raises what the completer's future does.  Cancelling the calling task while it waits for
-        the keystroke costs nothing.
+        Raises what the completer's future does.  A calling task that is cancelled during the
+        debounce leaves nothing behind.
         """
         placed = self._place(request)
         while placed == "unknown" and self._documents.is_masked_soon(request):

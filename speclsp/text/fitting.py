@@ -1,4 +1,4 @@
-"""Fit a completion to the text around the cursor: no text twice, no bracket left open.
+"""Fit a completion to the text around the cursor: remove repeated text and unbalanced brackets.
 
 :func:`trimmed` looks at the cursor's line, :func:`balanced` at the whole document: a text that
 leaves more brackets or strings without a partner than there were is cut before the bracket or
@@ -121,7 +121,7 @@ def fitted_to_line(text: str, line_before: str, line_after: str) -> Trimmed:
         return Trimmed(text.rstrip() if n_replaced == len(rest) else text, n_replaced)
     if text.endswith(rest) and _is_cut_clean(text, len(text) - len(rest)):
         return Trimmed(text[: len(text) - len(rest)])
-    if _says_all_of(first_line, rest):
+    if _contains(first_line, rest):
         return Trimmed(text, len(rest))
     return Trimmed(text[: len(text) - _n_overlap(text, rest)])
 
@@ -176,7 +176,7 @@ def _surplus_closers(text: str, quote: str, language_id: str) -> list[Mark]:
     return [c for c in after.closers if not (is_in_string_again and c.kind == quote)]
 
 
-def _says_all_of(line: str, rest: str) -> bool:
+def _contains(line: str, rest: str) -> bool:
     """Whether ``line`` contains ``rest``, white space not compared."""
     dense_rest = "".join(rest.split())
     dense_line = "".join(line.split())
