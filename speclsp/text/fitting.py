@@ -16,9 +16,9 @@ from typing import Final, TypeAlias
 from speclsp.text.code_reader import (
     AUTO_CLOSERS,
     CLOSERS,
+    MAX_AUTO_CLOSERS,
     OUTSIDE,
     PAIRS,
-    QUOTES,
     CodeState,
     Mark,
     read_code,
@@ -51,6 +51,9 @@ _NOTHING: Final = Trimmed("")
 
 _UNPAIRED_LANGUAGES: Final = PROSE | {"", "shellscript"}
 """Languages in which brackets and apostrophes need no partner."""
+
+_NO_STRINGS: Final = "plaintext"
+"""A language in which quotes begin no strings."""
 
 _CONNECTORS: Final = " \t,.+-*/%=&|([{"
 """Characters to remove where a text is cut."""
@@ -116,8 +119,6 @@ def fitted_to_line(text: str, line_before: str, line_after: str) -> Trimmed:
     first_line = text.partition("\n")[0]
     if has_only_closers(rest):
         n_replaced = n_closers_replaced(text, line_before, rest)
-        if n_replaced == 0 and first_line.rstrip().endswith(rest.strip()):
-            n_replaced = len(rest) if rest.strip()[0] in ";:,>" else 0
         return Trimmed(text.rstrip() if n_replaced == len(rest) else text, n_replaced)
     if text.endswith(rest) and _is_cut_clean(text, len(text) - len(rest)):
         return Trimmed(text[: len(text) - len(rest)])
@@ -126,54 +127,29 @@ def fitted_to_line(text: str, line_before: str, line_after: str) -> Trimmed:
     return Trimmed(text[: len(text) - _n_overlap(text, rest)])
 
 
-def n_closers_replaced(text: str, line_before: str, rest: str, language_id: str = "") -> int:
+def n_closers_replaced(text: str, line_before: str, rest: str) -> int:
     """Return how many characters of ``rest`` the completion ``text`` contains already.
 
     ``rest``, the cursor's line after the cursor, consists of closing brackets, quotes and
-    punctuation.  Of the surplus closers of ``text``, the first close what ``line_before`` opens
-    and ``rest`` does not close; the others replace those of ``rest``.
+    punctuation.  As many are replaced as leave the fewest brackets and quotes without a partner,
+    then the fewest brackets where those in strings count, too.
     """
-    code = rest.lstrip()
-    before = read_code(language_id, line_before)
-    if code[:1] in QUOTES:
-        quote, n_open = code[0], 0
-    elif before.innermost in QUOTES and before.innermost not in rest:
-        quote, n_open = before.innermost, len(before.brackets) + 1
-    else:
-        quote, n_open = "", len(before.brackets)
-    n_own = sum(character in CLOSERS for character in rest)
-    surplus = _surplus_closers(text, quote, language_id)[max(0, n_open - n_own) :]
-    n_replaced = 0
-    end = 0
-    for index, character in enumerate(rest):
-        if character.isspace():
-            continue
-        if not surplus or surplus[0].kind != character:
-            break
-        end = surplus.pop(0).index + 1
-        n_replaced = index + 1
+
+    def n_unpaired(n_replaced: int) -> tuple[int, int]:
+        line = line_before + text + rest[n_replaced:] + "\n"
+        return _unpaired(read_code("", line)).n_marks, _unpaired(
+            read_code(_NO_STRINGS, line)
+        ).n_marks
+
+    said = set(text) | {" ", "\t"}
+    ends = [n for n in range(1, len(rest[:MAX_AUTO_CLOSERS]) + 1) if not rest[n - 1].isspace()]
+    n_replaced = min([0, *(n for n in ends if said.issuperset(rest[:n]))], key=n_unpaired)
     remaining = rest[n_replaced:].strip()
-    if n_replaced and remaining:
-        if remaining[0] in QUOTES and line_before.count(remaining[0]) % 2 == 1:
-            # After a field of a template string the text is in the string again.
-            n_parting = len(rest[n_replaced:]) - len(rest[n_replaced:].lstrip())
-            rest = rest[n_replaced + n_parting :]
-            n_more = n_closers_replaced(text[end:], "", rest, language_id)
-            return n_replaced + n_parting + n_more if n_more else n_replaced
-        if text[end:].lstrip(" \t").startswith(remaining):
-            return len(rest)
+    if remaining and (n_replaced or remaining[0] in ";:,>"):
+        for part in (text, text.partition("\n")[0]):
+            if part.rstrip().endswith(remaining):
+                return len(rest)
     return n_replaced
-
-
-def _surplus_closers(text: str, quote: str, language_id: str) -> list[Mark]:
-    """Return the closers that nothing in ``text`` opens; with a ``quote`` it begins in a string.
-
-    The string's end is not among them if the text opens another such string and leaves it open.
-    """
-    before = CodeState((Mark(quote, -1),)) if quote else OUTSIDE
-    after = read_code(language_id, text, state=before)
-    is_in_string_again = after.innermost == quote
-    return [c for c in after.closers if not (is_in_string_again and c.kind == quote)]
 
 
 def _contains(line: str, rest: str) -> bool:
@@ -243,7 +219,8 @@ def balanced(text: str, rules: StopRules) -> Trimmed:
     # If the cursor's string has no end yet, compare with the document in which it has one.
     quote = rules.state_before.innermost if rules.state_before.scope == "string" else ""
     unchanged = min(
-        (_unpaired(rules, end, after_cursor) for end in ("", quote)), key=lambda u: u.n_marks
+        (_unpaired(rules.state_after(end + after_cursor + "\n")) for end in ("", quote)),
+        key=lambda unpaired: unpaired.n_marks,
     )
     for _ in range(_N_CUTS):
         fitted = trim.text.replace(rules.newline, "\n")
@@ -259,7 +236,7 @@ def balanced(text: str, rules: StopRules) -> Trimmed:
 
 def _kept(text: str, after: str, unchanged: _Unpaired, rules: StopRules) -> str:
     """Return the text up to the bracket or quote that has no partner, or all of it."""
-    changed = _unpaired(rules, text, after)
+    changed = _unpaired(rules.state_after(text + after + "\n"))
     has_more_quotes = len(changed.quotes) > len(unchanged.quotes)
     has_more_closers = len(changed.closers) > len(unchanged.closers)
     has_more_openers = len(changed.openers) > len(unchanged.openers)
@@ -282,9 +259,8 @@ def _kept(text: str, after: str, unchanged: _Unpaired, rules: StopRules) -> str:
     return _before_line_or(text, last.index, "" if last.kind in CLOSERS else _CONNECTORS)
 
 
-def _unpaired(rules: StopRules, text: str, after: str) -> _Unpaired:
-    """Return the marks without a partner in the document with ``text`` in it."""
-    state = rules.state_after(text + after + "\n")
+def _unpaired(state: CodeState) -> _Unpaired:
+    """Return the marks without a partner in the code that ends with a state."""
     return _Unpaired(
         openers=state.brackets,
         closers=[closer for closer in state.closed_brackets if closer.opener is None],
