@@ -1,8 +1,8 @@
 """Fit a completion to the text around the cursor: remove repeated text and unbalanced brackets.
 
 :func:`trimmed` looks at the cursor's line, :func:`balanced` at the whole document: a text that
-leaves more brackets or strings without a partner than there were is cut before the bracket or
-quote that causes it, repeatedly until it fits.  How the text ended does not matter.
+leaves more brackets or strings without a partner than there were is cut to its longest beginning
+that does not.  How the text ended does not matter.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import le
 from typing import Final, TypeAlias
 
 from speclsp.text.code_reader import (
     AUTO_CLOSERS,
     CLOSERS,
     MAX_AUTO_CLOSERS,
-    OUTSIDE,
     PAIRS,
     CodeState,
-    Mark,
     read_code,
 )
 from speclsp.text.languages import PROSE
@@ -58,10 +56,8 @@ _NO_STRINGS: Final = "plaintext"
 _CONNECTORS: Final = " \t,.+-*/%=&|([{"
 """Characters to remove where a text is cut."""
 
-_N_CUTS: Final = 5
-"""A text that does not fit after so many cuts is dropped."""
-
-_QUOTE: Final = re.compile("\"\"\"|'''|[\"'`]")
+_LONG_QUOTES: Final = ('"""', "'''")
+_MARK: Final = re.compile(r"\"\"\"|'''|[\"'`()\[\]{}]")
 
 
 def trimmed(text: str, rules: StopRules) -> Trimmed:
@@ -132,24 +128,25 @@ def n_closers_replaced(text: str, line_before: str, rest: str) -> int:
 
     ``rest``, the cursor's line after the cursor, consists of closing brackets, quotes and
     punctuation.  As many are replaced as leave the fewest brackets and quotes without a partner,
-    then the fewest brackets where those in strings count, too.
+    then the fewest brackets where those in strings count, too: on the text's first line, or in the
+    whole text if none are replaced there.
     """
-
-    def n_unpaired(n_replaced: int) -> tuple[int, int]:
-        line = line_before + text + rest[n_replaced:] + "\n"
-        return _unpaired(read_code("", line)).n_marks, _unpaired(
-            read_code(_NO_STRINGS, line)
-        ).n_marks
-
-    said = set(text) | {" ", "\t"}
     ends = [n for n in range(1, len(rest[:MAX_AUTO_CLOSERS]) + 1) if not rest[n - 1].isspace()]
-    n_replaced = min([0, *(n for n in ends if said.issuperset(rest[:n]))], key=n_unpaired)
-    remaining = rest[n_replaced:].strip()
-    if remaining and (n_replaced or remaining[0] in ";:,>"):
-        for part in (text, text.partition("\n")[0]):
-            if part.rstrip().endswith(remaining):
-                return len(rest)
-    return n_replaced
+    for part in (text.partition("\n")[0], text):
+
+        def n_unpaired(n_replaced: int, part: str = part) -> list[int]:
+            line = line_before + part + rest[n_replaced:] + "\n"
+            return [sum(_n_unpaired(read_code(language, line))) for language in ("", _NO_STRINGS)]
+
+        contained = {*part, " ", "\t"}
+        allowed = [0, *(n for n in ends if contained.issuperset(rest[:n]))]
+        n_replaced = min(allowed, key=n_unpaired)
+        remaining = rest[n_replaced:].strip()
+        if remaining and remaining[0] in ";:,>" and part.rstrip().endswith(remaining):
+            return len(rest)
+        if n_replaced:
+            return n_replaced
+    return 0
 
 
 def _contains(line: str, rest: str) -> bool:
@@ -194,115 +191,75 @@ def _without_blank_end(text: str, line_after: str) -> str:
     return text if is_parted else kept
 
 
-@dataclass(frozen=True, slots=True)
-class _Unpaired:
-    """The marks of a document without a partner."""
-
-    openers: Sequence[Mark]
-    closers: Sequence[Mark]
-    quotes: Sequence[Mark]
-
-    @property
-    def n_marks(self) -> int:
-        return len(self.openers) + len(self.closers) + len(self.quotes)
-
-
 def balanced(text: str, rules: StopRules) -> Trimmed:
     """Fit a completion (LF line ends) to the text around the cursor, and balance it.
 
-    The result is what :func:`trimmed` makes of a beginning of ``text``.
+    The result is what :func:`trimmed` makes of the longest beginning of ``text`` that leaves no
+    more brackets and strings without a partner than there are without it.
     """
     trim = trimmed(text, rules)
     if rules.language_id in _UNPAIRED_LANGUAGES or rules.state_before.scope == "comment":
         return trim
-    after_cursor = rules.line_after + rules.code_after
+    after = rules.line_after + rules.code_after + "\n"
     # If the cursor's string has no end yet, compare with the document in which it has one.
     quote = rules.state_before.innermost if rules.state_before.scope == "string" else ""
-    unchanged = min(
-        (_unpaired(rules.state_after(end + after_cursor + "\n")) for end in ("", quote)),
-        key=lambda unpaired: unpaired.n_marks,
-    )
-    for _ in range(_N_CUTS):
-        fitted = trim.text.replace(rules.newline, "\n")
-        after = rules.line_after[trim.n_replaced :] + rules.code_after
-        kept = _kept(fitted, after, unchanged, rules)
-        if kept == fitted:
-            return trim
-        if not any(character.isalnum() for character in kept):
+    unchanged = min((_n_unpaired(rules.state_after(end + after)) for end in ("", quote)), key=sum)
+    if _fits(trim, rules, unchanged):
+        return trim
+    marks = reversed([*_MARK.finditer(text)])
+    for beginning in dict.fromkeys(_before_line_or(text, mark.start(), mark[0]) for mark in marks):
+        shorter = trimmed(beginning, rules)
+        if not any(character.isalnum() for character in shorter.text):
             break
-        trim = trimmed(kept, rules)
-    return Trimmed("")
+        if _fits(shorter, rules, unchanged):
+            return shorter
+    # A long string may be all of the text.
+    return trim if text.lstrip().startswith(_LONG_QUOTES) else _NOTHING
 
 
-def _kept(text: str, after: str, unchanged: _Unpaired, rules: StopRules) -> str:
-    """Return the text up to the bracket or quote that has no partner, or all of it."""
-    changed = _unpaired(rules.state_after(text + after + "\n"))
-    has_more_quotes = len(changed.quotes) > len(unchanged.quotes)
-    has_more_closers = len(changed.closers) > len(unchanged.closers)
-    has_more_openers = len(changed.openers) > len(unchanged.openers)
-    if changed.n_marks < unchanged.n_marks:
-        return text
-    if has_more_quotes:
-        quote = _lone_quote(text, changed.quotes, len(rules.code_before))
-        if quote is not None:
-            before = _before_line_or(text, quote.index, _CONNECTORS)
-            # A long string may be all of the text.
-            return before or text if len(quote.kind) > 1 else before
-    own = _own_state(text, rules)
-    opens_block = _opens_block(text, after)
-    blamed: list[Mark] = [m for m in own.brackets if not opens_block and not _ends_line(text, m)]
-    if has_more_closers:
-        blamed += [closer for closer in own.closed_brackets if closer.opener is None]
-    if not blamed or not (has_more_closers or has_more_openers):
-        return text
-    last = max(blamed, key=attrgetter("index"))
-    return _before_line_or(text, last.index, "" if last.kind in CLOSERS else _CONNECTORS)
+def _fits(trim: Trimmed, rules: StopRules, n_most: tuple[int, int, int]) -> bool:
+    """Whether the document with the text in it has at most ``n_most`` marks without a partner.
+
+    A bracket that ends its line may be closed on later ones, which the text need not have yet, and
+    so may the cursor's string.
+    """
+    text = trim.text.replace(rules.newline, "\n")
+    after = rules.line_after[trim.n_replaced :] + rules.code_after + "\n"
+    n_before = len(rules.code_before)
+    state = rules.state_after(text)
+    own = [mark for mark in state.brackets if mark.index >= n_before]
+    if not (text.endswith("{") and not after.partition("\n")[0].strip()):  # it opens no block
+        own = [mark for mark in own if _ends_line(text, mark.index - n_before + len(mark.kind))]
+    is_in_string = state.scope == "string" and state.open_marks[-1].index < n_before
+    ends = ["".join(PAIRS[mark.kind] for mark in reversed(own))]
+    if is_in_string:
+        ends.append(state.innermost)
+    found = [_n_unpaired(rules.state_after(text + end + after)) for end in ends]
+    return any(all(map(le, counts, n_most)) for counts in found)
 
 
-def _unpaired(state: CodeState) -> _Unpaired:
-    """Return the marks without a partner in the code that ends with a state."""
-    return _Unpaired(
-        openers=state.brackets,
-        closers=[closer for closer in state.closed_brackets if closer.opener is None],
-        quotes=[*state.lone_quotes, *(m for m in state.open_marks if m.kind not in PAIRS)],
-    )
-
-
-def _own_state(text: str, rules: StopRules) -> CodeState:
-    """Return what the text alone leaves open; it may begin in the cursor's string."""
-    before = rules.state_before
-    inside = OUTSIDE if before.scope == "code" else CodeState(before.open_marks[-1:])
-    own = read_code(rules.language_id, text, state=inside)
-    n_outer = sum(mark in inside.open_marks for mark in own.open_marks)
-    return CodeState(own.open_marks[n_outer:], own.closers, own.lone_quotes)
-
-
-def _lone_quote(text: str, quotes: Sequence[Mark], start: int) -> Mark | None:
-    """Return the first of the document's lone quotes in the text, else the text's last quote."""
-    own = [Mark(m.kind, m.index - start) for m in quotes if 0 <= m.index - start < len(text)]
-    if own:
-        return own[0]
-    found = list(_QUOTE.finditer(text))
-    return Mark(found[-1].group(), found[-1].start()) if found else None
-
-
-def _opens_block(text: str, after: str) -> bool:
-    """Whether the text ends with the opening brace of a block."""
-    return text.endswith("{") and not after.partition("\n")[0].strip()
-
-
-def _ends_line(text: str, opener: Mark) -> bool:
-    """Whether an opener ends its line and more lines follow."""
-    rest, _, following = text[opener.index + len(opener.kind) :].partition("\n")
+def _ends_line(text: str, index: int) -> bool:
+    """Whether a line ends at ``index``, and more lines follow."""
+    rest, _, following = text[index:].partition("\n")
     return not rest.strip() and bool(following.strip())
 
 
-def _before_line_or(text: str, index: int, unwanted: str) -> str:
+def _n_unpaired(state: CodeState) -> tuple[int, int, int]:
+    """Return how many opening brackets, closing ones and others have no partner in some code.
+
+    ``state`` is the state at its end; the others are quotes and beginnings of comments.
+    """
+    n_closers = sum(closer.opener is None for closer in state.closed_brackets)
+    n_openers = len(state.brackets)
+    return n_openers, n_closers, len(state.open_marks) - n_openers + len(state.lone_quotes)
+
+
+def _before_line_or(text: str, index: int, mark: str) -> str:
     """Return the lines before that of ``index``, or for the first line the text before ``index``.
 
-    ``unwanted`` characters and blanks at its end are removed.
+    Blanks at its end are removed, and connectors before an opener.
     """
     head, line_end, _ = text[:index].rpartition("\n")
     if line_end and head.strip():
         return head.rstrip()
-    return text[:index].rstrip(unwanted + " \t")
+    return text[:index].rstrip(" \t" if mark in CLOSERS else _CONNECTORS)
