@@ -33,7 +33,7 @@ from speclsp.prompt.families import (
 from speclsp.prompt.healing import TokenPrefixes
 from speclsp.prompt.prompt import FimPrompt, FimText
 from speclsp.prompt.protocol import FimTokenIds
-from speclsp.remote.key import api_key
+from speclsp.remote.credentials import api_key
 from speclsp.remote.protocol import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
 from speclsp.request import FinishReason, RequestStats
 from speclsp.settings import RemoteDrafts, Settings
@@ -410,7 +410,7 @@ def _make_engine(settings: Settings, key: str) -> HttpEngine:
         key,
         model=settings.engine_model,
         read_key=lambda: api_key(settings),
-        ca_file=settings.engine_ca_file and str(Path(settings.engine_ca_file).expanduser()),
+        ca_file=settings.engine_ca_file,
     )
 
 

@@ -12,7 +12,6 @@ import stat
 import sys
 import time
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from socket import socket
 from typing import Final
@@ -20,7 +19,7 @@ from urllib.parse import urlsplit
 
 from speclsp import __version__
 from speclsp.engine_process.start import Greeting, greet
-from speclsp.engine_process.tls import client_context, engine_context, secured
+from speclsp.engine_process.tls import engine_context, secured
 from speclsp.engine_process.transport import (
     Address,
     EndBeforeNonceError,
@@ -28,23 +27,22 @@ from speclsp.engine_process.transport import (
     TokenRefusedError,
     dial,
     listen,
-    prove_to_engine,
 )
 from speclsp.errors import EngineProcessError
-from speclsp.remote.key import api_key
+from speclsp.remote.credentials import api_key, client_context, is_loopback
 from speclsp.settings import Settings
 from speclsp.storage.locations import check_own, make_private_file
 
 MIN_TOKEN: Final = 32
-"""Characters of a token, which nobody shall find by trying."""
+"""Characters of a token, so that it cannot be guessed."""
 _CONNECT_S: Final = 5.0
 _GREET_S: Final = 10.0
 _SSH: Final = "forward the engine's socket by SSH (docs/remote.md has the line)."
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """Where windows of other machines come in."""
+class Endpoint:
+    """Where an engine accepts windows: an address, its listening socket, and TLS's context."""
 
     address: Address
     listener: socket
@@ -57,9 +55,9 @@ class Door:
             self.address.place.unlink(missing_ok=True)
 
 
-def open_door(
+def open_endpoint(
     where: str, *, cert: Path | None = None, key: Path | None = None, token_file: Path | None = None
-) -> Door:
+) -> Endpoint:
     """Listen at ``unix:/path`` or ``HOST:PORT``.
 
     Raises :class:`~speclsp.errors.EngineProcessError` where that is impossible or unsafe.
@@ -73,15 +71,15 @@ def open_door(
                     remedy="Leave them out: a Unix socket is open to you alone.",
                 )
             place = _socket_path(path)
-            return Door(Address(place), listen(place), None)
+            return Endpoint(Address(place), listen(place), None)
         host, port = _host_and_port(f"//{where}")
         if (cert is None) != (key is None):
             raise EngineProcessError(
                 "A certificate needs its key.", remedy="Give both --cert and --key."
             )
-        if cert is None and not _is_loopback(host):
+        if cert is None and not is_loopback(host):
             raise EngineProcessError(
-                f"{host} is no loopback address, and without TLS everyone on the way reads along.",
+                f"{host} is no loopback address, and without TLS others on the network read along.",
                 remedy=f"Give --cert and --key, or listen at unix:/PATH and {_SSH}",
             )
         if token_file is None:
@@ -92,7 +90,7 @@ def open_door(
         context = engine_context(cert, key) if cert is not None and key is not None else None
         token = _token_in(token_file)
         listener = listen((host, port))
-        return Door(Address((host, listener.getsockname()[1]), token), listener, context)
+        return Endpoint(Address((host, listener.getsockname()[1]), token), listener, context)
     except OSError as error:
         raise EngineProcessError(
             f"The engine cannot listen at {where}: {error}.",
@@ -107,6 +105,7 @@ def connect_elsewhere(settings: Settings) -> socket:
     """
     host = settings.engine_host
     deadline = time.monotonic() + _GREET_S
+    context = None
     try:
         address, context, name = _address(settings)
         connection = dial(address, _CONNECT_S)
@@ -117,62 +116,50 @@ def connect_elsewhere(settings: Settings) -> socket:
                 connection = secured(connection, context, deadline, name)
             except ConnectionError as error:
                 raise NotAnEngineError("it ended the handshake") from error
-        if address.token:
-            _prove(connection, address.token, deadline, is_plain=context is None)
         greeting = Greeting(purpose="window", version=__version__)
-        if greet(connection, Address(address.place), greeting, deadline) is None:
+        if greet(connection, address, greeting, deadline) is None:
             raise ConnectionResetError("it ended the connection")
-    except TokenRefusedError as error:
-        raise EngineProcessError(
-            f"The engine at {host} refuses the token.",
-            remedy="Put the token of its --token-file into engine_key_file or SPECLSP_ENGINE_KEY.",
-        ) from error
-    except (NotAnEngineError, ssl.SSLError) as error:
-        raise _not_understood(host, error, is_tls=context is not None) from error
-    except TimeoutError as error:
-        raise EngineProcessError(
-            f"The engine at {host} does not answer in time.",
-            remedy="Check that `speclsp engine --listen` runs there, and the tunnel.",
-        ) from error
     except OSError as error:
-        raise EngineProcessError(
-            f"The engine at {host} cannot be reached: {error.strerror or error}.",
-            remedy="Start `speclsp engine --listen` there, and the tunnel; check engine_url.",
-        ) from error
+        raise _explained(error, host, is_tls=context is not None) from error
     connection.settimeout(None)
     return connection
 
 
-def _prove(connection: socket, token: bytes, deadline: float, *, is_plain: bool) -> None:
-    """Exchange proofs; closes the connection where that fails.
+def _explained(error: OSError, host: str, *, is_tls: bool) -> EngineProcessError:
+    """Return what a failed connection means, with a remedy.
 
-    Raises :class:`NotAnEngineError` also where a peer that was asked without TLS says nothing:
-    one with TLS ends the connection so.  Raises OSError.
+    Where a peer that was asked without TLS ends the connection at once, it probably takes TLS.
     """
-    try:
-        prove_to_engine(connection, token, deadline)
-    except OSError as error:
-        connection.close()
-        if is_plain and isinstance(error, EndBeforeNonceError):
-            raise NotAnEngineError("it ended the connection") from error
-        raise
-
-
-def _not_understood(host: str, error: OSError, *, is_tls: bool) -> EngineProcessError:
+    is_other = isinstance(error, NotAnEngineError | ssl.SSLError)
+    if isinstance(error, TokenRefusedError):
+        return EngineProcessError(
+            f"The engine at {host} refuses the token.",
+            remedy="Put the token of its --token-file into engine_key_file or SPECLSP_ENGINE_KEY.",
+        )
     if isinstance(error, ssl.SSLCertVerificationError):
         return EngineProcessError(
             f"The certificate of {host} is not trusted: {error.verify_message}.",
             remedy="Name the certificate's issuer in engine_ca_file, or correct engine_url.",
         )
-    if is_tls:
+    if is_other and is_tls:
         return EngineProcessError(
             f"What answers at {host} is no engine with TLS: {getattr(error, 'reason', error)}.",
             remedy="Give the engine --cert and --key, or correct engine_url.",
         )
+    if is_other or (isinstance(error, EndBeforeNonceError) and not is_tls):
+        return EngineProcessError(
+            f"What answers at {host} is no engine without TLS.",
+            remedy="Where the engine has --cert, name its issuer in engine_ca_file; else check "
+            "that `speclsp engine --listen` runs there, and engine_url.",
+        )
+    if isinstance(error, TimeoutError):
+        return EngineProcessError(
+            f"The engine at {host} does not answer in time.",
+            remedy="Check that `speclsp engine --listen` runs there, and the tunnel.",
+        )
     return EngineProcessError(
-        f"What answers at {host} is no engine without TLS.",
-        remedy="Where the engine has --cert, name its issuer in engine_ca_file; else check that "
-        "`speclsp engine --listen` runs there, and engine_url.",
+        f"The engine at {host} cannot be reached: {error.strerror or error}.",
+        remedy="Start `speclsp engine --listen` there, and the tunnel; check engine_url.",
     )
 
 
@@ -190,9 +177,9 @@ def _address(settings: Settings) -> tuple[Address, ssl.SSLContext | None, str]:
                 "engine_url to speclsp://127.0.0.1:PORT.",
             )
         path = Path(settings.engine_host)
-        if not path.is_absolute():
+        if not path.is_absolute() or "\0" in settings.engine_host:
             raise EngineProcessError(
-                "The socket's path in engine_url does not begin with /.",
+                "The socket's path in engine_url does not begin with /, or has a NUL in it.",
                 remedy="Write the whole path as it is, without ~ and without %20 for a space: "
                 "speclsp+unix:///home/YOU/.speclsp/desk.sock.",
             )
@@ -205,13 +192,13 @@ def _address(settings: Settings) -> tuple[Address, ssl.SSLContext | None, str]:
             f"The engine at {settings.engine_host} needs a token.",
             remedy="Put that of its --token-file into engine_key_file or SPECLSP_ENGINE_KEY.",
         )
-    ca_file = settings.engine_ca_file and str(Path(settings.engine_ca_file).expanduser())
-    is_plain = _is_loopback(host) and not ca_file
-    context = None if is_plain else client_context(ca_file)
+    is_plain = is_loopback(host) and not settings.engine_ca_file
+    context = None if is_plain else client_context(settings.engine_ca_file)
     return Address((host, port), token.encode()), context, host
 
 
 def _host_and_port(url: str) -> tuple[str, int]:
+    """Return host and port.  Raises EngineProcessError, which quotes no password."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -220,18 +207,12 @@ def _host_and_port(url: str) -> tuple[str, int]:
         host = port = None
     if not host or port is None:
         raise EngineProcessError(
-            f"{url.removeprefix('//')!r} is no address.",
+            # Without a user name and a password, which may stand before an @.
+            f"{url.partition('//')[2].rpartition('@')[2]!r} is no address.",
             remedy="Give HOST:PORT or unix:/PATH; engine_url is speclsp://HOST:PORT or "
             "speclsp+unix:///PATH.",
         )
     return host, port
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _socket_path(text: str) -> Path:

@@ -22,21 +22,6 @@ _READ_BYTES = 1 << 16
 _T = TypeVar("_T")
 
 
-def client_context(ca_file: str) -> ssl.SSLContext:
-    """Return the context of a window: TLS 1.2 or newer, and the host's name is checked.
-
-    ``ca_file`` holds the certificates to trust, empty for the system's.
-    Raises :class:`~speclsp.errors.EngineProcessError`.
-    """
-    try:
-        return ssl.create_default_context(cafile=ca_file or None)
-    except OSError as error:
-        raise EngineProcessError(
-            f"The certificates in {ca_file} cannot be read: {error.strerror or error}.",
-            remedy="engine_ca_file names a file of certificates in PEM format.",
-        ) from error
-
-
 def engine_context(certificate: Path, key: Path) -> ssl.SSLContext:
     """Return the context of a listening engine.
 

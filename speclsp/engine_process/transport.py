@@ -1,8 +1,8 @@
-"""Sockets between windows and engines: how they connect, and how each side knows the other.
+"""Sockets between windows and engines, and how each side authenticates the other.
 
-An engine listens on a Unix socket, and the system tells the user of each peer; or on a TCP port,
-and both sides prove that they know the engine's token, which itself never crosses.
-Until the greeting is over, lines cross, each with a bound and a deadline.
+An engine listens on a Unix socket, where the system reports the user of each peer, or on a TCP
+port, where both sides prove by HMAC that they know the engine's token, which is never sent.
+The greeting consists of lines, each with a bound and a deadline.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_LINE: Final = 1 << 20
 MAX_GREETING: Final = 4096
 """Bytes of a window's longest line."""
 REFUSAL_PAUSE_S: Final = 1.0
-"""Seconds that a wrong token waits for its refusal."""
+"""Seconds before a wrong token is refused."""
 
 _MAX_NONCE_LINE: Final = 256
 _RETRY_S: Final = 0.02
@@ -78,13 +78,23 @@ def listen(place: Path | tuple[str, int]) -> socket.socket:
 
     Raises OSError.
     """
-    if not isinstance(place, Path):
+    if isinstance(place, Path):
+        family = socket.AF_UNIX
+    else:
         family = socket.AF_INET6 if ":" in place[0] else socket.AF_INET
-        return socket.create_server(place, family=family, backlog=BACKLOG)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listener.bind(os.fspath(place))
-        place.chmod(0o600)
+        if isinstance(place, Path):
+            listener.bind(os.fspath(place))
+            place.chmod(0o600)
+        else:
+            # Windows lets another process listen at the same port too, unless it is exclusive.
+            # Elsewhere a port is free as soon as its engine has ended.
+            option = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
+            listener.setsockopt(socket.SOL_SOCKET, option, 1)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind(place)
         listener.listen(BACKLOG)
     except OSError:
         listener.close()

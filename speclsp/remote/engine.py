@@ -18,13 +18,13 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import suppress
-from ipaddress import ip_address
 from typing import Any, Final, TypeVar
 
 import httpx2
 import msgspec
 
 from speclsp.errors import KeyRefusedError, OtherModelError, RemoteError, SettingsError
+from speclsp.remote.credentials import client_context, is_loopback
 from speclsp.remote.dialects import DIALECTS, JsonObject, find_model, tokenize_body
 from speclsp.remote.protocol import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
 
@@ -89,7 +89,7 @@ class _Stream:
         self.stats = RemoteStats(n_prompt=len(prompt.tokens))
         self.pieces: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
         self.error: RemoteError | None = None
-        """Why it is tried again."""
+        """The failure after which it is retried."""
 
 
 class HttpEngine:
@@ -100,7 +100,8 @@ class HttpEngine:
     system's.
     One thread calls it; any thread may call :meth:`tokenize` and :meth:`close`.
 
-    Raises :class:`~speclsp.errors.RemoteError` where ``url`` or ``ca_file`` cannot be used.
+    Raises :class:`~speclsp.errors.RemoteError` where ``url`` cannot be used, and
+    :class:`~speclsp.errors.SettingsError` where ``ca_file`` cannot be read.
     """
 
     def __init__(
@@ -125,20 +126,21 @@ class HttpEngine:
         self._model: RemoteModel | None = None
         self._is_known = False
         self._heard_at = 0.0
-        self._stats = RemoteStats()
+        self.stats = RemoteStats()
+        """Times and counts of the last stream."""
         self._down: RemoteError | None = None
         self._down_until = 0.0
         self._down_s = 0.0
         self._n_late = 0
         self._loading: concurrent.futures.Future[Any] | None = None
-        local = _is_loopback(self._url.host)
+        local = is_loopback(self._url.host)
         self.warning = (
             f"The key for {self._url.host} crosses the network unencrypted: use https."
             if key and self._url.scheme == "http" and not local
             else ""
         )
         """A problem of the address that does not prevent its use; empty for none."""
-        trusted = _trusted(ca_file)
+        trusted = client_context(ca_file) if ca_file else True
         try:
             self._client = httpx2.AsyncClient(
                 base_url=self._url,
@@ -166,14 +168,6 @@ class HttpEngine:
             target=self._loop.run_forever, name="speclsp-remote", daemon=True
         )
         self._thread.start()
-
-    def __repr__(self) -> str:
-        return f"HttpEngine({self._address!r}, {self._kind!r})"
-
-    @property
-    def stats(self) -> RemoteStats:
-        """Times and counts of the last stream."""
-        return self._stats
 
     def connect(self) -> RemoteModel:
         """Find out which API the server speaks and which model it runs.
@@ -210,7 +204,7 @@ class HttpEngine:
         started = self._clock()
         self._check_pause()
         stream = _Stream(prompt, params, ends_at=started + deadline_s)
-        self._stats = stats = stream.stats
+        self.stats = stats = stream.stats
         future = self._submit(self._receive(stream))
         try:
             while not (why := interrupted()):
@@ -246,8 +240,6 @@ class HttpEngine:
 
     def prefill(self, prompt: RemotePrompt, interrupted: Callable[[], bool]) -> None:
         """Have a llama-server evaluate a prompt for a later request; never raises."""
-        if self._model is None or self._model.kind != "llama-server":
-            return
         with suppress(RemoteError):
             for _ in self.stream(prompt, RemoteParams(n_predict=0), interrupted, math.inf):
                 pass
@@ -645,25 +637,6 @@ def _authorization(key: str) -> dict[str, str]:
             remedy="SPECLSP_ENGINE_KEY or engine_key_file holds the key alone.",
         )
     return {"Authorization": f"Bearer {key}"} if key else {}
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
-
-
-def _trusted(ca_file: str) -> ssl.SSLContext | bool:
-    if not ca_file:
-        return True
-    try:
-        return ssl.create_default_context(cafile=ca_file)
-    except OSError as error:
-        raise RemoteError(
-            f"The certificates in {ca_file} cannot be read: {error.strerror or error}.",
-            remedy="engine_ca_file names a file of certificates in PEM format.",
-        ) from error
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

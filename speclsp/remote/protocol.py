@@ -1,4 +1,4 @@
-"""What is sent to a remote engine, and what comes back."""
+"""Requests to remote engines and their answers, in the form that all dialects share."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.cli.engine import engine
 from speclsp.cli.window_completer import make_completer
 from speclsp.engine_process import listening, start, wire
-from speclsp.engine_process.listening import connect_elsewhere, open_door
+from speclsp.engine_process.listening import connect_elsewhere, open_endpoint
 from speclsp.engine_process.place import engine_place
 from speclsp.engine_process.start import known_places, running_engines, status_of
 from speclsp.errors import EngineProcessError, SpecLspError
@@ -256,7 +256,7 @@ def test_what_is_unsafe_is_refused(
     Path("short").write_text("password1\n")
     Path("umlauts").write_text("\N{LATIN SMALL LETTER A WITH DIAERESIS}" * 20, encoding="utf-8")
     with pytest.raises(EngineProcessError, match=message) as error:
-        open_door(where, **options)
+        open_endpoint(where, **options)
     assert remedy in error.value.remedy
 
 
@@ -265,6 +265,8 @@ def test_what_is_unsafe_is_refused(
     [
         ("speclsp://127..0.1:99", "0" * 64, "no address"),
         (f"speclsp://{'a' * 64}.example:99", "0" * 64, "no address"),
+        ("speclsp://me:secret@127..0.1:99", "0" * 64, r"'127..0.1:99' is no address"),
+        ("speclsp+unix:///a\0b", "0" * 64, "NUL"),
         ("speclsp://127.0.0.1:99", "schlüssel", "not ASCII"),
         ("speclsp://127.0.0.1:99", "\udcff", "not ASCII"),
     ],
@@ -276,6 +278,7 @@ def test_an_address_or_token_that_nothing_can_have_is_an_error_with_a_remedy(
     with pytest.raises(SpecLspError, match=message) as error:
         connect_elsewhere(Settings(engine_url=url))
     assert error.value.remedy
+    assert "secret" not in str(error.value)
 
 
 def test_windows_is_told_that_it_has_no_unix_sockets(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -251,6 +251,17 @@ def test_a_foreign_process_is_not_listed_as_an_engine(engines: Engines) -> None:
         assert status_of(engines.place()) is None
 
 
+def test_the_port_is_exclusive_where_the_system_lets_two_processes_share_one(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows does; another option stands for its SO_EXCLUSIVEADDRUSE here."""
+    option = socket.SO_KEEPALIVE
+    monkeypatch.setattr(socket, "SO_EXCLUSIVEADDRUSE", option, raising=False)
+    with engines.place().listen() as listener:
+        assert listener.getsockopt(socket.SOL_SOCKET, option) == 1
+        assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR) == 0
+
+
 # --- Windows --------------------------------------------------------------------------------------
 
 AS_ON_WINDOWS = """

@@ -27,7 +27,7 @@ from scripted_http import (
     wait_until,
 )
 
-from speclsp.errors import RemoteError
+from speclsp.errors import RemoteError, SettingsError
 from speclsp.remote.dialects import DIALECTS
 from speclsp.remote.engine import HttpEngine, _events
 from speclsp.remote.protocol import RemoteParams, RemotePrompt, RemoteStats
@@ -449,6 +449,13 @@ def test_a_certificate_has_to_be_trusted(certificate: tuple[Path, ssl.SSLContext
         assert [request.path for request in server.requests] == ["/v1/models", "/v1/completions"]
         stranger.engine.close()
         friend.engine.close()
+
+
+@pytest.mark.parametrize("name", ["missing.pem", "a\0b.pem"])
+def test_certificates_that_cannot_be_read_are_told(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SettingsError, match="cannot be read") as found:
+        HttpEngine("https://gpu.example", ca_file=str(tmp_path / name))
+    assert "PEM" in found.value.remedy
 
 
 def test_a_port_without_tls_is_told(asking: Callable[..., Client]) -> None:

@@ -1,8 +1,13 @@
-"""The key of a remote engine, which no workspace can name."""
+"""The key of a remote engine and the certificates that it is checked by.
+
+No workspace can choose either.
+"""
 
 from __future__ import annotations
 
 import os
+import ssl
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
@@ -36,3 +41,28 @@ def api_key(settings: Settings) -> str:
             f"engine_key_file {path} cannot be read: {reason}.",
             remedy=f"Write the key alone into it, or set {KEY_VARIABLE} instead.",
         ) from error
+
+
+def client_context(ca_file: str) -> ssl.SSLContext:
+    """Return a TLS context that trusts the certificates in ``ca_file``; empty for the system's.
+
+    It takes TLS 1.2 or newer, and checks the host's name.
+    Raises :class:`~speclsp.errors.SettingsError` where the file cannot be read.
+    """
+    path = ca_file and Path(ca_file).expanduser()
+    try:
+        return ssl.create_default_context(cafile=path or None)
+    except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or error
+        raise SettingsError(
+            f"The certificates in {path} cannot be read: {reason}.",
+            remedy="engine_ca_file names a file of certificates in PEM format.",
+        ) from error
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, which needs no TLS."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
