@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import queue
-import threading
 from collections.abc import Callable
 
 from speclsp.errors import SpecLspError
 from speclsp.request import Event, LogLevel, LogLine, Problem, Progress
 
 MAX_EVENTS = 10_000
-"""Events that are kept for the reader; newer ones are dropped."""
+"""Events that wait for the reader; newer ones are dropped."""
 
 
 class EventQueue:
-    """A bounded queue of events; closing it wakes the reader."""
+    """A bounded queue of events; None behind the last one says that it is closed."""
 
     def __init__(self) -> None:
-        self._queue: queue.Queue[Event | None] = queue.Queue(MAX_EVENTS)
-        self._closed = threading.Event()
+        self._queue: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
 
     def emit(self, event: Event) -> None:
         """Queue an event; drop it where the queue is full."""
-        try:
-            self._queue.put_nowait(event)
-        except queue.Full:
-            return
+        if self._queue.qsize() < MAX_EVENTS:
+            self._queue.put(event)
 
     def log(self, level: LogLevel, message: str) -> None:
         """Queue a line for the log."""
@@ -48,20 +44,19 @@ class EventQueue:
         except Exception as error:  # noqa: BLE001
             self.problem(f"{what} had an internal error: {error!r}.")
 
-    def next(self, timeout_s: float) -> Event | None:
-        """Take the next event; None after ``timeout_s`` seconds, or once closed and empty."""
+    def next(self, timeout_s: float | None = None) -> Event | None:
+        """Wait for the next event; None after ``timeout_s`` seconds, or once closed and empty."""
         try:
-            return self._queue.get(block=not self._closed.is_set(), timeout=timeout_s)
+            event = self._queue.get(timeout=timeout_s)
         except queue.Empty:
             return None
+        if event is None:
+            self._queue.put(None)
+        return event
 
     def close(self) -> None:
-        """Let the reader get the remaining events and then None at once."""
-        self._closed.set()
-        try:
-            self._queue.put_nowait(None)
-        except queue.Full:
-            return
+        """Let the reader get the remaining events, and then None."""
+        self._queue.put(None)
 
 
 class ProgressReport:

@@ -94,7 +94,7 @@ class Completer(Protocol):
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until nothing is left to do, idle work included; return whether that came about."""
 
-    def next_event(self, timeout_s: float) -> Event | None:
+    def next_event(self, timeout_s: float | None = None) -> Event | None:
         """Wait for the next event; None when none came in time or the completer is closed."""
 
     def close(self) -> None:

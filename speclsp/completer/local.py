@@ -115,8 +115,8 @@ class LocalCompleter:
         """Return the engine's state."""
         return "off" if self._engine.is_off_for(self) else self._engine.models.state
 
-    def next_event(self, timeout_s: float) -> Event | None:
-        """Return the next event, or None."""
+    def next_event(self, timeout_s: float | None = None) -> Event | None:
+        """Wait for the next event; None when none came in time or the completer is closed."""
         return self._events.next(timeout_s)
 
     def apply_settings(self, settings: Settings) -> tuple[str, ...]:

@@ -23,42 +23,30 @@ LEVELS: Final[tuple[LogLevel, ...]] = get_args(LogLevel)
 """From the least to the most severe, as Python's levels 10, 20, 30 and 40."""
 Deliver: TypeAlias = Callable[[LogLevel, str], object]
 _OWN_LOGGER = "speclsp"
-_POLL_S = 0.25
-_PAUSE_S = 0.01
 _FINISH_TIMEOUT_S = 2.0
 
 
 class EventPump:
-    """A thread that waits for a completer's events and calls ``deliver`` with each."""
+    """A thread that calls ``deliver`` with each event of a completer until that is closed."""
 
     def __init__(self, completer: Completer, deliver: Callable[[Event], object]) -> None:
         self._completer = completer
         self._deliver = deliver
-        self._finishing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="speclsp-events", daemon=True)
         self._thread.start()
 
     def finish(self) -> None:
-        """Deliver the remaining events, then end the thread; the completer must be closed."""
-        self._finishing.set()
+        """Wait until the remaining events of a closed completer are delivered."""
         self._thread.join(_FINISH_TIMEOUT_S)
 
     def _run(self) -> None:
-        while True:
-            try:
-                finishing = self._finishing.is_set()  # read first, so that no event is left
-                event = self._completer.next_event(_POLL_S)
-                if event is not None:
-                    self._deliver(event)
-                elif finishing:
-                    return
-                else:
-                    self._finishing.wait(_PAUSE_S)  # a closed completer returns None at once
-            except RuntimeError:  # the event loop that should get the events has ended
-                return
-            except Exception:
-                logger.exception("the completer's events ended")
-                return
+        try:
+            while (event := self._completer.next_event()) is not None:
+                self._deliver(event)
+        except RuntimeError:  # the event loop that should get the events has ended
+            return
+        except Exception:
+            logger.exception("the completer's events ended")
 
 
 class RecordLog(logging.Handler):

@@ -109,7 +109,7 @@ class FakeCompleter:
     def state(self) -> EngineState:
         return self.engine_state
 
-    def next_event(self, timeout_s: float) -> Event | None:
+    def next_event(self, timeout_s: float | None = None) -> Event | None:
         return None
 
     def close(self) -> None: ...

@@ -1,5 +1,5 @@
 import logging
-import queue
+import time
 import warnings
 from functools import partial
 from typing import Any
@@ -7,21 +7,20 @@ from typing import Any
 import pytest
 
 from speclsp.cli.without_editor import describe, running, write_event, write_line
+from speclsp.events import EventQueue
 from speclsp.lsp.log import EventPump, logging_by
 from speclsp.request import Event, LogLine, Problem, Progress, StateChanged
 from speclsp.settings import Settings
 
 
 class Emitter:
-    """The part of a completer that the log reads; closed and empty it answers None at once."""
+    """The part of a completer that the log reads."""
 
     def __init__(self, *events: Event) -> None:
-        self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.events = EventQueue()
+        self.next_event = self.events.next
         for event in events:
-            self.events.put(event)
-
-    def next_event(self, timeout_s: float) -> Event | None:
-        return None if self.events.empty() else self.events.get()
+            self.events.emit(event)
 
 
 @pytest.mark.parametrize(
@@ -46,17 +45,30 @@ def test_what_is_left_is_written_before_the_log_stops(capsys: pytest.CaptureFixt
         Progress(token="t", stage="end"),
     )
     log = EventPump(completer, partial(write_event, "info"))
+    completer.events.close()
     log.finish()
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [f"info: line {n}" for n in range(50)]
 
 
+def test_without_events_the_log_sleeps() -> None:
+    completer: Any = Emitter()
+    calls = []
+    completer.next_event = lambda: calls.append(1) or completer.events.next()
+    log = EventPump(completer, partial(write_event, "info"))
+    time.sleep(0.6)
+    assert len(calls) == 1
+    completer.events.close()
+    log.finish()
+
+
 def test_a_problem_at_the_end_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     """As of a statistics file that does not exist, which a short run reports at its end."""
     completer: Any = Emitter()
     log = EventPump(completer, partial(write_event, "error"))
-    completer.events.put(Problem(message="a.ngrams cannot be read."))
+    completer.events.emit(Problem(message="a.ngrams cannot be read."))
+    completer.events.close()
     log.finish()
     assert capsys.readouterr().err == "error: a.ngrams cannot be read.\n"
 

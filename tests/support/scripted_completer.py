@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -12,6 +11,7 @@ from typing import Any
 from speclsp.cancellation import CancellationToken
 from speclsp.documents import Documents
 from speclsp.errors import EngineUnavailableError
+from speclsp.events import EventQueue
 from speclsp.request import (
     AcceptedText,
     CompletionRequest,
@@ -79,10 +79,8 @@ class ScriptedCompleter:
         """What :meth:`could_join` says."""
         self.closed = False
         self.thread_names: set[str] = set()
-        self._events: queue.Queue[Event] = queue.Queue()
-
-    def emit(self, event: Event) -> None:
-        self._events.put(event)
+        self._events = EventQueue()
+        self.emit = self._events.emit
 
     def start(self) -> None:
         self.calls.append(("start",))
@@ -153,12 +151,10 @@ class ScriptedCompleter:
     def state(self) -> EngineState:
         return "loading" if self.loading else "ready"
 
-    def next_event(self, timeout_s: float) -> Event | None:
-        try:
-            return self._events.get(timeout=0 if self.closed else min(timeout_s, 0.05))
-        except queue.Empty:
-            return None
+    def next_event(self, timeout_s: float | None = None) -> Event | None:
+        return self._events.next(timeout_s)
 
     def close(self) -> None:
         self.calls.append(("close",))
         self.closed = True
+        self._events.close()
