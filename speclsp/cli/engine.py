@@ -99,7 +99,7 @@ def run(
     from speclsp.completer.engine import Engine  # noqa: PLC0415
     from speclsp.completer.local import LocalCompleter  # noqa: PLC0415
     from speclsp.engine_process import lifetime  # noqa: PLC0415
-    from speclsp.engine_process.listening import open_door  # noqa: PLC0415
+    from speclsp.engine_process.listening import open_endpoint  # noqa: PLC0415
     from speclsp.engine_process.server import EngineServer, Watchdog  # noqa: PLC0415
 
     settings = given_settings(options)
@@ -114,7 +114,7 @@ def run(
             remedy="Restart the language server in that window.",
         )
     leave_no_core_file()
-    door = refusal = None
+    endpoint = refusal = None
     if listen is None:
         listener = socket.socket(fileno=listen_fd)
         refusal = lifetime.no_room(place, settings)
@@ -125,9 +125,9 @@ def run(
             undo.callback(listener.close)
             if (refusal := lifetime.no_room(place, settings)) is not None:
                 raise refusal
-            door = open_door(listen, cert=cert, key=key, token_file=token_file)
+            endpoint = open_endpoint(listen, cert=cert, key=key, token_file=token_file)
             undo.pop_all()
-        click.echo(f"Process {os.getpid()} listens at {door.address}; `speclsp engine log -f`.")
+        click.echo(f"Process {os.getpid()} listens at {endpoint.address}; `speclsp engine log -f`.")
         sys.stdout.flush()
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
@@ -139,7 +139,7 @@ def run(
     models = Engine(settings, log=_log)
     server = EngineServer(
         lambda of_window, grew: LocalCompleter(of_window, engine=models, grew=grew),
-        own=settings if door else None,
+        own=settings if endpoint else None,
     )
 
     watchdog = Watchdog(lambda: models.thread.progress)
@@ -149,7 +149,7 @@ def run(
         server.close()
         models.close()
 
-    lifetime.run_engine(
+    loop = lifetime.EngineLoop(
         place,
         listener,
         settings,
@@ -157,8 +157,9 @@ def run(
         status=lambda: _served(server, models),
         close=close,
         refusal=refusal,
-        door=door,
+        elsewhere=endpoint,
     )
+    loop.run()
 
 
 def _log(event: Event) -> None:

@@ -22,18 +22,19 @@ from speclsp import __version__
 from speclsp.atomic_write import PRIVATE, write_atomically
 from speclsp.engine.llama.fit import least_kv_bytes
 from speclsp.engine.llama.model_file import read_gguf_header
-from speclsp.engine_process.listening import Door
+from speclsp.engine_process.listening import Endpoint
 from speclsp.engine_process.place import (
     PROTOCOL,
     EngineInfo,
     EnginePlace,
+    changed_settings,
     existing_models,
-    given_settings,
     read_info,
 )
 from speclsp.engine_process.start import (
     START_TIMEOUT_S,
     Greeting,
+    Purpose,
     Welcome,
     running_engines,
     stop,
@@ -42,6 +43,7 @@ from speclsp.engine_process.tls import secured
 from speclsp.engine_process.transport import (
     BACKLOG,
     MAX_GREETING,
+    Address,
     admit_window,
     check_peer,
     read_line,
@@ -61,8 +63,8 @@ _LOCK_TIMEOUT_S: Final = 2.0
 _CLOSE_TIMEOUT_S: Final = 5.0
 _END_TIMEOUT_S: Final = 15.0
 """Seconds after which the process ends even if a thread of llama.cpp does not."""
-_MAX_STRANGERS: Final = 64
-"""Clients of doors and ports that have not proved who they are; more are dropped."""
+_MAX_UNAUTHENTICATED: Final = 64
+"""Clients of ports and other machines that have not greeted; more are disconnected."""
 _ACCEPT_PAUSE_S: Final = 0.1
 _GIB: Final = 1 << 30
 
@@ -75,27 +77,6 @@ ServeWindow = Callable[[socket.socket], None]
 The socket blocks and has no timeout; the loop closes it.
 When the engine is to end, the loop shuts the socket down.
 """
-
-
-def run_engine(
-    place: EnginePlace,
-    listener: socket.socket,
-    settings: Settings,
-    serve_window: ServeWindow,
-    *,
-    status: Callable[[], dict[str, Any]] = dict,
-    close: Callable[[], None] = lambda: None,
-    refusal: SpecLspError | None = None,
-    door: Door | None = None,
-) -> None:
-    """Serve windows until the last has been gone for ``engine_exit_seconds``, or until SIGTERM.
-
-    ``listener`` is bound to the place's socket.  ``status`` adds to the answer to
-    ``speclsp engine status``; ``close`` disconnects the windows and frees the models.  With
-    ``refusal`` every window is refused with that error.  With ``door`` windows of other machines
-    come in there, and it does not end when the last has gone.  Runs on the main thread.
-    """
-    _Loop(place, listener, settings, serve_window, status, close, refusal, door).run()
 
 
 def no_room(place: EnginePlace, settings: Settings) -> EngineProcessError | None:
@@ -111,10 +92,11 @@ def no_room(place: EnginePlace, settings: Settings) -> EngineProcessError | None
     free = free_bytes(settings)
     if not busy or needed <= free:
         return None
-    running = "; ".join(_described(read_info(other)) for other in busy)
-    wanted = EngineInfo(pid=0, version="", model=settings.model, settings=given_settings(settings))
+    infos = filter(None, map(read_info, busy))
+    running = "; ".join(_described(info.settings) for info in infos) or "an engine"
+    wanted = _described(changed_settings(settings))
     return EngineProcessError(
-        f"There is no room for another engine: {_described(wanted)} needs {needed / _GIB:.1f} GiB, "
+        f"There is no room for another engine: {wanted} needs {needed / _GIB:.1f} GiB, "
         f"{free / _GIB:.1f} GiB are free, and for other windows there runs {running}.",
         remedy="Give both windows the same model and engine settings, or close the others and run "
         "`speclsp engine stop`.",
@@ -146,118 +128,122 @@ def _is_ended(place: EnginePlace) -> bool:
     return False
 
 
-def _described(engine: EngineInfo | None) -> str:
-    if engine is None:
-        return "an engine"
-    given = ", ".join(f"{name}={value}" for name, value in engine.settings.items())
+def _described(settings: dict[str, Any]) -> str:
+    given = ", ".join(f"{name}={value}" for name, value in settings.items())
     return given or "the trial model"
 
 
-class _Loop:
+class EngineLoop:
+    """Serves windows until the last has been gone for ``engine_exit_seconds``, or until SIGTERM.
+
+    :meth:`run` is called on the main thread.
+    """
+
     def __init__(
         self,
         place: EnginePlace,
         listener: socket.socket,
         settings: Settings,
         serve_window: ServeWindow,
-        status: Callable[[], dict[str, Any]],
-        close: Callable[[], None],
-        refusal: SpecLspError | None,
-        door: Door | None,
+        *,
+        status: Callable[[], dict[str, Any]] = dict,
+        close: Callable[[], None] = lambda: None,
+        refusal: EngineProcessError | None = None,
+        elsewhere: Endpoint | None = None,
     ) -> None:
+        """``listener`` is bound to the place's socket.
+
+        ``status`` adds to the answer to ``speclsp engine status``; ``close`` disconnects the
+        windows and frees the models.  With ``refusal`` every window is refused with that error.
+        With ``elsewhere`` windows of other machines connect there, and the process does not end
+        when the last has gone.
+        """
         self._place = place
-        self._listener = listener
+        self._own = Endpoint(place.address() or Address(place.socket), listener, None)
+        self._elsewhere = elsewhere
         self._serve_window = serve_window
         self._status = status
         self._close = close
         self._refusal = refusal
-        self._door = door
-        self._n_strangers = 0
-        """Clients of the door or a port that have not greeted; these do not keep the process."""
         self._info = EngineInfo(
             pid=os.getpid(),
             version=__version__,
             model=settings.model,
-            settings=given_settings(settings),
-            listens=door is not None,
+            settings=changed_settings(settings),
+            listens=elsewhere is not None,
         )
         self._started = self._idle_since = time.monotonic()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._clients: dict[threading.Thread, socket.socket] = {}
+        self._n_unauthenticated = 0
+        """Clients that have not greeted; these do not keep the process."""
         self._windows: set[socket.socket] = set()
         self._exit_s = max(START_TIMEOUT_S, settings.engine_exit_seconds)
         """Until the first window: whoever started this process has not connected yet."""
-        address = place.address()
-        self._token = address.token if address is not None else b""
-        """Empty for a Unix socket."""
         self._is_ending = False
         self._has_ended = threading.Event()
         self._wakes, self._waker = socket.socketpair()
 
     def run(self) -> None:
+        """Serve windows; return when the engine is to end and everything is closed."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._begin_end())
         self._waker.setblocking(False)
         # Again, though it listens: so the system knows this process as the peer, not its starter.
-        self._listener.listen(BACKLOG)
-        listeners = [self._listener, *([self._door.listener] if self._door else [])]
-        own = _identity(self._place.socket)
+        self._own.listener.listen(BACKLOG)
+        socket_file = _identity(self._place.socket)
         with write_atomically(self._place.info, f".{self._place.name}.", PRIVATE) as partial:
             partial.write_bytes(msgspec.json.encode(self._info))
         logger.info("engine process %d serves %s", os.getpid(), self._place.socket)
         with selectors.DefaultSelector() as selector:
-            for listener in listeners:
-                listener.setblocking(False)
-                selector.register(listener, selectors.EVENT_READ)
+            for endpoint in filter(None, (self._own, self._elsewhere)):
+                endpoint.listener.setblocking(False)
+                selector.register(endpoint.listener, selectors.EVENT_READ, endpoint)
             selector.register(self._wakes, selectors.EVENT_READ)
             while not self._is_over(selector):
                 pass
-        self._end(own)
+        self._end(socket_file)
 
     def _is_over(self, selector: selectors.BaseSelector) -> bool:
         """Wait for an event; return whether the engine is to end."""
-        ready = {key.fileobj for key, _ in selector.select(self._seconds_left())}
-        if self._wakes in ready:
+        endpoints = [key.data for key, _ in selector.select(self._seconds_left())]
+        if None in endpoints:
             self._wakes.recv(4096)
-        for listener in (found for found in ready if found is not self._wakes):
-            if isinstance(listener, socket.socket) and not self._is_ending:
-                self._accept(listener)
+        for endpoint in filter(None, endpoints):
+            if not self._is_ending:
+                self._accept(endpoint)
         with self._lock:
-            is_idle = not (self._is_used() or self._listener in ready)
-            if is_idle and time.monotonic() - self._idle_since >= self._exit_s:
+            if self._own not in endpoints and self._seconds_left() == 0.0:
                 logger.info("no window for %d s", self._exit_s)
                 self._is_ending = True
             return self._is_ending
 
     def _seconds_left(self) -> float | None:
+        """Return the seconds until the engine ends; None while it is used."""
         with self._lock:
-            if self._is_used():
+            if self._elsewhere is not None or len(self._clients) > self._n_unauthenticated:
                 return None
             return max(0.0, self._idle_since + self._exit_s - time.monotonic())
 
-    def _is_used(self) -> bool:
-        return self._door is not None or len(self._clients) > self._n_strangers
-
-    def _accept(self, listener: socket.socket) -> None:
-        is_at_door = listener is not self._listener
-        is_stranger = is_at_door or bool(self._token)
+    def _accept(self, endpoint: Endpoint) -> None:
         try:
-            connection, peer = listener.accept()
+            connection, peer = endpoint.listener.accept()
         except BlockingIOError:
             return
         except OSError as error:  # no descriptors left: those of others may become free
             logger.warning("a window cannot be accepted: %s", error)
             time.sleep(_ACCEPT_PAUSE_S)
             return
-        if is_stranger and self._n_strangers >= _MAX_STRANGERS:
+        is_open_to_others = endpoint is self._elsewhere or endpoint.address.token
+        if is_open_to_others and self._n_unauthenticated >= _MAX_UNAUTHENTICATED:
             connection.close()
             return
         thread = threading.Thread(
-            target=self._serve, args=(connection, peer, is_at_door, is_stranger), daemon=True
+            target=self._serve, args=(connection, peer, endpoint), daemon=True
         )
         with self._lock:
             self._clients[thread] = connection
-            self._n_strangers += is_stranger
+            self._n_unauthenticated += 1
         try:
             thread.start()
         except RuntimeError as error:  # the user may start no more
@@ -265,20 +251,18 @@ class _Loop:
             connection.close()
             with self._lock:
                 del self._clients[thread]
-                self._n_strangers -= is_stranger
+                self._n_unauthenticated -= 1
 
-    def _serve(
-        self, connection: socket.socket, peer: object, is_at_door: bool, is_stranger: bool
-    ) -> None:
+    def _serve(self, connection: socket.socket, peer: object, endpoint: Endpoint) -> None:
         """Serve one client to its end; runs on the client's thread."""
         try:
             try:
-                connection, line = self._admit(connection, is_at_door=is_at_door)
+                connection, line = _admitted(connection, endpoint)
             finally:
                 with self._lock:
-                    self._n_strangers -= is_stranger
+                    self._n_unauthenticated -= 1
             if line is not None:
-                self._answer(connection, _GREETINGS.decode(line), is_at_door=is_at_door)
+                self._answer(connection, _GREETINGS.decode(line), endpoint)
         except PermissionError as error:
             logger.warning("a client at %s was refused: %s", peer, error)
         except (OSError, msgspec.MsgspecError) as error:
@@ -294,66 +278,47 @@ class _Loop:
                     self._idle_since = time.monotonic()
             self._wake()
 
-    def _admit(
-        self, connection: socket.socket, *, is_at_door: bool
-    ) -> tuple[socket.socket, bytes | None]:
-        """Check who a client is; return its plain socket and its greeting, None if it has left."""
-        deadline = time.monotonic() + _GREETING_TIMEOUT_S
-        check_peer(connection)
-        token = self._token
-        if is_at_door and self._door is not None:
-            token = self._door.address.token
-            if self._door.context is not None:
-                connection = secured(connection, self._door.context, deadline)
-        try:
-            if token:
-                admit_window(connection, token, deadline)
-            line = read_line(connection, deadline, MAX_GREETING)
-        except BaseException:
-            connection.close()
-            raise
-        connection.settimeout(_GREETING_TIMEOUT_S)
-        return connection, line
-
-    def _answer(self, connection: socket.socket, greeting: Greeting, *, is_at_door: bool) -> None:
-        if self._is_ending or (is_at_door and greeting.purpose != "window"):
-            return
+    def _answer(self, connection: socket.socket, greeting: Greeting, endpoint: Endpoint) -> None:
         asked = f"speclsp {greeting.version}, protocol {greeting.protocol}"
         own = f"speclsp {__version__}, protocol {PROTOCOL}"
-        if is_at_door and asked != own:
-            refusal = f"The engine is {own}; this window is {asked}."
+        is_window = greeting.purpose == "window"
+        if self._is_ending or (endpoint is self._elsewhere and not is_window):
+            return
+        if endpoint is self._elsewhere and asked != own:
+            message = f"The engine is {own}; this window is {asked}."
             remedy = "Install the same version of speclsp on both machines."
-            self._send(connection, Welcome(pid=os.getpid(), refusal=refusal, remedy=remedy))
+            self._welcome(connection, EngineProcessError(message, remedy=remedy))
+        elif greeting.protocol != PROTOCOL:
             return
-        if greeting.protocol != PROTOCOL:
-            return
-        if greeting.purpose == "window":
-            self._take_window(connection, greeting)
-            return
-        self._send(connection, Welcome(pid=os.getpid()))
-        if greeting.purpose == "status":
+        elif is_window and self._refusal is not None:
+            self._welcome(connection, self._refusal)
+            self._begin_end()
+        elif is_window:
+            with self._lock:
+                self._windows.add(connection)
+                self._exit_s = greeting.exit_seconds
+            self._welcome(connection)
+            connection.settimeout(None)
+            self._serve_window(connection)
+        else:
+            self._welcome(connection)
+            self._obey(connection, greeting.purpose)
+
+    def _obey(self, connection: socket.socket, purpose: Purpose) -> None:
+        """Answer a command of ``speclsp engine``."""
+        if purpose == "status":
             self._send(connection, self._full_status())
-        elif greeting.purpose == "stop if idle" and (self._windows or self._door):
+        elif purpose == "stop if idle" and (self._windows or self._elsewhere):
             self._send(connection, "windows use it")
         else:
             self._begin_end()
             self._has_ended.wait(_END_TIMEOUT_S)
 
-    def _take_window(self, connection: socket.socket, greeting: Greeting) -> None:
-        if self._refusal is not None:
-            refusal = self._refusal
-            self._send(
-                connection,
-                Welcome(pid=os.getpid(), refusal=refusal.message, remedy=refusal.remedy),
-            )
-            self._begin_end()
-            return
-        with self._lock:
-            self._windows.add(connection)
-            self._exit_s = greeting.exit_seconds
-        self._send(connection, Welcome(pid=os.getpid()))
-        connection.settimeout(None)
-        self._serve_window(connection)
+    def _welcome(
+        self, connection: socket.socket, refusal: EngineProcessError | None = None
+    ) -> None:
+        message, remedy = (refusal.message, refusal.remedy) if refusal is not None else ("", "")
+        self._send(connection, Welcome(pid=os.getpid(), refusal=message, remedy=remedy))
 
     def _send(self, connection: socket.socket, answer: object) -> None:
         send_answer(connection, answer, time.monotonic() + _GREETING_TIMEOUT_S)
@@ -365,7 +330,7 @@ class _Loop:
             "uptime_seconds": round(time.monotonic() - self._started, 1),
             "memory_bytes": psutil.Process().memory_info().rss,
             "log": os.fspath(self._place.log),
-            "listens": str(self._door.address) if self._door else "",
+            "listens": str(self._elsewhere.address) if self._elsewhere else "",
             **self._status(),
         }
 
@@ -377,19 +342,19 @@ class _Loop:
         with suppress(OSError):  # full: it wakes anyway
             self._waker.send(b"\0")
 
-    def _end(self, own: tuple[int, ...]) -> None:
+    def _end(self, socket_file: tuple[int, ...]) -> None:
         """Shut down; a window that starts an engine meanwhile waits until the memory is free."""
         threading.Thread(target=_end_anyway, daemon=True).start()
         with ExitStack() as stack:
             with suppress(TimeoutError, OSError):
                 stack.enter_context(self._place.locked(_LOCK_TIMEOUT_S))
             with suppress(OSError):
-                if _identity(self._place.socket) == own:
+                if _identity(self._place.socket) == socket_file:
                     self._place.socket.unlink()
                     self._place.info.unlink()
-            self._listener.close()
-            if self._door is not None:
-                self._door.close()
+            self._own.listener.close()
+            if self._elsewhere is not None:
+                self._elsewhere.close()
             self._close()
             with self._lock:
                 windows, threads = [*self._windows], [*self._clients]
@@ -401,6 +366,26 @@ class _Loop:
             for thread in threads:
                 thread.join(max(0.0, until - time.monotonic()))
         logger.info("engine process %d has ended", os.getpid())
+
+
+def _admitted(connection: socket.socket, endpoint: Endpoint) -> tuple[socket.socket, bytes | None]:
+    """Check who a client is; return its plain socket and its greeting, None if it has left.
+
+    Raises OSError, PermissionError among it, and closes the connection.
+    """
+    deadline = time.monotonic() + _GREETING_TIMEOUT_S
+    try:
+        check_peer(connection)
+        if endpoint.context is not None:
+            connection = secured(connection, endpoint.context, deadline)
+        if endpoint.address.token:
+            admit_window(connection, endpoint.address.token, deadline)
+        line = read_line(connection, deadline, MAX_GREETING)
+    except BaseException:
+        connection.close()
+        raise
+    connection.settimeout(_GREETING_TIMEOUT_S)
+    return connection, line
 
 
 def _identity(path: Path) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
-"""Where an engine is found: the user's folder, and the names of an engine's files in it.
+"""Paths of an engine's files in the user's folder.
 
-The name holds the version of the protocol and a hash of everything that makes one engine differ
-from another.  So a window finds only an engine that does what its own would do.
+An engine's name is the protocol's version and a hash of everything in which engines differ, so that
+a window finds only engines that do what its own would do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from speclsp.embedded import EMBEDDED, model_files
 from speclsp.engine.params import ENVIRONMENT
 from speclsp.engine_process.transport import LOOPBACK, Address, listen
 from speclsp.errors import EngineProcessError, ModelNotFoundError
-from speclsp.settings import FIELDS, Settings, info
+from speclsp.settings import FIELDS, Settings, changed, info
 from speclsp.storage.locations import cache_dir, check_own
 
 PROTOCOL: Final = 1
@@ -40,7 +40,7 @@ OWN_ENGINE: Final = "set `engine` to own, and each window loads the model itself
 """The remedy where no engine can be shared."""
 
 TRANSPORT_VARIABLE: Final = "SPECLSP_ENGINE_TRANSPORT"
-"""Names ``unix`` or ``tcp``, for tests: Windows, whose Python has no Unix sockets, takes TCP."""
+"""``unix`` or ``tcp``, for tests.  Windows, whose Python has no Unix sockets, takes TCP."""
 
 _FOLDER_MODE: Final = 0o700
 _MAX_SOCKET_PATH: Final = 103
@@ -135,7 +135,7 @@ class _Port(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running engine tells about itself in its info file."""
+    """The contents of a running engine's info file."""
 
     pid: int
     version: str
@@ -185,7 +185,7 @@ ENGINE_SETTINGS: Final = tuple(
 
 
 def with_absolute_paths(settings: Settings) -> Settings:
-    """Return settings whose files an engine finds, which runs in another folder."""
+    """Return settings with absolute paths, since the engine runs in another folder."""
     return replace(
         settings,
         model=_absolute(settings.model),
@@ -199,14 +199,10 @@ def _absolute(path: str) -> str:
     return path if path in ("", EMBEDDED) else str(Path(path).expanduser().absolute())
 
 
-def given_settings(settings: Settings) -> dict[str, bool | int | float | str]:
+def changed_settings(settings: Settings) -> dict[str, bool | int | float | str]:
     """Return the engine settings that differ from the defaults."""
-    defaults = Settings()
-    return {
-        name: getattr(settings, name)
-        for name in ENGINE_SETTINGS
-        if getattr(settings, name) != getattr(defaults, name)
-    }
+    names = set(changed(Settings(), settings)).intersection(ENGINE_SETTINGS)
+    return {name: getattr(settings, name) for name in ENGINE_SETTINGS if name in names}
 
 
 def known_places() -> list[EnginePlace]:
@@ -219,7 +215,7 @@ def known_places() -> list[EnginePlace]:
 
 
 def read_info(place: EnginePlace) -> EngineInfo | None:
-    """Return what an engine wrote about itself, None where there is nothing readable."""
+    """Read an engine's info file; None where there is none, or it is damaged."""
     try:
         return msgspec.json.decode(place.info.read_bytes(), type=EngineInfo)
     except (OSError, msgspec.MsgspecError):
@@ -270,9 +266,9 @@ def _check_parent(parent: Path) -> None:
 
 @cache
 def _build() -> list[object]:
-    """Return what tells one build of speclsp and llama.cpp from another.
+    """Return what identifies this process's build of speclsp and llama.cpp.
 
-    It is kept, since an update while this process runs does not change this process.
+    Cached, since an update of the files does not change this process.
     """
     package = Path(speclsp.__file__).parent
     sources = sorted(package.rglob("*.py"))

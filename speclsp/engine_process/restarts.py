@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections import deque
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -27,8 +28,7 @@ _REAP_S: Final = 1.0
 class Restarts:
     """Counts an engine's deaths, and decides on pauses and giving up."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self.n_losses = 0
         """Since a model was ready."""
         self.n_texts = 0
@@ -50,18 +50,18 @@ class Restarts:
         """Record a death of the engine; return whether to give up."""
         self.n_losses += 1
         if is_crash:
-            self._crashes.append((self._clock(), self.n_texts))
+            self._crashes.append((time.monotonic(), self.n_texts))
         if not is_crash or len(self._crashes) < MAX_CRASHES:
             return False
         (first_at, n_texts), *_ = self._crashes
-        return self._clock() - first_at <= _MINUTE_S or self.n_texts == n_texts
+        return time.monotonic() - first_at <= _MINUTE_S or self.n_texts == n_texts
 
 
 class EngineLife:
     """Finds out how an engine ended: from its log, its exit status and Linux's count of OOM kills.
 
-    Create it when the window connects.  The exit status is known to the window that started the
-    process only.
+    Create it before the engine is started, or when the window connects.  The exit status is known
+    to the window that started the process only.
     """
 
     def __init__(
@@ -69,16 +69,18 @@ class EngineLife:
     ) -> None:
         self._log = log
         self._process = process
-        self._start = _size(log)
+        self._start = 0
         self._n_oom_kills = _n_oom_kills()
-        self._written = ""
+        if log is not None:
+            with suppress(OSError):
+                self._start = log.stat().st_size
 
     def cause(self) -> str | None:
         """Return how the engine, which has ended, failed; None where a signal ended it."""
-        self._written = _read_from(self._log, self._start)
         if _n_oom_kills() > self._n_oom_kills:
             return "ran out of memory"
-        if _CRASH_MARK in self._written or DROPPED in self._written or self._status() > 0:
+        written = self._written()
+        if _CRASH_MARK in written or DROPPED in written or self._status() > 0:
             return "crashed"
         return None
 
@@ -93,31 +95,24 @@ class EngineLife:
 
     def last_words(self) -> str:
         """Return the last lines that the engine logged before it crashed, for a message."""
-        before = self._written.partition(_CRASH_MARK)[0].splitlines()
+        before = self._written().partition(_CRASH_MARK)[0].splitlines()
         lines = [line for line in before if line.strip()][-_N_LAST_LINES:]
         if not lines:
             return ""
         return f" The last lines of its log {self._log}:" + "".join(f"\n  {line}" for line in lines)
 
-
-def _size(log: Path | None) -> int:
-    try:
-        return log.stat().st_size if log is not None else 0
-    except OSError:
-        return 0
-
-
-def _read_from(log: Path | None, start: int) -> str:
-    """Return the end of what was written to a log after ``start`` bytes."""
-    if log is None:
-        return ""
-    try:
-        with log.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            file.seek(max(start if start <= size else 0, size - _LOG_TAIL_BYTES))
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
+    def _written(self) -> str:
+        """Return the end of what the engine has logged since this object was made."""
+        if self._log is None:
+            return ""
+        try:
+            with self._log.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                start = self._start if self._start <= size else 0  # the log was begun anew
+                file.seek(max(start, size - _LOG_TAIL_BYTES))
+                return file.read().decode("utf-8", "replace")
+        except OSError:
+            return ""
 
 
 def _n_oom_kills() -> int:

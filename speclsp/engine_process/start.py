@@ -25,13 +25,15 @@ from speclsp.engine_process.place import (
     OWN_ENGINE,
     PROTOCOL,
     EnginePlace,
+    changed_settings,
     engine_place,
-    given_settings,
     known_places,
     with_absolute_paths,
 )
+from speclsp.engine_process.restarts import EngineLife
 from speclsp.engine_process.transport import (
     Address,
+    EndBeforeNonceError,
     NotAnEngineError,
     dial,
     prove_to_engine,
@@ -43,16 +45,14 @@ from speclsp.settings import Settings
 
 START_TIMEOUT_S: Final = 30.0
 """Seconds that a window waits for an engine to start or to answer."""
-LOG_TAIL_LINES: Final = 8
-"""Lines of the log in the message about an engine that did not start."""
 
 _PROGRAM: Final = (sys.executable, "-P", "-m", "speclsp")
 _RETRY_S: Final = 0.02
 _N_HANGUPS: Final = 10
-"""A process at a port that ends so many connections in a row is no engine that is ending."""
+"""Connections that a process at a port ends in a row before it counts as another program."""
 _CONTROL_TIMEOUT_S: Final = 5.0
 _PROBE_S: Final = 0.5
-"""What accepts a connection and says nothing for so long counts as an engine that is busy."""
+"""Seconds without an answer after which a process that listens counts as a busy engine."""
 _REAP_S: Final = 2.0
 _STALE_S: Final = 7 * 24 * 3600.0
 _KILLED: Final = frozenset({-9, -15})
@@ -111,6 +111,7 @@ def connect(
     """
     settings = with_absolute_paths(settings)
     place = engine_place(settings)
+    life = EngineLife(place.log)
     greeting = Greeting(purpose="window", exit_seconds=settings.engine_exit_seconds)
     deadline = time.monotonic() + timeout_s
     process: subprocess.Popen[bytes] | None = None
@@ -120,14 +121,18 @@ def connect(
         found = _dial(place, foreign)
         if found is None:
             if process is not None:
-                raise _not_started(place, process)
+                raise _not_started(place, process, life)
             found, process = _start(place, settings, program, deadline, foreign)
+            if found is None:
+                continue
         connection, address = found
         try:
             welcome = greet(connection, address, greeting, deadline)
         except NotAnEngineError:
             foreign = address
             continue
+        except EndBeforeNonceError:
+            welcome = None
         if welcome is not None:
             connection.settimeout(None)
             return EngineConnection(connection, welcome.pid, place, process)
@@ -145,23 +150,19 @@ def _start(
     program: Sequence[str],
     deadline: float,
     foreign: Address | None,
-) -> tuple[_Dialled, subprocess.Popen[bytes] | None]:
-    """Start the engine unless another window has done so, and connect to it."""
+) -> tuple[_Dialled | None, subprocess.Popen[bytes] | None]:
+    """Start the engine, or connect to the one that another window has started."""
     try:
         with place.locked(max(0.0, deadline - time.monotonic())):
             found = _dial(place, foreign)
             if found is not None:
                 return found, None
             remove_stale([other for other in known_places() if other != place])
-            process = _spawn(place, settings, program)
+            return None, _spawn(place, settings, program)
     except TimeoutError as error:
         raise _no_answer(place.socket) from error
     except OSError as error:
         raise _no_place(place, error) from error
-    found = _dial(place)
-    if found is None:
-        raise _not_started(place, process)
-    return found, process
 
 
 def _spawn(
@@ -171,7 +172,7 @@ def _spawn(
     options = [
         f"--{'' if value is not False else 'no-'}{name.replace('_', '-')}"
         + ("" if isinstance(value, bool) else f"={value}")
-        for name, value in given_settings(settings).items()
+        for name, value in changed_settings(settings).items()
     ]
     log = open_log(place)
     try:
@@ -211,7 +212,7 @@ def _spawn(
 
 
 def listen_alone(place: EnginePlace) -> tuple[socket.socket, int]:
-    """Return the listening socket and the log's descriptor of an engine that this process becomes.
+    """Return a listening socket and the log's descriptor for an engine in this process.
 
     Raises :class:`EngineProcessError`, also where one runs already.
     """
@@ -281,7 +282,7 @@ def stop(place: EnginePlace, *, only_idle: bool = False, timeout_s: float = 10.0
 def _ask(
     place: EnginePlace, purpose: Purpose, kind: type[_Answer], timeout_s: float
 ) -> _Answer | None:
-    """Return an engine's answer behind its welcome; None where none runs, or it ends.
+    """Send an engine a command and return its answer; None where none runs, or it ends.
 
     Raises TimeoutError where it does not answer.
     """
@@ -338,8 +339,8 @@ def greet(
     """Exchange proofs and greetings; None where the engine ended meanwhile.
 
     Raises :class:`EngineProcessError` where the engine refuses, :class:`NotAnEngineError` where it
-    is none, and TimeoutError where it does not answer.  Closes the connection unless it returns a
-    welcome.
+    is none, :class:`EndBeforeNonceError`, and TimeoutError where it does not answer.  Closes the
+    connection unless it returns a welcome.
     """
     welcome: Welcome | None = None
     try:
@@ -347,7 +348,7 @@ def greet(
             prove_to_engine(connection, address.token, deadline)
         send_answer(connection, greeting, deadline)
         welcome = read_answer(connection, Welcome, deadline)
-    except NotAnEngineError:
+    except (NotAnEngineError, EndBeforeNonceError):
         raise
     except TimeoutError as error:
         raise _no_answer(address) from error
@@ -361,24 +362,17 @@ def greet(
     return welcome
 
 
-def log_tail(place: EnginePlace, n_lines: int = LOG_TAIL_LINES) -> str:
-    """Return the last lines of an engine's log, empty where there is none."""
-    with suppress(OSError):
-        lines = place.log.read_bytes().decode("utf-8", "replace").splitlines()
-        return "\n".join(lines[-n_lines:])
-    return ""
-
-
-def _not_started(place: EnginePlace, process: subprocess.Popen[bytes]) -> Exception:
+def _not_started(
+    place: EnginePlace, process: subprocess.Popen[bytes], life: EngineLife
+) -> Exception:
     with suppress(subprocess.TimeoutExpired):
         process.wait(_REAP_S)
     status = process.returncode
     if status in _KILLED:
         return ConnectionResetError("the engine was killed while it started")
     how = f"by signal {-status}" if status is not None and status < 0 else f"with status {status}"
-    tail = log_tail(place)
     return EngineProcessError(
-        f"The engine ended {how} while it started." + (f" Its log ends:\n{tail}\n" if tail else ""),
+        f"The engine ended {how} while it started.{life.last_words()}",
         remedy=f"Read the log {place.log}, or {OWN_ENGINE}",
     )
 

@@ -20,7 +20,7 @@ import threading
 from pathlib import Path
 
 from speclsp.engine_process import lifetime
-from speclsp.engine_process.lifetime import LogFile, no_room, run_engine
+from speclsp.engine_process.lifetime import EngineLoop, LogFile, no_room
 from speclsp.engine_process.place import EnginePlace, user_folder
 from speclsp.settings import Settings
 from speclsp.settings_resolution import canonical_name, convert
@@ -64,7 +64,8 @@ def main() -> None:
         lifetime.free_bytes = lambda _: int(os.environ["ECHO_ENGINE_FREE"])  # type: ignore[assignment]
     refusal = no_room(place, settings)
     status = {"models": ["echo"]}
-    run_engine(place, listener, settings, echo, status=lambda: status, refusal=refusal)
+    loop = EngineLoop(place, listener, settings, echo, status=lambda: status, refusal=refusal)
+    loop.run()
 
 
 if __name__ == "__main__":
