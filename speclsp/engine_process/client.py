@@ -1,7 +1,7 @@
 """The completer of a window whose engine is another process.
 
-A thread connects to the engine, hands over the window's documents and folders, and takes what the
-engine sends.  When the engine dies, requests are answered empty and the thread connects again.
+A thread connects to the engine, hands over the window's documents and folders, and receives the
+engine's messages.  When the engine dies, requests are answered empty and the thread connects again.
 Neither NumPy nor llama.cpp is loaded here.
 """
 
@@ -14,7 +14,6 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from socket import socket
@@ -53,20 +52,17 @@ MAX_WAITING: Final = 1 << 28
 """Bytes that wait for an engine that does not read; more close the connection."""
 _SLACK_S: Final = 0.5
 """Seconds after a request's deadline at which it is answered here."""
-_POLL_S: Final = 0.25
-"""Seconds between two looks for overdue requests."""
-_WATCHED_S: Final = 10.0
-"""Seconds after a request for which the thread looks; then it sleeps until the next one."""
 _CLOSE_S: Final = 5.0
 _ELSEWHERE_LACKS: Final = ("drafts and context from open files only",)
 """What an engine on another machine cannot do: the folders are not there."""
 _MAX_LEARNED: Final = 500
-"""Accepted texts that are kept for an engine that is not there."""
+"""Accepted texts that wait for the next engine."""
 
 
 _T = TypeVar("_T", Document, AcceptedText)
 
 _STARTING: Final = EngineUnavailableError("the engine is starting, and the model is loading.")
+_CLOSING: Final = EngineUnavailableError("the server is shutting down.")
 
 
 class EngineLink(NamedTuple):
@@ -82,7 +78,7 @@ class EngineLink(NamedTuple):
 Link = Callable[[Settings], EngineLink]
 """Connects to the engine of these settings, and starts it where none runs.
 
-Raises :class:`~speclsp.errors.SpecLspError` where trying again is in vain, and OSError.
+Raises :class:`~speclsp.errors.SpecLspError` where another attempt would fail too, and OSError.
 """
 
 
@@ -104,12 +100,9 @@ class _Pending:
 class SharedCompleter:
     """A :class:`speclsp.seam.Completer` whose engine is a process that other windows use, too."""
 
-    def __init__(
-        self, settings: Settings, link: Link, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, settings: Settings, link: Link) -> None:
         self._settings = settings
         self._link = link
-        self._clock = clock
         self._events = EventQueue()
         self._changed = threading.Condition(threading.RLock())
         """Guards everything below; what is sent is sent while it is held."""
@@ -118,33 +111,29 @@ class SharedCompleter:
         self._folders: dict[str, WorkspaceFolder] = {}
         self._ignored = IgnoredFiles(())
         self._handed: set[str] = set()
-        """The documents that the engine has."""
+        """URIs of the documents that the engine has."""
         self._is_told = False
         """Whether the user was told that the engine on another machine cannot be reached."""
         self._absence: SpecLspError = _STARTING
         """Why requests fail while there is no connection."""
+        self._has_given_up = False
+        """Whether there is no engine until the settings change."""
         self._learned: deque[AcceptedText] = deque(maxlen=_MAX_LEARNED)
         """Accepted texts to send to the next engine."""
         self._pending: dict[int, _Pending] = {}
-        self._idle: dict[int, Future[bool]] = {}
+        self._idle: dict[int, bool] = {}
+        """Answers to AwaitIdle that nobody has read yet, by number."""
         self._numbers = itertools.count(1)
         self._state: EngineState = "loading"
         self._stats = SessionStats()
-        self._is_asking = False
-        """Whether statistics were asked for and have not come."""
         self._running: tuple[str, GrowingText, str] | None = None
         """The running generation's id and place, and its text so far."""
-        self._failure: SpecLspError | None = None
-        """Why there is no engine until the settings change."""
         self._is_wanted = True
         """Whether to connect.  After `speclsp engine stop` the next request sets it."""
         self._is_closing = False
         self._is_leaving = False
-        """Whether the connection was given up for another engine, or the engine said that it ends.
-        """
-        self._is_asleep = False
-        self._asked_at = 0.0
-        self._restarts = Restarts(clock)
+        """Whether the connection ends on purpose: for another engine, or the engine shuts down."""
+        self._restarts = Restarts()
         self._thread = threading.Thread(target=self._run, name="speclsp-client", daemon=True)
 
     # --- life -----------------------------------------------------------------------------------
@@ -154,7 +143,7 @@ class SharedCompleter:
         self._thread.start()
 
     def close(self) -> None:
-        """Send what waits, and disconnect; the engine process goes on for other windows."""
+        """Send what waits, and disconnect; the engine process keeps running for other windows."""
         with self._changed:
             if self._is_closing:
                 return
@@ -167,7 +156,7 @@ class SharedCompleter:
             self._thread.join(_CLOSE_S)
         if connection is not None:
             connection.close()
-        self._fail(EngineUnavailableError("the server is shutting down."))
+        self._fail(_CLOSING)
         self._events.close()
 
     def state(self) -> EngineState:
@@ -180,40 +169,41 @@ class SharedCompleter:
         with self._changed:
             return self._connection.n_sent if self._connection is not None else 0
 
-    def next_event(self, timeout_s: float) -> Event | None:
-        """Return the next event, or None."""
+    def next_event(self, timeout_s: float | None = None) -> Event | None:
+        """Wait for the next event; None when none came in time or the completer is closed."""
         return self._events.next(timeout_s)
 
     def apply_settings(self, settings: Settings) -> tuple[str, ...]:
         """Take new settings; those of scope ``engine`` need another engine.
 
-        Any change tries again where the engine is down for good.
+        Any change connects again after the window gave up.
         """
         changed = settings_table.changed(self._settings, settings)
         scopes = {name: settings_table.info(name).scope for name in changed}
         with self._changed:
             self._settings = settings
             self._running = None
+            is_another = "engine" in scopes.values()
+            if is_another and self._connection is not None:
+                # First of all: what the new engine may have, the former one may not.
+                self._is_leaving = True
+                self._connection.close()
             self._renew_rules()
             if not changed:
                 return ()
-            self._is_told = False
-            self._failure = None
+            self._is_told = self._has_given_up = False
+            self._absence = _STARTING
             self._is_wanted = True
             self._restarts.forget()
-            if "engine" not in scopes.values():
+            if not is_another:
                 self._send(wire.ApplySettings(self._sent_settings()))
-            elif self._connection is not None:
-                self._is_leaving = True
-                self._connection.close()
             self._changed.notify_all()
         return tuple(name for name, scope in scopes.items() if scope == "restart")
 
     def statistics(self) -> SessionStats:
         """Return the engine's latest statistics, and ask for newer ones."""
         with self._changed:
-            if not self._is_asking:
-                self._is_asking = self._send(wire.AskStatistics())
+            self._send(wire.AskStatistics())
             stats = replace(self._stats, state=self._state)
             if not self._settings.engine_listens or not stats.model:
                 return stats
@@ -224,21 +214,19 @@ class SharedCompleter:
         """Wait until the engine has nothing left to do; return whether that came about."""
         if timeout_s <= 0.0:
             return self.statistics().is_idle
-        until = self._clock() + timeout_s
+        until = time.monotonic() + timeout_s
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._connection is not None or self._failure is not None, timeout_s
-            )
-            if self._failure is not None:
+            self._changed.wait_for(lambda: self._connection or self._has_given_up, timeout_s)
+            if self._has_given_up:
                 return True
-            number, idle = next(self._numbers), Future[bool]()
-            if not self._send(wire.AwaitIdle(number, max(0.0, until - self._clock()))):
-                return False
-            self._idle[number] = idle
-        try:
-            return idle.result(max(0.0, until - self._clock()) + _SLACK_S)
-        except FutureTimeoutError:
-            return False
+            number, connection = next(self._numbers), self._connection
+            left_s = max(0.0, until - time.monotonic())
+            if self._send(wire.AwaitIdle(number, left_s)):
+                self._changed.wait_for(
+                    lambda: number in self._idle or self._connection is not connection,
+                    left_s + _SLACK_S,
+                )
+            return self._idle.pop(number, False)
 
     # --- folders and documents --------------------------------------------------------------------
 
@@ -266,32 +254,54 @@ class SharedCompleter:
         with self._changed:
             self._documents.open(document)
             self._ignored.renew(self._settings.exclude)
-            if self._is_kept_here(document.file):
-                self._withdraw(document.uri)
-            else:
-                self._hand(document)
+            self._share(document, wire.OpenDocument(self._without_path(document)))
 
     def change_document(self, uri: str, version: int, edit: TextEdit) -> None:
         """Take an edit of an open document."""
         with self._changed:
             document = self._documents.change(uri, version, edit)
-            if document is not None and self._is_kept_here(document.file):
-                self._withdraw(uri)
-            elif uri in self._handed:
-                self._send(wire.ChangeDocument(uri, version, edit))
+            self._share(document, wire.ChangeDocument(uri, version, edit))
 
     def save_document(self, uri: str) -> None:
         """Note that a document was written to its file."""
         with self._changed:
             self._renew_rules()
-            if uri in self._handed:
-                self._send(wire.SaveDocument(uri))
+            self._share(self._documents.get(uri), wire.SaveDocument(uri))
 
     def close_document(self, uri: str) -> None:
         """Forget a document."""
         with self._changed:
             self._documents.close(uri)
             self._withdraw(uri)
+
+    def _share(self, document: Document | None, change: wire.WindowMessage | None = None) -> bool:
+        """Send the engine ``change``, or the whole document where it lacks that.
+
+        Return whether it has the document.  One that is kept here is closed there.
+        The lock is held.
+        """
+        if document is None:
+            return False
+        if self._is_kept_here(document.file) or len(document.text) > wire.MAX_CHARS:
+            self._withdraw(document.uri)
+            return False
+        if document.uri not in self._handed:
+            self._handed.add(document.uri)
+            change = wire.OpenDocument(self._without_path(document))
+        if change is not None:
+            self._send(change)
+        return True
+
+    def _withdraw(self, uri: str) -> None:
+        if uri in self._handed:
+            self._handed.discard(uri)
+            self._send(wire.CloseDocument(uri))
+
+    def _renew_rules(self) -> None:
+        """Read again which files are ignored; withdraw documents that are, share others."""
+        self._ignored.renew(self._settings.exclude)
+        for document in self._documents.newest():
+            self._share(document)
 
     # --- completions ------------------------------------------------------------------------------
 
@@ -304,64 +314,32 @@ class SharedCompleter:
         placed = self._documents.place(request)
         if placed is None:
             return answered(CompletionResult.empty(request.completion_id, "cancelled"))
-        if not self._is_handed(placed):
-            return answered(CompletionResult.empty(request.completion_id, "stop", "filter"))
-        now = self._clock()
         deadline_s = placed.settings_over(self._settings).deadline_ms / 1000
         pending = _Pending(
-            request=request, placed=placed, cancel=cancel, overdue_at=now + deadline_s + _SLACK_S
+            request=request,
+            placed=placed,
+            cancel=cancel,
+            overdue_at=time.monotonic() + deadline_s + _SLACK_S,
         )
         pending.future.set_running_or_notify_cancel()
         with self._changed:
-            self._asked_at = now
+            if not self._share(self._documents.get(request.uri)):
+                return answered(CompletionResult.empty(request.completion_id, "stop", "filter"))
             if not self._is_wanted:
                 self._is_wanted = True
                 self._changed.notify_all()
             refusal = self._refusal(request)
             if refusal is not None:
-                pending.future.set_exception(refusal)
+                # Else the traceback of an error that is raised for each request grows for ever.
+                pending.future.set_exception(refusal.with_traceback(None))
                 return pending.future
             number = next(self._numbers)
             self._pending[number] = pending
             if self._connection is not None:
                 self._send_pending(number, pending)
-                if self._is_asleep:
-                    self._connection.wake()
+                self._connection.wake()  # the thread waits until the first request is overdue
         cancel.watch(lambda: self._cancelled(number, pending))
         return pending.future
-
-    def _is_handed(self, placed: PlacedRequest) -> bool:
-        """Return whether the engine has a document; withdraw it where its file is ignored now.
-
-        A document whose file is not ignored any more is handed over.
-        """
-        if not self._settings.engine_listens:
-            return True
-        with self._changed:
-            if self._is_kept_here(placed.file):
-                self._withdraw(placed.uri)
-                return False
-            document = self._documents.get(placed.uri)
-            if placed.uri not in self._handed and document is not None:
-                self._hand(document)
-            return True
-
-    def _hand(self, document: Document) -> None:
-        self._handed.add(document.uri)
-        self._send(wire.OpenDocument(self._without_path(document)))
-
-    def _withdraw(self, uri: str) -> None:
-        if uri in self._handed:
-            self._handed.discard(uri)
-            self._send(wire.CloseDocument(uri))
-
-    def _renew_rules(self) -> None:
-        """Read again which files are ignored, and withdraw the documents of those that are."""
-        self._ignored.renew(self._settings.exclude)
-        if self._settings.engine_listens:
-            for document in self._documents.newest():
-                if self._is_kept_here(document.file):
-                    self._withdraw(document.uri)
 
     def _is_kept_here(self, file: str) -> bool:
         """Whether an ignored file's text stays on this machine, the engine being on another one.
@@ -410,10 +388,8 @@ class SharedCompleter:
     def _refusal(self, request: CompletionRequest) -> SpecLspError | None:
         """Return why a request cannot be served now.  The lock is held."""
         if self._is_closing:
-            return EngineUnavailableError("the server is shutting down.")
-        if self._failure is not None:
-            return self._failure
-        if self._connection is None and not request.wait_for_model:
+            return _CLOSING
+        if self._has_given_up or (self._connection is None and not request.wait_for_model):
             return self._absence
         return None
 
@@ -444,8 +420,6 @@ class SharedCompleter:
 
     def _send_pending(self, number: int, pending: _Pending) -> None:
         pending.is_sent = True
-        if pending.cancel.cancelled:
-            pending.cancel.watch(lambda: self._cancelled(number, pending))
         self._send(wire.Complete(number, pending.request))
 
     def _hand_over(
@@ -468,16 +442,15 @@ class SharedCompleter:
             learned = [text for text in self._learned if not self._is_kept_here(text.file)]
             folders = () if self._settings.engine_listens else self._folders.values()
             connection.send(
-                wire.Begin(self._sent_settings()),
+                wire.ApplySettings(self._sent_settings()),
                 *map(wire.OpenFolder, folders),
                 *map(wire.OpenDocument, map(self._without_path, reversed(documents))),
                 *map(wire.Learn, map(self._without_path, learned)),
             )
             self._learned.clear()
             self._connection = connection
-            self._is_told = False
             self._absence = _STARTING
-            self._is_asking = self._is_leaving = False
+            self._is_told = self._is_leaving = False
             for number, pending in self._pending.items():
                 if not self._is_kept_here(pending.placed.file):  # it is overdue soon
                     self._send_pending(number, pending)
@@ -496,28 +469,25 @@ class SharedCompleter:
             settings = self._settings
             try:
                 self._connect(settings)
+            except SpecLspError as error:
+                self._failed(error, settings, tries_again=settings.engine_listens)
             except Exception as error:  # noqa: BLE001  a window without this thread loads for ever
                 message = f"the connection to the engine failed: {type(error).__name__}: {error}."
                 remedy = "Please report this; any change of settings tries again."
-                self._give_up(EngineProcessError(message, remedy=remedy), settings)
+                defect = EngineProcessError(message, remedy=remedy)
+                self._failed(defect, settings, tries_again=False)
 
     def _connect(self, settings: Settings) -> None:
-        """Connect to the engine of these settings, and use it until the connection ends."""
+        """Connect to the engine of these settings, and use it until the connection ends.
+
+        Raises :class:`~speclsp.errors.SpecLspError` where there is no engine.
+        """
         life = EngineLife()  # before the engine starts, which Linux may end for memory
         try:
             link = self._link(settings)
-        except SpecLspError as error:
-            if settings.engine_listens:
-                self._unreachable(error, settings)
-            else:
-                self._give_up(error, settings)
         except OSError as error:
             self._died(life, settings, f"there is no connection to the engine: {error}")
-        else:
-            self._use(link, settings)
-
-    def _use(self, link: EngineLink, settings: Settings) -> None:
-        """Use one engine until the connection ends."""
+            return
         life = EngineLife(link.log, link.process)
         connection = wire.window_connection(link.sock, max_waiting=MAX_WAITING)
         try:
@@ -528,9 +498,8 @@ class SharedCompleter:
         finally:
             self._disconnected()
             connection.free()
-        if self._is_closing or self._is_leaving:
-            return
-        self._died(life, settings)
+        if not (self._is_closing or self._is_leaving):
+            self._died(life, settings)
 
     def _wait_for_turn(self) -> bool:
         """Wait until it is time to connect; return False when the completer closes."""
@@ -540,17 +509,16 @@ class SharedCompleter:
                 lambda: self._is_closing or not restarts.pause_s, restarts.pause_s
             )
             self._changed.wait_for(
-                lambda: self._is_closing or (self._is_wanted and self._failure is None)
+                lambda: self._is_closing or (self._is_wanted and not self._has_given_up)
             )
             return not self._is_closing
 
     def _receive(self, connection: wire.Connection[wire.EngineMessage]) -> None:
         while True:
             with self._changed:
-                is_watched = self._clock() < self._asked_at + _WATCHED_S or self._pending
-                self._is_asleep = not is_watched
-            messages = connection.receive(_POLL_S if is_watched else None)
-            self._is_asleep = False
+                overdue_at = min((p.overdue_at for p in self._pending.values()), default=None)
+            timeout_s = None if overdue_at is None else max(0.0, overdue_at - time.monotonic())
+            messages = connection.receive(timeout_s)
             if messages is None:
                 return
             for message in messages:
@@ -565,13 +533,12 @@ class SharedCompleter:
                 self._take_text(message)
             case wire.Statistics():
                 self._stats = message.stats
-                self._is_asking = False
-            case wire.Happened():
-                self._take_event(message.event)
+            case wire.Happened() if (event := message.event) is not None:
+                self._take_event(event)
             case wire.Idle():
                 with self._changed:
-                    idle = self._idle.pop(message.number)
-                idle.set_result(message.is_idle)
+                    self._idle[message.number] = message.is_idle
+                    self._changed.notify_all()
             case wire.Closing():
                 # Somebody ended it on purpose: it is started again when it is needed.  One on
                 # another machine cannot be started from here, and is looked for as if it were lost.
@@ -590,9 +557,7 @@ class SharedCompleter:
             self._restarts.n_texts += bool(message.result.text)
             pending.future.set_result(message.result)
 
-    def _take_event(self, event: Event | None) -> None:
-        if event is None:
-            return
+    def _take_event(self, event: Event) -> None:
         if isinstance(event, StateChanged):
             self._state = event.state
             if event.state == "ready":
@@ -605,17 +570,15 @@ class SharedCompleter:
             if running is not None and running[0] == message.completion_id:
                 self._running = (*running[:2], message.text)
                 return
-            pending = (p for p in self._pending.values() if p.is_sent)
-            same = (p for p in pending if p.request.completion_id == message.completion_id)
-            found = next(same, None)
             self._running = None
-            if found is not None and may_share_text(
-                found.placed.settings_over(self._settings), found.placed
-            ):
-                self._running = message.completion_id, growing_text(found.placed), message.text
+            for placed in (pending.placed for pending in self._pending.values()):
+                if placed.completion_id == message.completion_id and may_share_text(
+                    placed.settings_over(self._settings), placed
+                ):
+                    self._running = message.completion_id, growing_text(placed), message.text
 
     def _answer_overdue(self) -> None:
-        now = self._clock()
+        now = time.monotonic()
         with self._changed:
             overdue = [n for n, pending in self._pending.items() if now >= pending.overdue_at]
             late = [self._pending.pop(number) for number in overdue]
@@ -629,21 +592,17 @@ class SharedCompleter:
     def _disconnected(self) -> None:
         """Answer the open requests with empty results."""
         with self._changed:
-            self._connection = None
-            self._running = None
-            unanswered = {n: p for n, p in self._pending.items() if p.is_sent}
-            for number in unanswered:
-                del self._pending[number]
-            idle = [*self._idle.values()]
+            self._connection = self._running = None
+            sent = [number for number, pending in self._pending.items() if pending.is_sent]
+            unanswered = [self._pending.pop(number) for number in sent]
             self._idle.clear()
+            self._changed.notify_all()
             is_wanted = self._is_wanted
-        for pending in unanswered.values():
+        for pending in unanswered:
             if self._is_closing:
-                pending.future.set_exception(EngineUnavailableError("the server is shutting down."))
+                pending.future.set_exception(_CLOSING)
             else:
                 pending.future.set_result(pending.empty("cancelled"))
-        for waiting in idle:
-            waiting.set_result(False)
         if not self._is_closing:
             why = "it is connected again" if is_wanted else "it was stopped; a request starts it"
             self._set_state("loading" if is_wanted else "unloaded", f"the engine is gone: {why}")
@@ -655,55 +614,47 @@ class SharedCompleter:
         if settings.engine_listens:
             host = settings.engine_host
             lost = EngineProcessError(f"The connection to the engine at {host} is lost.")
-            self._unreachable(lost, settings)
+            self._failed(lost, settings, tries_again=True)
             return
         cause = life.cause()
         with self._changed:
             if self._is_outdated(settings):
                 return
-            self._absence = _STARTING
             is_hopeless = self._restarts.lost(is_crash=cause is not None)
             pause_s = self._restarts.pause_s
         if cause is not None:
             what = f"the engine process {cause}"
         self._events.log("warning", f"{what}; it is started again in {pause_s:.0f} s.")
-        if not is_hopeless:
-            return
-        model = Path(settings.model).name or "its model"
-        self._give_up(
-            EngineUnavailableError(
+        if is_hopeless:
+            model = Path(settings.model).name or "its model"
+            crashes = EngineUnavailableError(
                 f"the engine process {cause} {MAX_CRASHES} times with {model}.",
                 remedy="Choose another model, or other settings of the engine, such as "
                 f"n_gpu_layers or ctx_size: any change of settings tries again.{life.last_words()}",
-            ),
-            settings,
-        )
+            )
+            self._failed(crashes, settings, tries_again=False)
 
-    def _unreachable(self, error: SpecLspError, settings: Settings) -> None:
-        """Report once that the engine on another machine is not there, and try again later."""
+    def _failed(self, error: SpecLspError, settings: Settings, *, tries_again: bool) -> None:
+        """Fail the open requests, and report why these settings have no engine.
+
+        ``tries_again`` tells an engine on another machine, which is looked for from time to time
+        and reported once, from one that is not started until the settings change.
+        """
         with self._changed:
             if self._is_outdated(settings):
                 return
             self._absence = error
+            self._has_given_up = not tries_again
             self._restarts.lost(is_crash=False)
             pause_s = self._restarts.pause_s
-            is_told, self._is_told = self._is_told, self._is_told or bool(error.remedy)
+            is_new = not tries_again or bool(error.remedy and not self._is_told)
+            self._is_told |= is_new
         self._fail(error)
         self._set_state("failed", error.message)
-        self._events.log("warning", f"{error.message} The next attempt is in {pause_s:.0f} s.")
-        if error.remedy and not is_told:
+        if tries_again:
+            self._events.log("warning", f"{error.message} The next attempt is in {pause_s:.0f} s.")
+        if is_new:
             self._events.problem(error.message, error.remedy)
-
-    def _give_up(self, error: SpecLspError, settings: Settings) -> None:
-        """Report an error of these settings, and start no engine until they change."""
-        with self._changed:
-            if self._is_outdated(settings):
-                return
-            self._failure = error
-            self._restarts.forget()
-        self._fail(error)
-        self._set_state("failed", error.message)
-        self._events.problem(error.message, error.remedy)
 
     def _fail(self, error: SpecLspError) -> None:
         """Fail all open requests."""

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from socket import socket
@@ -34,8 +33,6 @@ STILL_S: Final = 30.0
 """Seconds without progress, beyond the model's own pace, after which a decode counts as hung."""
 _PACE: Final = 4
 
-_EVENT_S: Final = 600.0
-"""Seconds that a window's thread sleeps when nothing happens."""
 _DISMISS_S: Final = 0.5
 _PUSH_S: Final = 0.02
 """Seconds between two pushes of a running generation's text."""
@@ -161,7 +158,7 @@ class _Window:
         try:
             while (messages := self._connection.receive(None)) is not None:
                 for message in messages:
-                    if completer is None and isinstance(message, wire.Begin):
+                    if completer is None and isinstance(message, wire.ApplySettings):
                         completer = make_completer(self._settled(message.settings), self._grew)
                         self._begin(completer)
                     elif completer is not None:
@@ -227,15 +224,29 @@ class _Window:
             case wire.AskStatistics():
                 self._send(wire.Statistics(completer.statistics()))
             case _:
-                self._try_rarely(completer, message)
+                self._do_guarded(completer, message)
 
-    def _try_rarely(self, completer: Completer, message: wire.WindowMessage) -> None:
-        """Do what has to do with settings or folders; what fails does not end the connection.
+    def _do_guarded(self, completer: Completer, message: wire.WindowMessage) -> None:
+        """Take settings or folders; an exception does not end the connection.
 
         The window would connect again and send the same.
         """
         try:
-            self._do_rarely(completer, message)
+            match message:
+                case wire.ApplySettings():
+                    completer.apply_settings(self._settled(message.settings))
+                case wire.OpenFolder() if self._own is None:
+                    self._folders[message.folder.root] = None
+                    completer.open_folder(message.folder)
+                case wire.CloseFolder():
+                    self._folders.pop(message.root, None)
+                    completer.close_folder(message.root)
+                case wire.Reindex():
+                    completer.reindex()
+                case wire.AwaitIdle():
+                    threading.Thread(
+                        target=self._await_idle, args=(completer, message), daemon=True
+                    ).start()
         except Exception as error:
             logger.exception("%s failed", type(message).__name__)
             problem = Problem(
@@ -243,23 +254,6 @@ class _Window:
                 remedy="Completion goes on; please report what `speclsp engine log` says.",
             )
             self._send(wire.Happened(problem=problem))
-
-    def _do_rarely(self, completer: Completer, message: wire.WindowMessage) -> None:
-        match message:
-            case wire.ApplySettings():
-                completer.apply_settings(self._settled(message.settings))
-            case wire.OpenFolder() if self._own is None:
-                self._folders[message.folder.root] = None
-                completer.open_folder(message.folder)
-            case wire.CloseFolder():
-                self._folders.pop(message.root, None)
-                completer.close_folder(message.root)
-            case wire.Reindex():
-                completer.reindex()
-            case wire.AwaitIdle():
-                threading.Thread(
-                    target=self._await_idle, args=(completer, message), daemon=True
-                ).start()
 
     def _complete(self, completer: Completer, message: wire.Complete) -> None:
         self._n_requests += 1
@@ -298,10 +292,8 @@ class _Window:
         self._send(wire.Statistics(completer.statistics()), wire.Idle(message.number, is_idle))
 
     def _send_events(self, completer: Completer) -> None:
-        while not self._connection.is_closed:
-            event = completer.next_event(_EVENT_S)
-            if event is not None:
-                self._send(wire.Statistics(completer.statistics()), wire.happened(event))
+        while (event := completer.next_event()) is not None:
+            self._send(wire.Statistics(completer.statistics()), wire.happened(event))
 
     def _grew(self, completion_id: str, text: str) -> None:
         """Push the text of the running generation, at most every ``_PUSH_S`` seconds."""
@@ -320,9 +312,7 @@ class _Window:
                 logger.warning("a window is disconnected: it does not read, or is gone")
         except EngineProcessError as error:
             logger.warning("%s", error)
-            with suppress(EngineProcessError):
-                for message in messages:
-                    if isinstance(message, wire.Answer):
-                        failed = "the answer cannot be sent."
-                        number = message.number
-                        self._connection.send(wire.Failed(number, "EngineError", failed, ""))
+            for message in messages:
+                if isinstance(message, wire.Answer | wire.Failed):
+                    what = "the answer cannot be sent; see the engine's log."
+                    self._connection.send(wire.Failed(message.number, "EngineError", what, ""))

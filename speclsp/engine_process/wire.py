@@ -10,9 +10,8 @@ import contextlib
 import selectors
 import socket
 import threading
-from collections import deque
 from dataclasses import replace
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -59,20 +58,17 @@ def settings_elsewhere(own: Settings, window: Settings) -> Settings:
 # --- from a window to the engine ------------------------------------------------------------------
 
 
-class Begin(_Message, frozen=True):
-    """The first message: the window's settings, with model files instead of names."""
-
-    settings: Settings
-
-
 class ApplySettings(_Message, frozen=True):
-    """New settings of this window; those of scope ``engine`` do not differ."""
+    """Settings of this window, with model files instead of names; the first message.
+
+    Later ones do not differ in settings of scope ``engine``.
+    """
 
     settings: Settings
 
 
 class OpenFolder(_Message, frozen=True):
-    """A folder of this window."""
+    """Index a folder for this window."""
 
     folder: WorkspaceFolder
 
@@ -145,8 +141,7 @@ class AwaitIdle(_Message, frozen=True):
 
 
 WindowMessage = (
-    Begin
-    | ApplySettings
+    ApplySettings
     | OpenFolder
     | CloseFolder
     | Reindex
@@ -225,17 +220,18 @@ class Closing(_Message, frozen=True):
 EngineMessage = Answer | Failed | Generating | Happened | Statistics | Idle | Closing
 
 
+_FIELDS: Final = {
+    StateChanged: "state",
+    Progress: "progress",
+    LogLine: "log",
+    Problem: "problem",
+}
+
+
 def happened(event: Event) -> Happened:
     """Return the message about an event."""
-    match event:
-        case StateChanged():
-            return Happened(state=event)
-        case Progress():
-            return Happened(progress=event)
-        case LogLine():
-            return Happened(log=event)
-        case Problem():
-            return Happened(problem=event)
+    field: dict[str, Any] = {_FIELDS[type(event)]: event}
+    return Happened(**field)
 
 
 # --- the connection -------------------------------------------------------------------------------
@@ -260,12 +256,13 @@ class Connection(Generic[_Received]):
         self._encoder = msgspec.msgpack.Encoder()
         self._max_waiting = max_waiting
         self._sending = threading.Condition()
-        self._waiting: deque[memoryview] = deque()
-        self._n_waiting = 0
+        self._waiting = bytearray()
+        """Bytes that the socket has not taken."""
         self._is_closed = False
         self._sender: threading.Thread | None = None
         self._buffer = bytearray()
         self._woken, self._waker = socket.socketpair()
+        self._waker.setblocking(False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(sock, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
@@ -282,24 +279,19 @@ class Connection(Generic[_Received]):
         with self._sending:
             if self._is_closed:
                 return False
-            self.n_sent += len(frames)
-            rest = memoryview(frames)
-            if not self._waiting:
-                rest = rest[self._send_now(rest) :]
-            if not rest:
-                return not self._is_closed
-            if self._waiting and self._n_waiting + len(rest) > self._max_waiting:
+            if self._waiting and len(self._waiting) + len(frames) > self._max_waiting:
                 self._close()
                 return False
-            self._waiting.append(rest)
-            self._n_waiting += len(rest)
-            if self._sender is None:
+            self.n_sent += len(frames)
+            self._waiting += frames
+            self._send_now()
+            if self._waiting and self._sender is None:
                 self._sender = threading.Thread(
                     target=self._send_waiting, name="speclsp-send", daemon=True
                 )
                 self._sender.start()
             self._sending.notify_all()
-        return True
+            return not self._is_closed
 
     def receive(self, timeout_s: float | None) -> list[_Received] | None:
         """Return the messages that arrive within a time or until :meth:`wake`, in order.
@@ -361,7 +353,6 @@ class Connection(Generic[_Received]):
             return
         self._is_closed = True
         self._waiting.clear()
-        self._n_waiting = 0
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self.wake()
@@ -376,36 +367,27 @@ class Connection(Generic[_Received]):
             raise EngineProcessError(f"{len(body):,} bytes are too many for one message.")
         return len(body).to_bytes(_LENGTH_BYTES) + body
 
-    def _send_now(self, data: memoryview) -> int:
-        """Send what the socket takes without waiting; return the number of bytes."""
+    def _send_now(self) -> None:
+        """Send what the socket takes without waiting."""
         try:
-            return self._socket.send(data)
-        except (BlockingIOError, InterruptedError):
-            return 0
+            n_sent = self._socket.send(self._waiting)
+        except BlockingIOError:
+            return
         except OSError:
             self._close()
-            return len(data)
+            return
+        del self._waiting[:n_sent]
 
     def _send_waiting(self) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(self._socket, selectors.EVENT_WRITE)
-            self._send_to(selector)
-
-    def _send_to(self, selector: selectors.BaseSelector) -> None:
-        while True:
-            with self._sending:
-                self._sending.wait_for(lambda: self._is_closed or self._waiting)
-                if self._is_closed:
-                    return
-                data = self._waiting[0]
-                n_sent = self._send_now(data)
-                if self._waiting:  # else the connection broke
-                    self._n_waiting -= n_sent
-                    self._waiting[0] = data[n_sent:]
-                    if n_sent == len(data):
-                        self._waiting.popleft()
-                self._sending.notify_all()
-            if n_sent < len(data):
+            while True:
+                with self._sending:
+                    self._sending.wait_for(lambda: self._is_closed or self._waiting)
+                    if self._is_closed:
+                        return
+                    self._send_now()
+                    self._sending.notify_all()
                 selector.select(_FLUSH_S)
 
     def _messages(self) -> list[_Received]:

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import socket
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +17,12 @@ from shared_engine import ThreadedEngine
 from speclsp.cancellation import CancellationToken
 from speclsp.engine_process import wire
 from speclsp.engine_process.client import EngineLink, SharedCompleter
-from speclsp.errors import EngineProcessError, EngineUnavailableError, ModelNotFoundError
+from speclsp.errors import (
+    EngineError,
+    EngineProcessError,
+    EngineUnavailableError,
+    ModelNotFoundError,
+)
 from speclsp.request import (
     AcceptedText,
     CompletionRequest,
@@ -141,6 +147,15 @@ def test_an_engines_errors_keep_their_class_and_remedy(scripted):
     with pytest.raises(ModelNotFoundError, match="no model") as raised:
         ask(window).result(WAIT_S)
     assert raised.value.remedy == "Give one."
+
+
+def test_an_error_that_cannot_be_sent_is_answered_by_another(scripted):
+    """A model's path may have bytes that are no UTF-8."""
+    scripted.script = lambda asked: asked.future.set_exception(ModelNotFoundError("no /m\udcff."))
+    window = scripted.window()
+    window.open_document(document())
+    with pytest.raises(EngineError, match="cannot be sent"):
+        ask(window).result(WAIT_S)
 
 
 def test_a_cancel_reaches_the_engine(scripted):
@@ -305,6 +320,33 @@ def test_an_engine_that_cannot_be_shared_is_a_problem_and_the_window_goes_on(scr
     )
 
 
+def test_an_error_that_many_requests_get_does_not_grow(scripted):
+    """Each time an exception is raised its traceback gets longer, and keeps the frames' texts."""
+    window = SharedCompleter(Settings(), scripted.engine.link)
+    scripted.windows.append(window)
+    window.open_document(document())
+    lengths = []
+    for _ in range(9):
+        with pytest.raises(EngineUnavailableError) as raised:
+            ask(window).result(WAIT_S)
+        lengths.append(len(traceback.extract_tb(raised.tb)))
+    assert set(lengths) == {lengths[0]}
+
+
+def test_an_idle_window_wakes_no_thread(scripted, monkeypatch):
+    window = scripted.window()
+    window.open_document(document())
+    assert ask(window).result(WAIT_S).text == "completed"
+    assert window.wait_idle(WAIT_S)
+    received = []
+    receive = wire.Connection.receive
+    monkeypatch.setattr(
+        wire.Connection, "receive", lambda *args: received.append(args) or receive(*args)
+    )
+    time.sleep(0.6)
+    assert received == []
+
+
 def test_other_engine_settings_mean_another_engine(scripted):
     window = scripted.window()
     window.open_document(document())
@@ -403,6 +445,19 @@ def test_a_document_that_becomes_ignored_is_withdrawn_from_another_machine(scrip
     assert closed_after(exclude)
     assert closed_after(save_rules)
     assert closed_after(open_folder)
+
+
+def test_an_ignored_document_is_not_sent_to_the_machine_that_the_settings_leave(scripted, tmp_path):
+    (tmp_path / ".gitignore").write_text("private.py\n")
+    window = scripted.window(ELSEWHERE)
+    window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
+    window.open_document(dataclasses.replace(document(), file=str(tmp_path / "private.py")))
+    assert ask(window).result(WAIT_S).text == ""
+    window.apply_settings(LOCAL)
+    until(lambda: len(scripted.made) == 2 and window._connection)
+    assert ask(window).result(WAIT_S).text == "completed"
+    until(lambda: scripted.made[0].closed)
+    assert "open_document" not in [call[0] for call in scripted.made[0].calls]
 
 
 def test_a_request_that_waits_stays_here_if_its_document_becomes_ignored(scripted, tmp_path):
@@ -537,7 +592,7 @@ def test_a_window_that_never_reads_is_dropped_at_a_bound(scripted, monkeypatch, 
     ours, theirs = socket.socketpair()
     connection = wire.window_connection(ours, max_waiting=1 << 28)
     scripted.script = lambda asked: asked.answer("x" * 100_000)
-    connection.send(wire.Begin(Settings()), wire.OpenDocument(document()))
+    connection.send(wire.ApplySettings(Settings()), wire.OpenDocument(document()))
     for number in range(200):
         connection.send(wire.Complete(number, request(supersede=False)))
     scripted.engine.server.serve_window(theirs)  # returns when it is dropped
