@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, Final, get_args
 from zlib import crc32
 
 import click
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.filesize import decimal
@@ -25,7 +26,6 @@ from speclsp.cli.ngram_build import (
     in_processes,
     on_cluster,
     rows_in,
-    sizes_of,
     texts_tokens,
     work_folder,
 )
@@ -43,12 +43,10 @@ from speclsp.ngrams import counting, files
 from speclsp.ngrams.files import (
     Layout,
     StatisticsFile,
-    VocabularyIdentity,
     open_statistics,
-    role_of,
 )
 from speclsp.ngrams.llama_cpp_layout import MAX_ORDER, STATIC_ORDER
-from speclsp.ngrams.own_layout import FileHeader
+from speclsp.ngrams.own_layout import VocabularyIdentity
 from speclsp.ngrams.table import NgramTables
 
 MAX_BUILT_ORDER: Final = 32
@@ -109,10 +107,10 @@ def ngram() -> None:
     default=100,
     show_default=True,
     help="Count only a share of the files, chosen by their paths; a larger share includes the "
-    "smaller ones. `evaluate` then tells what more code brings.",
+    "smaller ones. `evaluate` then shows what more code is worth.",
 )
 @click.option(
-    "--processes", type=click.IntRange(1), help="Processes to count in; all cores' worth if unset."
+    "--processes", type=click.IntRange(1), help="Processes to count in; one per core if unset."
 )
 @click.option(
     "--memory",
@@ -142,8 +140,8 @@ def build(
 ) -> None:
     """Count the n-grams of the source files below folders.
 
-    Counts are kept beside the output until it is written: after an interruption the same command
-    continues with them.
+    Counts are kept beside the output until it is written, so that the same command continues an
+    interrupted build.
     """
     resolved = given_settings(options)
     orders = _orders(order, layout)
@@ -170,18 +168,16 @@ def build(
         counted = count_files(
             found, corpus, min_count=min_count, map_tasks=map_tasks, progress=progress
         )
-        if counted.parts:
-            files.write_parts(output, counted.parts, layout, vocabulary)
-    if not counted.parts:
+        if counted.tables.by_order:
+            files.write(output, counted.tables, layout, vocabulary)
+    if not counted.tables.by_order:
         raise StoreError(
             f"there is nothing to count: {counted.n_files} files, {counted.n_tokens} tokens.",
             remedy="Name folders with source files that no .gitignore leaves out, or a smaller "
             "--min-count.",
         )
     click.echo(f"{counted.n_files:,} files, {counted.n_tokens:,} tokens.")
-    # The file is not read back, since it may be larger than --memory.
-    header = FileHeader(vocabulary.fingerprint, vocabulary.n_tokens)
-    _show_sizes(output, header if layout == "speclsp" else None, counted.sizes)
+    _show(open_statistics(output, vocabulary))
 
 
 @ngram.command(params=[SettingOption(name) for name in ("model", "hf_token")])
@@ -200,13 +196,13 @@ def pull(source: str, output: Path, sha256: str, **options: Any) -> None:
     vocabulary = load_vocabulary(model_files(resolved).target)
     output = output.resolve()
     if output.exists() and not output.is_file():
-        raise StoreError(f"{output} is no regular file.", remedy="Name another output.")
+        raise StoreError(f"{output} is not a regular file.", remedy="Name another output.")
     wanted = download.locate(source, sha256=sha256, token=resolved.hf_token)
     if wanted.size > _MAX_PULLED_BYTES:
         raise StoreError(
             f"{wanted.origin} has {decimal(wanted.size)}, and {decimal(_MAX_PULLED_BYTES)} are the "
             "most that is pulled.",
-            remedy="Servers read statistics into memory: build a smaller file with --min-count.",
+            remedy="Servers read the whole file into memory: build a smaller one with --min-count.",
         )
     with _progress() as progress:
         bar = progress.add_task("Downloading", total=wanted.size)
@@ -230,16 +226,42 @@ def pull(source: str, output: Path, sha256: str, **options: Any) -> None:
 
 
 @ngram.command()
-@click.argument("parts", metavar="FILE...", nargs=-1, required=True, type=_Path())
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=_Path())
 @_output_option
 @_format_option(help="How to write the file; as the first FILE if unset.")
+@click.option(
+    "--order",
+    type=_ORDER,
+    help="Tokens of the longest n-grams to keep, as for build; all if unset.",
+)
 @_model_option
-def merge(parts: tuple[Path, ...], output: Path, layout: Layout | None, model: str | None) -> None:
-    """Add up the counts of several files."""
-    opened, vocabulary = _opened_together(parts, model)
-    tables = counting.merge([file.tables for file in opened])
-    files.write(output, tables, layout or opened[0].layout, vocabulary)
+def merge(
+    paths: tuple[Path, ...],
+    output: Path,
+    layout: Layout | None,
+    order: int | None,
+    model: str | None,
+) -> None:
+    """Add up the counts of several files, or write one in the other format.
+
+    llama.cpp's format does not name its model: to write its files in speclsp's, give --model.
+    """
+    opened, vocabulary = _opened_together(paths, model)
+    layout = layout or opened[0].layout
+    kept = counting.merge([file.tables for file in opened])
+    if order is not None:
+        wanted = _orders(order, layout)
+        kept = NgramTables({n: table for n, table in kept.by_order.items() if n in wanted})
+    if not kept.by_order:
+        raise StoreError(
+            f"There are no n-grams that --order {order} keeps.",
+            remedy="`speclsp ngram info` shows which orders the files have.",
+        )
+    files.write(output, kept, layout, vocabulary)
     _show(open_statistics(output, vocabulary))
+
+
+ngram.add_command(merge, "convert")
 
 
 @ngram.command()
@@ -250,35 +272,6 @@ def info(paths: tuple[Path, ...], model: str | None) -> None:
     vocabulary = _vocabulary(model)
     for path in paths:
         _show(open_statistics(path, vocabulary))
-
-
-@ngram.command()
-@click.argument("path", metavar="FILE", type=_Path())
-@_output_option
-@_format_option(required=True, help="How to write the file.")
-@click.option(
-    "--order",
-    type=_ORDER,
-    help="Tokens of the longest n-grams to keep, as for build; all if unset.",
-)
-@_model_option
-def convert(path: Path, output: Path, layout: Layout, order: int | None, model: str | None) -> None:
-    """Write a file in the other format.
-
-    llama.cpp's format does not name its model, so --model is needed for one.
-    """
-    (opened,), vocabulary = _opened_together([path], model)
-    kept = opened.tables.by_order
-    if order is not None:
-        wanted = _orders(order, layout)
-        kept = {n_tokens: table for n_tokens, table in kept.items() if n_tokens in wanted}
-    if not kept:
-        raise StoreError(
-            f"{path} has no n-grams that --order {order} keeps.",
-            remedy="`speclsp ngram info` shows which it has.",
-        )
-    files.write(output, counting.merge([NgramTables(kept)]), layout, vocabulary)
-    _show(open_statistics(output, vocabulary))
 
 
 @ngram.command()
@@ -313,7 +306,7 @@ def verify(paths: tuple[Path, ...], model: str | None) -> None:
     help="About how many tokens to replay, spread over all of the folder's files.",
 )
 def evaluate(paths: tuple[Path, ...], folder: Path, n_tokens: int, **options: Any) -> None:
-    """Try files on text that they were not built from.
+    """Measure files on text that they were not built from.
 
     Replays the source files below DIR token by token, as if a model generated them, with drafts of
     --drafters from the text so far: once without statistics, and once with each file. Files of
@@ -410,23 +403,18 @@ def _vocabulary(model: str | None) -> LlamaVocabulary | None:
 
 def _show(file: StatisticsFile) -> None:
     """Print a file's size, format, role and vocabulary, and a row for each order."""
-    sizes = {order: sizes_of(table) for order, table in sorted(file.tables.by_order.items())}
-    _show_sizes(file.path, file.header, sizes)
-
-
-def _show_sizes(
-    path: Path, header: FileHeader | None, sizes: Mapping[int, tuple[int, ...]]
-) -> None:
-    layout = "llama.cpp's format" if header is None else "speclsp's format"
     vocabulary = (
-        "vocabulary not said"
-        if header is None
-        else f"vocabulary {header.fingerprint[:8]} of {header.n_tokens:,} tokens"
+        "vocabulary not named"
+        if file.header is None
+        else f"vocabulary {file.header.fingerprint[:8]} of {file.header.n_tokens:,} tokens"
     )
-    click.echo(f"{path}: {decimal(path.stat().st_size)}, {layout}, {role_of(sizes)}, {vocabulary}")
+    size = decimal(file.path.stat().st_size)
+    click.echo(f"{file.path}: {size}, {file.layout}'s format, {file.role}, {vocabulary}")
     table = _table(("order", "n-grams", "followers", "sightings"))
-    for order, numbers in sizes.items():
-        table.add_row(str(order), *(f"{number:,}" for number in numbers))
+    for order, counted in sorted(file.tables.by_order.items()):
+        n_sightings = int(counted.counts.sum(dtype=np.int64))
+        numbers = (order, len(counted), counted.n_followers, n_sightings)
+        table.add_row(*(f"{number:,}" for number in numbers))
     Console().print(table)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import multiprocessing
-import operator
 import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -22,7 +21,6 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 import click
-import numpy as np
 from filelock import FileLock, Timeout
 from rich.progress import Progress
 
@@ -31,8 +29,8 @@ from speclsp.drafting.protocol import TokenArray
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.ngrams.counting import count_tokens
-from speclsp.ngrams.parts import Range, StoredTable, boundaries, store, stored_tally, sum_range
-from speclsp.ngrams.table import NgramTable, TablesInParts
+from speclsp.ngrams.parts import Range, boundaries, joined_parts, store, stored_tally, sum_range
+from speclsp.ngrams.table import NgramTable, NgramTables
 from speclsp.project.ignore import IgnoreRules
 from speclsp.project.scan import FoundFile, ScanTally, scan
 from speclsp.project.source_text import SourceText, read_source
@@ -45,10 +43,9 @@ _BYTES_PER_ROW: Final = 256
 """Most memory that a row takes while rows are sorted; measured."""
 _BYTES_PER_TOKEN: Final = 3
 """Fewest bytes of source text for each token; 3.3 to 4 are typical."""
-_SAMPLES_PER_RANGE: Final = 64
 _CONNECT_TIMEOUT_S: Final = 10
 _MAX_LOST: Final = 3
-"""Processes that may be lost in a row without a finished task."""
+"""Processes that may end in a row without a finished task."""
 
 
 class MapTasks(Protocol):
@@ -84,9 +81,7 @@ class Corpus:
 class Counted:
     """The n-grams of all files."""
 
-    parts: TablesInParts
-    sizes: dict[int, tuple[int, ...]]
-    """By order: numbers of n-grams and followers, and the sum of the counts."""
+    tables: NgramTables
     n_files: int
     n_tokens: int
 
@@ -123,11 +118,6 @@ def texts_tokens(
             yield vocabulary.tokenize(source.text)
 
 
-def sizes_of(table: NgramTable) -> tuple[int, int, int]:
-    """Return a table's numbers of n-grams and followers, and the sum of its counts."""
-    return len(table), table.n_followers, int(table.counts.sum(dtype=np.int64))
-
-
 def rows_in(memory_bytes: int) -> int:
     """Return how many rows a task may sort at once in so much memory."""
     return max(1, memory_bytes // _BYTES_PER_ROW)
@@ -135,7 +125,7 @@ def rows_in(memory_bytes: int) -> int:
 
 @contextmanager
 def work_folder(path: Path) -> Generator[None]:
-    """Make a folder for parts, and remove it unless the block raises.
+    """Make a folder for parts; remove it unless the block raises.
 
     Raises StoreError for an OSError of the block, or where another build has the folder.
     """
@@ -145,7 +135,7 @@ def work_folder(path: Path) -> Generator[None]:
         path.mkdir(mode=0o700, exist_ok=True)
         with FileLock(path / "build.lock", timeout=0.0):
             if is_there:
-                click.echo(f"Going on with the counts of an earlier build in {path}.", err=True)
+                click.echo(f"Continuing with the counts of an earlier build in {path}.", err=True)
             yield
         # Renamed first: a build must not continue with a folder that was removed by half.
         shutil.rmtree(removed, ignore_errors=True)
@@ -191,19 +181,17 @@ def count_files(
     sums = [
         _Sum(list_of_parts, order, within, min_count)
         for order in corpus.orders
-        for within in boundaries(parts, order, _SAMPLES_PER_RANGE)
+        for within in boundaries(parts, order, corpus.n_rows)
     ]
     bar = progress.add_task("Adding up", total=len(sums))
-    sizes: dict[int, tuple[int, ...]] = {}
-    for order, *size in map_tasks(partial(_add_up, corpus), sums):
-        sizes[order] = tuple(map(operator.add, sizes.get(order, (0, 0, 0)), size))
+    for _ in map_tasks(partial(_add_up, corpus), sums):
         progress.advance(bar)
-    tables: dict[int, list[StoredTable]] = {}
-    for one in sums:
-        table = StoredTable(corpus.part(one), one.order)
-        if table.exists():
-            tables.setdefault(one.order, []).append(table)
-    return Counted(tables, {order: sizes[order] for order in tables}, n_files, n_tokens)
+    tables: dict[int, NgramTable] = {}
+    for order in corpus.orders:
+        ranges = [corpus.part(one) for one in sums if one.order == order]
+        if (table := joined_parts(ranges, order)) is not None:
+            tables[order] = table
+    return Counted(NgramTables(tables), n_files, n_tokens)
 
 
 def _shards(files: Sequence[FoundFile], n_bytes: int) -> Iterator[tuple[FoundFile, ...]]:
@@ -232,8 +220,7 @@ def _count_shard(corpus: Corpus, shard: tuple[FoundFile, ...]) -> tuple[int, int
             )
         texts = list(texts_tokens(shard, corpus.max_file_size, vocabulary))
         done = (len(texts), sum(tokens.size for tokens in texts))
-        sample_step = max(1, corpus.n_rows // _SAMPLES_PER_RANGE)
-        store(part, count_tokens(texts, corpus.orders), done, sample_step)
+        store(part, count_tokens(texts, corpus.orders), done)
     n_files, n_tokens = done
     return n_files, n_tokens, sum(file.signature.n_bytes for file in shard)
 
@@ -248,10 +235,10 @@ class _Sum:
     min_count: int
 
 
-def _add_up(corpus: Corpus, wanted: _Sum) -> tuple[int, ...]:
-    """Add up a range as a part; return its order, and its sizes as in ``Counted.sizes``."""
+def _add_up(corpus: Corpus, wanted: _Sum) -> None:
+    """Add up a range as a part."""
     part = corpus.part(wanted)
-    if (done := stored_tally(part)) is None:
+    if stored_tally(part) is None:
         names = wanted.list_of_parts.read_text(encoding="utf-8").split()
         tables = sum_range(
             [corpus.work / name for name in names],
@@ -260,10 +247,7 @@ def _add_up(corpus: Corpus, wanted: _Sum) -> tuple[int, ...]:
             min_count=wanted.min_count,
             n_rows=corpus.n_rows,
         )
-        table = tables.by_order.get(wanted.order)
-        done = (wanted.order, *((0, 0, 0) if table is None else sizes_of(table)))
-        store(part, tables, done)
-    return done
+        store(part, tables)
 
 
 @cache
@@ -273,7 +257,7 @@ def _vocabulary(model: Path) -> LlamaVocabulary:
 
 
 def in_processes(n_processes: int) -> MapTasks:
-    """Run tasks in processes of this machine; those that are lost are replaced."""
+    """Run tasks in processes of this machine, which are replaced if they end early."""
 
     def map_tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
         n_done = n_lost = 0
@@ -291,7 +275,7 @@ def in_processes(n_processes: int) -> MapTasks:
                 n_lost += 1
                 if n_lost > _MAX_LOST:
                     raise SpecLspError(
-                        "processes that count end again and again.",
+                        f"{n_lost} counting processes in a row ended without a result.",
                         remedy="Try a smaller --memory or --processes 1: what is counted is kept.",
                     ) from error
             finally:

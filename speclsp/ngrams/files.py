@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from speclsp.atomic_write import PRIVATE, write_atomically
 from speclsp.errors import StoreError
 from speclsp.ngrams import llama_cpp_layout, own_layout
 from speclsp.ngrams.counting import merge
-from speclsp.ngrams.own_layout import FileHeader
+from speclsp.ngrams.own_layout import FileHeader, VocabularyIdentity
 from speclsp.ngrams.reading import OTHER_MODEL, damaged, read_bytes
-from speclsp.ngrams.table import NgramTables, TablesInParts
+from speclsp.ngrams.table import NgramTables
 
 Layout = Literal["llama.cpp", "speclsp"]
 Role = Literal["static", "dynamic"]
 """llama.cpp's roles: static files hold n-grams of two tokens, dynamic ones of one to four."""
-
-
-class VocabularyIdentity(Protocol):
-    """What identifies a vocabulary."""
-
-    @property
-    def n_tokens(self) -> int:
-        """How many token ids there are."""
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash over all tokens."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -54,13 +42,9 @@ class StatisticsFile:
 
     @property
     def role(self) -> Role:
-        """The role that its orders allow."""
-        return role_of(self.tables.by_order)
-
-
-def role_of(orders: Collection[int]) -> Role:
-    """Return the role of a file: static where all n-grams have two tokens."""
-    return "static" if list(orders) == [llama_cpp_layout.STATIC_ORDER] else "dynamic"
+        """The file's role: static if all n-grams have two tokens."""
+        orders = list(self.tables.by_order)
+        return "static" if orders == [llama_cpp_layout.STATIC_ORDER] else "dynamic"
 
 
 def open_statistics(
@@ -115,16 +99,7 @@ def write(
 
     speclsp's layout needs a vocabulary.  Raises StoreError.
     """
-    write_parts(path, tables.parts, layout, vocabulary)
-
-
-def write_parts(
-    path: Path, parts: TablesInParts, layout: Layout, vocabulary: VocabularyIdentity | None
-) -> None:
-    """Write canonical tables as :func:`write` does, with one part in memory at a time."""
-    if layout == "llama.cpp":
-        llama_cpp_layout.check_orders(parts)
-    elif vocabulary is None:
+    if layout == "speclsp" and vocabulary is None:
         raise StoreError(
             "speclsp's layout names the vocabulary, which a file of llama.cpp's layout lacks.",
             remedy="Name the model with --model.",
@@ -135,9 +110,9 @@ def write_parts(
             partial.open("wb") as stream,
         ):
             if layout == "llama.cpp":
-                llama_cpp_layout.write(parts, stream)
+                llama_cpp_layout.write(tables, stream)
             elif vocabulary is not None:
-                own_layout.write(parts, vocabulary.fingerprint, vocabulary.n_tokens, stream)
+                own_layout.write(tables, vocabulary, stream)
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:

@@ -9,7 +9,6 @@ A static file holds n-grams of two tokens, a dynamic one of one to four.
 
 from __future__ import annotations
 
-import itertools
 from array import array
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from speclsp.errors import StoreError
 from speclsp.ngrams.counting import Observations, table_of
 from speclsp.ngrams.reading import OTHER_MODEL, REBUILD, damaged
-from speclsp.ngrams.table import NgramTables, TablesInParts
+from speclsp.ngrams.table import NgramTables
 
 STATIC_ORDER: Final = 2
 MAX_ORDER: Final = 4
@@ -32,7 +31,7 @@ _HEADER: Final = MAX_ORDER + 1
 _UNUSED: Final = -1
 _WORD_BYTES: Final = 4
 _LARGEST_VOCABULARY: Final = 2**23
-"""More than any model has; a larger number is no token."""
+"""More tokens than any model has; used where the vocabulary is unknown."""
 
 _Words = NDArray[np.int32]
 _Indices = NDArray[np.int64]
@@ -105,13 +104,15 @@ def parse(
     return NgramTables(tables)
 
 
-def write(parts: TablesInParts, stream: BinaryIO) -> None:
-    """Write canonical tables, with one part in memory at a time.
-
-    Raises StoreError for orders other than 1 to 4.
-    """
-    check_orders(parts)
-    for table in itertools.chain.from_iterable(of_order for _, of_order in sorted(parts.items())):
+def write(tables: NgramTables, stream: BinaryIO) -> None:
+    """Write canonical tables.  Raises StoreError for orders that the layout cannot hold."""
+    if tables.max_order > MAX_ORDER:
+        raise StoreError(
+            f"llama.cpp's layout has room for {MAX_ORDER} tokens, not for n-grams of "
+            f"{tables.max_order}.",
+            remedy=f"Take --order {MAX_ORDER} or less, or speclsp's own format.",
+        )
+    for _, table in sorted(tables.by_order.items()):
         lengths = table.lengths.astype(np.int64)
         starts = _HEADER * np.arange(lengths.size) + 2 * (np.cumsum(lengths) - lengths)
         words = np.full(_HEADER * lengths.size + 2 * table.tokens.size, _UNUSED, dtype=np.int32)
@@ -123,16 +124,6 @@ def write(parts: TablesInParts, stream: BinaryIO) -> None:
         words[pairs] = table.tokens
         words[pairs + 1] = table.counts
         stream.write(words.data)
-
-
-def check_orders(orders: Collection[int]) -> None:
-    """Raise StoreError for orders that the layout cannot hold."""
-    if max(orders, default=0) > MAX_ORDER:
-        raise StoreError(
-            f"llama.cpp's layout has room for {MAX_ORDER} tokens, not for n-grams of "
-            f"{max(orders)}.",
-            remedy=f"Take --order {MAX_ORDER} or less, or speclsp's own format.",
-        )
 
 
 def _record_starts(words: _Words) -> tuple[_Indices, int]:

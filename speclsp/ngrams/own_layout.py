@@ -9,27 +9,31 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final, Protocol
 
 import numpy as np
 
 from speclsp.drafting.protocol import TokenArray
 from speclsp.ngrams.reading import damaged
-from speclsp.ngrams.table import (
-    MAX_COUNT,
-    NgramTable,
-    NgramTables,
-    TableArrays,
-    TablesInParts,
-    rows_of_grams,
-)
+from speclsp.ngrams.table import MAX_COUNT, NgramTable, NgramTables, rows_of_grams
 
 MAGIC: Final = b"PK\x03\x04"
 
 _ARRAYS: Final = ("grams", "lengths", "tokens", "counts")
+
+
+class VocabularyIdentity(Protocol):
+    """What identifies a vocabulary."""
+
+    @property
+    def n_tokens(self) -> int:
+        """How many token ids there are."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash over all tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ def _read(data: bytes) -> tuple[FileHeader, dict[int, NgramTable]]:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         # Members that are compressed, or lie in each other, could fill the memory.
         if sum(member.file_size for member in archive.infolist()) > len(data):
-            raise ValueError("it is larger than its file")
+            raise ValueError("its arrays are larger than the file")
         broken = archive.testzip()
     if broken is not None:
         raise ValueError(f"the checksum of {broken} is wrong")
@@ -106,28 +110,12 @@ def _table(
     )
 
 
-def write(parts: TablesInParts, fingerprint: str, n_tokens: int, stream: BinaryIO) -> None:
-    """Write canonical tables; one part is in memory at a time."""
-    with zipfile.ZipFile(stream, "w") as archive:
-        for key, value in (("vocabulary", np.array(fingerprint)), ("n_tokens", np.array(n_tokens))):
-            with archive.open(f"{key}.npy", "w") as member:
-                np.lib.format.write_array(member, value, allow_pickle=False)
-        for order, of_order in sorted(parts.items()):
-            for name in _ARRAYS:
-                _write_array(archive, f"{name}_{order}.npy", of_order, name)
-
-
-def _write_array(
-    archive: zipfile.ZipFile, member_name: str, parts: Sequence[TableArrays], name: str
-) -> None:
-    """Write one array of all parts as ``numpy.savez`` does."""
-    first = getattr(parts[0], name)
-    header = {
-        "descr": np.lib.format.dtype_to_descr(first.dtype),
-        "fortran_order": False,
-        "shape": (sum(len(getattr(part, name)) for part in parts), *first.shape[1:]),
+def write(tables: NgramTables, vocabulary: VocabularyIdentity, stream: BinaryIO) -> None:
+    """Write canonical tables."""
+    arrays: dict[str, Any] = {
+        "vocabulary": vocabulary.fingerprint,
+        "n_tokens": vocabulary.n_tokens,
     }
-    with archive.open(member_name, "w", force_zip64=True) as member:
-        np.lib.format.write_array_header_1_0(member, header)
-        for part in parts:
-            member.write(np.ascontiguousarray(getattr(part, name)).data)
+    for order, table in sorted(tables.by_order.items()):
+        arrays |= {f"{name}_{order}": getattr(table, name) for name in _ARRAYS}
+    np.savez(stream, **arrays)

@@ -1,15 +1,15 @@
 """Counts in parts on disk, which are summed one range of n-grams at a time.
 
 A part is a folder with the arrays of an :class:`~speclsp.ngrams.table.NgramTable` for each order,
-as ``.npy`` files that can be mapped.  A corpus of any size is counted in two steps:
+as ``.npy`` files that can be mapped.  A corpus of any size is counted in three steps:
 
-1. :func:`store` writes the counts of some files as a part, and beside them a sample of its n-grams.
-2. :func:`boundaries` cut an order's n-grams into ranges with about the same number of rows, and
-   :func:`sum_range` adds up one range of all parts.
+1. :func:`store` writes the counts of some files as a part.
+2. :func:`boundaries` cuts an order's n-grams into ranges with about the same number of rows, and
+   :func:`sum_range` adds up one range of all parts, which :func:`store` writes as a part again.
+3. :func:`joined_parts` puts the ranges' sums together: they are the table of the whole corpus.
 
-The ranges' sums, one after the other, are the table of the whole corpus.
-The tasks of a step are independent: each may run in any process that sees the folders, at any time
-and more than once.
+The tasks of the first two steps are independent: each may run in any process that sees the
+folders, at any time and more than once.
 """
 
 from __future__ import annotations
@@ -22,14 +22,18 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from speclsp.drafting.protocol import TokenArray
 from speclsp.ngrams.counting import Observations, joined, rows_of, table_of
-from speclsp.ngrams.table import NgramTables
+from speclsp.ngrams.table import NgramTable, NgramTables, rows_of_grams
+
+_ARRAYS: Final = ("grams", "ends", "tokens", "counts")
+"""The arrays of a stored table; ``ends`` are those of the n-grams' followers in the last two."""
+_SAMPLES_PER_RANGE: Final = 64
 
 Gram = tuple[int, ...]
 Range = tuple[Gram | None, Gram | None]
@@ -38,35 +42,20 @@ Range = tuple[Gram | None, Gram | None]
 
 @dataclass(frozen=True, slots=True)
 class StoredTable:
-    """The table of one order in a part; each array is mapped when it is asked for."""
+    """The table of one order in a part."""
 
     part: Path
     order: int
 
-    @property
-    def grams(self) -> TokenArray:
-        """The n-grams; shape [m, order]."""
-        return self.array("grams")
-
-    @property
-    def lengths(self) -> NDArray[np.uint32]:
-        """Number of different followers of each n-gram; shape [m]."""
-        return np.diff(self.array("ends"), prepend=0).astype(np.uint32)
-
-    @property
-    def tokens(self) -> TokenArray:
-        """The followers of all n-grams."""
-        return self.array("tokens")
-
-    @property
-    def counts(self) -> NDArray[np.int32]:
-        """How often each follower was seen."""
-        return self.array("counts")
-
-    def array(self, name: str) -> NDArray[Any]:
-        """Map an array."""
+    def mapped(self, name: str) -> NDArray[Any]:
+        """Map one of ``_ARRAYS``."""
         # A plain array is faster to index than a `numpy.memmap`.
         return np.asarray(np.load(self._path(name), mmap_mode="r"))
+
+    def read(self, name: str) -> NDArray[Any]:
+        """Read one of ``_ARRAYS``; unlike a map it keeps no file open."""
+        array: NDArray[Any] = np.load(self._path(name))
+        return array
 
     def exists(self) -> bool:
         """Whether the part has n-grams of this order.  Raises OSError where there is no part."""
@@ -78,28 +67,14 @@ class StoredTable:
         return self.part / f"{name}_{self.order}.npy"
 
 
-def store(part: Path, tables: NgramTables, tally: Sequence[int], sample_step: int = 0) -> None:
-    """Write a part and its ``tally`` atomically; an existing part is kept.
-
-    The n-gram of every ``sample_step``-th row is sampled, where that is positive.
-    Raises OSError.
-    """
+def store(part: Path, tables: NgramTables, tally: Sequence[int] = ()) -> None:
+    """Write a part and its ``tally`` atomically; an existing part is kept.  Raises OSError."""
     partial = part.with_name(f"{part.name}.{secrets.token_hex(8)}")
     partial.mkdir(mode=0o700)
     try:
         for order, table in tables.by_order.items():
-            ends = np.cumsum(table.lengths, dtype=np.int64)
-            arrays: dict[str, NDArray[Any]] = {
-                "grams": table.grams,
-                "ends": ends,
-                "tokens": table.tokens,
-                "counts": table.counts,
-            }
-            if sample_step:
-                sampled = np.arange(sample_step // 2, table.n_followers, sample_step)
-                arrays["sample"] = arrays["grams"][np.searchsorted(ends, sampled, side="right")]
-            for name, array in arrays.items():
-                _save(partial / f"{name}_{order}.npy", array)
+            for name in _ARRAYS:
+                _save(partial / f"{name}_{order}.npy", getattr(table, name))
         _save(partial / "tally.npy", np.array(tally, dtype=np.int64))
         try:
             partial.rename(part)
@@ -117,15 +92,25 @@ def stored_tally(part: Path) -> tuple[int, ...] | None:
     return tuple(np.load(part / "tally.npy").tolist())
 
 
-def boundaries(parts: Sequence[Path], order: int, n_samples: int) -> list[Range]:
-    """Return ascending ranges of n-grams that have about ``n_samples`` sampled rows each."""
+def boundaries(parts: Sequence[Path], order: int, n_rows: int) -> list[Range]:
+    """Return ascending ranges of n-grams that have about ``n_rows`` rows each."""
     tables = [table for part in parts if (table := StoredTable(part, order)).exists()]
     if not tables:
         return []
-    samples = np.concatenate([table.array("sample") for table in tables])
+    step = max(1, n_rows // _SAMPLES_PER_RANGE)
+    samples = np.concatenate([_sampled(table, step) for table in tables])
+    n_samples = n_rows // step
     samples = samples[np.lexsort(samples.T[::-1])][n_samples::n_samples]
     cuts: list[Gram | None] = list(dict.fromkeys(map(tuple, samples.tolist())))
     return list(zip([None, *cuts], [*cuts, None], strict=True))
+
+
+def _sampled(table: StoredTable, step: int) -> TokenArray:
+    """Return the n-gram of every ``step``-th row; shape [n_samples, order]."""
+    ends = table.mapped("ends")
+    rows = np.arange(step // 2, int(ends[-1]), step)
+    sampled: TokenArray = table.mapped("grams")[np.searchsorted(ends, rows, side="right")]
+    return sampled
 
 
 def sum_range(
@@ -159,9 +144,28 @@ def sum_range(
     return NgramTables({order: summed})
 
 
+def joined_parts(parts: Sequence[Path], order: int) -> NgramTable | None:
+    """Return the table of consecutive ranges' parts; None where none has n-grams."""
+    stored = [table for part in parts if (table := StoredTable(part, order)).exists()]
+    if not stored:
+        return None
+    ends = [table.read("ends") for table in stored]
+    grams, tokens, counts = (
+        np.concatenate([table.read(name) for table in stored])
+        for name in ("grams", "tokens", "counts")
+    )
+    return NgramTable(
+        order=order,
+        rows=rows_of_grams(grams),
+        lengths=np.concatenate([np.diff(each, prepend=0) for each in ends]).astype(np.uint32),
+        tokens=tokens,
+        counts=counts,
+    )
+
+
 def _rows_within(table: StoredTable, within: Range) -> Observations:
     """Read the rows of a range."""
-    grams, ends = table.grams, table.array("ends")
+    grams, ends, tokens, counts = map(table.mapped, _ARRAYS)
 
     def row_of(bound: Gram) -> int:
         return bisect_left(range(len(grams)), bound, key=lambda row: tuple(grams[row].tolist()))
@@ -173,8 +177,8 @@ def _rows_within(table: StoredTable, within: Range) -> Observations:
     lengths = np.diff(ends[first:last], prepend=begin)
     return Observations(
         np.repeat(grams[first:last], lengths, axis=0),
-        np.array(table.tokens[begin:end]),
-        np.array(table.counts[begin:end]),
+        np.array(tokens[begin:end]),
+        np.array(counts[begin:end]),
     )
 
 

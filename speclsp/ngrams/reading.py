@@ -29,7 +29,7 @@ def read_bytes(path: Path) -> bytes:
             remedy="Correct the path or its permissions, or remove it from the settings.",
         ) from error
     if not is_file:
-        raise damaged(path, 0, "it is no regular file", "Correct the path.")
+        raise damaged(path, 0, "it is not a regular file", "Correct the path.")
     if not data:
         raise damaged(path, 0, "it is empty")
     return data

@@ -6,7 +6,7 @@ import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,30 +20,6 @@ MAX_COUNT: Final = 2**31 - 1
 def rows_of_grams(grams: NDArray[np.integer]) -> bytes:
     """Encode n-grams as ``NgramTable.rows``."""
     return grams.astype(">i4").tobytes()
-
-
-class TableArrays(Protocol):
-    """The arrays of a table, or of a range of its n-grams; see :class:`NgramTable`."""
-
-    @property
-    def grams(self) -> TokenArray:
-        """The n-grams in lexicographic order; shape [m, order]."""
-
-    @property
-    def lengths(self) -> NDArray[np.uint32]:
-        """Number of different followers of each n-gram; shape [m]."""
-
-    @property
-    def tokens(self) -> TokenArray:
-        """The followers of all n-grams, one n-gram after the other; shape [n]."""
-
-    @property
-    def counts(self) -> NDArray[np.int32]:
-        """How often each follower was seen; shape [n]."""
-
-
-TablesInParts = Mapping[int, Sequence[TableArrays]]
-"""Tables by order, each in consecutive ranges of its n-grams, which are loaded when asked for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -61,14 +37,14 @@ class NgramTable:
     """The followers of all rows, row by row, ascending within each."""
     counts: NDArray[np.int32]
     """How often each follower was seen."""
-    _ends: NDArray[np.int64] = field(init=False, repr=False)
+    ends: NDArray[np.int64] = field(init=False, repr=False)
     """Where each row's followers end in ``tokens`` and ``counts``; shape [m]."""
 
     _first: memoryview = field(init=False, repr=False)
     """The first token of each row; bisecting it is several times faster than bisecting ``rows``."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_ends", np.cumsum(self.lengths, dtype=np.int64))
+        object.__setattr__(self, "ends", np.cumsum(self.lengths, dtype=np.int64))
         object.__setattr__(self, "_first", np.ascontiguousarray(self.grams[:, 0]).data)
 
     def __len__(self) -> int:
@@ -97,7 +73,7 @@ class NgramTable:
         row = bisect_left(range(high), wanted, low, key=gram)
         if gram(row) != wanted:
             return NO_FOLLOWERS
-        end = int(self._ends[row])
+        end = int(self.ends[row])
         begin = end - int(self.lengths[row])
         return Followers(self.tokens[begin:end], self.counts[begin:end])
 
@@ -112,11 +88,6 @@ class NgramTables:
     def max_order(self) -> int:
         """Tokens of the longest n-grams; 0 if there are none."""
         return max(self.by_order, default=0)
-
-    @property
-    def parts(self) -> TablesInParts:
-        """The tables as the layouts write them: each is one part."""
-        return {order: [table] for order, table in self.by_order.items()}
 
     def followers(self, ngram: tuple[int, ...]) -> Followers:
         """Return the followers of an n-gram; none where it is unknown."""

@@ -149,7 +149,7 @@ def test_info(project: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert any(line.startswith(str(tmp_path / "a")) and "of 4,096 tokens" in line for line in lines)
-    assert f"{tmp_path / 'b'}: 64 bytes, llama.cpp's format, static, vocabulary not said" in lines
+    assert f"{tmp_path / 'b'}: 64 bytes, llama.cpp's format, static, vocabulary not named" in lines
     assert lines[-2].split() == ["2", "2", "3", "11"]
 
 

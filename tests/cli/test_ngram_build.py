@@ -88,7 +88,7 @@ def test_an_interrupted_build_goes_on(
     stop_after[0] = -1
     result = run(*command)
     assert result.exit_code == 0
-    assert "Going on with the counts of an earlier build" in result.stderr
+    assert "Continuing with the counts of an earlier build" in result.stderr
     n_counted = done.count("count")
     assert n_counted < 12, "the second interruption is to hit the sums"
     sums = done.count("sum")
@@ -114,7 +114,7 @@ def test_one_build_at_a_time_and_none_goes_on_with_remains(
         monkeypatch.setattr(ngram_build.shutil, "rmtree", lambda *_, **__: None)  # as if killed
     assert not work.exists()
     monkeypatch.undo()
-    assert "Going on" not in run(*command).stderr
+    assert "Continuing" not in run(*command).stderr
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
@@ -169,7 +169,7 @@ def test_a_lost_process_is_replaced(corpus: Path, expected: bytes, tmp_path: Pat
 
 
 def test_processes_that_end_with_each_task_are_given_up(tmp_path: Path) -> None:
-    with pytest.raises(SpecLspError, match="end again and again"):
+    with pytest.raises(SpecLspError, match="4 counting processes in a row ended"):
         list(ngram_build.in_processes(2)(os._exit, [1, 1]))
 
 

@@ -12,9 +12,16 @@ from llama_cpp_statistics import Counts, as_counts, counted
 
 from speclsp.ngrams import parts
 from speclsp.ngrams.counting import count_tokens
-from speclsp.ngrams.files import open_statistics, write, write_parts
-from speclsp.ngrams.parts import StoredTable, boundaries, store, stored_tally, sum_range
-from speclsp.ngrams.table import NgramTables
+from speclsp.ngrams.files import open_statistics, write
+from speclsp.ngrams.parts import (
+    StoredTable,
+    boundaries,
+    joined_parts,
+    store,
+    stored_tally,
+    sum_range,
+)
+from speclsp.ngrams.table import NgramTable, NgramTables
 
 ORDERS = range(1, 4)
 texts = st.lists(st.integers(0, 4), max_size=60)
@@ -30,17 +37,18 @@ def ids(tokens: list[int]) -> np.ndarray:
 
 
 def summed(
-    folder: Path, stored: Sequence[Path], *, min_count: int, n_samples: int, n_rows: int
-) -> dict[int, list[StoredTable]]:
+    folder: Path, stored: Sequence[Path], *, min_count: int, n_in_range: int, n_rows: int
+) -> NgramTables:
     """Add up all ranges as parts of their own."""
-    tables: dict[int, list[StoredTable]] = {}
+    tables: dict[int, NgramTable] = {}
     for order in ORDERS:
-        for idx, within in enumerate(boundaries(stored, order, n_samples)):
-            part = folder / f"sum-{order}-{idx}"
-            store(part, sum_range(stored, order, within, min_count=min_count, n_rows=n_rows), [])
-            if StoredTable(part, order).exists():
-                tables.setdefault(order, []).append(StoredTable(part, order))
-    return tables
+        ranges: list[Path] = []
+        for within in boundaries(stored, order, n_in_range):
+            ranges.append(folder / f"sum-{order}-{len(ranges)}")
+            store(ranges[-1], sum_range(stored, order, within, min_count=min_count, n_rows=n_rows))
+        if (table := joined_parts(ranges, order)) is not None:
+            tables[order] = table
+    return NgramTables(tables)
 
 
 def total(all_texts: Sequence[list[int]], min_count: int) -> Counts:
@@ -61,21 +69,21 @@ def total(all_texts: Sequence[list[int]], min_count: int) -> Counts:
 @given(
     in_parts=st.lists(st.lists(texts, max_size=3), min_size=1, max_size=5),
     min_count=st.integers(1, 3),
-    n_samples=st.integers(1, 4),
+    n_in_range=st.integers(1, 8),
     n_rows=st.integers(1, 40),
 )
 def test_sums_of_ranges_are_the_file_of_one_run(
-    layout: str, in_parts: list[list[list[int]]], min_count: int, n_samples: int, n_rows: int
+    layout: str, in_parts: list[list[list[int]]], min_count: int, n_in_range: int, n_rows: int
 ) -> None:
     all_texts = [text for of_part in in_parts for text in of_part]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         stored = [folder / str(idx) for idx in range(len(in_parts))]
         for part, of_part in zip(stored, in_parts, strict=True):
-            store(part, count_tokens(map(ids, of_part), ORDERS), [], sample_step=2)
-        tables = summed(folder, stored, min_count=min_count, n_samples=n_samples, n_rows=n_rows)
+            store(part, count_tokens(map(ids, of_part), ORDERS))
+        tables = summed(folder, stored, min_count=min_count, n_in_range=n_in_range, n_rows=n_rows)
         one, two = folder / "one", folder / "two"
-        write_parts(one, tables, layout, Vocabulary())  # type: ignore[arg-type]
+        write(one, tables, layout, Vocabulary())  # type: ignore[arg-type]
         expected = total(all_texts, min_count)
         if expected:
             assert as_counts(open_statistics(one, Vocabulary()).tables) == expected
@@ -90,15 +98,15 @@ def test_ranges_are_of_the_size_that_is_asked_for(tmp_path: Path) -> None:
     for part in stored:
         # Some tokens are much more frequent than others, as in code.
         tokens = np.minimum(dice.geometric(0.05, 20_000), 400).astype(np.int32)
-        store(part, count_tokens([tokens], ORDERS), [], sample_step=10)
-    ranges = boundaries(stored, 3, n_samples=100)
+        store(part, count_tokens([tokens], ORDERS))
+    ranges = boundaries(stored, 3, n_rows=1000)
     sizes = [
         sum(parts._rows_within(StoredTable(part, 3), within).tokens.size for part in stored)
         for within in ranges
     ]
-    assert sum(sizes) == sum(StoredTable(part, 3).tokens.size for part in stored)
+    assert sum(sizes) == sum(StoredTable(part, 3).read("tokens").size for part in stored)
     assert len(sizes) > 30
-    assert max(sizes) < 1500  # 100 samples of 10 rows
+    assert max(sizes) < 1500
 
 
 def test_one_ngram_with_more_rows_than_fit_is_added_up_bit_by_bit(
@@ -108,7 +116,7 @@ def test_one_ngram_with_more_rows_than_fit_is_added_up_bit_by_bit(
     text = np.stack([np.zeros(50, np.int32), followers], axis=1).ravel()
     stored = [tmp_path / str(idx) for idx in range(40)]
     for part in stored:
-        store(part, count_tokens([text], [1]), [])
+        store(part, count_tokens([text], [1]))
     sorted_at_once: list[int] = []
     table_of = parts.table_of
 
@@ -124,7 +132,7 @@ def test_one_ngram_with_more_rows_than_fit_is_added_up_bit_by_bit(
 
 def test_a_part_that_is_missing_is_no_part_without_ngrams(tmp_path: Path) -> None:
     short, missing = tmp_path / "short", tmp_path / "missing"
-    store(short, count_tokens([ids([1, 2])], ORDERS), [], sample_step=1)
+    store(short, count_tokens([ids([1, 2])], ORDERS))
     assert not StoredTable(short, 3).exists()
     with pytest.raises(FileNotFoundError, match="part of the counts is missing"):
         boundaries([short, missing], 1, 1)
