@@ -383,17 +383,14 @@ def index_command(n_tokens: int, **options: Any) -> None:
     """Measure the project index: build, memory, look-up, replacing files."""
     resolved = given_settings(options)
     vocabulary = load_vocabulary(model_files(resolved).target)
-    try:
-        with RunProgress() as progress:
-            task = progress.add_task("tokenising", total=None)
-            corpus = source_corpus(vocabulary.tokenize, n_tokens)
-            report = measure_index(
-                corpus,
-                size_marks(n_tokens),
-                lambda what: progress.update(task, description=what, advance=1),
-            )
-    finally:
-        vocabulary.close()
+    with RunProgress() as progress:
+        task = progress.add_task("tokenising", total=None)
+        corpus = source_corpus(vocabulary.tokenize, n_tokens)
+        report = measure_index(
+            corpus,
+            size_marks(n_tokens),
+            lambda what: progress.update(task, description=what, advance=1),
+        )
     print_remarks(resolved)
     click.echo(corpus_line(corpus))
     for table in (growth_table(report), look_up_table(report), summary_table(report)):

@@ -86,10 +86,8 @@ def target_q8() -> Iterator[LlamaTarget]:
 
 
 @pytest.fixture(scope="session")
-def vocabulary() -> Iterator[LlamaVocabulary]:
-    vocabulary = load_vocabulary(MODELS / "embedded-target-q8_0.gguf")
-    yield vocabulary
-    vocabulary.close()
+def vocabulary() -> LlamaVocabulary:
+    return load_vocabulary(MODELS / "embedded-target-q8_0.gguf")
 
 
 @pytest.fixture(scope="session")

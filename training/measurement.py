@@ -16,6 +16,7 @@ import numpy as np
 from speclsp.decoding.sampling import GreedySampler
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
+from speclsp.engine.llama.native_context import MAX_OUTPUTS
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.prompt.healing import HealingSampler, TokenPrefixes, healing_prefix
 from speclsp.settings import Settings
@@ -150,12 +151,13 @@ class MeasuredModel:
     def close(self) -> None:
         """Free the model."""
         self.target.close()
-        self.vocabulary.close()
 
     def logits(self, tokens: Sequence[int]) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-        """Return the logits behind each token of a text (tokens, vocabulary)."""
+        """Return the logits after each token of a text; shape [n_tokens, n_vocab]."""
         self.target.truncate(0)
-        return np.array(self.target.decode(tokens, len(tokens)), dtype=np.float32)
+        starts = range(0, len(tokens), MAX_OUTPUTS)
+        pieces = (tokens[start : start + MAX_OUTPUTS] for start in starts)
+        return np.concatenate([self.target.decode(piece, len(piece)).copy() for piece in pieces])
 
     def bits(self, head: Sequence[int], tokens: Sequence[int]) -> float:
         """Return how many bits the model takes to tell ``tokens`` behind ``head``."""

@@ -6,7 +6,7 @@ import dataclasses
 import datetime as dt
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -124,18 +124,17 @@ def check_files(comparison: Comparison) -> None:
     """
     route_log(lambda _level, _line: None)
     draft, statistics = comparison.options.draft_model, comparison.options.statistics_file
-    with closing(load_vocabulary(comparison.options.model)) as vocabulary:
-        family_for(vocabulary, comparison.settings.fim_template)
-        if draft is not None:
-            with closing(load_vocabulary(draft)) as draft_vocabulary:
-                check_vocabularies(vocabulary, draft_vocabulary)
-        if statistics is not None:
-            if read_bytes(statistics).startswith(MAGIC):
-                raise StoreError(
-                    f"{statistics} is not in llama.cpp's layout, which llama-server reads.",
-                    remedy="Build it with `speclsp ngram build --order 2 --format llama.cpp`.",
-                )
-            open_statistics(statistics, vocabulary, "static")
+    vocabulary = load_vocabulary(comparison.options.model)
+    family_for(vocabulary, comparison.settings.fim_template)
+    if draft is not None:
+        check_vocabularies(vocabulary, load_vocabulary(draft))
+    if statistics is not None:
+        if read_bytes(statistics).startswith(MAGIC):
+            raise StoreError(
+                f"{statistics} is not in llama.cpp's layout, which llama-server reads.",
+                remedy="Build it with `speclsp ngram build --order 2 --format llama.cpp`.",
+            )
+        open_statistics(statistics, vocabulary, "static")
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Saves the KV states of earlier prompts.
 
-A context's cache holds one text.  Before the prompt of another document or position replaces it,
-the cache is copied; when a later prompt begins like the copy, the copy is restored.  That takes
-some milliseconds instead of a prefill.
+A context's cache holds one text.  The cache is copied before the prompt of another document or
+position replaces it, and restored when a later prompt begins like the copy.  That takes
+milliseconds instead of a prefill.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from speclsp.decoding.protocol import Target
 from speclsp.decoding.speculate import common_prefix_length
 
 _N_WORTH: Final = 48
-"""Least tokens worth a copy; fewer are evaluated as quickly."""
+"""Fewest tokens that are worth a copy; fewer are evaluated as quickly."""
 
 _N_STATES: Final = 64
 """Most saved states of any size: each prompt is compared with all of them."""
@@ -65,16 +65,9 @@ class KvStates:
         """Bytes of the saved states."""
         return self._n_bytes
 
-    @property
-    def n_states(self) -> int:
-        """How many states are saved."""
-        return len(self._states)
-
     def n_reusable(self, tokens: Sequence[int]) -> int:
         """Return how many leading tokens of a prompt the cache or a saved state holds."""
-        n_live = common_prefix_length(self._target.cached, tokens)
-        saved = [common_prefix_length(state, tokens) for state in self._states]
-        return max([n_live, *saved])
+        return max(common_prefix_length(self._target.cached, tokens), self._best(tokens)[1])
 
     def prepare(self, tokens: Sequence[int]) -> None:
         """Restore the saved state that shares the longest beginning with a prompt.

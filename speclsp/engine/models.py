@@ -7,7 +7,6 @@ can then be tokenised while the weights load and after they are freed.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
@@ -85,7 +84,7 @@ class Weights:
     lacks: Sequence[str] = ()
     """What the remote engine cannot do."""
     sent_drafts: Callable[[], str] = str
-    """Says which drafts the remote engine is sent; returns an empty string for none."""
+    """Returns which drafts the remote engine is sent; an empty string for none."""
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
         """Stop running decodes of either model as soon as ``predicate`` is true."""
@@ -162,7 +161,7 @@ class LlamaLoader:
             n_bytes_reserved=_draft_bytes(draft_path, settings) if draft_path else 0,
         )
         given = tuple(getattr(settings, name) for name in _OF_PASSES)
-        placed = (target.n_ctx, *target.layers.items())
+        placed = (target.n_ctx, *target.model.layers.items())
         on_cpu = not offload_devices(settings)
         pass_cost = self._pass_costs.setdefault(
             (path, _version(path), given, placed),
@@ -188,7 +187,7 @@ class LlamaLoader:
             is_trial=not settings.model,
             shortfall=target.shortfall,
             draft_description=draft_path.name if draft_path and draft else "",
-            layers=dict(target.layers),
+            layers=dict(target.model.layers),
             supports_rollback=target.supports_rollback,
             pass_cost=pass_cost,
             max_prompt=MAX_PROMPT if settings.model else embedded.MAX_PROMPT,
@@ -224,8 +223,7 @@ def load_draft_model(
         load_vocabulary,
     )
 
-    with closing(load_vocabulary(path)) as draft_vocabulary:
-        check_vocabularies(vocabulary, draft_vocabulary)
+    check_vocabularies(vocabulary, load_vocabulary(path))
     of_draft = draft_settings(settings, n_ctx_target)
     try:
         model = load_target(path, of_draft, progress=lambda _share: True, log=log)

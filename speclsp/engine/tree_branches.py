@@ -64,5 +64,5 @@ def check_path(path: Sequence[int], parents: Sequence[int]) -> None:
     above = -1
     for node in path:
         if not 0 <= node < len(parents) or parents[node] != above:
-            raise ValueError(f"{list(path)} is no path down the tree {list(parents)}")
+            raise ValueError(f"{list(path)} is not a path down the tree {list(parents)}")
         above = node

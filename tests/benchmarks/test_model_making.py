@@ -97,11 +97,11 @@ def test_logits_are_the_same_and_new_tokens_are_shut_out(tmp_path: Path, small: 
     tokens = [idx % 2000 for idx in range(300, 340)]
     target = load(make(small, tmp_path / "large.gguf", shape))
     found = target.decode(tokens, 40).copy()
-    layers = sum(target.layers.values())
+    layers = sum(target.model.layers.values())
     target.close()
     target = load(embedded_target())
     expected = target.decode(tokens, 40).copy()
-    assert layers == sum(target.layers.values()) + 1
+    assert layers == sum(target.model.layers.values()) + 1
     target.close()
     n_vocab = small.shape.n_vocab
     assert found.shape[1] == n_vocab + 104

@@ -41,7 +41,7 @@ def test_each_of_several_prompts_comes_back(target):
         assert evaluate(states, target, prompt(first)) == 100
     for first in (0, 3, 1, 4, 2, 0):
         assert evaluate(states, target, prompt(first)) == 0
-    assert states.n_states <= 5
+    assert len(states._states) <= 5
 
 
 def test_output_behind_a_prompt_is_not_kept(target):
@@ -60,7 +60,7 @@ def test_a_prompt_that_grew_takes_the_place_of_what_it_was(target):
     evaluate(states, target, prompt(1))
     assert evaluate(states, target, [*prompt(0), *range(200, 260)]) == 60
     evaluate(states, target, prompt(1))
-    assert states.n_states == 2
+    assert len(states._states) == 2
     assert evaluate(states, target, [*prompt(0), *range(200, 260)]) == 0
 
 
@@ -69,11 +69,11 @@ def test_little_is_not_copied(target):
     evaluate(states, target, prompt(0))
     # The last forty tokens differ: evaluated as quickly as copied.
     evaluate(states, target, [*prompt(0)[:60], *range(300, 340)])
-    assert states.n_states == 0
+    assert len(states._states) == 0
     evaluate(states, target, prompt(1, 20))
-    assert states.n_states == 1
+    assert len(states._states) == 1
     evaluate(states, target, prompt(2, 20))
-    assert states.n_states == 1
+    assert len(states._states) == 1
 
 
 def test_memory_is_bounded_and_the_least_recently_used_goes_first(target):
@@ -93,7 +93,7 @@ def test_where_a_state_does_not_fit_none_is_saved(target, n_bytes_max):
     states = KvStates(target, n_bytes_max)
     evaluate(states, target, prompt(0))
     evaluate(states, target, prompt(1))
-    assert states.n_states == 0
+    assert len(states._states) == 0
     assert evaluate(states, target, prompt(0)) == 100
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from speclsp.engine import params
 from speclsp.engine.params import (
     check_params,
     device_names,
@@ -162,6 +163,16 @@ def test_physical_cores(
     if quota is not None:
         quota_file.write_text(quota)
     assert physical_cpu_count(topology(tmp_path / "cpu", siblings), quota_file) == n_cores
+
+
+@pytest.mark.parametrize(("answer", "n_cores"), [(b"6\n", 6), (b"", 4)])
+def test_apples_performance_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes, n_cores: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(8)), raising=False)
+    monkeypatch.setattr(params.platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(params.subprocess, "check_output", lambda *_, **__: answer)
+    assert physical_cpu_count(tmp_path / "none", tmp_path / "none") == n_cores
 
 
 @pytest.mark.parametrize(

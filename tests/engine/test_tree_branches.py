@@ -62,5 +62,5 @@ def test_a_path_leads_down(path: list[int]):
     parents = [-1, 0, -1, 1]
     for good in ([], [0], [0, 1], [0, 1, 3], [2]):
         check_path(good, parents)
-    with pytest.raises(ValueError, match="no path down"):
+    with pytest.raises(ValueError, match="not a path down"):
         check_path(path, parents)

@@ -487,4 +487,3 @@ def test_with_a_real_vocabulary(project: Path, make_index: MakeIndex, model_fold
     assert found.tolist() == tokens[8:13].tolist()
     assert n_matched == 8
     index.index.close()
-    vocabulary.close()

@@ -515,7 +515,6 @@ def test_the_embedded_vocabulary_gives_back_every_character(rules_at):
     text = CompletionText(vocabulary, rules_at("x = 1; ▮"))
     assert not any(text.feed(token) for token in tokens)
     assert text.text == source
-    vocabulary.close()
 
 
 def _is_whole(piece: bytes) -> bool:

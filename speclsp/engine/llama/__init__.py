@@ -8,8 +8,8 @@ OpenMP spins for about as long as sleeping and waking takes, unless the environm
 GOMP_SPINCOUNT or OMP_WAIT_POLICY (docs/decisions/threads.md).  It reads them when the first import
 of llama_cpp loads it.
 
-Where an assertion fails, ggml runs a debugger on the process before it ends it, which took 1.6 of
-2.1 s; it is told not to, so that the engine can start again at once.  The assertion is logged.
+When an assertion fails, ggml runs a debugger on the process before it ends it, which took 1.6 of
+2.1 s.  That is switched off, so that the engine can start again at once; the assertion is logged.
 """
 
 import os

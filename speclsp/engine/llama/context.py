@@ -62,8 +62,8 @@ class _Fork:
 class LlamaTarget:
     """Implements :class:`speclsp.decoding.protocol.ForkTarget`; belongs to one thread.
 
-    Owns its context and its model.  ``cached`` and llama.cpp's KV cache agree at all times, except
-    for forks and, until :meth:`keep_path`, the nodes of a tree.
+    Owns its context and its model.  ``cached`` always equals llama.cpp's KV cache, except for forks
+    and, until :meth:`keep_path`, the nodes of a tree.
     """
 
     def __init__(self, model: LlamaModel, settings: Settings, n_ctx: int) -> None:
@@ -71,17 +71,9 @@ class LlamaTarget:
 
         Raises :class:`ModelLoadError` if llama.cpp refuses.
         """
-        self._model = model
+        self.model = model
         self.n_vocab = model.n_vocab
         """Size of the vocabulary."""
-        self.n_ctx_train = model.n_ctx_train
-        """Positions that the model was trained on."""
-        self.layers = dict(model.layers)
-        """Layers per device name; the output layer counts as one."""
-        self.size = model.size
-        """Bytes of all weights."""
-        self.description = model.description
-        """llama.cpp's description of the model, for example ``qwen2 1.5B Q8_0``."""
         self.shortfall = ""
         """What did not fit the memory, with the remedy; set by the loader."""
         self._context, log_lines = open_context(model, settings, n_ctx)
@@ -159,7 +151,7 @@ class LlamaTarget:
         """
         self._clear()
         self.decode([0], 0)
-        self.decode([0], 1)  # apart, since a batch may hold one token only
+        self.decode([0], 1)  # separately, since a batch may have room for one token only
         self.supports_rollback = self._cache.remove_from(1)
         self._clear()
         self._try_a_tree()
@@ -193,7 +185,7 @@ class LlamaTarget:
         [n_logits, n_vocab], a view of llama.cpp's memory that is valid until the next decode.
         Raises :class:`DecodeError`, after which the cache is empty, or
         :class:`DecodeInterruptedError`, after which it is unchanged (empty without rollback);
-        ValueError for more tokens than batch or context hold.
+        ValueError for more tokens than batch or context hold, or more than ``MAX_OUTPUTS`` rows.
         """
         self._forget_tree()
         n_tokens = len(tokens)
@@ -203,10 +195,11 @@ class LlamaTarget:
                 f"{n_tokens} tokens do not fit a batch of {self.n_batch}, or a context of "
                 f"{self.n_ctx} that holds {n_cached}"
             )
-        if not 0 <= n_logits <= n_tokens:
-            raise ValueError(f"{n_logits} rows of logits of {n_tokens} tokens")
-        if n_logits > self._n_outputs:
-            return self._decode_in_pieces(tokens, n_logits)
+        if not 0 <= n_logits <= min(n_tokens, self._n_outputs):
+            raise ValueError(
+                f"{n_logits} rows of logits of {n_tokens} tokens, where {self._n_outputs} are the "
+                "most"
+            )
         self._check_open()
         self._batch.fill(tokens, n_cached, n_logits)
         self._run(n_tokens)
@@ -349,7 +342,7 @@ class LlamaTarget:
         """Free the context and the weights; further calls do nothing."""
         self._interrupt.close()
         self._free()
-        self._model.close()
+        self.model.close()
         self.cached.clear()
 
     def _run(self, n_tokens: int) -> None:
@@ -394,7 +387,7 @@ class LlamaTarget:
         self.ns_native += perf_counter_ns() - started
         if not address:
             self._clear()
-            raise DecodeError("llama.cpp computed no logits: this is no text generation model.")
+            raise DecodeError("llama.cpp computed no logits: this is not a text generation model.")
         if address != self._rows_address or n_rows > len(self._rows):
             # The address changes only when llama.cpp needs more room; a new view for each step
             # would take a tenth of a millisecond on a busy machine.
@@ -403,23 +396,6 @@ class LlamaTarget:
             self._rows_address = address
         return self._rows[:n_rows]
 
-    def _decode_in_pieces(self, tokens: Sequence[int], n_logits: int) -> Logits:
-        """Decode more rows of logits than one llama_decode may return."""
-        n_cached = len(self.cached)
-        logits = np.empty((n_logits, self.n_vocab), dtype=np.float32)
-        n_silent = len(tokens) - n_logits
-        try:
-            if n_silent:
-                self.decode(tokens[:n_silent], 0)
-            for start in range(0, n_logits, self._n_outputs):
-                rows = min(self._n_outputs, n_logits - start)
-                piece = tokens[n_silent + start : n_silent + start + rows]
-                logits[start : start + rows] = self.decode(piece, rows)
-        except DecodeInterruptedError:
-            self.truncate(n_cached)
-            raise
-        return logits
-
     def _recover(self, status: int, n_tokens: int) -> None:
         """Restore or empty the cache after a failed decode, and raise."""
         n_cached = len(self.cached)
@@ -427,7 +403,7 @@ class LlamaTarget:
         if not (aborted and self.supports_rollback and self._cache.remove_from(n_cached)):
             self._clear()
         if aborted:
-            if n_tokens >= self._n_chunk:  # smaller batches say nothing of chunks
+            if n_tokens >= self._n_chunk:  # smaller batches are no measure for chunks
                 self._n_chunk = max(min(_LEAST_CHUNK, self._n_chunk), self._n_chunk // 2)
             raise DecodeInterruptedError("llama_decode was interrupted.")
         reason = _REASONS.get(status, f"it returned {status}")
@@ -449,5 +425,5 @@ class LlamaTarget:
 
 
 def _free(opened: list[int]) -> None:
-    """Free a context; it counts as closed before it is freed."""
+    """Free a context, which counts as closed from before the call."""
     llama.llama_free(opened.pop())

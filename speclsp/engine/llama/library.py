@@ -93,7 +93,7 @@ _log = _Log()
 def _log_callback(level: int, text: bytes | None, _user_data: int | None) -> None:
     try:
         _log.receive(level, text)
-    except Exception:  # noqa: BLE001  # ctypes would print it to stderr, and a log line is no reason
+    except Exception:  # noqa: BLE001  # ctypes would print it to stderr
         return
 
 

@@ -119,7 +119,7 @@ def _load(path: Path, settings: Settings, attempt: Attempt, progress: LoadProgre
         description = model.description
         model.close()
         raise ModelLoadError(
-            f"{path} is no text generation model ({description}).",
+            f"{path} is not a text generation model ({description}).",
             remedy="Choose a decoder-only code model with fill-in-the-middle tokens.",
         )
     try:
@@ -156,14 +156,14 @@ def load_report(
     """
     attention = "on" if target.flash_attention else "off"
     loaded = (
-        f"loaded {name}: {target.description}, {target.size / _MIB:.1f} MiB; "
-        f"context {target.n_ctx} (trained on {target.n_ctx_train}), "
+        f"loaded {name}: {target.model.description}, {target.model.size / _MIB:.1f} MiB; "
+        f"context {target.n_ctx} (trained on {target.model.n_ctx_train}), "
         f"batch {target.n_batch}, micro-batch {target.n_ubatch}, flash attention {attention}; "
         f"llama.cpp {library_version()}"
     )
     lines: list[tuple[LogLevel, str]] = [("info", loaded)]
     lines += [("info", line) for line in _device_lines(target, name, gpus)]
-    n_layers, n_on_cpu = sum(target.layers.values()), target.layers.get(_CPU, 0)
+    n_layers, n_on_cpu = sum(target.model.layers.values()), target.model.layers.get(_CPU, 0)
     if device_names(settings) == () or settings.n_gpu_layers == 0:
         lines.append(("info", f"{name}: computing on the CPU, as the settings say"))
     elif not gpus:
@@ -194,9 +194,9 @@ def _layers_asked(settings: Settings, n_layers: int) -> int:
 
 
 def _device_lines(target: LlamaTarget, name: str, gpus: Sequence[DeviceInfo]) -> Iterator[str]:
-    n_layers = sum(target.layers.values())
+    n_layers = sum(target.model.layers.values())
     known = {gpu.name: gpu for gpu in gpus}
-    devices = target.layers.keys() | known.keys()
+    devices = target.model.layers.keys() | known.keys()
     used = mib_by_device(target.log_lines, devices)
     # GPUs first.
     for device in sorted(devices | used.keys(), key=lambda name: (name == _CPU, name)):
@@ -208,7 +208,7 @@ def _device_lines(target: LlamaTarget, name: str, gpus: Sequence[DeviceInfo]) ->
             free, total = gpu.memory_free // _MIB, gpu.memory_total // _MIB
             room = f"; {free} of {total} MiB were free before"
         yield (
-            f"{name}: {target.layers.get(device, 0)} of {n_layers} layers on {place}, "
+            f"{name}: {target.model.layers.get(device, 0)} of {n_layers} layers on {place}, "
             f"{_memory(used.get(device, {}))}{room}"
         )
 

@@ -1,8 +1,8 @@
 """Reads the GGUF header of a model file before llama.cpp loads it, and explains unusable files.
 
 The format is specified in ggml's docs/gguf.md.  Every length is checked against the file's size
-before anything of that length is read.  Values with which llama.cpp would end the process or load
-for ever are refused; all others it refuses by itself.
+before anything of that length is read.  Values with which llama.cpp would end the process or never
+finish loading are refused here; llama.cpp refuses all other wrong values itself.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class GgufHeader:
         return [value if isinstance(value, int) else default] * n_layers
 
     def check(self) -> None:
-        """Raise ValueError for values with which llama.cpp would not refuse the file but fail."""
+        """Raise ValueError for values with which llama.cpp would fail, not refuse the file."""
         n_experts, n_used = self.number("expert_count", 0), self.number("expert_used_count", 0)
         if n_used > n_experts or (n_used == 0) != (n_experts == 0):
             raise ValueError(f"it uses {n_used:,} experts of {n_experts:,}")
@@ -104,7 +104,7 @@ class GgufHeader:
 
 
 def check_model_file(path: Path) -> None:
-    """Check that ``path`` is a file that begins like a GGUF.
+    """Check that ``path`` is a file that starts with GGUF's magic number.
 
     Raises :class:`ModelNotFoundError` where there is no file, and :class:`ModelLoadError` for a
     folder, an unreadable file, a Git LFS pointer, another format, or an empty file.
@@ -151,7 +151,7 @@ def read_gguf_header(path: Path) -> GgufHeader:
     """
     metadata: dict[str, Value] = {}
     tensor_bytes: dict[str, int] = {}
-    for part in _parts(path):
+    for part in gguf_parts(path):
         try:
             with part.open("rb") as file:
                 header = _Reader(file, part.stat().st_size).header()
@@ -212,7 +212,8 @@ def _plain_reason(reasons: Sequence[str]) -> str:
     return reasons[0].split(": ", 1)[-1].rstrip(". ")
 
 
-def _parts(path: Path) -> list[Path]:
+def gguf_parts(path: Path) -> list[Path]:
+    """Return all files of a model, the first part first.  ``path`` may be any of them."""
     name = _SPLIT_NAME.match(path.name)
     if name is None:
         return [path]

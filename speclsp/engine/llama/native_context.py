@@ -56,11 +56,6 @@ class DecodeInterrupt:
         callback = ctypes.cast(c_library().strlen, llama.ggml_abort_callback)
         llama.llama_set_abort_callback(context, callback, ctypes.cast(self._text, ctypes.c_void_p))
 
-    @property
-    def is_set(self) -> bool:
-        """Whether a running decode is being stopped."""
-        return self._text.raw[0] != 0
-
     def watch(self, predicate: Callable[[], bool] | None) -> None:
         """Stop decodes as soon as ``predicate`` is true; None stops none.
 
@@ -99,7 +94,7 @@ class DecodeInterrupt:
 
 
 def open_context(model: LlamaModel, settings: Settings, n_ctx: int) -> tuple[int, list[str]]:
-    """Return the address of a new ``llama_context`` and the lines that llama.cpp logged.
+    """Return the address of a new ``llama_context``, and the lines that llama.cpp logged.
 
     Raises :class:`~speclsp.errors.ModelLoadError` if llama.cpp refuses.
     """

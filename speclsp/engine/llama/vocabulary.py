@@ -17,7 +17,7 @@ from llama_cpp import llama_cpp as llama
 from speclsp.drafting.protocol import TokenArray
 from speclsp.engine.llama.library import collected_lines, start_backends
 from speclsp.engine.llama.model_file import Value, check_model_file, load_error, read_gguf_header
-from speclsp.errors import EngineUnavailableError, ModelLoadError, VocabularyMismatchError
+from speclsp.errors import ModelLoadError, VocabularyMismatchError
 from speclsp.prompt.protocol import FimTokenIds, Vocabulary
 
 _TYPE_NAMES = {0: "none", 1: "SPM", 2: "BPE", 3: "WPM", 4: "UGM", 5: "RWKV", 6: "PLAMO2", 7: "test"}
@@ -33,26 +33,16 @@ _MAX_SIZE_DIFFERENCE = 128
 _FIRST_TOKEN_COMPARED = 5
 
 
-class _NativeVocabulary:
-    """Owns a vocabulary-only model, which is freed with the last reference to this object.
-
-    Callers hold a reference while they call llama.cpp, so closing needs no lock.
-    """
-
-    def __init__(self, model: int) -> None:
-        self.pointer: int = llama.llama_model_get_vocab(model)
-        weakref.finalize(self, llama.llama_model_free, model)
-
-
 class LlamaVocabulary:
     """Implements :class:`speclsp.prompt.protocol.Vocabulary`; safe to use from any thread.
 
-    It owns a separate model without weights, so it outlives the weights.
+    It owns a separate model without weights, so it outlives the weights.  The model is freed with
+    the last reference to this object, which each caller holds during a call.
     """
 
-    def __init__(self, native: _NativeVocabulary, metadata: Mapping[str, Value]) -> None:
-        self._native: _NativeVocabulary | None = native
-        pointer = native.pointer
+    def __init__(self, model: int, metadata: Mapping[str, Value]) -> None:
+        weakref.finalize(self, llama.llama_model_free, model)
+        self._pointer = pointer = int(llama.llama_model_get_vocab(model))
         self.n_tokens = int(llama.llama_vocab_n_tokens(pointer))
         """How many token ids there are."""
         self.type_name = _TYPE_NAMES.get(int(llama.llama_vocab_type(pointer)), "unknown")
@@ -109,17 +99,15 @@ class LlamaVocabulary:
 
         Neither BOS nor a leading space is added: the joined pieces of the tokens equal the text.
         Lone surrogates become question marks.
-        Raises :class:`EngineUnavailableError` after :meth:`close`.
         """
-        pointer = self._open().pointer
         if not self._lead_in:
-            return _tokenize(pointer, text)
-        tokens = _tokenize(pointer, _LEAD_IN + text)
+            return _tokenize(self._pointer, text)
+        tokens = _tokenize(self._pointer, _LEAD_IN + text)
         n_lead_in = len(self._lead_in)
         if tuple(tokens[:n_lead_in].tolist()) == self._lead_in:
             return tokens[n_lead_in:]
         # The start of the text merged with the lead-in: accept the leading space.
-        return _tokenize(pointer, text)
+        return _tokenize(self._pointer, text)
 
     def special(self, text: str) -> int | None:
         """The id of the control or user-defined token whose text is exactly ``text``."""
@@ -138,19 +126,9 @@ class LlamaVocabulary:
             raise IndexError(f"token {token} is not in a vocabulary of {self.n_tokens}")
         piece = self._pieces[token]
         if piece is None:
-            piece = _read_piece(self._open().pointer, token)
+            piece = _read_piece(self._pointer, token)
             self._pieces[token] = piece
         return piece
-
-    def close(self) -> None:
-        """Free the native vocabulary once no thread uses it; cached properties stay available."""
-        self._native = None
-
-    def _open(self) -> _NativeVocabulary:
-        native = self._native
-        if native is None:
-            raise EngineUnavailableError("The model's vocabulary was closed.")
-        return native
 
     def _check_byte_tokens(self) -> None:
         # llama.cpp looks up the tokens of unknown bytes unchecked, and would end the process.
@@ -166,11 +144,10 @@ class LlamaVocabulary:
 
     def _find_lead_in(self) -> tuple[int, ...]:
         """Return the lead-in's tokens where the vocabulary prefixes a space, else ()."""
-        pointer = self._open().pointer
-        first = _tokenize(pointer, "a")
+        first = _tokenize(self._pointer, "a")
         if not len(first) or not self.piece(int(first[0])).startswith(b" "):
             return ()
-        return tuple(_tokenize(pointer, _LEAD_IN).tolist())
+        return tuple(_tokenize(self._pointer, _LEAD_IN).tolist())
 
 
 def load_vocabulary(path: Path) -> LlamaVocabulary:
@@ -188,13 +165,13 @@ def load_vocabulary(path: Path) -> LlamaVocabulary:
         model = llama.llama_model_load_from_file(os.fsencode(path), params)
     if not model:
         raise load_error(path, [line for level, line in lines if level == "error"])
-    native = _NativeVocabulary(model)
-    if llama.llama_vocab_n_tokens(native.pointer) == 0:
+    if llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(model)) == 0:
+        llama.llama_model_free(model)
         raise ModelLoadError(
             f"The model {path} has no vocabulary.",
             remedy="Choose a text generation model whose tokenizer is in the GGUF.",
         )
-    return LlamaVocabulary(native, metadata)
+    return LlamaVocabulary(model, metadata)
 
 
 def check_vocabularies(target: Vocabulary, draft: Vocabulary) -> None:

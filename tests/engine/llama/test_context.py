@@ -14,6 +14,7 @@ from llama_cpp import llama_cpp as llama
 
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
+from speclsp.engine.llama.native_context import MAX_OUTPUTS
 from speclsp.engine.llama.vocabulary import LlamaVocabulary
 from speclsp.errors import (
     DecodeError,
@@ -59,12 +60,12 @@ def held_positions(target: LlamaTarget) -> tuple[int, int]:
 
 
 def test_facts_of_the_embedded_model(target: LlamaTarget) -> None:
-    assert target.n_ctx == target.n_ctx_train == 2048
+    assert target.n_ctx == target.model.n_ctx_train == 2048
     assert (target.n_batch, target.n_ubatch, target.n_vocab) == (2048, 128, 4096)
-    assert target.layers == {"CPU": 6}
-    assert "qwen2" in target.description
+    assert target.model.layers == {"CPU": 6}
+    assert "qwen2" in target.model.description
     assert target.supports_rollback
-    assert target.size > 5_000_000
+    assert target.model.size > 5_000_000
 
 
 def test_whole_and_chunked_decodes_agree(target: LlamaTarget, tokens: list[int]) -> None:
@@ -98,17 +99,6 @@ def test_logits_are_a_view_of_llama_cpp_s_memory(target: LlamaTarget, tokens: li
     address = np.ctypeslib.as_array(pointer, (1,)).ctypes.data
     assert logits.ctypes.data == address
     assert logits.dtype == np.float32
-
-
-def test_more_rows_than_llama_cpp_has_room_for(target: LlamaTarget, tokens: list[int]) -> None:
-    n_rows = 300
-    many = target.decode(tokens[:310], n_rows)
-    assert many.shape == (n_rows, 4096)
-    assert list(target.cached) == tokens[:310]
-    target.truncate(0)
-    target.decode(tokens[:10], 0)
-    singles = [int(target.decode([token], 1)[0].argmax()) for token in tokens[10:310]]
-    assert many.argmax(axis=1).tolist() == singles
 
 
 def test_truncate_and_decode_again_is_the_same(target: LlamaTarget, tokens: list[int]) -> None:
@@ -152,7 +142,14 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(
     target: LlamaTarget, tokens: list[int]
 ) -> None:
     target.decode(tokens[:10], 0)
-    for piece, n_logits in (([], 0), (tokens[:5], 6), (tokens[:5], -1), ([1] * 2039, 0)):
+    too_many_rows = ([1] * 200, MAX_OUTPUTS + 1)
+    for piece, n_logits in (
+        ([], 0),
+        (tokens[:5], 6),
+        (tokens[:5], -1),
+        ([1] * 2039, 0),
+        too_many_rows,
+    ):
         with pytest.raises(ValueError, match="tokens"):
             target.decode(piece, n_logits)
     assert list(target.cached) == tokens[:10]
@@ -187,7 +184,7 @@ def test_a_failed_decode_empties_the_cache(
 
 def wait_for_interrupt(target: LlamaTarget) -> None:
     for _ in range(1000):
-        if target._interrupt.is_set:
+        if target._interrupt._text.raw[0]:
             return
         time.sleep(0.005)
     pytest.fail("the interrupt's thread never asked")
@@ -200,7 +197,11 @@ def test_an_interrupted_decode_leaves_the_cache_as_it_was(
     target.truncate(20)
     target.set_interrupt(lambda: True)
     wait_for_interrupt(target)
-    for piece, n_logits in ((tokens[20:30], 10), (tokens[20:820], 0), (tokens[20:820], 400)):
+    for piece, n_logits in (
+        (tokens[20:30], 10),
+        (tokens[20:820], 0),
+        (tokens[20:820], MAX_OUTPUTS),
+    ):
         with pytest.raises(DecodeInterruptedError):
             target.decode(piece, n_logits)
         assert list(target.cached) == tokens[:20]

@@ -109,7 +109,7 @@ def test_the_log_goes_to_the_sink_of_the_moment(model_folder: Path) -> None:
     route_log(failing)
     try:
         with collected_lines() as collected:
-            load_vocabulary(model_folder / "embedded-draft-q8_0.gguf").close()
+            load_vocabulary(model_folder / "embedded-draft-q8_0.gguf")
     finally:
         route_log(None)
     assert len(lines) > 10

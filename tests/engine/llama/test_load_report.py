@@ -30,6 +30,11 @@ class Loaded:
     flash_attention: bool = True
     supports_rollback: bool = True
 
+    @property
+    def model(self) -> Loaded:
+        """The facts of the model itself."""
+        return self
+
 
 def allocated(buffer: str, kind: str, mib: float) -> str:
     return f"x: {buffer} {kind} buffer size = {mib} MiB"

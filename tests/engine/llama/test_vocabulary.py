@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from speclsp.engine.llama import vocabulary as vocabulary_module
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
-from speclsp.errors import EngineUnavailableError, ModelLoadError, ModelNotFoundError
+from speclsp.errors import ModelLoadError, ModelNotFoundError
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=200) | st.text(
     st.sampled_from("\0\r\n\t \ud800\udfff\ufeffa<|fim_prefix|>é漢🙂\u200d\u0301▁Ġ"), max_size=80
@@ -144,35 +144,24 @@ def test_a_vocabulary_without_byte_tokens_is_refused(gguf_maker: Any) -> None:
         load_vocabulary(path)
 
 
-def test_closing_while_others_tokenize(model_folder: Path) -> None:
+def test_the_native_vocabulary_is_freed_with_the_last_reference(
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freed: list[int] = []
+    free = vocabulary_module.llama.llama_model_free
+
+    def noted(model: int) -> None:
+        freed.append(model)
+        free(model)
+
+    monkeypatch.setattr(vocabulary_module.llama, "llama_model_free", noted)
     vocabulary = load_vocabulary(model_folder / "embedded-target-q8_0.gguf")
-    expected = vocabulary.tokenize("def f(x):\n" * 50).tolist()
-    outcomes: list[object] = []
-    started = threading.Barrier(4)
-
-    def work() -> None:
-        started.wait()
-        while True:
-            try:
-                tokens = vocabulary.tokenize("def f(x):\n" * 50).tolist()
-            except EngineUnavailableError as error:
-                outcomes.append(error)
-                return
-            if tokens != expected:
-                outcomes.append(tokens)
-                return
-
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    started.wait()
-    vocabulary.close()
-    for thread in threads:
-        thread.join(60)
-    assert len(outcomes) == 3
-    assert all(isinstance(outcome, EngineUnavailableError) for outcome in outcomes)
-    assert vocabulary.n_tokens == 4096  # what was read stays
-    vocabulary.close()
+    also = vocabulary
+    del vocabulary
+    assert also.tokenize("def f(x):\n").size
+    assert freed == []
+    del also
+    assert len(freed) == 1
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
