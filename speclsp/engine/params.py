@@ -1,16 +1,18 @@
-"""Reads those settings that say how to load a model.
+"""Reads the settings on how to load a model.
 
-llama.cpp's threads wait for each other after every operation, so one thread too many slows all of
-them down: hyper-threads and cores beyond a container's quota are not counted.  A small model, which
-one core computes faster than threads can synchronise, gets one thread: the embedded model decodes a
-token in 0.3 ms with one and 0.9 ms with two.
+llama.cpp's threads wait for each other after every operation, so one thread too many slows down
+all of them: hyper-threads and cores beyond a container's quota are not counted.  A small model,
+which one core computes faster than threads can synchronise, gets one thread: the embedded model
+decodes a token in 0.3 ms with one and 0.9 ms with two.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import platform
 import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -81,8 +83,9 @@ def physical_cpu_count(
 ) -> int:
     """Return the number of physical cores that this process may use, at least 1.
 
-    Respects CPU affinity and a cgroup's quota.  Where the topology cannot be read, every second
-    logical CPU counts as a core, all of them up to four (llama.cpp's rule).
+    Respects CPU affinity and a cgroup's quota.  Apple's efficiency cores do not count, since the
+    other threads would wait for them.  Without a topology to read, every second logical CPU counts
+    as a core, all of them up to four (llama.cpp's rules).
     """
     if hasattr(os, "sched_getaffinity"):
         cpu_ids = os.sched_getaffinity(0)
@@ -93,13 +96,25 @@ def physical_cpu_count(
         files = [cpu_folder / f"cpu{cpu_id}/topology/thread_siblings_list" for cpu_id in cpu_ids]
         n_cores = len({file.read_text().strip() for file in files})
     except OSError:
-        n_cores = len(cpu_ids) if len(cpu_ids) <= 4 else len(cpu_ids) // 2
+        n_usual = len(cpu_ids) if len(cpu_ids) <= 4 else len(cpu_ids) // 2
+        n_cores = _apple_performance_cores() or n_usual
     try:
         quota, period = cgroup_quota_file.read_text().split()
         n_cores = min(n_cores, math.ceil(int(quota) / int(period)))
     except (OSError, ValueError):  # no cgroup, or "max"
         pass
     return max(1, n_cores)
+
+
+def _apple_performance_cores() -> int:
+    """Return how many performance cores Apple silicon has; 0 for other processors."""
+    if platform.system() != "Darwin":
+        return 0
+    command = ("/usr/sbin/sysctl", "-n", "hw.perflevel0.physicalcpu")
+    try:
+        return int(subprocess.check_output(command, stderr=subprocess.DEVNULL, timeout=5))  # noqa: S603
+    except (OSError, ValueError, subprocess.SubprocessError):  # no such key on Intel
+        return 0
 
 
 def thread_count(model_bytes: int, n_cores: int) -> int:
@@ -153,7 +168,7 @@ def tensor_placements(settings: Settings) -> tuple[tuple[str, str], ...]:
             re.compile(pattern)
         except re.error as error:
             raise SettingsError(
-                f"override_tensor has the pattern {pattern!r}, which is no regular expression: "
+                f"override_tensor has the pattern {pattern!r}, which is not a regular expression: "
                 f"{error}.",
                 remedy=r"Write PATTERN=TYPE, for example `blk\.1.*=CPU`.",
             ) from error

@@ -21,7 +21,7 @@ import psutil
 from speclsp import __version__
 from speclsp.atomic_write import PRIVATE, write_atomically
 from speclsp.engine.llama.fit import least_kv_bytes
-from speclsp.engine.llama.model_file import read_gguf_header
+from speclsp.engine.llama.model_file import gguf_parts, read_gguf_header
 from speclsp.engine_process.listening import Endpoint
 from speclsp.engine_process.place import (
     PROTOCOL,
@@ -105,11 +105,11 @@ def no_room(place: EnginePlace, settings: Settings) -> EngineProcessError | None
 
 def needed_bytes(settings: Settings) -> int:
     """Return the bytes of the models' weights and of their smallest KV caches."""
-    files = existing_models(settings)
-    n_bytes = sum(file.stat().st_size for file in files)
+    n_bytes = 0
     with suppress(SpecLspError, OSError):  # loading reports a damaged file or wrong settings
-        headers = map(read_gguf_header, files)
-        n_bytes += sum(least_kv_bytes(header, settings) for header in headers)
+        for file in existing_models(settings):
+            n_bytes += sum(part.stat().st_size for part in gguf_parts(file))
+            n_bytes += least_kv_bytes(read_gguf_header(file), settings)
     return n_bytes
 
 

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -335,6 +336,15 @@ def test_the_memory_for_an_engine_includes_its_kv_cache() -> None:
     assert needed_bytes(Settings(ctx_size=1024, fit_ctx=256)) == n_weights + 256 * n_bytes
     quantised = Settings(ctx_size=1024, fit=False, cache_type_k="q8_0", cache_type_v="q8_0")
     assert needed_bytes(quantised) == n_weights + 1024 * n_bytes * 17 // 32
+
+
+def test_the_memory_for_an_engine_includes_all_parts_of_a_split_model(tmp_path: Path) -> None:
+    parts = [tmp_path / f"model-0000{number}-of-00002.gguf" for number in (1, 2)]
+    for part in parts:
+        part.write_bytes(embedded_target().read_bytes())
+    both = Settings(model=str(parts[0]), ctx_size=1024, fit=False)
+    alone = replace(both, model=str(embedded_target()))
+    assert needed_bytes(both) == needed_bytes(alone) + embedded_target().stat().st_size
 
 
 @both_transports
