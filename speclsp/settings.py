@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -46,52 +46,21 @@ _Threads = Annotated[int, msgspec.Meta(ge=-1, le=512)]
 _Layers = Annotated[int, msgspec.Meta(ge=0, le=1024)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Values that the settings of one group share."""
-
-    name: str
-    scope: Scope = "live"
-    per_language: bool = False
-    by_folder: bool = False
-    of_machine: bool = False
-
-
-# The settings that most users touch first come first, in help texts and tables too.
-_COMPLETION = _Group("completion", per_language=True, by_folder=True)
-_MEMORY = _Group("memory")
-_MODEL = _Group("model", scope="engine")
-_MODEL_FILES = replace(_MODEL, of_machine=True)
-_REMOTE = _Group("remote engine", scope="engine", of_machine=True)
-_PROMPT = _Group("prompt", by_folder=True)
-_SPECULATION = _Group("speculation")
-_STATISTICS_FILES = replace(_SPECULATION, of_machine=True)
-_PROJECT = _Group("project")
-_LOG = _Group("log")
-_SAMPLING = _Group("sampling", per_language=True, by_folder=True)
-_ADVANCED_PROMPT = _Group("advanced: prompt", by_folder=True)
-_ADVANCED_SPECULATION = _Group("advanced: speculation")
-_ADVANCED_DRAFTERS = replace(_ADVANCED_SPECULATION, scope="engine")
-_ADVANCED_MODEL = _Group("advanced: models", scope="engine")
-_ADVANCED_MODEL_FILES = replace(_ADVANCED_MODEL, of_machine=True)
-_ADVANCED_PROJECT = _Group("advanced: project")
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettingInfo:
     """A row of the table, beside the setting's type and default."""
 
-    help: str
     group: str
-    scope: Scope
-    aliases: tuple[str, ...]
-    short: str
+    help: str = ""
+    scope: Scope = "live"
+    aliases: tuple[str, ...] = ()
+    short: str = ""
     """llama.cpp's one-dash form for the command line."""
-    per_language: bool
+    per_language: bool = False
     """Whether ``languages`` may override it for one language id."""
-    by_folder: bool
+    by_folder: bool = False
     """Whether it may differ by workspace folder, since each request carries it."""
-    of_machine: bool
+    of_machine: bool = False
     """Whether it names files, models or processes, or masks secrets; no workspace may choose it."""
 
     @property
@@ -101,27 +70,29 @@ class SettingInfo:
         return reader if colon and reader.islower() else ""
 
 
-def _setting(
-    default: Any,
-    group: _Group,
-    help_text: str,
-    *,
-    scope: Scope | None = None,
-    aliases: Sequence[str] = (),
-    short: str = "",
-    per_language: bool | None = None,
-) -> Any:
-    scope = group.scope if scope is None else scope
-    info = SettingInfo(
-        help=help_text,
-        group=group.name,
-        scope=scope,
-        aliases=tuple(aliases),
-        short=short,
-        per_language=group.per_language if per_language is None else per_language,
-        by_folder=group.by_folder and scope == "live",
-        of_machine=group.of_machine,
-    )
+# What the settings of a group share.  Groups that most users need come first, in help texts too.
+_COMPLETION = SettingInfo(group="completion", per_language=True, by_folder=True)
+_MEMORY = SettingInfo(group="memory")
+_MODEL = SettingInfo(group="model", scope="engine")
+_MODEL_FILES = replace(_MODEL, of_machine=True)
+_REMOTE = SettingInfo(group="remote engine", scope="engine", of_machine=True)
+_PROMPT = SettingInfo(group="prompt", by_folder=True)
+_SPECULATION = SettingInfo(group="speculation")
+_STATISTICS_FILES = replace(_SPECULATION, of_machine=True)
+_PROJECT = SettingInfo(group="project")
+_LOG = SettingInfo(group="log")
+_SAMPLING = SettingInfo(group="sampling", per_language=True, by_folder=True)
+_ADVANCED_PROMPT = SettingInfo(group="advanced: prompt", by_folder=True)
+_ADVANCED_SPECULATION = SettingInfo(group="advanced: speculation")
+_ADVANCED_DRAFTERS = replace(_ADVANCED_SPECULATION, scope="engine")
+_ADVANCED_MODEL = SettingInfo(group="advanced: models", scope="engine")
+_ADVANCED_MODEL_FILES = replace(_ADVANCED_MODEL, of_machine=True)
+_ADVANCED_PROJECT = SettingInfo(group="advanced: project")
+
+
+def _setting(default: Any, shared: SettingInfo, help_text: str, **own: Any) -> Any:
+    """Return a field whose row has the ``shared`` values of its group and its ``own`` ones."""
+    info = replace(shared, help=help_text, **own)
     if isinstance(default, (dict, list)):
         return field(default_factory=lambda: type(default)(default), metadata={"info": info})
     return field(default=default, metadata={"info": info})
@@ -208,7 +179,7 @@ class Settings:
         "",
         _MODEL_FILES,
         "Models by a name of `speclsp models list`; `auto` chooses by the memory that is free. "
-        "It counts before `hf_repo`, and that before `model`.",
+        "It takes precedence over `hf_repo`, and that over `model`.",
     )
     model: str = _setting(
         "",
@@ -308,13 +279,13 @@ class Settings:
         _REMOTE,
         "Address of a remote engine that generates instead of a model on this machine, for "
         "example `http://192.168.1.5:8080`, or `speclsp://HOST:PORT` or `speclsp+unix:///PATH` of "
-        "`speclsp engine --listen`; empty for none. It counts before `preset` and "
-        "`hf_repo`; `model` may name a GGUF with the remote model's vocabulary.",
+        "`speclsp engine --listen`; empty for none. It takes precedence over `preset` "
+        "and `hf_repo`; `model` may name a GGUF with the remote model's vocabulary.",
     )
     engine_kind: RemoteKind = _setting(
         "auto",
         _REMOTE,
-        "What the remote engine speaks; `auto` asks it. `openai` is any server with "
+        "API of the remote engine; `auto` detects it. `openai` is any server with "
         "/v1/completions, such as vLLM.",
     )
     engine_model: str = _setting(
@@ -358,6 +329,7 @@ class Settings:
         "Fill-in-the-middle prompt for a model that the built-in table does not know: {prefix}, "
         "{suffix}, and optionally {middle}, {repo}, {path}.",
         scope="engine",
+        by_folder=False,
     )
 
     speculation: bool = _setting(
