@@ -7,7 +7,7 @@ of the repository.
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from speclsp.errors import ModelNotFoundError, SpecLspError
+from speclsp.errors import ModelNotFoundError
 from speclsp.settings import Settings
 
 EMBEDDED: Final = "embedded"
@@ -50,7 +50,7 @@ def embedded_target() -> Path:
 
     Raises :class:`~speclsp.errors.ModelNotFoundError` where the installation lacks it.
     """
-    return _model(TARGET_FILE_NAME)
+    return _fixture(f"models/{TARGET_FILE_NAME}", f"embedded model {TARGET_FILE_NAME}")
 
 
 def embedded_draft() -> Path:
@@ -58,30 +58,22 @@ def embedded_draft() -> Path:
 
     Raises :class:`~speclsp.errors.ModelNotFoundError` where the installation lacks it.
     """
-    return _model(DRAFT_FILE_NAME)
+    return _fixture(f"models/{DRAFT_FILE_NAME}", f"embedded model {DRAFT_FILE_NAME}")
 
 
 def sample_project() -> Path:
     """Return the folder of the demo's sample project.  Copy it before you change it.
 
-    Raises :class:`~speclsp.errors.SpecLspError` where the installation lacks it.
+    Raises :class:`~speclsp.errors.ModelNotFoundError` where the installation lacks it.
     """
-    for root in _ROOTS:
-        folder = root / "sample_project"
-        if folder.is_dir():
-            return folder
-    raise SpecLspError(
-        "The sample project is missing from this installation.",
-        remedy="Install speclsp again, or run it from a complete checkout.",
-    )
+    return _fixture("sample_project", "sample project")
 
 
-def _model(file_name: str) -> Path:
+def _fixture(name: str, title: str) -> Path:
     for root in _ROOTS:
-        path = root / "models" / file_name
-        if path.is_file():
-            return path
+        if (root / name).exists():
+            return root / name
     raise ModelNotFoundError(
-        f"The embedded model {file_name} is missing from this installation.",
+        f"The {title} is missing from this installation.",
         remedy="Install speclsp again, or name a model with --model PATH.gguf.",
     )

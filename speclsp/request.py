@@ -1,8 +1,8 @@
 """The plain data that crosses the completer seam.
 
-Everything here but :class:`PlacedRequest` is a frozen dataclass of strings, numbers, and tuples or
-dicts of them, and survives a round trip through ``msgspec.json``.  The completer may thus run in
-this process or in another one.
+Everything here except :class:`PlacedRequest` is a frozen dataclass of strings, numbers, and tuples
+or dicts of them, and survives a round trip through ``msgspec.json``, so that the completer may run
+in this process or in another one.
 
 Counting, as in the project's statistics everywhere:
 
@@ -124,7 +124,7 @@ class CompletionRequest:
     n_candidates: int = 1
     """Number of distinct texts, the best first."""
     is_prefetch: bool = False
-    """Whether nobody waits for the answer, so that it runs in idle time only."""
+    """Whether the request runs in idle time only, for an answer that may be asked for later."""
     wait_for_model: bool = False
     """Whether the request waits until the models are loaded, or else fails at once."""
 
@@ -133,8 +133,8 @@ class CompletionRequest:
 class PlacedRequest(CompletionRequest):
     """A request with the text that it was made in.  It does not cross the seam.
 
-    ``text`` is the document with the request's edit and the other
-    cells of its notebook; ``cursor`` is the cursor in it.
+    ``text`` is the document with the request's edit and the other cells of its notebook; ``cursor``
+    is the cursor in it.
     """
 
     text: str
@@ -203,16 +203,6 @@ class DrafterStats:
     ms_accept: float = 0.0
     ms_decode: float = 0.0
     """Of these, the time of the drafter's own model inside llama_decode."""
-
-    @property
-    def acceptance_rate(self) -> float:
-        """accepted / drafted, 0 where nothing was drafted."""
-        return self.n_accepted / self.n_drafted if self.n_drafted else 0.0
-
-    @property
-    def mean_acceptance_length(self) -> float:
-        """1 + accepted / drafts: tokens per target pass over the passes with a draft."""
-        return 1.0 + self.n_accepted / self.n_drafts if self.n_drafts else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -434,7 +424,7 @@ class Progress:
     message: str = ""
     percentage: int | None = None
     cancellable: bool = False
-    """Whether the user may cancel it; said where it begins."""
+    """Whether the user may cancel it; set in the event that begins it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,10 +79,3 @@ def test_nothing_but_plain_data_and_the_cancellation_token_crosses_the_seam():
         for hint in hints.values():
             assert set(typing.get_args(hint) or (hint,)) <= plain, (name, hint)
         assert "Callable" not in str(returned), name
-
-
-def test_the_rates_of_a_drafter_without_drafts_are_defined():
-    empty = request.DrafterStats()
-    assert (empty.acceptance_rate, empty.mean_acceptance_length) == (0.0, 1.0)
-    some = request.DrafterStats(n_drafts=4, n_drafted=20, n_accepted=10)
-    assert (some.acceptance_rate, some.mean_acceptance_length) == (0.5, 3.5)

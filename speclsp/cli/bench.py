@@ -22,26 +22,18 @@ from rich.table import Table
 
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.ngram_build import found_files
-from speclsp.cli.options import SettingsCommand, given_options, show_timings_option
+from speclsp.cli.options import SettingsCommand, given_settings, show_timings_option
 from speclsp.cli.without_editor import running
 from speclsp.decoding.report import timing_lines, tokens_per_pass
 from speclsp.decoding.session import summed
 from speclsp.embedded import TARGET_FILE_NAME, model_files
 from speclsp.errors import SpecLspError
-from speclsp.hub.choice import resolve_models
 from speclsp.project.repository import repository_name
 from speclsp.project.source_text import SourceText, read_source
 from speclsp.request import CompletionRequest, Document, RequestStats, WorkspaceFolder
 from speclsp.settings import Settings
-from speclsp.settings_resolution import resolve
 from speclsp.suggestions.window import Window
 from speclsp.text.languages import LANGUAGES
-
-_MOVED: Final = (
-    "cases", "drafters", "healing", "host", "index", "make-cases", "make-model",
-    "peers", "quality", "typing",
-)  # fmt: skip
-"""Former benchmarks of `speclsp bench`, now of `python -m benchmarks`."""
 
 _STRIDE: Final = 4
 """Keys between two requests: the debounce skips requests of fast typing."""
@@ -82,21 +74,19 @@ Sides = dict[bool, Side]
 """By whether speculation is on."""
 
 
-class BenchCommand(SettingsCommand):
-    """The command; a benchmark that was moved gives an error with its replacement."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Raise UsageError where the first argument is a benchmark that was moved."""
-        if args and args[0] in _MOVED and not Path(args[0]).exists():
-            ctx.fail(
-                f"`speclsp bench {args[0]}` is now `python -m benchmarks {args[0]}`, which is run "
-                "in a checkout of speclsp. `speclsp bench PROJECT` measures a project of yours."
-            )
-        return super().parse_args(ctx, args)
+def _existing_folder(_ctx: click.Context, _parameter: click.Parameter, project: Path) -> Path:
+    if not project.exists():
+        raise click.BadParameter(
+            f"there is no folder {project}. Benchmarks of speclsp itself are run in a checkout: "
+            f"`python -m benchmarks {project}`."
+        )
+    return project
 
 
-@click.command(cls=BenchCommand)
-@click.argument("project", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.command(cls=SettingsCommand)
+@click.argument(
+    "project", type=click.Path(file_okay=False, path_type=Path), callback=_existing_folder
+)
 @click.option(
     "--lines", "n_lines", type=click.IntRange(min=1), default=20, show_default=True,
     help="Lines to type.",
@@ -149,11 +139,11 @@ def bench(project: Path, n_lines: int, seconds: int, show_timings: bool, **optio
 def _settings(options: Mapping[str, Any]) -> Settings:
     """Return the settings of both sides.  Raises UsageError where they name a remote engine."""
     given = {"persist": False, "suggestion_memory": False, "prefetch": False, "speculation": True}
-    resolved = resolve_models(resolve([{**given_options(options), **given}]).settings)
+    resolved = given_settings({**options, **given})
     if resolved.engine_url:
         raise click.UsageError(
             "`speclsp bench` compares drafts, and a remote engine takes none; `speclsp doctor "
-            "--engine-url URL` says how long it takes to answer."
+            "--engine-url URL` measures how long it takes to answer."
         )
     return resolved
 

@@ -12,16 +12,19 @@ from typing import Any
 import click
 
 from speclsp.cli.headless import NO_DEADLINE_MS, HeadlessOptions, HeadlessServer
-from speclsp.cli.options import SettingsCommand, given_options, show_timings_option
+from speclsp.cli.options import (
+    SettingsCommand,
+    given_options,
+    given_settings,
+    show_timings_option,
+)
 from speclsp.cli.without_editor import running, write_line
 from speclsp.decoding.report import report_lines
-from speclsp.hub.choice import resolve_models
 from speclsp.lsp.log import logging_by
 from speclsp.lsp.stdio import claimed_descriptors, serve_pipe
 from speclsp.project.repository import repository_name
 from speclsp.request import WorkspaceFolder
 from speclsp.settings import Settings
-from speclsp.settings_resolution import resolve
 
 
 @click.command(cls=SettingsCommand)
@@ -38,12 +41,11 @@ def complete(project: Path | None, show_timings: bool, **options: Any) -> None:
     The methods are complete, accepted, cancel, statistics and shutdown.
     Requests wait until the model is loaded and have no deadline unless --deadline-ms is given.
     """
-    given = given_options(options)
-    resolved = resolve_models(resolve([given]).settings)
+    resolved = given_settings(options)
     headless = HeadlessOptions(
         project=None if project is None else project.absolute(),
         repo_name="" if project is None else repository_name(project.absolute()),
-        deadline_ms=given.get("deadline_ms", NO_DEADLINE_MS),
+        deadline_ms=given_options(options).get("deadline_ms", NO_DEADLINE_MS),
         show_timings=show_timings,
     )
     write = partial(write_line, resolved.log_level)

@@ -14,12 +14,10 @@ from rich.console import Console
 
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.demo_screen import REMARK, Frame, Screen, comparison, picture
-from speclsp.cli.options import OutputFile, SettingsCommand, given_options
+from speclsp.cli.options import OutputFile, SettingsCommand, given_options, given_settings
 from speclsp.cli.without_editor import complete_when_ready, running
 from speclsp.embedded import sample_project
-from speclsp.hub.choice import resolve_models
 from speclsp.request import CompletionRequest, Document, SessionStats, WorkspaceFolder
-from speclsp.settings_resolution import resolve
 from speclsp.suggestions.window import Window
 
 _LEAST_CHARS_TAKEN: Final = 3
@@ -30,7 +28,7 @@ class Scene(NamedTuple):
     """One piece of code to write in the file ``path``.
 
     ``after`` is the text of the file after which the typing begins; empty for the end of the file.
-    The typist accepts ghost text where it matches ``meant``, and types on elsewhere.
+    The typist accepts ghost text that matches ``meant``, and else types the next character.
     """
 
     path: str
@@ -124,7 +122,7 @@ def _typed(screen: Screen, options: Mapping[str, Any], *, keeps_ends: bool) -> S
 
     Raises :class:`~speclsp.errors.SpecLspError` if there is no model.
     """
-    resolved = resolve_models(resolve([options]).settings)
+    resolved = given_settings(options)
     with tempfile.TemporaryDirectory(prefix="speclsp-demo-") as temporary:
         folder = Path(temporary) / "shop"
         shutil.copytree(sample_project(), folder)
@@ -158,7 +156,7 @@ def type_scene(scene: Scene, folder: Path, window: Window, show: Callable[[Frame
         before = frame.before
         request = CompletionRequest(uri=document.uri, version=version, offset=len(before))
         result = complete_when_ready(window, request, CancellationToken())
-        assert result is not None, "nobody cancels this request"
+        assert result is not None, "this request is never cancelled"
         if result.text:
             window.shown(result.completion_id)
         # Ghost text does not show that text behind the cursor is replaced.

@@ -198,5 +198,5 @@ def picture(moment: Frame | None, end: Frame, stats: Mapping[bool, SessionStats]
     console.print(comparison(stats))
     svg = console.export_svg(title="speclsp demo", unique_id="speclsp-demo")
     # Pictures in a README may not load fonts from elsewhere; the browser's monospace font serves.
-    # Some viewers drop the indentation unless they are told to keep spaces.
+    # Without this some viewers drop the indentation.
     return _WEB_FONTS.sub("", svg).replace("<svg ", '<svg xml:space="preserve" ', 1)

@@ -103,7 +103,9 @@ def engine_library(settings: Settings) -> Iterator[Finding]:
     elif library.gpu_backends() and wants_gpu(settings):
         yield Finding("GPU offload", library.why_no_gpu(), NO_GPU_REMEDY)
     else:
-        yield Finding("GPU offload", f"{library.why_no_gpu()} ({GPU_PAGE} says how to get another)")
+        yield Finding(
+            "GPU offload", f"{library.why_no_gpu()} ({GPU_PAGE} shows how to get another)"
+        )
     for device in devices:
         memory = (
             f", {device.memory_free // MEBIBYTE} of {device.memory_total // MEBIBYTE} MiB free"
@@ -213,7 +215,7 @@ def gpu_use(settings: Settings, layers: Mapping[str, int]) -> Iterator[Finding]:
             "GPU use",
             f"no layer of the model is on {' or '.join(gpus)}",
             "Free memory of the GPU, take a smaller model or quantisation, or lower ctx_size; "
-            f"the lines above say what was tried, and {GPU_PAGE} what helps.",
+            f"the lines above show what was tried, and {GPU_PAGE} has the remedies.",
         )
 
 
@@ -274,7 +276,7 @@ def next_step(settings: Settings) -> str:
 
 @click.command(cls=SettingsCommand)
 def doctor(**options: Any) -> None:
-    """Check the installation; with settings given, check it with those.
+    """Check the installation, with the given settings.
 
     Every line begins with ok, note or problem; the exit code is 1 if there is a problem.
     The last line is the one next step.

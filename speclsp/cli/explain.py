@@ -64,7 +64,7 @@ def _split_at(place: str) -> tuple[Path, str, str]:
     except OSError as error:
         raise click.BadParameter(f"{name} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
-        raise click.BadParameter(f"{name} is no UTF-8 text.") from error
+        raise click.BadParameter(f"{name} is not UTF-8 text.") from error
     lines = text.split("\n")
     line_idx, column = int(line_text) - 1, int(column_text) - 1
     if not 0 <= line_idx < len(lines):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NoReturn
 
 import click
@@ -21,42 +20,20 @@ MISSING_ENGINE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Subcommand:
-    """Where a subcommand is defined, and its line in the help text."""
-
-    module: str
-    attribute: str
-    help: str
-
-
-SUBCOMMANDS: Mapping[str, Subcommand] = {
-    "serve": Subcommand("speclsp.cli.serve", "serve", "Run the language server."),
-    "complete": Subcommand(
-        "speclsp.cli.complete", "complete", "Complete headless: JSON-RPC on stdin and stdout."
-    ),
-    "explain": Subcommand(
-        "speclsp.cli.explain",
-        "explain",
-        "Show the prompt at a place in a file, with reasons.",
-    ),
-    "demo": Subcommand(
-        "speclsp.cli.demo", "demo", "Type into a sample project and watch the ghost text."
-    ),
-    "doctor": Subcommand("speclsp.cli.doctor", "doctor", "Check the installation."),
-    "models": Subcommand(
-        "speclsp.cli.models", "models", "Choose, download and remove models by name."
-    ),
-    "engine": Subcommand(
-        "speclsp.cli.engine", "engine", "Show or end the engines that windows share."
-    ),
-    "drafters": Subcommand("speclsp.cli.drafters", "drafters", "List the drafters."),
-    "data": Subcommand("speclsp.cli.data", "data", "Show or remove what is kept on disk."),
-    "ngram": Subcommand("speclsp.cli.ngram", "ngram", "Make and check statistics files."),
-    "bench": Subcommand(
-        "speclsp.cli.bench", "bench", "Measure models and speculation on a project of yours."
-    ),
+SUBCOMMANDS: Mapping[str, str] = {
+    "serve": "Run the language server.",
+    "complete": "Complete headless: JSON-RPC on stdin and stdout.",
+    "explain": "Show the prompt at a place in a file, with reasons.",
+    "demo": "Type into a sample project and watch the ghost text.",
+    "doctor": "Check the installation.",
+    "models": "Choose, download and remove models by name.",
+    "engine": "Show or end the engines that windows share.",
+    "drafters": "List the drafters.",
+    "data": "Show or remove what is kept on disk.",
+    "ngram": "Make and check statistics files.",
+    "bench": "Measure models and speculation on a project of yours.",
 }
+"""The line in the help text of each subcommand ``name``, which is ``speclsp.cli.name.name``."""
 
 
 class LazyGroup(click.Group):
@@ -68,24 +45,22 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a subcommand, or None for an unknown name."""
-        row = SUBCOMMANDS.get(cmd_name)
-        if row is None:
+        if cmd_name not in SUBCOMMANDS:
             return None
         try:
-            command = getattr(importlib.import_module(row.module), row.attribute)
+            module = importlib.import_module(f"speclsp.cli.{cmd_name}")
         except (ImportError, OSError, RuntimeError) as error:
-            # llama-cpp-python raises RuntimeError or OSError where its shared library is broken.
+            # llama-cpp-python raises RuntimeError or OSError if its shared library is broken.
             if "llama" not in str(error):
                 raise
             ctx.fail(MISSING_ENGINE.format(reason=error))
-        if not isinstance(command, click.Command):
-            raise TypeError(f"{row.module}.{row.attribute} is not a command")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table without importing anything."""
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
+        """Write the table without importing the subcommands."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, SUBCOMMANDS[name].help) for name in self.list_commands(ctx)])
+            formatter.write_dl(list(SUBCOMMANDS.items()))
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -202,9 +202,7 @@ class OutputFile(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path.  Raises BadParameter."""
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
-        folder = path.parent
-        if not folder.is_dir():
-            self.fail(f"Folder {str(folder)!r} does not exist.", param, ctx)
-        if not path.exists() and not os.access(folder, os.W_OK):
-            self.fail(f"Folder {str(folder)!r} is not writable.", param, ctx)
+        if not path.exists() and not os.access(path.parent, os.W_OK):
+            what = "is not writable" if path.parent.is_dir() else "does not exist"
+            self.fail(f"Folder {str(path.parent)!r} {what}.", param, ctx)
         return path

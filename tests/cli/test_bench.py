@@ -106,7 +106,7 @@ def test_a_benchmark_that_was_moved_is_named(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(cli, ["bench", name, "--json", "figures.json"])
+    result = CliRunner().invoke(cli, ["bench", name])
     assert result.exit_code == 2
     assert f"python -m benchmarks {name}" in result.output
 

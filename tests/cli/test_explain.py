@@ -142,7 +142,7 @@ def test_places_where_nothing_is_asked(project: Path) -> None:
         ("cart.py:99:1", "has the lines 1 to 12, not 99"),
         ("cart.py:1:99", "has the columns 1 to 23, not 99"),
         ("cart.py:0:1", "has the lines 1 to 12, not 0"),
-        ("latin.py:1:1", "is no UTF-8 text"),
+        ("latin.py:1:1", "is not UTF-8 text"),
     ],
 )
 def test_places_that_are_none(project: Path, place: str, message: str) -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import speclsp.cli
 from speclsp import __version__
 from speclsp.cli import main as main_module
-from speclsp.cli.main import SUBCOMMANDS, Subcommand, cli
+from speclsp.cli.main import SUBCOMMANDS, cli
 
 
 def run(*argv: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -34,9 +35,9 @@ def test_help_lists_the_subcommands_and_imports_none_of_them() -> None:
     )
     outcome = run("-c", script)
     assert outcome.returncode == 0, outcome.stderr
-    for name, row in SUBCOMMANDS.items():
+    for name, help_text in SUBCOMMANDS.items():
         assert f"{name} " in outcome.stdout
-        assert row.help in outcome.stdout
+        assert help_text in outcome.stdout
 
 
 def test_python_m_speclsp_is_the_command(tmp_path: Path) -> None:
@@ -50,14 +51,19 @@ def test_an_unknown_subcommand_is_a_usage_error() -> None:
     assert "compleat" in outcome.stderr
 
 
+def add_subcommands_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Add the modules of a folder to the package of the subcommands."""
+    monkeypatch.setattr(speclsp.cli, "__path__", [*speclsp.cli.__path__, str(folder)])
+    found = dict.fromkeys((path.stem for path in folder.iterdir()), "")
+    monkeypatch.setattr(main_module, "SUBCOMMANDS", {**SUBCOMMANDS, **found})
+
+
 def test_a_missing_engine_is_told_with_its_remedy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "needs_engine_for_test.py").write_text("import llama_cpp_not_built\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    row = Subcommand("needs_engine_for_test", "x", "")
-    monkeypatch.setattr(main_module, "SUBCOMMANDS", {"serve": row})
-    outcome = CliRunner().invoke(cli, ["serve"])
+    add_subcommands_in(tmp_path, monkeypatch)
+    outcome = CliRunner().invoke(cli, ["needs_engine_for_test"])
     assert outcome.exit_code == 2
     assert "pip install llama-cpp-python" in outcome.output
     assert "llama_cpp_not_built" in outcome.output
@@ -67,8 +73,6 @@ def test_another_missing_module_is_not_blamed_on_the_engine(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "needs_other_for_test.py").write_text("import something_else_missing\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    row = Subcommand("needs_other_for_test", "x", "")
-    monkeypatch.setattr(main_module, "SUBCOMMANDS", {"serve": row})
-    outcome = CliRunner().invoke(cli, ["serve"])
+    add_subcommands_in(tmp_path, monkeypatch)
+    outcome = CliRunner().invoke(cli, ["needs_other_for_test"])
     assert isinstance(outcome.exception, ModuleNotFoundError)
