@@ -25,7 +25,7 @@ def write_atomically(path: Path, partial_prefix: str, mode: int) -> Iterator[Pat
     """
     path = path.resolve()
     if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "it is no regular file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
     partial = path.with_name(f"{partial_prefix}{secrets.token_hex(8)}")
     os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
     try:

@@ -2,10 +2,10 @@
 
     python -m speclsp.install_llama_cpp [--python PYTHON] [--dry-run] [--anew] [--index URL]
 
-Tried in this order: a prebuilt wheel for the GPU that is found (CUDA by the driver's version,
-Metal), one for Vulkan, one for the CPU, and compiling.  CMAKE_ARGS in the environment compiles
-right away.  It runs before anything is installed: from a checkout, or from a wheel of speclsp on
-PYTHONPATH, since wheels are archives that Python imports from.
+It tries, in this order: a prebuilt wheel for the GPU that is found (CUDA by the driver's version,
+Metal), one for Vulkan, one for the CPU, and compiling.  With CMAKE_ARGS in the environment it
+compiles at once.  It runs before anything is installed: from a checkout, or from a wheel of speclsp
+on PYTHONPATH, since Python imports from wheels.
 """
 
 from __future__ import annotations
@@ -160,10 +160,10 @@ def wheel_step(title: str, index: str, more: tuple[str, ...] = ()) -> Step:
 
 
 def compile_step(cmake_args: str, lock: str, environment: Mapping[str, str]) -> Step:
-    """Return the step that compiles llama.cpp, for a GPU where ``cmake_args`` say so."""
+    """Return the step that compiles llama.cpp with ``cmake_args``, which may name a GPU."""
     title = f"compiling llama.cpp with {cmake_args}" if cmake_args else "compiling llama.cpp"
     requirement = ("-r", lock) if lock else (REQUIREMENT,)
-    # pip keeps what it compiled whatever the flags were.
+    # pip's cache ignores the flags that a wheel was compiled with.
     cache = ("--no-cache-dir",) if cmake_args else ()
     problem = compiler_problem(environment) or toolkit_problem(cmake_args, environment)
     return Step(f"{title}, which takes minutes", (*cache, *requirement), cmake_args, problem)
@@ -208,7 +208,7 @@ def compiler_problem(environment: Mapping[str, str]) -> str:
 
 
 def toolkit_problem(cmake_args: str, environment: Mapping[str, str]) -> str:
-    """Return which tool the GPU that the flags name lacks, or an empty string."""
+    """Return which tool is missing for the GPU that the flags name, or an empty string."""
     for flag, program, variable, folder, remedy in GPU_TOOLS:
         if not re.search(rf"-D\s*{flag}(:\w+)?=(on|1|true|yes)\b", cmake_args, re.IGNORECASE):
             continue
@@ -254,7 +254,7 @@ def say(line: str) -> None:
 
 
 def perform(command: Sequence[str], cmake_args: str, *, dry_run: bool) -> int:
-    """Run a command, with a line now and then, or print it; return its exit code."""
+    """Run a command and print the time every half minute, or print it; return its exit code."""
     if dry_run:
         prefix = f"CMAKE_ARGS={shlex.quote(cmake_args)} " if cmake_args else ""
         sys.stdout.write(prefix + " ".join(map(shlex.quote, command)) + "\n")

@@ -1,7 +1,7 @@
 """Options in any spelling become :class:`~speclsp.settings.Settings`.
 
-A name may be written ``n_gpu_layers``, ``n-gpu-layers`` or ``nGpuLayers``, and aliases count.
-A wrong value is reported, and the value from before is kept.  A setting of a former version is
+A name may be written ``n_gpu_layers``, ``n-gpu-layers`` or ``nGpuLayers``, or by an alias.
+A wrong value is reported, and the previous value is kept.  A setting of a former version is
 reported with its replacement.
 """
 
@@ -62,16 +62,16 @@ SHARED: dict[str, tuple[str, ...]] = {
         "spec_ngram_map_k4v_min_hits",
     ),
 }
-"""Settings of several drafters, and each drafter's own, which prevails.  Of two that set the same
-one the smaller value counts: ``draft_max`` is a maximum."""
+"""Settings of several drafters, and the drafters' own, which take precedence.  If two of them set
+the same one, the smaller value counts: ``draft_max`` is a maximum."""
 
 _MAXIMUM_OF: dict[str, str] = {
     "spec_draft_n_min": "spec_draft_n_max",
     "spec_ngram_mod_n_min": "spec_ngram_mod_n_max",
     "min_ngram_size": "max_ngram_size",
 }
-"""For a minimum its maximum.  Where a shared setting sets one of the two, the other's default gives
-way."""
+"""The maximum of each minimum.  If a shared setting sets one of the two, the other's default is
+moved so that the minimum is not above the maximum."""
 
 
 def _share(values: dict[str, Any]) -> None:
@@ -142,8 +142,7 @@ _NO_SETTINGS |= dict.fromkeys(
     "parallel: there are no server slots. All editor windows share one engine, which answers the "
     "requests of all their documents in turn.",
 )
-"""Spellings in normal form of settings that former versions or llama-server have, and what to set
-or do instead."""
+"""Normal spellings of former and of llama-server's settings, with what to set or do instead."""
 
 _FORMER_VALUES: dict[tuple[str, str], str] = {
     ("min_confidence", "learned"): "the threshold is no longer learned; set a number from 0 to 1"
@@ -152,14 +151,14 @@ _FORMER_VALUES: dict[tuple[str, str], str] = {
 
 
 def former_setting(name: str) -> str | None:
-    """Return what to do instead of a former or llama-server's setting, None for any other name."""
+    """Return what replaces a former or llama-server's setting; None for any other name."""
     return _NO_SETTINGS.get(_normal(name))
 
 
 def canonical_name(name: str) -> str | None:
     """Return the setting that a spelling means, or None.
 
-    Snake, kebab and camel case are one, and aliases count.
+    Snake, kebab and camel case and aliases are accepted.
     """
     return _CANONICAL.get(_normal(name))
 
@@ -172,7 +171,7 @@ def convert(name: str, value: Any, *, from_text: bool = False) -> Any:
     """
     try:
         converted = msgspec.convert(value, TYPES[name], strict=not from_text)
-        msgspec.json.encode(converted)  # lone surrogates are in no path and no message
+        msgspec.json.encode(converted)  # raises for lone surrogates, which no path or message has
         return converted
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         reason = _FORMER_VALUES.get((name, str(value))) or _reason(name, value, str(error))

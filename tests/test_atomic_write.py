@@ -70,7 +70,7 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
 def test_a_device_or_pipe_is_not_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         write(pipe, "new")
     assert pipe.is_fifo()
     assert list(tmp_path.iterdir()) == [pipe]

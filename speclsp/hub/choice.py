@@ -27,10 +27,10 @@ class Choice:
     title: str
     """The models' names for people."""
     target: Reference | None
-    """None where only the draft model is named on the hub."""
+    """None if only the draft model is on the hub."""
     draft: Reference | None = None
     size_bytes: int | None = None
-    """Size of the download; None where only the hub knows it."""
+    """Size of the download; None if only the hub knows it."""
 
     @property
     def references(self) -> tuple[Reference, ...]:
@@ -78,7 +78,7 @@ def named(name: str, memory: Callable[[], Memory] = find_memory) -> Choice:
 
 
 def choice_of(settings: Settings, memory: Callable[[], Memory] = find_memory) -> Choice | None:
-    """Return the models on the hub that settings name, None where they name files or nothing.
+    """Return the models on the hub that settings name; None if they name files or nothing.
 
     A remote engine takes precedence over a preset, that over a repository, and that over a file; a
     draft model named by itself takes precedence over the preset's.

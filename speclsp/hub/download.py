@@ -1,9 +1,10 @@
 """Downloads: models into Hugging Face's cache, which other programs share, and single files.
 
-huggingface_hub provides the API client, the cache, tokens and proxies.  Its own downloads cannot
-be resumed by a later call, and are not compared with the hub's SHA-256.  So the bytes are received
-here, into a partial file beside the cache's blobs: a later download resumes it by a range request,
-and it is moved into the cache after its checksum was verified.
+huggingface_hub provides the API client, the cache, tokens and proxies.  Its own downloads (2.4)
+cannot be resumed by a later call, since each has a partial file of a random name, and are not
+compared with the hub's SHA-256.  So the bytes are received here, into a partial file beside the
+cache's blobs: a later download resumes it by a range request, and the file is moved into the cache
+once its checksum is verified.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ def fetch(file: RemoteFile, output: Path, *, token: str = "", report: Report = _
     is_elsewhere = "://" in file.origin
     with _mapped_errors(file.origin, output.parent):
         with suppress(FileNotFoundError):
-            # An interrupted pull left it, or anybody else: its checksum is verified.
+            # An interrupted pull left it, or somebody else: verify its checksum.
             place.replace(_partial(place))
         missing = file.size - _size(_partial(place))
         free = shutil.disk_usage(output.parent).free
@@ -212,8 +213,8 @@ def _file_at(url: str, *, wants_sha256: bool) -> RemoteFile:
     origin, name = shown.geturl(), unquote(parts.path).rpartition("/")[2]
     if not name or (parts.scheme != "https" and (wants_sha256 or parts.scheme != "http")):
         raise DownloadError(
-            f"{origin} is no https:// address of a file.",
-            remedy="An http:// address needs --sha256: its files can be changed on the way.",
+            f"{origin} is not the https:// address of a file.",
+            remedy="An http:// address needs --sha256: its files can be changed in transit.",
         )
     hub = _hub()
     headers = hub.utils.build_hf_headers(token=False, library_name="speclsp")
@@ -233,7 +234,7 @@ def _file_at(url: str, *, wants_sha256: bool) -> RemoteFile:
                     sha256 = line[:_SHA256_LENGTH].decode(errors="replace").lower()
     size = answer.headers.get("Content-Length", "")
     if not size.isdigit():
-        raise DownloadError(f"The server does not say how large {origin} is.")
+        raise DownloadError(f"The server sends no Content-Length for {origin}.")
     return RemoteFile(origin=origin, name=name, url=url, size=int(size), sha256=sha256)
 
 
@@ -242,8 +243,8 @@ def _require_https(answer: Any) -> None:
     for hop in (*answer.history, answer):
         if hop.url.scheme != "https":
             raise DownloadError(
-                f"The server leads to {hop.url.scheme}://{hop.url.host}, where files can be "
-                "changed on the way.",
+                f"The server redirects to {hop.url.scheme}://{hop.url.host}, where files can be "
+                "changed in transit.",
                 remedy="Give the file's checksum with --sha256.",
             )
 
@@ -316,9 +317,9 @@ class _Transfer:
             try:
                 self._receive(have)
             except _hub().errors.HfHubHTTPError:
-                raise  # the hub's answer would not change
+                raise  # asking again would get the same answer
             except _hub().errors.HTTPError:
-                # A server without ranges begins anew, so `have` may shrink.
+                # A server without ranges starts again, so `have` may shrink.
                 n_failures = 0 if _size(self._partial) > most else n_failures + 1
                 most = max(most, _size(self._partial))
                 if n_failures > _N_RETRIES:
@@ -348,7 +349,7 @@ class _Transfer:
                     have += len(chunk)
                     if have > self._file.size:
                         raise DownloadError(
-                            f"{self._file.name} is longer than its server said.",
+                            f"{self._file.name} is longer than its server announced.",
                             remedy="Download it again.",
                         )
                     self._report(min(have, self._file.size))

@@ -1,4 +1,4 @@
-"""The memory that models are loaded into: the GPU's where there is one, else the machine's."""
+"""The memory that models are loaded into: the GPU's if there is one, else the machine's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from speclsp.engine.params import physical_cpu_count
 MemoryKind = Literal["NVIDIA GPU", "Metal", "GPU", "CPU"]
 
 _KINDS: Final[dict[str, MemoryKind]] = {"CUDA": "NVIDIA GPU", "MTL": "Metal", "Metal": "Metal"}
-"""By the beginning of the names that ggml gives its devices."""
+"""By the first letters of ggml's names of devices."""
 _NVIDIA_TIMEOUT_S: Final = 5.0
 _MIB: Final = 1 << 20
 
@@ -34,7 +34,7 @@ class Memory:
 def find_memory() -> Memory:
     """Return the memory of the GPUs that llama.cpp finds, or the machine's.
 
-    Where llama-cpp-python cannot be imported, ``nvidia-smi`` is asked.
+    ``nvidia-smi`` is asked if llama-cpp-python cannot be imported.
     """
     n_cores = physical_cpu_count()
     try:
@@ -59,7 +59,7 @@ def find_memory() -> Memory:
 
 
 def nvidia_memory() -> Memory | None:
-    """Return the memory that ``nvidia-smi`` prints, None where it is missing or lists no GPU."""
+    """Return the memory that ``nvidia-smi`` prints; None if it is missing or lists no GPU."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return None

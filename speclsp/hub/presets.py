@@ -1,7 +1,7 @@
 """The table of presets: which model files to use with how much memory, and why.
 
-A file's size is exact where its last digits are no zeros, else rounded to 10 MB; the true size is
-read from the hub before a download.
+A file's size that ends in zeros is rounded to 10 MB; the exact size is read from the hub before a
+download.
 Sources: the repositories' file lists and model cards, and the models' ``config.json``.
 """
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from speclsp.hub.memory import Memory
 
 AUTO: Final = "auto"
-"""The name that stands for the best preset for the free memory."""
+"""The name that selects the best preset for the free memory."""
 
 _N_CTX: Final = 4096
 """Positions of the KV cache to leave room for: the default of ``ctx_size``."""
 _ROOM_BYTES: Final = 3 << 29
 """For intermediate results, the GPU's own context, and what other programs take: 1.5 GiB."""
 _MANY_CORES: Final = 8
-"""Physical cores from which the larger of the models for a CPU answers while you type."""
+"""Least physical cores with which the larger model for a CPU answers while you type."""
 
 _APACHE: Final = "Apache 2.0"
 
@@ -61,7 +61,7 @@ class Preset:
     target: ModelFile
     draft: ModelFile | None = None
     memory: str = ""
-    """Memory for which ``auto`` chooses it, such as ``8 GB``; empty where it does not."""
+    """Memory for which ``auto`` chooses it, such as ``8 GB``; empty if it never does."""
     why: str
 
     @property
@@ -212,7 +212,7 @@ PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
         ),
     }
 )
-"""By name; those that ``auto`` chooses from come in ascending order of the memory they need."""
+"""By name.  Those that ``auto`` chooses from are in ascending order of the memory they need."""
 
 LLAMA_CPP_NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -244,7 +244,7 @@ def preset(name: str) -> Preset:
 
 
 def fits(row: Preset, memory: Memory) -> bool:
-    """Whether a preset's models run well in a memory."""
+    """Return whether a preset's models fit a memory, and are small enough for a CPU."""
     if memory.kind == "CPU" and row not in (PRESETS[_CPU_SMALL], PRESETS[_CPU_LARGE]):
         return False
     return row.needed_bytes <= memory.free_bytes

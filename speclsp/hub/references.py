@@ -40,7 +40,7 @@ def parse_reference(text: str, file: str = "") -> Reference:
     repository, _, detail = text.strip().partition(":")
     if not _REPOSITORY.match(repository):
         raise SettingsError(
-            f"{text!r} is no repository of Hugging Face.",
+            f"{text!r} is not a repository of Hugging Face.",
             remedy="Write OWNER/NAME[:QUANTIZATION], for example "
             "ggml-org/Qwen2.5-Coder-7B-Q8_0-GGUF:Q8_0.",
         )

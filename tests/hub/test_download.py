@@ -185,7 +185,7 @@ def test_a_file_that_is_not_there_is_told_with_those_that_are(detail: str) -> No
 
 @pytest.mark.parametrize("text", ["owner", "a/b/c", "owner/na me", "", "/x", "../../etc:Q4"])
 def test_names_that_are_no_repositories(text: str, hub: FakeHub) -> None:
-    with pytest.raises(SpecLspError, match="no repository of Hugging Face"):
+    with pytest.raises(SpecLspError, match="not a repository of Hugging Face"):
         parse_reference(text)
     assert not hub.asked
 

@@ -132,7 +132,7 @@ def test_what_does_not_fit_is_refused(
 
 def test_an_address_without_tls_needs_a_checksum(hub: FakeHub, output: Path) -> None:
     for url in (f"{hub.url}/{REPOSITORY}/resolve/main/a", "ftp://host/a", "https://host/"):
-        assert "no https:// address" in str(refusal(url, output))
+        assert "not the https:// address" in str(refusal(url, output))
     for url in ("https://[host/a", "https://host:port/a"):
         assert "malformed" in str(refusal(url, output))
     assert not hub.asked
@@ -209,7 +209,7 @@ def test_redirects_do_not_lead_around_tls(
     hub.repositories["moved/team"] = {"a": published, "a.sha256": listed}
     (folder / "moved").write_text(hub.url)
     address = f"{url}/moved/team/resolve/main/a"
-    assert "leads to http://127.0.0.1" in str(refusal(address, output))
+    assert "redirects to http://127.0.0.1" in str(refusal(address, output))
     assert not hub.ranges()
     assert pull(address, output, "--sha256", sha256(published)).exit_code == 0
     assert output.read_bytes() == published
@@ -258,7 +258,7 @@ def test_what_arrived_needs_no_space_again(
 def test_an_output_that_is_no_regular_file(hub: FakeHub, output: Path) -> None:
     output.unlink()
     os.mkfifo(output)
-    with pytest.raises(StoreError, match="no regular file"):
+    with pytest.raises(StoreError, match="not a regular file"):
         pull(f"{REPOSITORY}:a", output)
     assert output.is_fifo()
     assert not hub.asked
