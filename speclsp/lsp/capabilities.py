@@ -7,36 +7,30 @@ answer: ``speclsp.lsp.stdio`` sends it first and imports them afterwards.
 from __future__ import annotations
 
 import json
+from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
 
 from speclsp import __version__
 
-ACCEPTED: Final = "speclsp.accepted"
-SHOW_STATISTICS: Final = "speclsp.showStatistics"
-REINDEX: Final = "speclsp.reindex"
-TOGGLE: Final = "speclsp.toggle"
-MODELS: Final = "speclsp.models"
-PULL_MODEL: Final = "speclsp.pullModel"
-USE_MODEL: Final = "speclsp.useModel"
-SNOOZE: Final = "speclsp.snooze"
-COMMANDS: Final = (
-    ACCEPTED,
-    SHOW_STATISTICS,
-    REINDEX,
-    TOGGLE,
-    MODELS,
-    PULL_MODEL,
-    USE_MODEL,
-    SNOOZE,
-)
-"""Commands of ``workspace/executeCommand``."""
-
 _ENCODINGS: Final = ("utf-8", "utf-16", "utf-32")
 _TRIGGER_CHARACTERS: Final = list(".([{,=: ")
 _INCREMENTAL: Final = 2
 """LSP's ``TextDocumentSyncKind.Incremental``."""
+
+
+class Command(StrEnum):
+    """The commands of ``workspace/executeCommand``."""
+
+    ACCEPTED = "speclsp.accepted"
+    SHOW_STATISTICS = "speclsp.showStatistics"
+    REINDEX = "speclsp.reindex"
+    TOGGLE = "speclsp.toggle"
+    MODELS = "speclsp.models"
+    PULL_MODEL = "speclsp.pullModel"
+    USE_MODEL = "speclsp.useModel"
+    SNOOZE = "speclsp.snooze"
 
 
 class _Read(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -116,7 +110,7 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
             "change": _INCREMENTAL,
             "save": {"includeText": False},
         },
-        "executeCommandProvider": {"commands": list(COMMANDS)},
+        "executeCommandProvider": {"commands": list(Command)},
         "inlineCompletionProvider": {},
         "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
     }

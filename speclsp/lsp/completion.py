@@ -13,7 +13,7 @@ from lsprotocol import types
 
 from speclsp.cancellation import CancellationToken
 from speclsp.errors import EngineUnavailableError, SpecLspError
-from speclsp.lsp.capabilities import ACCEPTED
+from speclsp.lsp.capabilities import Command
 from speclsp.lsp.items import (
     Item,
     Query,
@@ -202,7 +202,7 @@ def _wire_range(session: Session, buffer: TextBuffer, item: Item) -> types.Range
 
 def _accept_command(item: Item) -> types.Command:
     """Return the command by which a client reports that it inserted an item."""
-    return types.Command(title="Accepted", command=ACCEPTED, arguments=[item.completion_id])
+    return types.Command(title="Accepted", command=Command.ACCEPTED, arguments=[item.completion_id])
 
 
 def _documentation(text: str, language_id: str) -> types.MarkupContent | None:

@@ -16,16 +16,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams, JsonRpcRequestCancelled
 
 from speclsp.errors import DownloadCancelledError, SpecLspError
-from speclsp.lsp.capabilities import (
-    ACCEPTED,
-    MODELS,
-    PULL_MODEL,
-    REINDEX,
-    SHOW_STATISTICS,
-    SNOOZE,
-    TOGGLE,
-    USE_MODEL,
-)
+from speclsp.lsp.capabilities import Command
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import code_points
 
@@ -60,7 +51,7 @@ async def execute_command(session: Session, params: types.ExecuteCommandParams) 
 def accepted(session: Session, arguments: Sequence[Any]) -> None:
     """Note that the user accepted an item: ``[completion_id]``."""
     if len(arguments) != 1 or not isinstance(arguments[0], str):
-        raise _wrong(f"{ACCEPTED} takes the completion's id")
+        raise _wrong(f"{Command.ACCEPTED} takes the completion's id")
     if session.window is not None:
         session.tell(session.window.shown, arguments[0])
         session.tell(session.window.accepted, arguments[0])
@@ -80,7 +71,7 @@ def reindex(session: Session, _: Sequence[Any]) -> None:
 def toggle(session: Session, arguments: Sequence[Any]) -> dict[str, bool]:
     """Switch completion on or off: ``[enabled]``, or ``[]`` for the opposite of now."""
     if len(arguments) > 1 or not all(isinstance(a, bool) for a in arguments):
-        raise _wrong(f"{TOGGLE} takes true, false or nothing")
+        raise _wrong(f"{Command.TOGGLE} takes true, false or nothing")
     enabled = arguments[0] if arguments else not session.settings.for_completer.enabled
     session.settings.switch("enabled", enabled)
     session.apply_settings()
@@ -90,9 +81,9 @@ def toggle(session: Session, arguments: Sequence[Any]) -> dict[str, bool]:
 def snooze(session: Session, arguments: Sequence[Any]) -> None:
     """Suspend automatic suggestions: ``[minutes]``, 0 to end that."""
     if len(arguments) != 1 or type(arguments[0]) not in (int, float):
-        raise _wrong(f"{SNOOZE} takes a number of minutes")
+        raise _wrong(f"{Command.SNOOZE} takes a number of minutes")
     if not 0 <= arguments[0] <= MAX_SNOOZE_MINUTES:
-        raise _wrong(f"{SNOOZE} takes 0 to {MAX_SNOOZE_MINUTES} minutes")
+        raise _wrong(f"{Command.SNOOZE} takes 0 to {MAX_SNOOZE_MINUTES} minutes")
     session.snooze(arguments[0])
 
 
@@ -103,13 +94,13 @@ async def models(session: Session, _: Sequence[Any]) -> dict[str, Any]:
 
 async def pull_model(session: Session, arguments: Sequence[Any]) -> dict[str, Any]:
     """Download a preset or ``OWNER/NAME[:QUANTIZATION]``: ``[{"name": NAME}]``."""
-    name = _model_name(PULL_MODEL, arguments)
+    name = _model_name(Command.PULL_MODEL, arguments)
     return {"paths": await session.models.pull(name, session.settings.current.hf_token)}
 
 
 async def use_model(session: Session, arguments: Sequence[Any]) -> dict[str, Any]:
     """Load a downloaded model until the client names another one: ``[{"name": NAME}]``."""
-    choice = await session.models.downloaded(_model_name(USE_MODEL, arguments))
+    choice = await session.models.downloaded(_model_name(Command.USE_MODEL, arguments))
     session.settings.use_model(choice.name)
     session.apply_settings()
     return {"name": choice.name, "title": choice.title}
@@ -129,14 +120,14 @@ def _model_name(command: str, arguments: Sequence[Any]) -> str:
 
 
 COMMANDS: Mapping[str, Callable[[Session, Sequence[Any]], Any]] = {
-    ACCEPTED: accepted,
-    SHOW_STATISTICS: show_statistics,
-    REINDEX: reindex,
-    TOGGLE: toggle,
-    MODELS: models,
-    PULL_MODEL: pull_model,
-    USE_MODEL: use_model,
-    SNOOZE: snooze,
+    Command.ACCEPTED: accepted,
+    Command.SHOW_STATISTICS: show_statistics,
+    Command.REINDEX: reindex,
+    Command.TOGGLE: toggle,
+    Command.MODELS: models,
+    Command.PULL_MODEL: pull_model,
+    Command.USE_MODEL: use_model,
+    Command.SNOOZE: snooze,
 }
 
 
@@ -173,7 +164,7 @@ def _completion_id(params: Any) -> str | None:
     """Return the id in the command of the params' item; None if it is no item of this server."""
     match params:
         case {"item": {"command": {"command": name, "arguments": [str(completion_id), *_]}}}:
-            return completion_id if name == ACCEPTED else None
+            return completion_id if name == Command.ACCEPTED else None
     return None
 
 
