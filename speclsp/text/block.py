@@ -14,7 +14,7 @@ from speclsp.text.languages import (
     may_continue,
     opens_block,
 )
-from speclsp.text.rules import N_NEXT_LINES, StopRules, indent_width
+from speclsp.text.rules import StopRules, indent_width
 
 _FIRST_WORD: Final = re.compile(r"\s*(\w*)(?!\w)")
 
@@ -60,8 +60,7 @@ class CursorBlock:
             return False
         is_closer = line.lstrip()[0] in ")]}" or closes_block(line)
         if indent < self._base:
-            # A closing bracket belongs to the text if the document lacks it.
-            return not is_closer or self._is_provided(line)
+            return not is_closer  # balancing removes closers that the document has already
         word = _FIRST_WORD.match(line)
         continues = word is not None and continues_block(word.group(1))
         return self._rules.extent == "block" and not (is_closer or continues)
@@ -92,16 +91,6 @@ class CursorBlock:
         """Whether a bracket or a long string of the text is open."""
         n_before = len(self._rules.code_before)
         return any(mark.index >= n_before for mark in self._state.open_marks)
-
-    def _is_provided(self, line: str) -> bool:
-        """Whether the document closes the block that ``line`` closes."""
-        indent = indent_width(line)
-        next_lines = self._rules.next_lines
-        for next_line in next_lines:
-            if indent_width(next_line) <= indent:
-                is_closer = next_line.lstrip()[0] in ")]}" or closes_block(next_line)
-                return is_closer and indent_width(next_line) == indent
-        return len(next_lines) == N_NEXT_LINES
 
     def _is_closed_by(self, line: str, text: str) -> bool:
         """Whether the block that the cursor's line opened ends with ``line``, by indentation."""

@@ -29,11 +29,10 @@ def test_a_less_deep_line_leaves_the_block(line: str, is_left: bool) -> None:
     assert block.is_left_by(line) is is_left
 
 
-def test_a_closer_is_worth_having_unless_the_file_has_it() -> None:
-    for after, is_left in (("", False), ("}\n", True)):
-        block = block_at("void f() {\n  ▮\n" + after, "c")
-        block.take_line("  a();")
-        assert block.is_left_by("}") is is_left
+def test_a_closer_does_not_leave_the_block() -> None:
+    block = block_at("void f() {\n  ▮\n", "c")
+    block.take_line("  a();")
+    assert not block.is_left_by("}")
 
 
 def test_a_word_may_yet_become_one_that_goes_on_with_the_block() -> None:

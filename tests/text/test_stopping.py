@@ -226,7 +226,7 @@ CASES = {
         "function f() {\n  ▮\n}\n",
         "const r = /[)}]/;\n  return r;\n}\n",
         "function f() {\n  const r = /[)}]/;\n  return r;\n}\n",
-        "dedent",
+        "suffix",
     ),
     "the rest of a call on lines of its own": (
         "python",
@@ -240,7 +240,7 @@ CASES = {
         "f(\n    a,\n    ▮\n)\n",
         "b,\n)\nh()\n",
         "f(\n    a,\n    b,\n)\n",
-        "dedent",
+        "suffix",
     ),
     "a call that the next line closes": (
         "python",
