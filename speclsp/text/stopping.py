@@ -46,35 +46,6 @@ def _stopped_clock() -> float:
     return 0.0
 
 
-class Utf8Detokenizer:
-    """Decodes UTF-8 with characters that are split over tokens.
-
-    A character appears with its last byte.  There are no replacement characters.
-    """
-
-    __slots__ = ("_decoder", "_is_broken")
-
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
-        self._is_broken = False
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether invalid UTF-8 was fed; nothing is decoded after it."""
-        return self._is_broken
-
-    def feed(self, piece: bytes) -> str:
-        """Return the characters that ``piece`` completes."""
-        if self._is_broken:
-            return ""
-        try:
-            return self._decoder.decode(piece)
-        except UnicodeDecodeError as error:
-            self._is_broken = True
-            # ``object`` includes the decoder's buffer: the bytes before ``start`` are valid.
-            return bytes(error.object[: error.start]).decode("utf-8")
-
-
 @dataclass(frozen=True, slots=True)
 class CompletedText:
     """The text to insert at the cursor, and how many characters it replaces."""
@@ -87,7 +58,10 @@ class CompletedText:
 
 
 class CompletionText:
-    """One completion's text.  :meth:`feed` is the decoding loop's stop predicate."""
+    """One completion's text.  :meth:`feed` is the decoding loop's stop predicate.
+
+    A character that is split over tokens appears with its last byte.
+    """
 
     def __init__(
         self,
@@ -111,7 +85,7 @@ class CompletionText:
         self._budget_s = budget_s
         self._clock = clock
         self._time_is_up_at: float | None = None
-        self._detokenizer = Utf8Detokenizer()
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._n_typed_bytes = len(typed.encode("utf-8", "replace"))
         self._text = ""
         self._line_start = 0
@@ -132,10 +106,12 @@ class CompletionText:
         piece = self._piece(token)
         n_typed = min(self._n_typed_bytes, len(piece))
         self._n_typed_bytes -= n_typed
-        characters = self._detokenizer.feed(piece[n_typed:]).replace("\r", "")
-        self._grow(characters)
-        if self._detokenizer.is_broken and not self._is_stopped():
-            self._stopped_by = "bytes"
+        try:
+            self._grow(self._decoder.decode(piece[n_typed:]))
+        except UnicodeDecodeError as error:
+            # ``object`` includes the decoder's buffer: the bytes before ``start`` are valid.
+            self._grow(error.object[: error.start].decode())
+            self._stopped_by = self._stopped_by or "bytes"
         return self._is_stopped()
 
     def finish(self) -> CompletedText:
@@ -165,7 +141,7 @@ class CompletionText:
 
     def _grow(self, characters: str) -> None:
         """Append characters until a rule stops the text."""
-        *whole, rest = characters.split("\n")
+        *whole, rest = characters.replace("\r", "").split("\n")
         for line in whole:
             self._append(line)
             if not self._is_stopped():
