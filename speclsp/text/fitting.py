@@ -27,9 +27,6 @@ from speclsp.text.rules import StopRules, indent_width
 _WORD_START: Final = re.compile(r"\w+", re.ASCII)
 _WORD_END: Final = re.compile(r"\w+\Z", re.ASCII)
 
-_N_LONG_LINE: Final = 12
-"""Least letters and digits of a line that counts as the same at another depth."""
-
 _N_OVERLAP_CHARS: Final = 3
 """Shorter overlaps happen by chance."""
 
@@ -78,16 +75,9 @@ def trimmed(text: str, rules: StopRules) -> Trimmed:
 
 
 def is_same_line(line: str, others: Sequence[str]) -> bool:
-    """Whether ``line`` is one of ``others``, white space inside it not compared.
-
-    The depth of short lines has to be the same.
-    """
-    dense = "".join(line.split())
-    is_long = sum(character.isalnum() for character in dense) >= _N_LONG_LINE
-    return any(
-        dense == "".join(other.split()) and (is_long or indent_width(line) == indent_width(other))
-        for other in others
-    )
+    """Whether ``line`` is one of ``others``, white space behind the indentation not compared."""
+    depth, dense = indent_width(line), "".join(line.split())
+    return any(dense == "".join(other.split()) and depth == indent_width(other) for other in others)
 
 
 def _runs_into_a_word(text: str, rules: StopRules) -> bool:

@@ -36,9 +36,6 @@ _N_BLANK_LINES: Final = 2
 _N_SUBSTANTIAL: Final = 8
 """Least letters and digits of a line that repeats a later one after the cursor."""
 
-_N_SUBSTANTIAL_FIRST: Final = 12
-"""The same for the cursor's line, of which the user typed a part."""
-
 _CONNECTORS: Final = " \t,;.([{\"'`+-*/=&|"
 
 
@@ -131,11 +128,6 @@ class CompletionText:
         """The text as it was fed, not fitted to the text around the cursor."""
         return self._text
 
-    @property
-    def text(self) -> str:
-        """The text to insert."""
-        return self.finish().text
-
     def _is_stopped(self) -> bool:
         return self._stopped_by is not None
 
@@ -203,7 +195,7 @@ class CompletionText:
         return False
 
     def _repeats_suffix(self, line: str) -> bool:
-        """Whether ``line`` already follows the cursor, white space inside it not compared."""
+        """Whether ``line`` is one of the next lines after the cursor."""
         n_substantial = sum(character.isalnum() for character in line)
         is_first = not self._lines and bool(self._rules.line_before.strip())
         if is_first and (n_substantial < _N_SUBSTANTIAL or not self._text.strip()):
@@ -211,8 +203,7 @@ class CompletionText:
         next_lines = self._rules.next_lines
         if is_same_line(line, next_lines[:1]):
             return True
-        n_needed = _N_SUBSTANTIAL_FIRST if is_first else _N_SUBSTANTIAL
-        return n_substantial >= n_needed and is_same_line(line, next_lines[1:3])
+        return n_substantial >= _N_SUBSTANTIAL and is_same_line(line, next_lines[1:3])
 
     def _without_unwanted_last_line(self) -> str:
         """Return the text, without its unfinished last line if a rule would cut that line."""

@@ -371,7 +371,7 @@ def test_text_cut_off(complete, document, generated, text):
 def test_half_a_character_at_the_end_is_left_out(byte_vocabulary, rules_at):
     text = CompletionText(byte_vocabulary(), rules_at("x = '▮"))
     assert [text.feed(byte) for byte in "ab🙂".encode()[:-1]] == [False] * 5
-    assert text.text == "ab"
+    assert text.finish().text == "ab"
 
 
 def test_bytes_that_are_no_text_end_it(byte_vocabulary, rules_at):
@@ -396,7 +396,7 @@ def test_a_token_is_cut_where_a_rule_ends_the_text(byte_vocabulary, rules_at):
     vocabulary = byte_vocabulary(pieces=(b"):\n    return x\n",))
     text = CompletionText(vocabulary, rules_at("x = f(a▮"))
     assert text.feed(257)
-    assert text.text == "):"
+    assert text.finish().text == "):"
 
 
 SOURCE_TEXT = st.text(st.sampled_from("ab_ ()[]{}:;,'\"\\.=+\n\t\r#é🙂"), max_size=80)
@@ -514,7 +514,7 @@ def test_the_embedded_vocabulary_gives_back_every_character(rules_at):
     assert any(not _is_whole(vocabulary.piece(token)) for token in tokens)
     text = CompletionText(vocabulary, rules_at("x = 1; ▮"))
     assert not any(text.feed(token) for token in tokens)
-    assert text.text == source
+    assert text.finish().text == source
 
 
 def _is_whole(piece: bytes) -> bool:
