@@ -10,7 +10,6 @@ import math
 import os
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -23,7 +22,6 @@ from speclsp.prompt.context.candidates import (
     edited_candidates,
     ranked,
     similar_candidates,
-    viewed_candidates,
 )
 from speclsp.prompt.context.edits import EditTrail
 from speclsp.prompt.context.similarity import NameCodes, NameTable
@@ -37,7 +35,6 @@ _OUTLINED_S: Final = 60.0
 """Most seconds that choosing waits until a folder's files are outlined."""
 _POLL_S: Final = 0.01
 _JOIN_S: Final = 5.0
-_MAX_PLACES: Final = 64
 _CHARS_PER_TOKEN: Final = 3
 """Characters of text around the cursor that the prompt shows at least, per prompt token."""
 
@@ -67,8 +64,8 @@ class ContextChunks:
         # Guarded by _wake.
         self._noted: dict[str, Document] = {}
         """Each open document as it was when its edits were last noted."""
-        self._places: OrderedDict[str, PlacedRequest] = OrderedDict()
-        """Each document's latest request, the newest last."""
+        self._places: dict[str, PlacedRequest] = {}
+        """Each document's latest request."""
         self._waiting: dict[str, None] = {}
         self._last_change_s = 0.0
         self._is_choosing = False
@@ -102,10 +99,7 @@ class ContextChunks:
     def asked(self, request: PlacedRequest) -> None:
         """Note the position of a request."""
         with self._wake:
-            self._places.pop(request.uri, None)
             self._places[request.uri] = request
-            while len(self._places) > _MAX_PLACES:
-                self._places.popitem(last=False)
             if request.supersede:
                 self._note_change(request.uri)
 
@@ -198,14 +192,13 @@ class ContextChunks:
             with self._wake:
                 noted = dict(self._noted)
                 self._noted.update((uri, d) for uri, d in documents.items() if uri in noted)
-                places = list(reversed(self._places.values()))
             for uri, new in reversed(documents.items()):
                 old = noted.get(uri, new)
                 if old.text != new.text:
                     self._trail.take(uri, new.path, old.text.split("\n"), new.text.split("\n"))
             if root and self._names.get(root, (None, None))[0] != version:
                 self._names[root] = (version, NameTable(on_disk))
-            chosen = tuple(self._candidates(request, root, documents, places))
+            chosen = tuple(self._candidates(request, root, documents))
             self._shown[root] = frozenset((*on_disk, *(d.path for d in documents.values())))
         with self._wake:
             if not request.supersede or self._documents.get(request.uri) is not None:
@@ -217,7 +210,6 @@ class ContextChunks:
         request: PlacedRequest,
         root: str,
         documents: Mapping[str, Document],
-        places: Sequence[PlacedRequest],
     ) -> list[ContextChunk]:
         shown = {
             uri: document.text.split("\n")
@@ -225,8 +217,6 @@ class ContextChunks:
             if not is_secret_path(document.path)
         }
         candidates = edited_candidates(self._trail.newest_first(), shown)
-        viewed = [p for p in places if p.uri in shown and p.uri != request.uri]
-        candidates += viewed_candidates(viewed, shown)
         if root:
             opened = {d.file: d.text for d in documents.values()}
 

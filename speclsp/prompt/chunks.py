@@ -17,9 +17,8 @@ _DROP_TO = 0.75
 """Share of the budget that is kept when it is exceeded; the rest is room for new chunks."""
 
 
-Reason = Literal["edit", "viewed", "similar"]
-"""A recent edit, the surroundings of the last cursor in another document, or lines that share
-names with those around the cursor."""
+Reason = Literal["edit", "similar"]
+"""A recent edit, or lines that share names with those around the cursor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,10 +24,8 @@ _NEAR_AFTER: Final = 8
 """Lines around the cursor whose names count."""
 _MAX_SIMILAR: Final = 8
 _MAX_EDITS: Final = 6
-_MAX_VIEWED: Final = 2
-_VIEWED_LINES: Final = 10
 
-_STABILITY: Final[Mapping[Reason, int]] = {"similar": 2, "viewed": 1, "edit": 0}
+_STABILITY: Final[Mapping[Reason, int]] = {"similar": 1, "edit": 0}
 """Chunks that change least go first: the KV cache is valid up to the first change."""
 
 
@@ -129,37 +127,9 @@ def edited_candidates(
                     region.path,
                     first,
                     text,
-                    detail=f"edited {_ago(age)}",
+                    detail=f"edited {age + 1} places ago" if age else "edited last",
                     score=0.85 - 0.1 * age,
                     name=f"edit {region.number}",
-                )
-            )
-    return found
-
-
-def viewed_candidates(
-    requests: Sequence[PlacedRequest], texts: Mapping[str, Sequence[str]]
-) -> list[ContextChunk]:
-    """Return the lines around the cursors of the last requests in other documents.
-
-    ``requests`` has the newest first, ``texts`` the open documents' lines by URI.
-    """
-    found: list[ContextChunk] = []
-    for age, request in enumerate(requests[:_MAX_VIEWED]):
-        lines = texts[request.uri]
-        # In a notebook the cells above the cursor's come first.
-        line = request.text.count("\n", request.cursor - request.offset, request.cursor)
-        first = max(0, min(line, len(lines) - 1) - _VIEWED_LINES)
-        text = "\n".join(lines[first : first + 2 * _VIEWED_LINES]).strip("\n")
-        if text.strip():
-            found.append(
-                candidate(
-                    "viewed",
-                    request.path,
-                    first,
-                    text,
-                    detail=f"looked at {_ago(age)}",
-                    score=0.35 - 0.1 * age,
                 )
             )
     return found
@@ -168,7 +138,3 @@ def viewed_candidates(
 def _compared_lines(text: str) -> list[str]:
     stripped = (line.strip() for line in text.split("\n"))
     return [line for line in stripped if len(line) >= _LEAST_LINE]
-
-
-def _ago(age: int) -> str:
-    return "last" if age == 0 else f"{age + 1} places ago"
