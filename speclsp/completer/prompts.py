@@ -39,7 +39,7 @@ class Prompts:
     def copy(self) -> Prompts:
         """Return a copy on the same target, whose use does not change the documents' prompts."""
         copied = copy.copy(self)
-        documents = ((uri, prompts.copy()) for uri, prompts in self._documents.items())
+        documents = ((uri, copy.copy(prompts)) for uri, prompts in self._documents.items())
         copied._documents = OrderedDict(documents)  # noqa: SLF001  of the same class
         return copied
 

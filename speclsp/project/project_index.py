@@ -11,6 +11,7 @@ import itertools
 import os
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -102,7 +103,6 @@ class ProjectIndex:
         self._sweep_at_s = time.monotonic() + _SWEEP_S
         self._no_pause_until_s = 0.0
         self._watcher: Watcher | None = Watcher(self.changed)
-        self._scan_numbers = itertools.count(1)
         self._thread = threading.Thread(target=self._run, name="speclsp-index", daemon=True)
 
     def start(self) -> None:
@@ -261,7 +261,7 @@ class ProjectIndex:
         """Bring the index up to date.  A scan that fails keeps the files that it has read."""
         progress, n_read = None, 0
         if not self._is_scanned:
-            token = f"speclsp/index/{os.getpid()}/{next(self._scan_numbers)}"
+            token = f"speclsp/index/{uuid.uuid4().hex}"
             progress = ProgressReport(self._emit, token, f"Indexing {self._name}")
             self._files.forget_skipped()
         try:

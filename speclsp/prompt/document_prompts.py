@@ -84,7 +84,7 @@ class PromptQuestion:
 
 
 class DocumentPrompts:
-    """The prompts of one document."""
+    """The prompts of one document.  A shallow copy can be used independently."""
 
     def __init__(self) -> None:
         self._windows: list[PromptWindow] = []
@@ -94,13 +94,6 @@ class DocumentPrompts:
     def windows(self) -> tuple[PromptWindow, ...]:
         """The windows of the last prompts, the last first."""
         return tuple(self._windows)
-
-    def copy(self) -> DocumentPrompts:
-        """Return a copy that can be changed independently."""
-        copied = DocumentPrompts()
-        copied._windows = list(self._windows)
-        copied._planned = self._planned
-        return copied
 
     def prompt(self, question: PromptQuestion, n_reusable: NReusable) -> FimPrompt:
         """Return the prompt for a request, and keep its window.
@@ -160,8 +153,8 @@ class DocumentPrompts:
 
     def adopt(self, window: PromptWindow) -> None:
         """Replace the current prompt by a planned one that was evaluated."""
-        if self._planned is not None and self._windows:
-            del self._windows[0]
+        if self._planned is not None:
+            self._windows = self._windows[1:]
         self._planned = None
         self._remember(window)
 
@@ -201,8 +194,5 @@ class DocumentPrompts:
     def _remember(self, window: PromptWindow) -> None:
         """Put a window first, in place of the one that it continues."""
         same = (window.suffix.text, window.prefix.text, window.chunks)
-        self._windows = [
-            w for w in self._windows if (w.suffix.text, w.prefix.text, w.chunks) != same
-        ]
-        self._windows.insert(0, window)
-        del self._windows[N_PROMPTS:]
+        others = [w for w in self._windows if (w.suffix.text, w.prefix.text, w.chunks) != same]
+        self._windows = [window, *others][:N_PROMPTS]

@@ -76,10 +76,11 @@ def prefix_window(
     for start in (kept, 0):
         if start is None or not 0 <= anchor - start <= n_chars_max:
             continue
-        window = _tokenised(text[start:anchor], start, previous, encode)
-        is_large_enough = start == 0 or len(window.tokens) >= n_tokens_max * _TOO_SMALL
-        if len(window.tokens) <= n_tokens_max and is_large_enough:
-            return window
+        shown = text[start:anchor]
+        tokens = previous.tokens if shown == previous.text else encode(shown)
+        is_large_enough = start == 0 or len(tokens) >= n_tokens_max * _TOO_SMALL
+        if len(tokens) <= n_tokens_max and is_large_enough:
+            return TextWindow(start, shown, tokens)
     return _cut_prefix(text, anchor, int(n_tokens_max * _DROP_TO), encode)
 
 
@@ -155,12 +156,6 @@ def same_window(text: str, previous: TextWindow) -> TextWindow | None:
     if start is None or not text.startswith(previous.text, start):
         return None
     return replace(previous, start=start)
-
-
-def _tokenised(text: str, start: int, previous: TextWindow, encode: Encode) -> TextWindow:
-    """Return a window, with the former tokens if its text is the same."""
-    tokens = previous.tokens if text == previous.text else encode(text)
-    return TextWindow(start, text, tokens)
 
 
 def _moved_start(text: str, previous: TextWindow) -> int | None:

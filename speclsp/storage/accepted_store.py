@@ -52,6 +52,8 @@ class AcceptedStore(WorkspaceStore):
 
     table = "accepted"
     columns = "workspace, count(*), sum(length(CAST(text AS BLOB)))"
+    forget_one = ("DELETE FROM accepted WHERE workspace = :workspace",)
+    forget_every = ("DELETE FROM accepted",)
 
     def __init__(
         self,

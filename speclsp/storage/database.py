@@ -226,6 +226,10 @@ class WorkspaceStore(Database):
     table: ClassVar[str]
     columns: ClassVar[str]
     """SQL for the fields of :class:`WorkspaceUse`, grouped by workspace."""
+    forget_one: ClassVar[tuple[str, ...]]
+    """Statements that remove the rows of ``:workspace``; the first one counts."""
+    forget_every: ClassVar[tuple[str, ...]]
+    """Statements that remove all rows; the first one counts."""
 
     def uses(self) -> list[WorkspaceUse]:
         """Return how much is stored by workspace, the largest number of items first."""
@@ -236,16 +240,20 @@ class WorkspaceStore(Database):
         return [WorkspaceUse(*row) for row in self.run(lambda c: c.execute(query).fetchall())]
 
     def forget(self, workspace: bytes) -> int:
-        """Remove a workspace's rows, by its id; return how many there were."""
-        return self._delete("WHERE workspace = ?", workspace)
+        """Remove what only this workspace uses, by its id; return how many items there were."""
+        return self._remove(self.forget_one, workspace)
 
     def forget_all(self) -> int:
-        """Remove all rows; return how many there were."""
-        return self._delete("")
+        """Remove everything; return how many items there were."""
+        return self._remove(self.forget_every, b"")
 
-    def _delete(self, where: str, *parameters: bytes) -> int:
-        statement = f"DELETE FROM {self.table} {where}"  # noqa: S608  constants
-        n_removed = self.run(lambda c: c.execute(statement, parameters).rowcount)
+    def _remove(self, statements: tuple[str, ...], workspace: bytes) -> int:
+        def remove(connection: sqlite3.Connection) -> int:
+            values = {"workspace": workspace}
+            n_items, *_ = [connection.execute(each, values).rowcount for each in statements]
+            return n_items
+
+        n_removed = self.run(remove)
         self.compact()
         return n_removed
 

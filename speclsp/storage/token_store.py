@@ -63,6 +63,12 @@ class TokenStore(WorkspaceStore):
 
     table = "tokens LEFT JOIN use ON use.tokens = tokens.id"
     columns = "workspace, count(*), sum(n_bytes), sum(n_tokens)"
+    forget_one = (
+        """DELETE FROM tokens WHERE id IN (SELECT tokens FROM use WHERE workspace = :workspace)
+        AND id NOT IN (SELECT tokens FROM use WHERE workspace <> :workspace)""",
+        "DELETE FROM use WHERE workspace = :workspace",
+    )
+    forget_every = ("DELETE FROM tokens", "DELETE FROM vocabulary")
 
     def __init__(
         self,
@@ -145,29 +151,6 @@ class TokenStore(WorkspaceStore):
 
         with suppress(BusyError):
             self.run(replace)
-
-    def forget(self, workspace: bytes) -> int:
-        """Remove the tokens that only this workspace uses; return of how many files."""
-        return self._remove(
-            "DELETE FROM tokens WHERE id IN (SELECT tokens FROM use WHERE workspace = :workspace) "
-            "AND id NOT IN (SELECT tokens FROM use WHERE workspace <> :workspace)",
-            "DELETE FROM use WHERE workspace = :workspace",
-            workspace,
-        )
-
-    def forget_all(self) -> int:
-        """Remove everything; return of how many files tokens were stored."""
-        return self._remove("DELETE FROM tokens", "DELETE FROM vocabulary", b"")
-
-    def _remove(self, tokens: str, rest: str, workspace: bytes) -> int:
-        def delete(connection: sqlite3.Connection) -> int:
-            n_removed = connection.execute(tokens, {"workspace": workspace}).rowcount
-            connection.execute(rest, {"workspace": workspace})
-            return n_removed
-
-        n_removed = self.run(delete)
-        self.compact()
-        return n_removed
 
     def close(self) -> None:
         """Write pending tokens and close; never raises."""

@@ -60,6 +60,8 @@ class TestScan:
         assert len({event.token for event in progress}) == 1
         assert progress[0].title == "Indexing project"
         assert (progress[1].message, progress[1].percentage) == ("1/1 files", 100)
+        # Another folder's index of the same process has another progress.
+        assert make_index().open().built().of_type(Progress)[0].token != progress[0].token
 
     def test_usable_while_building(self, project: Path, make_index: MakeIndex) -> None:
         for number in range(2000):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -297,7 +298,7 @@ def test_places_that_show_what_must_not_be_shown_are_forgotten(embedded):
 def test_a_copy_is_used_without_a_change_to_the_places(session):
     session.at(HERE)
     windows = session.places.windows
-    own, session.places = session.places, session.places.copy()
+    own, session.places = session.places, copy(session.places)
     session.at(THERE)
     assert session.places.windows != windows
     assert own.windows == windows

@@ -23,9 +23,6 @@ NameCodes = NDArray[np.uint32]
 _NAME: Final = re.compile(r"[^\W\d]\w{2,}")
 
 
-_PIECE_CHARS: Final = 65_536
-"""Characters searched in one call, about a millisecond: other threads have to wait for it."""
-
 _WINDOW_LINES: Final = 24
 _LEAST_SIMILARITY: Final = 0.05
 """Weighted Jaccard index below which a window is left out."""
@@ -35,12 +32,8 @@ def names_in(text: str) -> list[str]:
     """Return the names in a text, in the order of their first mention.
 
     Keywords are among them: they have no weight, since most files have them.
-    A name at the border of two pieces of a long text may count as two names.
     """
-    names: dict[str, None] = {}
-    for start in range(0, len(text), _PIECE_CHARS):
-        names.update(dict.fromkeys(_NAME.findall(text, start, start + _PIECE_CHARS)))
-    return list(names)
+    return list(dict.fromkeys(_NAME.findall(text)))
 
 
 def codes_of(names: Iterable[str]) -> NameCodes:

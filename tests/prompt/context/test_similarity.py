@@ -37,10 +37,3 @@ def test_every_line_of_a_file_is_in_a_window() -> None:
             found = best_window(lines, codes_of(names_in(CART)), table(CART, STOCK))
             assert found is not None
             assert found.first_line <= line < found.end_line
-
-
-def test_names_in_a_long_text_are_found_piece_by_piece() -> None:
-    names = [f"name_{number:05}" for number in range(20_000)]
-    found = names_in(" ".join(names))
-    assert len(set(names) - set(found)) <= 4  # those where two pieces meet
-    assert [name for name in found if name in set(names)] == sorted(set(names) & set(found))
