@@ -25,7 +25,7 @@ from speclsp.prompt.context.candidates import (
 )
 from speclsp.prompt.context.edits import EditTrail
 from speclsp.prompt.context.similarity import NameCodes, NameTable
-from speclsp.request import CompletionRequest, Document, PlacedRequest
+from speclsp.request import CompletionRequest, Document, PlacedRequest, TextEdit
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
 
@@ -62,8 +62,7 @@ class ContextChunks:
         self._wake = threading.Condition()
         self._closing = False
         # Guarded by _wake.
-        self._noted: dict[str, Document] = {}
-        """Each open document as it was when its edits were last noted."""
+        self._trail = EditTrail()
         self._places: dict[str, PlacedRequest] = {}
         """Each document's latest request."""
         self._waiting: dict[str, None] = {}
@@ -72,7 +71,6 @@ class ContextChunks:
         self._chosen: dict[str, tuple[ContextChunk, ...]] = {}
         # Guarded by _work, which is held while chunks are chosen.
         self._work = threading.Lock()
-        self._trail = EditTrail()
         self._names: dict[str, tuple[int, NameTable]] = {}
         """By folder: the names in its files, and the version of their outlines."""
         self._shown: dict[str, frozenset[str]] = {}
@@ -87,13 +85,17 @@ class ContextChunks:
     def changed(self, document: Document) -> None:
         """Note that a document was opened or changed."""
         with self._wake:
-            self._noted.setdefault(document.uri, document)
             self._note_change(document.uri)
+
+    def edited(self, former: Document, edit: TextEdit) -> None:
+        """Note an edit of a document, and the document as it was before."""
+        with self._wake:
+            self._trail.take(former, edit)
 
     def forget(self, uri: str) -> None:
         """Note that a document was closed; its edits remain candidates."""
         with self._wake:
-            for table in (self._noted, self._places, self._chosen, self._waiting):
+            for table in (self._places, self._chosen, self._waiting):
                 table.pop(uri, None)
 
     def asked(self, request: PlacedRequest) -> None:
@@ -189,13 +191,6 @@ class ContextChunks:
         version, on_disk = self._outlined(root, current=not request.supersede)
         with self._work:
             documents = {d.uri: d for d in self._documents.newest() if not self._is_ignored(d.file)}
-            with self._wake:
-                noted = dict(self._noted)
-                self._noted.update((uri, d) for uri, d in documents.items() if uri in noted)
-            for uri, new in reversed(documents.items()):
-                old = noted.get(uri, new)
-                if old.text != new.text:
-                    self._trail.take(uri, new.path, old.text.split("\n"), new.text.split("\n"))
             if root and self._names.get(root, (None, None))[0] != version:
                 self._names[root] = (version, NameTable(on_disk))
             chosen = tuple(self._candidates(request, root, documents))
@@ -216,7 +211,9 @@ class ContextChunks:
             for uri, document in documents.items()
             if not is_secret_path(document.path)
         }
-        candidates = edited_candidates(self._trail.newest_first(), shown)
+        with self._wake:
+            regions = self._trail.newest_first()
+        candidates = edited_candidates(regions, shown)
         if root:
             opened = {d.file: d.text for d in documents.values()}
 

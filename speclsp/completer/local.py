@@ -183,6 +183,7 @@ class LocalCompleter:
         document = self._documents.change(uri, version, edit)
         if former is not None and document is not None:
             self.tokens.deleted.changed(former, edit)
+            self._context.edited(former, edit)
             self._took(document)
 
     def save_document(self, uri: str) -> None:

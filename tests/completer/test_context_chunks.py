@@ -13,7 +13,7 @@ from typed_requests import request_between
 
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.project import Project, ProjectIndexes
-from speclsp.documents import Documents
+from speclsp.documents import Documents, edit_between
 from speclsp.events import EventQueue
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.request import Document, PlacedRequest, WorkspaceFolder
@@ -51,7 +51,13 @@ class OpenProject:
     def open(self, name: str, text: str) -> None:
         file = str(self.root / name)
         document = Document(uri=name, path=name, language_id="", version=1, text=text, file=file)
+        self.take(document)
+
+    def take(self, document: Document) -> None:
+        former = self.documents.get(document.uri)
         self.documents.open(document)
+        if former is not None:
+            self.chunks.edited(former, edit_between(former.text, document.text))
         self.chunks.changed(document)
 
     def request(self, name: str, prefix: str, *, supersede: bool = False) -> PlacedRequest:
@@ -106,8 +112,7 @@ def test_a_buffer_of_no_folder_stays_in_the_prompt(project: OpenProject) -> None
     text = "".join(f"seen_{n} = {n}\n" for n in range(60))
     document = Document(uri="untitled:1", path="notes", language_id="", version=1, text=text)
     for opened in (document, replace(document, text=text.replace("seen_9 = 9", "renamed = 9"))):
-        project.documents.open(opened)
-        project.chunks.changed(opened)
+        project.take(opened)
     for _ in range(2):
         (edited,) = [c for c in project.chosen("cart.py", "x = ") if c.reason == "edit"]
         request = project.request("cart.py", "x = ")

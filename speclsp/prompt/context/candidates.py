@@ -5,7 +5,7 @@ The result depends on the arguments only; ties are broken by path and line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from speclsp.prompt.chunks import ContextChunk, Reason
@@ -111,7 +111,7 @@ def similar_candidates(
 
 
 def edited_candidates(
-    regions: Iterator[EditedRegion], texts: Mapping[str, Sequence[str]]
+    regions: Sequence[EditedRegion], texts: Mapping[str, Sequence[str]]
 ) -> list[ContextChunk]:
     """Return the last edits, the newest first; ``texts`` are the open documents' lines by URI."""
     found: list[ContextChunk] = []

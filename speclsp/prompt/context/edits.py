@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+
+from speclsp.request import Document, TextEdit
 
 MAX_REGIONS: Final = 24
 _NEAR_LINES: Final = 3
@@ -39,16 +41,17 @@ class EditTrail:
         self._regions: list[EditedRegion] = []
         self._n_edits = 0
 
-    def take(self, uri: str, path: str, old: Sequence[str], new: Sequence[str]) -> None:
-        """Note that a document's lines changed from ``old`` to ``new``."""
-        n_max = min(len(old), len(new))
-        first = next((i for i in range(n_max) if old[i] != new[i]), n_max)
-        n_tail = next(
-            (i for i in range(n_max - first) if old[-1 - i] != new[-1 - i]), n_max - first
-        )
-        old_end, shift = len(old) - n_tail, len(new) - len(old)
-        if first == old_end and not shift:
+    def take(self, former: Document, edit: TextEdit) -> None:
+        """Note an edit of a document; ``former`` is the version before it."""
+        removed = former.text[edit.start : edit.end]
+        if removed == edit.text:
             return
+        before = former.text[max(0, edit.start - 1) : edit.start]
+        is_whole_lines = all(not t or t.endswith("\n") for t in (before, removed, edit.text))
+        uri, path = former.uri, former.path
+        first = former.text.count("\n", 0, edit.start)
+        old_end = first + removed.count("\n") + (not is_whole_lines)
+        shift = edit.text.count("\n") - removed.count("\n")
         if max(old_end, old_end + shift) - first > _MAX_LINES:
             self.forget(uri)
             return
@@ -72,6 +75,6 @@ class EditTrail:
         """Forget a document's edits."""
         self._regions = [region for region in self._regions if region.uri != uri]
 
-    def newest_first(self) -> Iterator[EditedRegion]:
-        """Iterate over the regions."""
-        return reversed(self._regions)
+    def newest_first(self) -> list[EditedRegion]:
+        """Return the regions."""
+        return self._regions[::-1]

@@ -1,6 +1,12 @@
+from speclsp.documents import edit_between
 from speclsp.prompt.context.edits import MAX_REGIONS, EditTrail
+from speclsp.request import Document, TextEdit
 
 OLD = [f"line {n}" for n in range(60)]
+
+
+def document(uri: str, text: str) -> Document:
+    return Document(uri=uri, path="a.py", language_id="", version=1, text=text)
 
 
 def edited(*changes: tuple[int, int, list[str]]) -> tuple[EditTrail, list[str]]:
@@ -8,7 +14,8 @@ def edited(*changes: tuple[int, int, list[str]]) -> tuple[EditTrail, list[str]]:
     trail, lines = EditTrail(), list(OLD)
     for start, end, new in changes:
         after = [*lines[:start], *new, *lines[end:]]
-        trail.take("u", "a.py", lines, after)
+        before, text = "\n".join(lines), "\n".join(after)
+        trail.take(document("u", before), edit_between(before, text))
         lines = after
     return trail, lines
 
@@ -29,13 +36,13 @@ def test_regions_follow_edits_above_them_and_the_newest_comes_first() -> None:
 
 def test_a_replaced_file_is_no_edit() -> None:
     trail, _ = edited((5, 6, ["x"]), (0, 60, [f"other {n}" for n in range(60)]))
-    assert not list(trail.newest_first())
+    assert not trail.newest_first()
 
 
 def test_as_many_regions_are_kept_as_are_useful() -> None:
     trail = EditTrail()
     for n in range(MAX_REGIONS + 5):
-        trail.take(f"u{n}", "a.py", ["a"], ["b"])
+        trail.take(document(f"u{n}", "a"), TextEdit(0, 1, "b"))
     assert len(list(trail.newest_first())) == MAX_REGIONS
     trail.forget(f"u{MAX_REGIONS}")
     assert len(list(trail.newest_first())) == MAX_REGIONS - 1
