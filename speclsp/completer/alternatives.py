@@ -1,7 +1,7 @@
-"""Alternatives to a completion: other texts for the same place, behind the same prefill.
+"""Alternatives to a completion: other texts for the same place, which share its prefill.
 
-They fork from the first text where the model was least sure of it (see
-:mod:`speclsp.decoding.forks`).  The same request has the same alternatives.
+They fork from the first text where the model was least certain (see
+:mod:`speclsp.decoding.forks`).  Equal requests get equal alternatives.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class TextMaker:
 
 
 class Alternatives:
-    """The alternatives of one request and their cost."""
+    """The alternatives to one request's text, and their cost."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class Alternatives:
         done = text.finish()
         content, n_replaced = done.text, done.n_replaced
         if fork.finish in ("deadline", "cancelled"):
-            # Its last line is not finished.
+            # Its last line may be incomplete.
             whole_lines = text.fitted("" if n_replaced else content.rpartition("\n")[0].rstrip())
             content, n_replaced = whole_lines.text, whole_lines.n_replaced
         if _dense(content) in self._known:

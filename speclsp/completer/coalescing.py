@@ -26,8 +26,8 @@ from speclsp.text.stopping import CompletionText
 from speclsp.text.typed_text import contradicts, growing_text, rest_of
 
 GRACE_S: Final = 0.15
-"""Editors cancel a request before they send the newer one: a cancelled request's generation waits
-this long for it."""
+"""Seconds that the generation of a cancelled request waits for a newer request: editors cancel
+before they send the newer one."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -54,7 +54,7 @@ N_GENERATED: Final = 8
 """Generated texts that are drafted from: at the next key the model generates much of one again.  In
 typed sessions they raise tokens per pass from 1.49 to 1.83, and 128 of them to 1.84."""
 _N_BEFORE: Final = 16
-"""Tokens before the cursor that are kept with a generated text, so that its beginning is found."""
+"""Tokens before the cursor kept with a generated text, so that its beginning can be matched."""
 _CHUNK_SHARE: Final = 0.25
 """Maximum share of a prompt for context from other files."""
 _N_LINE_CHARS: Final = 4000

@@ -78,7 +78,7 @@ class IgnoreRules:
         self._by_folder: dict[str, GitIgnoreSpec | None] = {}
         self._above: list[tuple[str, GitIgnoreSpec]] = _specs_above(root)
         if _is_ignored_by(self._above):
-            # The user opened an ignored folder on purpose: outer rules do not apply.
+            # The user opened an ignored folder deliberately: outer rules do not apply.
             self._above = []
 
     def ignored(self, path: str) -> bool:
@@ -236,10 +236,10 @@ _SLASH: Final = re.compile(r"(?<!\[\^)/")
 class _LinearPattern(GitIgnoreSpecPattern):
     """A pattern that a hostile repository cannot make slow.
 
-    Pathspec's expression tries a name of n characters in n**k ways for k stars, which takes years
-    for a name and a pattern of 100 characters, and no other thread of the process runs meanwhile.
-    What stands between two wildcards may be matched where it occurs first, for good, as
-    :mod:`fnmatch` does; only the last wildcard tries several places.
+    For k stars pathspec's expression tries a name of n characters in n**k ways: years for a name
+    and a pattern of 100 characters, and no other thread of the process can run meanwhile.  Text
+    between two wildcards may be matched at its first occurrence only, as in :mod:`fnmatch`; only
+    the last wildcard tries several places.
     """
 
     @classmethod

@@ -12,7 +12,7 @@ from typing import Final
 from speclsp.project.source_text import read_regular
 
 _MAX_BYTES: Final = 1 << 20
-"""Of git's files that are read; what is behind is left out."""
+"""Maximum bytes that are read of one of git's files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def find_repository(folder: Path) -> Repository | None:
 
 
 def name_elsewhere(root: str) -> str:
-    """Return what a server on another machine calls a folder: a hash, the same in each session."""
+    """Return a folder's name on another machine: a hash, the same in each session."""
     home = os.path.expanduser("~")  # noqa: PTH111  Path.home() may raise RuntimeError
     owner = f"{platform.node()} {home} {root}".encode("utf-8", "surrogatepass")
     return f"speclsp-{hashlib.blake2b(owner, digest_size=12).hexdigest()}"

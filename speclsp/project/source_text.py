@@ -84,7 +84,7 @@ def _decoded(data: bytes) -> str | None:
 
 
 def _is_minified(text: str) -> bool:
-    """Whether the lines are too long for text that somebody typed."""
+    """Whether the lines are too long for text written by hand."""
     lines = text.split("\n")
     n_chars_per_line = len(text) / len(lines)
     return n_chars_per_line > _LONG_MEAN_LINE or max(map(len, lines)) > _LONGEST_LINE

@@ -27,7 +27,7 @@ _EVENTS: Final[list[type[events.FileSystemEvent]]] = [
     events.FileMovedEvent,
 ]
 _MAX_WATCHES_PER_FOLDER: Final = 32
-"""watchdog starts a thread for each."""
+"""watchdog starts a thread for each watch."""
 
 _JOIN_S: Final = 2.0
 

@@ -139,7 +139,7 @@ def _after(data: bytes) -> bytes | None:
 
 
 class HealingSampler:
-    """A sampler that holds another sampler to a text until the text is complete.
+    """A sampler that constrains another sampler to a text until the text is complete.
 
     If a token then ends at the cursor, the next tokens may not complete a word that the tokenizer
     would cut elsewhere: the word's own token was among the choices before and was not chosen, and
@@ -162,7 +162,7 @@ class HealingSampler:
         self._is_over = not text
         """Whether the restriction has ended."""
         self.chosen_by: LogitRow | None = None
-        """The row that the last token was chosen by, -inf for excluded tokens; None if nothing was
+        """The row that the last token was chosen from, -inf for excluded tokens; None if none was
         excluded."""
 
     def take(self, token: int) -> None:

@@ -24,7 +24,7 @@ MAX_TEXT_BYTES: Final = 16_384
 """Longer texts are not stored."""
 
 _VERSION: Final = 1
-# Former versions kept the document's path, which nothing read; it is empty now.
+# ``path`` is always empty; former versions stored the document's path.
 _SCHEMA: Final = """
 CREATE TABLE accepted (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
