@@ -99,7 +99,8 @@ class Models:
     def availability(self) -> tuple[EngineState, SpecLspError]:
         """Return the state, and the error of a request that it cannot serve."""
         with self._lock:
-            return self._state, self._reason
+            # The traceback would grow with each request that raises it.
+            return self._state, self._reason.with_traceback(None)
 
     def wake(self) -> bool:
         """Return whether weights that were freed have to be loaded for a request."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
@@ -146,6 +147,20 @@ def test_loading_is_told_and_answered_at_once(make):
         "begin", "report", "end",
     ]  # fmt: skip
     assert [e.state for e in told if isinstance(e, StateChanged)] == ["ready"]
+
+
+def test_an_error_that_many_requests_get_does_not_grow(make):
+    """Each time an exception is raised its traceback gets longer, and keeps the frames' texts."""
+    loader = ScriptedLoader()
+    loader.error = ModelNotFoundError("no model at /x.gguf.", remedy="Give --model a path.")
+    completer = make(loader)
+    until(lambda: completer.state() == "failed")
+    lengths = set()
+    for _ in range(9):
+        with pytest.raises(ModelNotFoundError) as raised:
+            ask(completer).result(WAIT_S)
+        lengths.add(len(traceback.extract_tb(raised.tb)))
+    assert len(lengths) == 1
 
 
 def test_a_model_that_cannot_be_loaded_is_one_problem_with_its_remedy(make):
