@@ -26,7 +26,7 @@ from benchmarks.tables import Table
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.options import SettingsCommand, given_options, given_settings
 from speclsp.completer.local import LocalCompleter
-from speclsp.engine_process.client import EngineLink, SharedCompleter
+from speclsp.engine_process.client import SharedCompleter
 from speclsp.engine_process.start import connect, running_engines, status_of
 from speclsp.errors import EngineUnavailableError
 from speclsp.request import CompletionRequest, Document, TextEdit
@@ -76,7 +76,7 @@ class TypedFile:
 
 def keystrokes(settings: Settings, n_keys: int, n_chars: int) -> tuple[list[list[float]], float]:
     """Return the milliseconds of each key by kind, and the bytes that a key sends."""
-    shared = SharedCompleter(settings, _link)
+    shared = SharedCompleter(settings, connect)
     completers: Sequence[Completer] = (LocalCompleter(settings), shared)
     try:
         for completer in completers:
@@ -103,11 +103,6 @@ def _until_it_answers(file: TypedFile) -> None:
             return
         time.sleep(0.05)
     raise TimeoutError
-
-
-def _link(settings: Settings) -> EngineLink:
-    connection = connect(settings)
-    return EngineLink(connection.socket, connection.place.log)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 import logging
 
-from speclsp.engine_process.client import EngineLink, SharedCompleter
+from speclsp.engine_process.client import SharedCompleter
 from speclsp.engine_process.place import engine_place
-from speclsp.engine_process.start import connect
+from speclsp.engine_process.start import EngineConnection, connect
 from speclsp.errors import EngineProcessError
 from speclsp.seam import Completer
 from speclsp.settings import Settings
@@ -39,10 +39,9 @@ def _can_share(settings: Settings) -> bool:
     return True
 
 
-def _link(settings: Settings) -> EngineLink:
+def _link(settings: Settings) -> EngineConnection:
     if settings.engine_listens:
         from speclsp.engine_process.listening import connect_elsewhere  # noqa: PLC0415
 
-        return EngineLink(connect_elsewhere(settings), None)
-    connection = connect(settings)
-    return EngineLink(connection.socket, connection.place.log, connection.process)
+        return EngineConnection(connect_elsewhere(settings))
+    return connect(settings)

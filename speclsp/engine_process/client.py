@@ -10,15 +10,12 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from socket import socket
-from subprocess import Popen
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from speclsp import errors
 from speclsp import settings as settings_table
@@ -48,6 +45,9 @@ from speclsp.seam import answered
 from speclsp.settings import Settings
 from speclsp.text.typed_text import GrowingText, growing_text, may_share_text
 
+if TYPE_CHECKING:  # it is made elsewhere
+    from speclsp.engine_process.start import EngineConnection
+
 MAX_WAITING: Final = 1 << 28
 """Bytes that wait for an engine that does not read; more close the connection."""
 _SLACK_S: Final = 0.5
@@ -65,17 +65,7 @@ _STARTING: Final = EngineUnavailableError("the engine is starting, and the model
 _CLOSING: Final = EngineUnavailableError("the server is shutting down.")
 
 
-class EngineLink(NamedTuple):
-    """A connection to an engine process, greeted."""
-
-    sock: socket
-    log: Path | None
-    """The engine's log file."""
-    process: Popen[bytes] | None = None
-    """The engine's process if this window started it."""
-
-
-Link = Callable[[Settings], EngineLink]
+Link: TypeAlias = "Callable[[Settings], EngineConnection]"
 """Connects to the engine of these settings, and starts it where none runs.
 
 Raises :class:`~speclsp.errors.SpecLspError` where another attempt would fail too, and OSError.
@@ -309,8 +299,6 @@ class SharedCompleter:
         self, request: CompletionRequest, cancel: CancellationToken
     ) -> Future[CompletionResult]:
         """Send a request to the engine."""
-        if not request.completion_id:
-            request = replace(request, completion_id=uuid.uuid4().hex)
         placed = self._documents.place(request)
         if placed is None:
             return answered(CompletionResult.empty(request.completion_id, "cancelled"))
@@ -488,8 +476,9 @@ class SharedCompleter:
         except OSError as error:
             self._died(life, settings, f"there is no connection to the engine: {error}")
             return
-        life = EngineLife(link.log, link.process)
-        connection = wire.window_connection(link.sock, max_waiting=MAX_WAITING)
+        log = link.place.log if link.place is not None else None
+        life = EngineLife(log, link.process)
+        connection = wire.window_connection(link.socket, max_waiting=MAX_WAITING)
         try:
             if self._hand_over(connection, settings):
                 self._receive(connection)

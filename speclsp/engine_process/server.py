@@ -99,7 +99,6 @@ class EngineServer:
         """
         self._make_completer = make_completer
         self._own = own
-        self._lock = threading.Lock()
         self._windows: set[_Window] = set()
         self._numbers = itertools.count(1)
 
@@ -107,25 +106,20 @@ class EngineServer:
         """Serve a window until it has gone; takes the socket."""
         connection = wire.engine_connection(sock, max_waiting=MAX_WAITING)
         window = _Window(connection, next(self._numbers), self._own)
-        with self._lock:
-            self._windows.add(window)
+        self._windows.add(window)
         try:
             window.serve(self._make_completer)
         finally:
-            with self._lock:
-                self._windows.discard(window)
+            self._windows.discard(window)
 
     def close(self) -> None:
         """Tell all windows that the engine shuts down, and disconnect them."""
-        with self._lock:
-            windows = tuple(self._windows)
-        for window in windows:
+        for window in tuple(self._windows):
             window.dismiss()
 
     def status(self) -> list[dict[str, object]]:
         """Return each window's folders and numbers of requests."""
-        with self._lock:
-            return [window.status() for window in self._windows]
+        return [window.status() for window in tuple(self._windows)]
 
 
 class _Window:

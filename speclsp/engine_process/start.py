@@ -89,10 +89,11 @@ class EngineConnection:
 
     socket: socket.socket
     """Blocking, without a timeout."""
-    pid: int
-    """Of the engine."""
-    place: EnginePlace
-    process: subprocess.Popen[bytes] | None
+    place: EnginePlace | None = None
+    """None for an engine on another machine."""
+    pid: int = 0
+    """Of the engine, where that is on this machine."""
+    process: subprocess.Popen[bytes] | None = None
     """The engine's process if this window started it."""
 
 
@@ -135,7 +136,7 @@ def connect(
             welcome = None
         if welcome is not None:
             connection.settimeout(None)
-            return EngineConnection(connection, welcome.pid, place, process)
+            return EngineConnection(connection, place, welcome.pid, process)
         if time.monotonic() >= deadline:
             raise _no_answer(address)
         n_hangups += 1

@@ -16,7 +16,8 @@ from shared_engine import ThreadedEngine
 
 from speclsp.cancellation import CancellationToken
 from speclsp.engine_process import wire
-from speclsp.engine_process.client import EngineLink, SharedCompleter
+from speclsp.engine_process.client import SharedCompleter
+from speclsp.engine_process.start import EngineConnection
 from speclsp.errors import (
     EngineError,
     EngineProcessError,
@@ -513,9 +514,9 @@ class Peer:
 
     def __init__(self) -> None:
         ours, self.socket = socket.socketpair()
-        links = iter([EngineLink(ours, None)])
+        links = iter([EngineConnection(ours)])
 
-        def link(_: Settings) -> EngineLink:
+        def link(_: Settings) -> EngineConnection:
             found = next(links, None)
             if found is None:
                 raise EngineProcessError("there is one engine only.")

@@ -18,9 +18,9 @@ import pytest
 from typed_requests import TypedWindow, request_between
 
 from speclsp.cancellation import CancellationToken
-from speclsp.engine_process.client import EngineLink, SharedCompleter
+from speclsp.engine_process.client import SharedCompleter
 from speclsp.engine_process.server import Watchdog
-from speclsp.engine_process.start import connect
+from speclsp.engine_process.start import EngineConnection, connect
 from speclsp.errors import EngineError, EngineUnavailableError, SpecLspError
 from speclsp.request import LogLine, Problem, StateChanged
 from speclsp.settings import Settings
@@ -47,10 +47,10 @@ class Windows:
         self.pids: list[int] = []
         self.opened: list[TypedWindow] = []
 
-    def link(self, settings: Settings) -> EngineLink:
+    def link(self, settings: Settings) -> EngineConnection:
         connection = connect(settings, program=self.program)
         self.pids.append(connection.pid)
-        return EngineLink(connection.socket, connection.place.log, connection.process)
+        return connection
 
     def open(self) -> TypedWindow:
         window = TypedWindow(Window(SharedCompleter(SETTINGS, self.link), SETTINGS))
@@ -179,7 +179,7 @@ def test_windows_that_are_killed_leave_nothing_in_the_engine(windows):
     n_threads, n_files = engine.num_threads(), engine.num_fds()
     for _ in range(20):
         link = windows.link(SETTINGS)
-        link.sock.close()
+        link.socket.close()
     until(lambda: (engine.num_threads(), engine.num_fds()) == (n_threads, n_files))
     assert text_of(window, "y = 1\n") == "return 1"
 

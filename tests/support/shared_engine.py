@@ -13,8 +13,10 @@ from typing import Any
 from speclsp.completer.engine import Engine
 from speclsp.completer.explaining import PromptExplanation
 from speclsp.completer.local import LocalCompleter
-from speclsp.engine_process.client import EngineLink, SharedCompleter
+from speclsp.engine_process.client import SharedCompleter
+from speclsp.engine_process.place import EnginePlace
 from speclsp.engine_process.server import EngineServer, MakeCompleter
+from speclsp.engine_process.start import EngineConnection
 from speclsp.request import CompletionRequest
 from speclsp.settings import FIELDS, Settings, info
 
@@ -31,7 +33,7 @@ class ThreadedEngine:
         self.asked: list[Settings] = []
         self.on_link: Callable[[], None] = lambda: None
 
-    def link(self, settings: Settings) -> EngineLink:
+    def link(self, settings: Settings) -> EngineConnection:
         self.asked.append(settings)
         self.on_link()
         ours, theirs = socket.socketpair()
@@ -39,7 +41,8 @@ class ThreadedEngine:
         thread = threading.Thread(target=self.server.serve_window, args=(theirs,), daemon=True)
         thread.start()
         self.threads.append(thread)
-        return EngineLink(ours, self.log)
+        place = EnginePlace(self.log.parent, self.log.stem) if self.log is not None else None
+        return EngineConnection(ours, place)
 
     def window(self, settings: Settings) -> SharedCompleter:
         return SharedCompleter(settings, self.link)
