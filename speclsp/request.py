@@ -25,8 +25,6 @@ FinishReason = Literal["stop", "length", "deadline", "cancelled"]
 """Why a completion ended: a stop rule or end token, ``n_predict``, the deadline or the latency
 budget, or a cancel."""
 
-Multiline = Literal["auto", "always", "never"]
-
 Trigger = Literal["automatic", "invoked"]
 """Whether an editor asked while the user typed, or the user asked."""
 

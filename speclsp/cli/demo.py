@@ -159,7 +159,7 @@ def type_scene(scene: Scene, folder: Path, window: Window, show: Callable[[Frame
         assert result is not None, "this request is never cancelled"
         if result.text:
             window.shown(result.completion_id)
-        # Ghost text does not show that text behind the cursor is replaced.
+        # Ghost text does not show that it replaces text after the cursor.
         ghost = "" if result.n_replaced else result.text
         n_taken = _n_meant(ghost, meant)
         show(replace(frame, ghost=ghost, drafted=result.drafted, n_taking=n_taken))

@@ -177,7 +177,7 @@ def build(
             "--min-count.",
         )
     click.echo(f"{counted.n_files:,} files, {counted.n_tokens:,} tokens.")
-    _show(open_statistics(output, vocabulary))
+    _show(StatisticsFile(output, counted.tables, vocabulary if layout == "speclsp" else None))
 
 
 @ngram.command(params=[SettingOption(name) for name in ("model", "hf_token")])

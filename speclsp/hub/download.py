@@ -168,7 +168,7 @@ def locate(source: str, *, sha256: str = "", token: str = "") -> RemoteFile:
     if not _SHA256.fullmatch(file.sha256):
         raise DownloadError(
             f"{file.origin} has no SHA-256 for {file.name}.",
-            remedy="Give it with --sha256, or publish it beside the file with `.sha256` behind "
+            remedy="Give it with --sha256, or publish it beside the file, with `.sha256` after "
             "its name, as `sha256sum` writes it.",
         )
     return file

@@ -25,8 +25,8 @@ class Memory:
     kind: MemoryKind
     name: str
     """The GPU's or the processor's name; GPUs are separated by commas."""
-    total_bytes: int
-    free_bytes: int
+    total_bytes: int = 0
+    free_bytes: int = 0
     n_cores: int = 0
     """Physical cores."""
 
@@ -41,9 +41,7 @@ def find_memory() -> Memory:
         library = importlib.import_module("speclsp.engine.llama.library")
         devices = library.devices()
     except (ImportError, OSError, RuntimeError):
-        return nvidia_memory() or Memory(
-            kind="CPU", name="CPU", total_bytes=0, free_bytes=0, n_cores=n_cores
-        )
+        return nvidia_memory() or Memory(kind="CPU", name="CPU", n_cores=n_cores)
     for kind in ("gpu", "igpu", "cpu"):
         found = [device for device in devices if device.kind == kind]
         if found:
@@ -55,7 +53,7 @@ def find_memory() -> Memory:
                 free_bytes=sum(device.memory_free for device in found),
                 n_cores=n_cores,
             )
-    return Memory(kind="CPU", name="CPU", total_bytes=0, free_bytes=0, n_cores=n_cores)
+    return Memory(kind="CPU", name="CPU", n_cores=n_cores)
 
 
 def nvidia_memory() -> Memory | None:
@@ -76,8 +74,12 @@ def nvidia_memory() -> Memory | None:
         total, free = (sum(int(row[column]) for row in rows) * _MIB for column in (1, 2))
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return None
-    names = ", ".join(row[0].strip() for row in rows)
-    n_cores = physical_cpu_count()
-    kind: MemoryKind = "NVIDIA GPU"
-    found = Memory(kind=kind, name=names, total_bytes=total, free_bytes=free, n_cores=n_cores)
-    return found if rows else None
+    if not rows:
+        return None
+    return Memory(
+        kind="NVIDIA GPU",
+        name=", ".join(row[0].strip() for row in rows),
+        total_bytes=total,
+        free_bytes=free,
+        n_cores=physical_cpu_count(),
+    )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
 from speclsp.errors import SettingsError
@@ -149,81 +148,77 @@ _30B_Q8 = ModelFile(
     tuning="instruct",
 )
 
-PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
-    {
-        "qwen2.5-coder-0.5b-q8_0": Preset(
-            target=_0_5B_Q8,
-            memory="CPU",
-            why="The only one that answers while you type on a few cores.",
-        ),
-        "qwen2.5-coder-1.5b-q8_0": Preset(
-            target=_1_5B_Q8,
-            memory="4 GB, CPU with 8 cores",
-            why="Fits 4 GB, and eight cores run it while you type; llama.cpp's choice there, too.",
-        ),
-        "qwen2.5-coder-7b-q3_k_m": Preset(
-            target=_7B_Q3,
-            memory="6 GB",
-            why="The largest that fits 6 GB with its KV cache; a 3B model's licence forbids "
-            "commercial use.",
-        ),
-        "qwen2.5-coder-7b-q4_k_m": Preset(
-            target=_7B_Q4,
-            memory="8 GB",
-            why="Q8_0 (8.1 GB) does not fit 8 GB; Q4_K_M takes 4.7 GB and leaves room for the KV "
-            "cache.",
-        ),
-        "qwen2.5-coder-7b-q8_0-draft": Preset(
-            target=_7B_Q8,
-            draft=_0_5B_Q8,
-            memory="12 GB",
-            why="Nearly the unquantized model, 15 times the size of its draft model; llama.cpp's "
-            "7b-spec.",
-        ),
-        "qwen2.5-coder-14b-q4_k_m-draft": Preset(
-            target=_14B_Q4,
-            draft=_0_5B_Q8,
-            memory="16 GB",
-            why="The largest base model whose KV cache and draft model fit beside it in 16 GB.",
-        ),
-        "qwen2.5-coder-14b-q8_0-draft": Preset(
-            target=_14B_Q8,
-            draft=_0_5B_Q8,
-            memory="24 GB",
-            why="Nearly the unquantized model, 30 times the size of its draft model; llama.cpp's "
-            "14b-spec.",
-        ),
-        "qwen3-coder-30b-a3b-q8_0": Preset(
-            target=_30B_Q8,
-            memory="48 GB",
-            why="A mixture of experts that computes 3 of its 30 billion parameters per token; "
-            "llama.cpp's choice.",
-        ),
-        "qwen3-coder-30b-a3b-q4_k_m": Preset(
-            target=_30B_Q4,
-            why="As fast as a 3B model, in 24 GB; trained to chat, so auto does not take it.",
-        ),
-        "qwen2.5-coder-7b-q8_0": Preset(
-            target=_7B_Q8, why="For 12 GB, where a draft model does not pay."
-        ),
-        "qwen2.5-coder-3b-q8_0": Preset(
-            target=_3B_Q8,
-            why="For 6 GB, twice as fast as the 7B model; its licence forbids commercial use.",
-        ),
-    }
-)
+PRESETS: Final[Mapping[str, Preset]] = {
+    "qwen2.5-coder-0.5b-q8_0": Preset(
+        target=_0_5B_Q8,
+        memory="CPU",
+        why="The only one that answers while you type on a few cores.",
+    ),
+    "qwen2.5-coder-1.5b-q8_0": Preset(
+        target=_1_5B_Q8,
+        memory="4 GB, CPU with 8 cores",
+        why="Fits 4 GB, and eight cores run it while you type; llama.cpp's choice there, too.",
+    ),
+    "qwen2.5-coder-7b-q3_k_m": Preset(
+        target=_7B_Q3,
+        memory="6 GB",
+        why="The largest that fits 6 GB with its KV cache; a 3B model's licence forbids "
+        "commercial use.",
+    ),
+    "qwen2.5-coder-7b-q4_k_m": Preset(
+        target=_7B_Q4,
+        memory="8 GB",
+        why="Q8_0 (8.1 GB) does not fit 8 GB; Q4_K_M takes 4.7 GB and leaves room for the KV "
+        "cache.",
+    ),
+    "qwen2.5-coder-7b-q8_0-draft": Preset(
+        target=_7B_Q8,
+        draft=_0_5B_Q8,
+        memory="12 GB",
+        why="Nearly the unquantized model, 15 times the size of its draft model; llama.cpp's "
+        "7b-spec.",
+    ),
+    "qwen2.5-coder-14b-q4_k_m-draft": Preset(
+        target=_14B_Q4,
+        draft=_0_5B_Q8,
+        memory="16 GB",
+        why="The largest base model whose KV cache and draft model fit beside it in 16 GB.",
+    ),
+    "qwen2.5-coder-14b-q8_0-draft": Preset(
+        target=_14B_Q8,
+        draft=_0_5B_Q8,
+        memory="24 GB",
+        why="Nearly the unquantized model, 30 times the size of its draft model; llama.cpp's "
+        "14b-spec.",
+    ),
+    "qwen3-coder-30b-a3b-q8_0": Preset(
+        target=_30B_Q8,
+        memory="48 GB",
+        why="A mixture of experts that computes 3 of its 30 billion parameters per token; "
+        "llama.cpp's choice.",
+    ),
+    "qwen3-coder-30b-a3b-q4_k_m": Preset(
+        target=_30B_Q4,
+        why="As fast as a 3B model, in 24 GB; trained to chat, so auto does not take it.",
+    ),
+    "qwen2.5-coder-7b-q8_0": Preset(
+        target=_7B_Q8, why="For 12 GB, where a draft model does not pay."
+    ),
+    "qwen2.5-coder-3b-q8_0": Preset(
+        target=_3B_Q8,
+        why="For 6 GB, twice as fast as the 7B model; its licence forbids commercial use.",
+    ),
+}
 """By name.  Those that ``auto`` chooses from are in ascending order of the memory they need."""
 
-LLAMA_CPP_NAMES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "fim-qwen-1.5b-default": "qwen2.5-coder-1.5b-q8_0",
-        "fim-qwen-3b-default": "qwen2.5-coder-3b-q8_0",
-        "fim-qwen-7b-default": "qwen2.5-coder-7b-q8_0",
-        "fim-qwen-7b-spec": "qwen2.5-coder-7b-q8_0-draft",
-        "fim-qwen-14b-spec": "qwen2.5-coder-14b-q8_0-draft",
-        "fim-qwen-30b-default": "qwen3-coder-30b-a3b-q8_0",
-    }
-)
+LLAMA_CPP_NAMES: Final[Mapping[str, str]] = {
+    "fim-qwen-1.5b-default": "qwen2.5-coder-1.5b-q8_0",
+    "fim-qwen-3b-default": "qwen2.5-coder-3b-q8_0",
+    "fim-qwen-7b-default": "qwen2.5-coder-7b-q8_0",
+    "fim-qwen-7b-spec": "qwen2.5-coder-7b-q8_0-draft",
+    "fim-qwen-14b-spec": "qwen2.5-coder-14b-q8_0-draft",
+    "fim-qwen-30b-default": "qwen3-coder-30b-a3b-q8_0",
+}
 """llama.cpp's flags for models, and our presets of the same files."""
 
 _CPU_SMALL, _CPU_LARGE = "qwen2.5-coder-0.5b-q8_0", "qwen2.5-coder-1.5b-q8_0"

@@ -12,7 +12,7 @@ from speclsp.atomic_write import PRIVATE, write_atomically
 from speclsp.errors import StoreError
 from speclsp.ngrams import llama_cpp_layout, own_layout
 from speclsp.ngrams.counting import merge
-from speclsp.ngrams.own_layout import FileHeader, VocabularyIdentity
+from speclsp.ngrams.own_layout import VocabularyIdentity
 from speclsp.ngrams.reading import OTHER_MODEL, damaged, read_bytes
 from speclsp.ngrams.table import NgramTables
 
@@ -27,8 +27,8 @@ class StatisticsFile:
 
     path: Path
     tables: NgramTables
-    header: FileHeader | None
-    """None for llama.cpp's layout, which has no header."""
+    header: VocabularyIdentity | None
+    """The vocabulary that the file names; None for llama.cpp's layout, which names none."""
 
     @property
     def n_ngrams(self) -> Mapping[int, int]:

@@ -143,7 +143,7 @@ def _record_starts(words: _Words) -> tuple[_Indices, int]:
 
 
 def _broken_record(rest: _Words, n_bytes: int, end: int, n_vocab: int) -> str:
-    """Return what is wrong with the words behind the last complete record."""
+    """Return what is wrong with the words after the last complete record."""
     n_left = n_bytes - _WORD_BYTES * end
     if len(rest) < _HEADER:
         return f"the file is truncated: {n_left} bytes of a record are left"

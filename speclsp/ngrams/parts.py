@@ -37,7 +37,7 @@ _SAMPLES_PER_RANGE: Final = 64
 
 Gram = tuple[int, ...]
 Range = tuple[Gram | None, Gram | None]
-"""The first n-gram, and the first one behind the range; None for no limit."""
+"""The first n-gram of the range, and the first one after it; None for no limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ import os
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -47,13 +46,11 @@ class LlamaVocabulary:
         """How many token ids there are."""
         self.type_name = _TYPE_NAMES.get(int(llama.llama_vocab_type(pointer)), "unknown")
         """llama.cpp's kind of tokenizer: ``BPE``, ``SPM``, ``WPM``, ``UGM``, ``RWKV`` …."""
-        self.metadata: Mapping[str, str] = MappingProxyType(
-            {
-                key: str(value).lower() if isinstance(value, bool) else str(value)
-                for key, value in metadata.items()
-                if value is not None
-            }
-        )
+        self.metadata: Mapping[str, str] = {
+            key: str(value).lower() if isinstance(value, bool) else str(value)
+            for key, value in metadata.items()
+            if value is not None
+        }
         """The GGUF's scalar metadata as text, booleans as ``true`` or ``false``."""
         ids = range(self.n_tokens)
         self._texts: tuple[bytes, ...] = tuple(
