@@ -345,7 +345,7 @@ def _complete(
     n_predict: int,
 ) -> Generation:
     cost = weights.pass_cost
-    return generate(
+    generation = generate(
         weights.target,
         dataclasses.replace(
             context,
@@ -360,8 +360,9 @@ def _complete(
         stop=lambda token: token in tokenizer.family.end_tokens,
         interrupted=lambda: None,
         clock=perf_counter,
-        observer=cost,
     )
+    cost.learn(generation.pass_times)
+    return generation
 
 
 def _count(times: DrafterTimes, generation: Generation) -> None:

@@ -231,9 +231,9 @@ class OwnDecoders:
             stop=lambda token: token in self._tokenizer.family.end_tokens,
             interrupted=lambda: None,
             clock=perf_counter,
-            observer=self._weights.pass_cost,
             scores=TokenScores(),
         )
+        self._weights.pass_cost.learn(generation.pass_times)
         ms = 1000 * (perf_counter() - started)
         ends = self._tokenizer.family.end_tokens
         pieces = (self._tokenizer.vocabulary.piece(t) for t in generation.tokens if t not in ends)

@@ -205,9 +205,9 @@ def run_completion(
                 stop=text.feed,
                 interrupted=interrupted,
                 clock=clock,
-                observer=bench.weights.pass_cost,
                 scores=scores,
             )
+            bench.weights.pass_cost.learn(generation.pass_times)
         end_tokens, vocabulary = bench.tokenizer.family.end_tokens, bench.tokenizer.vocabulary
         text_tokens = [token for token in generation.tokens if token not in end_tokens]
         if text_tokens:

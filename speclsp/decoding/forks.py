@@ -1,8 +1,8 @@
-"""Further texts beside the one that was emitted, all sharing its prefill.
+"""Further texts beside the emitted one, which share its prefill.
 
-Each begins with what was emitted up to some place, takes another token there, and goes on by
-itself.  In the KV cache they are forks: each step evaluates one token of every unfinished text in
-one batch, and nothing of the prompt again.
+Each shares a beginning of the emitted text, takes another token there, and continues on its own.
+In the KV cache they are forks: each step evaluates one token of every unfinished text in one batch,
+and no token of the prompt again.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from speclsp.errors import DecodeInterruptedError
 from speclsp.request import FinishReason
 
 LEAST_PROBABILITY: Final = 0.001
-"""Tokens less probable than this begin no text: what follows them is noise."""
+"""Tokens less probable than this begin no text."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Fork:
-    """One further text while it grows."""
+    """One further text while it is generated."""
 
     tokens: list[int]
-    """All of its tokens: those that it shares, the first of its own, and what followed."""
+    """All tokens: the shared ones, the first one of its own, and what followed."""
     n_shared: int
     sampler: Sampler
     stop: Callable[[int], bool]
-    """As in :func:`speclsp.decoding.speculate.generate`; it was asked for the shared tokens."""
+    """As in :func:`speclsp.decoding.speculate.generate`; was called for the shared tokens."""
     scores: TokenScores
-    """Has the shared tokens' log-probabilities, and that of the first of its own."""
+    """Has the log-probabilities of the shared tokens and of the first one of its own."""
     finish: FinishReason | None = None
 
 
 @dataclass(slots=True)
 class ForkCounts:
-    """What growing forks took: tokens evaluated, decodes, and seconds."""
+    """The cost of growing forks: tokens evaluated, decodes, and seconds."""
 
     n_tokens: int = 0
     n_passes: int = 0
     seconds: float = 0.0
 
     def add(self, other: ForkCounts) -> None:
-        """Take what growing more forks took."""
+        """Add the cost of more forks."""
         self.n_tokens += other.n_tokens
         self.n_passes += other.n_passes
         self.seconds += other.seconds
@@ -57,10 +57,9 @@ def best_rivals(
 ) -> list[Rival]:
     """Return the rivals that begin the most useful further texts, the best first.
 
-    A rival is worth its probability times the share of the text's ``n_tokens`` tokens that it puts
-    in question: two texts that part at their last token tell the user little, and two that part at
-    an improbable one are not both right.  The place behind the last token counts as one too: there
-    a text goes on that ended.  The ``excluded`` tokens begin none.
+    A rival's value is its probability times the share of the text's ``n_tokens`` tokens after it:
+    texts that differ in their last token only are of little use, and improbable ones are wrong.
+    A rival at the end of the text continues it.  The ``excluded`` tokens begin no text.
     """
     floor = math.log(LEAST_PROBABILITY)
     chosen = [
@@ -87,12 +86,12 @@ def grow_forks(
     interrupted: Callable[[], FinishReason | None],
     clock: Callable[[], float],
 ) -> ForkCounts:
-    """Continue each fork of what was emitted behind ``n_prompt`` tokens until it is finished.
+    """Continue each fork of the text after ``n_prompt`` tokens until it is finished.
 
-    Each fork has its first own token.  ``n_predict`` is for each of them, ``interrupted`` is asked
-    before each decode and ends all that are not finished; so does a full cache, with ``length``.
+    Each fork has its first own token, and at most ``n_predict`` tokens.  ``interrupted`` is called
+    before each decode; a reason ends all unfinished forks, as a full cache does with ``length``.
 
-    Afterwards every fork has a finish reason, and the target's cache is as before.
+    Afterwards every fork has a finish reason, and the target's cache is unchanged.
     Raises :class:`~speclsp.errors.DecodeError`, after which the cache is empty.
     """
     counts = ForkCounts()
@@ -135,7 +134,7 @@ def _step(target: ForkTarget, forks: Sequence[Fork], live: list[int], n_predict:
 
 
 def _finish(fork: Fork, n_predict: int) -> None:
-    """Ask whether the last token ends a fork."""
+    """Finish a fork if its last token ends it."""
     if fork.stop(fork.tokens[-1]):
         fork.finish = "stop"
     elif len(fork.tokens) >= n_predict:

@@ -1,4 +1,4 @@
-"""What the decoding loop needs of a target model."""
+"""The decoding loop's interface to target models."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Target(Protocol):
 
     @property
     def n_ubatch(self) -> int:
-        """Tokens that the backend computes at once: the grain of prefill cancellation."""
+        """Tokens that the backend computes at once; prefills are cancelled between them."""
 
     @property
     def n_vocab(self) -> int:
@@ -33,14 +33,14 @@ class Target(Protocol):
 
     @property
     def ns_native(self) -> int:
-        """Nanoseconds inside the backend's decode since the start, the wait for logits included."""
+        """Nanoseconds in the backend's decode since the start, the wait for logits included."""
 
     @property
     def cached(self) -> Sequence[int]:
         """The token ids that the KV cache holds, by position."""
 
     def truncate(self, n_tokens: int) -> None:
-        """Keep the first ``n_tokens`` positions, forget the rest."""
+        """Keep the first ``n_tokens`` positions and remove the others."""
 
     def decode(self, tokens: Sequence[int], n_logits: int) -> Logits:
         """Append ``tokens`` to the cache and return the logits of the last ``n_logits`` of them.
@@ -52,7 +52,7 @@ class Target(Protocol):
 
 @runtime_checkable
 class TreeTarget(Target, Protocol):
-    """A target that can evaluate a tree of tokens in one decode call, if its model allows it."""
+    """A target that can evaluate a tree of tokens in one decode call, if its model supports it."""
 
     @property
     def supports_trees(self) -> bool:
@@ -60,25 +60,24 @@ class TreeTarget(Target, Protocol):
 
     @property
     def n_branches(self) -> int:
-        """Most leaves of a tree; 1 where the model's memory holds no branches."""
+        """Most leaves of a tree; 1 if the model's memory does not support branches."""
 
     def decode_tree(
         self, pending: Sequence[int], tokens: Sequence[int], parents: Sequence[int]
     ) -> Logits:
-        """Append ``pending`` to the cache, and hang a tree on it that is not part of the cache.
+        """Append ``pending`` to the cache, and evaluate a tree after it.
 
-        Node i holds ``tokens[i]`` and continues node ``parents[i]`` < i, or ``pending`` where that
-        is -1.  Row 0 of the result (shape [1 + n_nodes, n_vocab]) predicts what follows
-        ``pending``, row 1 + i what follows node i.  Each sees its own ancestors only.
+        Node i is ``tokens[i]`` and continues node ``parents[i]`` < i, or ``pending`` if that is -1.
+        Row 0 of the result (shape [1 + n_nodes, n_vocab]) predicts what follows ``pending``, row
+        1 + i what follows node i.  Nodes attend to their ancestors only.
 
-        The tree is forgotten with the next call, whichever that is, but for what
-        :meth:`keep_path` keeps.
+        The next call, whichever it is, removes the tree, except what :meth:`keep_path` keeps.
         Raises :class:`~speclsp.errors.DecodeError`, after which the cache is empty, and
         ValueError for a tree that does not fit batch, context or branches.
         """
 
     def keep_path(self, path: Sequence[int]) -> None:
-        """Append the nodes ``path`` of the last tree to the cache, and forget the rest of it.
+        """Append the nodes ``path`` of the last tree to the cache, and remove the others.
 
         ``path`` leads from the root down; it may be empty.
         """
@@ -86,18 +85,17 @@ class TreeTarget(Target, Protocol):
 
 @runtime_checkable
 class ForkTarget(TreeTarget, Protocol):
-    """A target whose cache can be continued in several ways at once, each a token at a time."""
+    """A target whose cache can be continued in several ways at once."""
 
     @property
     def n_free(self) -> int:
-        """Positions of the KV cache that hold nothing: what forks can grow by, all together."""
+        """Unused positions of the KV cache, which all forks together can take."""
 
     def fork(self, lengths: Sequence[int]) -> None:
         """Begin forks: fork i shares the first ``lengths[i]`` positions of the cache.
 
-        The cache itself stays as it is.  Forks are forgotten with the next call that is not about
-        forks, whichever that is.
-        Raises ValueError for as many forks as ``n_branches``, or lengths that the cache has not.
+        The cache itself does not change.  The next call that is not about forks removes them.
+        Raises ValueError for ``n_branches`` or more forks, and for lengths beyond the cache.
         """
 
     def decode_forks(self, forks: Sequence[int], tokens: Sequence[int]) -> Logits:
@@ -105,18 +103,18 @@ class ForkTarget(TreeTarget, Protocol):
 
         Row j of the result (shape [n_forks, n_vocab]) predicts what follows in that fork.
         Raises :class:`~speclsp.errors.DecodeError`, after which the cache is empty, and
-        ValueError for forks that were not begun, or that have no room.
+        ValueError for unknown forks and for a full cache.
         """
 
     def drop_forks(self) -> None:
-        """Forget all forks; the cache itself stays as it is."""
+        """Remove all forks; the cache itself does not change."""
 
 
 def fork_target(target: Target) -> ForkTarget | None:
-    """Return ``target`` as one that can be forked; None where it cannot."""
+    """Return ``target`` if it supports forks, else None."""
     return target if isinstance(target, ForkTarget) and target.supports_trees else None
 
 
 def tree_target(target: Target) -> TreeTarget | None:
-    """Return ``target`` as one that evaluates trees; None where it cannot."""
+    """Return ``target`` if it supports trees, else None."""
     return target if isinstance(target, TreeTarget) and target.supports_trees else None

@@ -1,24 +1,25 @@
-"""What speculation gains, and the statistics as lines for the log.
+"""The gain of speculation, and the statistics as lines for the log.
 
-Where llama.cpp prints the same, the lines have its format, with ours behind it.  In all of them p
-is the chance that a draft token is right if those before it are, k the mean depth of a draft, T(n)
-the time of a target pass over n tokens and T_draft the time to draft one token.  The speed-up
-compares with decoding the same tokens one at a time.  T(1) is the mean time of the passes after the
-prefill that carried no draft: it holds for the same model, context lengths and load.
+Lines that llama.cpp prints too have its format, with our figures at the end.  In all lines p is the
+probability that a draft token is right if those before it are, k the mean depth of a draft, T(n)
+the time of a target pass over n tokens and T_draft the time to draft one token.  The speed-up is
+relative to decoding the same tokens one at a time.  T(1) is the mean time of the passes after the
+prefill that carried no draft, thus for the same model, context lengths and load.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final, NamedTuple
+
+import numpy as np
 
 from speclsp.decoding.session import STAGES
 from speclsp.request import CompletionResult, DrafterStats, RequestStats, SessionStats
 
 LOW_ACCEPTANCE: Final = 0.4
 ENOUGH_SINGLE_PASSES: Final = 20
-"""Passes without a draft from which on their mean time is taken for T(1) in advice."""
+"""Least passes without a draft for advice that depends on T(1)."""
 
 _DRAFT_LESS: Final = {
     "prompt-lookup": "raise `min_ngram_size` or lower `num_pred_tokens`",
@@ -30,21 +31,21 @@ _DRAFT_LESS: Final = {
     "ngram-cache": "lower `spec_ngram_cache_n_max`",
     "draft": "lower `spec_draft_n_max` or raise `spec_draft_p_min`",
 }
-"""What makes a drafter draft less."""
+"""How to make a drafter draft less."""
 
 
 class Expectation(NamedTuple):
-    """What p and k promise for a pass with a draft (Leviathan et al. 2023); times in ms."""
+    """The expected gain of a pass with a draft (Leviathan et al. 2023); times in ms."""
 
     p: float
     k: float
     draft_ms: float
     target_ms: float
-    """T(1), or the mean time of a pass where T(1) is not known."""
+    """T(1), or the mean time of a pass if T(1) is not known."""
 
     @property
     def n_tokens(self) -> float:
-        """(1 - p^(k + 1)) / (1 - p), below what is measured where right tokens come in runs."""
+        """(1 - p^(k + 1)) / (1 - p); the measured value is larger if right tokens come in runs."""
         n_most = self.k + 1.0
         return n_most if self.p >= 1.0 else (1.0 - self.p**n_most) / (1.0 - self.p)
 
@@ -54,7 +55,7 @@ class Expectation(NamedTuple):
 
 
 def expectation(stats: RequestStats) -> Expectation | None:
-    """Return what is expected of passes with a draft, None where none was verified."""
+    """Return the expected gain of passes with a draft; None if no draft was verified."""
     target_ms = single_pass_ms(stats)
     if target_ms is None and stats.n_decode_passes:
         target_ms = stats.ms_verify / stats.n_decode_passes
@@ -65,19 +66,19 @@ def expectation(stats: RequestStats) -> Expectation | None:
 
 
 def single_pass_ms(stats: RequestStats) -> float | None:
-    """Return T(1) in milliseconds, None where every pass carried a draft."""
+    """Return T(1) in milliseconds; None if every pass carried a draft."""
     return stats.ms_single_passes / stats.n_single_passes if stats.n_single_passes else None
 
 
 def tokens_per_pass(stats: RequestStats) -> float:
-    """Return the tokens that one target pass emits on average; 0 where there was no pass."""
+    """Return the mean tokens per target pass; 0 without passes."""
     return stats.n_predicted / stats.n_target_passes if stats.n_target_passes else 0.0
 
 
 def measured_speedup(stats: RequestStats) -> float | None:
-    """Return the time that the tokens would have taken one at a time over the time they took.
+    """Return the time of decoding the tokens one at a time, divided by the time they took.
 
-    The first token of each prefill has no part in it.  None where T(1) is not known.
+    The first token of each prefill does not count.  None if T(1) is not known.
     """
     single_ms = single_pass_ms(stats)
     n_prefills = stats.n_target_passes - stats.n_decode_passes
@@ -87,7 +88,7 @@ def measured_speedup(stats: RequestStats) -> float | None:
 
 
 def report_lines(stats: SessionStats) -> list[str]:
-    """Return the session's statistics block, one entry per line; none without requests."""
+    """Return the lines of the session's statistics block; none without requests."""
     if not stats.n_requests:
         return []
     totals = stats.totals
@@ -159,7 +160,7 @@ def timing_lines(stats: RequestStats) -> list[str]:
 
 
 def draft_acceptance_line(stats: RequestStats) -> str:
-    """Return llama.cpp's line on all drafts of a request or a session, and the mean length."""
+    """Return llama.cpp's line on all drafts of a request or session, with the mean length."""
     n_drafts = stats.n_draft_passes
     rate = stats.n_accepted / stats.n_drafted if stats.n_drafted else 0.0
     mean_length = 1.0 + stats.n_accepted / n_drafts if n_drafts else 1.0
@@ -194,7 +195,7 @@ def verify_times_line(verify_ms: Sequence[tuple[int, float]]) -> str:
 
 
 def _session_lines(stats: SessionStats) -> list[str]:
-    """Return what became of the requests, what the engine is, and what was spared or spent."""
+    """Return the lines on requests, model, prefetches, idle work and index."""
     requests = (
         f"requests = {stats.n_requests} ({stats.n_completions} with text, {stats.n_empty} empty, "
         f"{stats.n_withheld} withheld, {stats.n_cancelled} cancelled, {stats.n_failed} failed), "
@@ -237,7 +238,7 @@ def _session_lines(stats: SessionStats) -> list[str]:
 
 
 def _remote_lines(stats: SessionStats) -> list[str]:
-    """Return the times until the first token, and the drafts that the server verified."""
+    """Return the lines on the times to the first token and the server's drafts."""
     totals = stats.totals
     n_answers = totals.n_prefill_predicted
     first_ms, network_ms = (ms / max(1, n_answers) for ms in (totals.ms_prompt, totals.ms_network))
@@ -277,7 +278,7 @@ def _speculation_lines(stats: SessionStats) -> list[str]:
 
 
 def _draft_pass_lines(totals: RequestStats, verify_ms: Sequence[tuple[int, float]]) -> list[str]:
-    """Return how many passes carried a draft, and what these gain by p and k."""
+    """Return the lines on passes with a draft and their expected gain."""
     share = 100.0 * totals.n_draft_passes / totals.n_target_passes
     n_emitted = 1.0 + totals.n_accepted / max(1, totals.n_draft_passes)
     line = (
@@ -294,21 +295,14 @@ def _draft_pass_lines(totals: RequestStats, verify_ms: Sequence[tuple[int, float
         f"T_target = {target_ms:.2f} ms)"
     )
     if len(verify_ms) > 1 and verify_ms[0][0] == 1:
-        ratio = _interpolated(k + 1.0, verify_ms) / verify_ms[0][1]
+        sizes, times = zip(*verify_ms, strict=True)
+        ratio = float(np.interp(k + 1.0, sizes, times)) / times[0]
         formula += f"; with measured T(k+1)/T(1) = {ratio:.2f}: {expected.speedup(ratio):.2f}x"
     return [f"{line}, expected (1 - p^(k+1))/(1 - p) = {expected.n_tokens:.2f}", formula]
 
 
-def _interpolated(x: float, points: Sequence[tuple[int, float]]) -> float:
-    """Return y at ``x`` on the line through points (x, y); the last y beyond the last point."""
-    for (x0, y0), (x1, y1) in pairwise(points):
-        if x <= x1:
-            return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
-    return points[-1][1]
-
-
 def _cost_lines(stats: SessionStats) -> list[str]:
-    """Return where the time after the prefill goes, and what passes cost by their size."""
+    """Return the lines on the times per pass and T(n)."""
     totals = stats.totals
     lines = []
     if totals.n_decode_passes:
@@ -325,7 +319,7 @@ def _cost_lines(stats: SessionStats) -> list[str]:
 
 
 def advice_lines(totals: RequestStats) -> list[str]:
-    """Return a line on what to change where speculation costs time or little is accepted."""
+    """Return a line of advice if speculation costs time or few draft tokens are accepted."""
     drafters = totals.drafters
     if not totals.n_drafted or not drafters:
         return []

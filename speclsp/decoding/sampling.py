@@ -10,16 +10,16 @@ Two things differ from llama.cpp, neither of which changes the distribution:
   weights w_i and u_i uniform in (0, 1), the i that maximises log w_i − log(−log u_i) is i with
   probability w_i / Σ w.  The u_i are a hash of one random number per token and of the token's id.
 
-The latter is for losslessness where a backend's last bits depend on the batch's shape.  An error in
-the logits moves every boundary of a cumulative distribution, and a draw near any of them turns out
-differently; the Gumbel-max draw differs only where the two best scores are as near as the error.
+The latter makes draws robust where a backend's last bits depend on the batch's shape.  An error in
+the logits moves every boundary of a cumulative distribution and changes draws near any of them; the
+Gumbel-max draw changes only if the two best scores are as near as the error.
 On the embedded Q8_0 model, whose logits differ by 0.02 on average between shapes, 0.8 % of such
 draws differ, against 2.9 % of those by cumulative distribution in the order of ids and 6.5 % in the
 order of probability, which is llama.cpp's; no exact sampler can come below 0.6 %.
 
-Sample-and-match verification stays exact because a sampler is asked once per emitted token and
-consumes exactly one random number each time: a seeded run is then the same function of the logits
-whether or not the tokens were drafted.
+Sample-and-match verification is exact because a sampler is called once per emitted token and takes
+exactly one random number each time: a seeded run is the same function of the logits with and
+without drafts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NUCLEUS_GROWTH = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParams:
-    """How to choose tokens; the settings of the same names say what each value means."""
+    """How to choose tokens; see the settings of the same names."""
 
     temperature: float
     top_k: int
@@ -60,7 +60,7 @@ class Sampler(Protocol):
 
 
 class RedrawingSampler(Sampler, Protocol):
-    """A sampler that can choose once more, from fewer tokens, without a new random number."""
+    """A sampler that can choose again, from fewer tokens, with the same random number."""
 
     def sample_again(self, row: LogitRow) -> int:
         """Return what :meth:`sample` would have returned for ``row`` instead of the last one."""
@@ -118,15 +118,15 @@ def make_sampler(params: SamplingParams) -> GreedySampler | SeededSampler:
 
 
 def sole_candidate(row: LogitRow, params: SamplingParams) -> int | None:
-    """Return the token that min-p leaves alone; None where it leaves several, or may.
+    """Return the only token that min-p keeps; None if it keeps several, or may.
 
-    In code most tokens are such: nothing needs to be sorted or drawn for them.
+    Most tokens of code are such, and need no sorting and no draw.
     """
     if params.min_p <= 0.0:
         return None
     token = int(row.argmax())
     least = float(row[token]) + math.log(params.min_p)
-    # A little lower, so that rounding leaves none out; a broken row has more than one or none.
+    # A little lower, so that rounding excludes none; a broken row has more than one or none.
     near = row >= np.float32(least - _ROUNDING * (1.0 + abs(least)))
     return token if np.count_nonzero(near) == 1 and math.isfinite(least) else None
 
@@ -163,8 +163,8 @@ def draw(token_ids: NDArray[np.int64], log_weights: NDArray[np.float64], number:
 def gumbel_noise(token_ids: NDArray[np.int64], number: int) -> NDArray[np.float64]:
     """Return −log(−log u_i), u_i being the ``i``-th number of a generator seeded by ``number``.
 
-    The generator is SplitMix64 (Steele, Lea and Flood 2014), of which any place can be had apart:
-    a token's noise does not depend on which other tokens the filters left.
+    The generator is SplitMix64 (Steele, Lea and Flood 2014), which has random access: a token's
+    noise does not depend on which other tokens the filters keep.
     """
     state = token_ids.astype(np.uint64)
     state += np.uint64(1)
@@ -183,8 +183,8 @@ def gumbel_noise(token_ids: NDArray[np.int64], number: int) -> NDArray[np.float6
 def best_tokens(row: LogitRow, best: float, n_tokens: int) -> NDArray[np.int64]:
     """Return the ``n_tokens`` most probable tokens, the best first, lower ids first among equals.
 
-    ``best`` is the row's largest logit.  Few tokens lie near the best one, so a threshold cuts
-    the row down before anything is sorted: one pass over the row instead of a sort of it.
+    ``best`` is the row's largest logit.  A threshold below it selects a few tokens to sort, which
+    takes one pass over the row.
     """
     n_tokens = min(n_tokens, row.size)
     for depth in (8.0, 16.0):
@@ -203,7 +203,7 @@ def best_tokens(row: LogitRow, best: float, n_tokens: int) -> NDArray[np.int64]:
 
 
 def _nucleus(row: LogitRow, best: float, top_k: int, top_p: float) -> NDArray[np.int64]:
-    """Return the tokens that top-k and then top-p leave, the best first."""
+    """Return the tokens that top-k and then top-p keep, the best first."""
     if top_k > 0:
         token_ids = best_tokens(row, best, top_k)
         if top_p >= 1.0:

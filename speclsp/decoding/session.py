@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, Final
@@ -21,23 +21,19 @@ N_LATENCIES: Final = 1024
 
 STAGES: Final = ("queue", "tokenize", "prompt", "draft", "verify", "predict", "total")
 MEMORY: Final = "memory"
-"""Where the times of requests without a model stand: beside the stages of those with one."""
+"""The latency of requests that needed no model; the other stages are of those that did."""
 
 
 class SessionRecorder:
-    """Adds up what requests cost and what became of their suggestions.
+    """Adds up the costs of requests and the fates of their suggestions.
 
-    It is not synchronised: whoever shares it between threads holds a lock.
+    Not thread-safe: callers on several threads hold a lock.
     """
 
     def __init__(self) -> None:
-        self._n_requests = self._n_completions = self._n_empty = 0
-        self._n_cancelled = self._n_failed = self._n_withheld = 0
-        self._n_memory = self._n_filtered = 0
-        self._n_prefetches = self._n_prefetches_used = 0
+        self._counts: Counter[str] = Counter()
+        """By the fields of :class:`~speclsp.request.SessionStats`."""
         self._prefetch = RequestStats()
-        self._n_shown = self._n_accepted_items = self._n_partially_accepted = 0
-        self._n_chars_accepted = 0
         self._totals = RequestStats()
         self._latencies: dict[str, deque[float]] = {
             s: deque(maxlen=N_LATENCIES) for s in (*STAGES, MEMORY)
@@ -45,20 +41,20 @@ class SessionRecorder:
 
     def add(self, result: CompletionResult) -> None:
         """Count a request that was answered."""
-        self._n_requests += 1
+        self._counts["n_requests"] += 1
         if result.finish_reason == "cancelled":
-            self._n_cancelled += 1
+            self._counts["n_cancelled"] += 1
         elif result.text:
-            self._n_completions += 1
+            self._counts["n_completions"] += 1
         else:
-            self._n_empty += 1
-            self._n_withheld += result.withheld
+            self._counts["n_empty"] += 1
+            self._counts["n_withheld"] += result.withheld
         stats = result.stats
         if result.source == "memory":
-            self._n_memory += 1
+            self._counts["n_memory"] += 1
             self._latencies[MEMORY].append(stats.ms_total)
             return
-        self._n_filtered += result.source == "filter"
+        self._counts["n_filtered"] += result.source == "filter"
         self._totals = summed(self._totals, stats)
         if stats.n_target_passes:
             for stage in _stages_of(stats):
@@ -66,63 +62,48 @@ class SessionRecorder:
 
     def prefetched(self, stats: RequestStats) -> None:
         """Count a generation that nobody had asked for."""
-        self._n_prefetches += 1
+        self._counts["n_prefetches"] += 1
         self._prefetch = summed(self._prefetch, stats)
 
     def prefetch_used(self) -> None:
         """Count a prefetch that a request was answered from."""
-        self._n_prefetches_used += 1
+        self._counts["n_prefetches_used"] += 1
 
     def unavailable(self) -> None:
         """Count a request that was answered empty, since the engine was not ready."""
-        self._n_requests += 1
-        self._n_empty += 1
+        self._counts.update(("n_requests", "n_empty"))
 
     def failed(self) -> None:
         """Count a request that ended in an error."""
-        self._n_requests += 1
-        self._n_failed += 1
+        self._counts.update(("n_requests", "n_failed"))
 
     def shown(self) -> None:
         """Count a suggestion as shown."""
-        self._n_shown += 1
+        self._counts["n_shown"] += 1
 
     def accepted(self, n_before: int, n_chars: int, n_chars_total: int) -> None:
         """Count a suggestion as accepted up to ``n_chars`` of ``n_chars_total``, not ``n_before``.
 
-        One that is taken piece by piece counts as partially accepted until it is whole.
+        One that is accepted in pieces counts as partially accepted until all of it is.
         """
         if n_chars <= n_before:
             return
-        self._n_chars_accepted += n_chars - n_before
+        self._counts["n_chars_accepted"] += n_chars - n_before
         if n_chars >= n_chars_total:
-            self._n_accepted_items += 1
-            self._n_partially_accepted -= n_before > 0
+            self._counts["n_accepted_items"] += 1
+            self._counts["n_partially_accepted"] -= n_before > 0
         elif n_before == 0:
-            self._n_partially_accepted += 1
+            self._counts["n_partially_accepted"] += 1
 
     def snapshot(self, engine: SessionStats) -> SessionStats:
-        """Return the sums so far, with what the ``engine`` tells of itself."""
-        return dataclasses.replace(
-            engine,
-            n_requests=self._n_requests,
-            n_completions=self._n_completions,
-            n_empty=self._n_empty,
-            n_cancelled=self._n_cancelled,
-            n_failed=self._n_failed,
-            n_withheld=self._n_withheld,
-            n_memory=self._n_memory,
-            n_filtered=self._n_filtered,
-            n_prefetches=self._n_prefetches,
-            n_prefetches_used=self._n_prefetches_used,
-            prefetch=self._prefetch,
-            n_shown=self._n_shown,
-            n_accepted_items=self._n_accepted_items,
-            n_partially_accepted=self._n_partially_accepted,
-            n_chars_accepted=self._n_chars_accepted,
-            totals=summed(engine.totals, self._totals),
-            latency={s: percentiles(latest) for s, latest in self._latencies.items() if latest},
-        )
+        """Return the sums so far, with the ``engine``'s own figures."""
+        figures: dict[str, Any] = {
+            **self._counts,
+            "prefetch": self._prefetch,
+            "totals": summed(engine.totals, self._totals),
+            "latency": {s: percentiles(kept) for s, kept in self._latencies.items() if kept},
+        }
+        return dataclasses.replace(engine, **figures)
 
 
 def percentiles(samples: Sequence[float]) -> Percentiles:

@@ -2,21 +2,19 @@
 
 Between passes the KV cache holds the prompt and all emitted tokens but the last one, x₀.  A pass
 decodes x₀ and a draft, a chain d₁ … d_k or a tree, in one batch, emits one token more than it
-accepts (see :mod:`speclsp.decoding.verify`) and takes the rejected rest of the draft out of the
-cache.  The prompt's last tokens are a pass too: the first
-draft rides in the last batch of the prefill.  That batch is kept as small as the others, since
-backends compute large batches by other kernels, whose last bits differ: what the draft leaves in
-the cache must not depend on how long the prompt was.  While someone types, the new part of the
-prompt is that small anyway.
+accepts (see :mod:`speclsp.decoding.verify`) and removes the rejected part of the draft from the
+cache.  The prompt's last tokens are a pass, too: the last batch of the prefill includes the first
+draft.  That batch is as small as the others, since backends compute large batches by other kernels,
+whose last bits differ: what the draft leaves in the cache must not depend on the length of the
+prompt.  While the user types, the new part of the prompt is that small anyway.
 
-Nothing here looks at the whole context once the prefill is done, so that a step's cost on the host
-does not grow with it.
+After the prefill no step reads the whole context, so that its cost on the host is constant.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
 from speclsp.decoding.protocol import Logits, Target, TreeTarget, tree_target
@@ -32,22 +30,15 @@ from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import NO_TREE, DraftContext, Drafter, DraftTree
 from speclsp.drafting.token_tree import depth_first, is_chain, node_depths
 from speclsp.errors import DecodeInterruptedError, DrafterError, EngineError
-from speclsp.request import DrafterStats, FinishReason, RequestStats
+from speclsp.request import FinishReason, RequestStats
 
 _COMPARE_AT_ONCE = 256
 _N_LAST = 32
 """Most prompt tokens beside the first draft; llama.cpp's kernels change at 64 on the CPU."""
 
 
-class PassObserver(Protocol):
-    """Is told what each target pass after the prefill cost, once the request has ended."""
-
-    def observe(self, n_tokens: int, seconds: float) -> None:
-        """A batch of ``n_tokens`` took ``seconds``."""
-
-
 class EmissionObserver(Protocol):
-    """Is told what was emitted, and by which logits."""
+    """Observes the emitted tokens and their logits."""
 
     def observe(self, token: int, row: LogitRow) -> None:
         """``token`` was emitted by the logits ``row``, shape [n_vocab]."""
@@ -55,7 +46,7 @@ class EmissionObserver(Protocol):
 
 @dataclass(slots=True)
 class PassCounts:
-    """The request's counts while it runs; times in seconds."""
+    """The request's counts while it runs, as :class:`~speclsp.request.RequestStats` has them."""
 
     n_prompt_evaluated: int = 0
     n_target_passes: int = 0
@@ -67,11 +58,11 @@ class PassCounts:
     n_tried: int = 0
     n_draft_depths: int = 0
     n_single_passes: int = 0
-    s_prompt: float = 0.0
-    s_draft: float = 0.0
-    s_verify: float = 0.0
-    ns_native: int = 0
-    s_single_passes: float = 0.0
+    ms_prompt: float = 0.0
+    ms_draft: float = 0.0
+    ms_verify: float = 0.0
+    ms_decode: float = 0.0
+    ms_single_passes: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,7 +73,6 @@ class Passes:
     trees: TreeTarget | None
     """The target again, where it evaluates trees."""
     proposer: Proposer | None
-    observer: PassObserver | None
     sampler: Sampler
     n_predict: int
     stop: Callable[[int], bool]
@@ -94,23 +84,23 @@ class Passes:
     from_drafts: list[int] = field(default_factory=list)
     """Indexes of the emitted tokens that were draft tokens."""
     counts: PassCounts = field(default_factory=PassCounts)
-    timed: list[tuple[int, float]] = field(default_factory=list)
-    """What the observer is to be told of each pass."""
+    pass_times: list[tuple[int, float]] = field(default_factory=list)
+    """Tokens and seconds of each pass after the prefill."""
     _order: list[int] | None = None
-    """Where the nodes of the tree at hand stand in the proposer's; None for the same places."""
+    """The proposer's indexes of the current tree's nodes; None if they are the same."""
 
     def begin(self, context: DraftContext) -> None:
-        """Tell the drafters that the request starts."""
+        """Start the request for the drafters."""
         if self.proposer is None:
             return
         started = self.clock()
         self.proposer.clock = self.clock
         n_branches = self.trees.n_branches if self.trees is not None else 1
         self.proposer.begin(replace(context, n_vocab=self.target.n_vocab, n_branches=n_branches))
-        self.counts.s_draft += self.clock() - started
+        self.counts.ms_draft += self._ms_since(started)
 
     def draft(self, n_pending: int) -> DraftTree:
-        """Return a draft that fits beside ``n_pending`` tokens, or nothing."""
+        """Return a draft that fits beside ``n_pending`` tokens, or none."""
         if self.proposer is None:
             return NO_TREE
         n_max = draft_limit(
@@ -126,15 +116,14 @@ class Passes:
         tree = self.proposer.propose(self.emitted, n_max)
         self._order = None
         if not is_chain(tree):
-            # So the first child's path lies in the cache without gaps, which later tokens would
-            # fill: attention then adds up its terms in the order of the positions, as it does
-            # without trees.
+            # The first child's path then has no gaps in the cache, which later tokens would fill:
+            # attention adds its terms in the order of the positions, as it does without trees.
             tree, self._order = depth_first(tree)
-        self.counts.s_draft += self.clock() - started
+        self.counts.ms_draft += self._ms_since(started)
         return tree
 
     def decode(self, pending: Sequence[int], tree: DraftTree) -> Logits:
-        """Evaluate ``pending`` and the draft behind it; row 1 + i is what follows node i.
+        """Evaluate ``pending`` and the draft after it; row 1 + i predicts what follows node i.
 
         ``pending`` are the tokens that the cache lacks, the last one emitted included.
         """
@@ -148,14 +137,14 @@ class Passes:
         return logits
 
     def accept(self, logits: Logits, tree: DraftTree) -> FinishReason | None:
-        """Emit what the pass over ``tree`` yields, and roll the rest of the tree back."""
+        """Emit the tokens of the pass over ``tree``, and roll the rest of the tree back."""
         n_before = len(self.emitted)
         verified, depth = self._verified(logits, tree)
         path: list[int] = []
         finish: FinishReason | None = None
         for token, node in verified:
             if self.scores is not None:
-                # The row behind the node that the token follows; row 0 is that behind the text.
+                # The row of the node that the token follows; row 0 follows the text.
                 self.scores.observe(token, logits[path[-1] + 1 if path else 0])
             self.emitted.append(token)
             if node != NO_NODE:
@@ -168,7 +157,7 @@ class Passes:
         self.counts.n_target_passes += 1
         if self.proposer is not None and tree.tokens:
             tip = path[-1] if path else NO_NODE
-            # The target's own token was tried against the children of the node that it follows.
+            # The target's own token was compared with the children of the node that it follows.
             has_own = len(self.emitted) - n_before > len(path)
             self.counts.n_tried += len(path) + (has_own and tip in tree.parents)
             self.counts.n_draft_passes += 1
@@ -178,7 +167,7 @@ class Passes:
             started = self.clock()
             order = self._order
             self.proposer.accept(path if order is None else [order[node] for node in path])
-            self.counts.s_draft += self.clock() - started
+            self.counts.ms_draft += self._ms_since(started)
         if finish is None and len(self.emitted) >= self.n_predict:
             finish = "length"
         return finish
@@ -197,25 +186,21 @@ class Passes:
         started = self.clock()
         logits = self.decode(self.emitted[-1:], tree)
         seconds = self.clock() - started
-        self.counts.s_verify += seconds
-        self.counts.ns_native += self.target.ns_native - native_before
+        self.counts.ms_verify += seconds * 1e3
+        self.counts.ms_decode += (self.target.ns_native - native_before) / 1e6
         self.counts.n_decode_passes += 1
-        self.timed.append((len(tree.tokens) + 1, seconds))
+        self.pass_times.append((len(tree.tokens) + 1, seconds))
         finish = self.accept(logits, tree)
         if not tree.tokens:
             self.counts.n_single_passes += 1
-            self.counts.s_single_passes += self.clock() - started
+            self.counts.ms_single_passes += self._ms_since(started)
         return finish
 
-    def tell_observer(self) -> None:
-        """Tell what the passes took: nobody needs to know before, and a pass must not wait."""
-        if self.observer is not None:
-            for n_tokens, seconds in self.timed:
-                self.observer.observe(n_tokens, seconds)
-        self.timed.clear()
+    def _ms_since(self, started: float) -> float:
+        return (self.clock() - started) * 1e3
 
     def _roll_back(self, tree: DraftTree, path: list[int]) -> None:
-        """Leave of ``tree`` the accepted ``path`` in the cache."""
+        """Keep the accepted ``path`` of ``tree`` in the cache."""
         self.n_cached += len(path)
         if self.trees is not None and not is_chain(tree):
             self.trees.keep_path(path)
@@ -225,7 +210,7 @@ class Passes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """What one request emitted, why it ended and what it cost."""
+    """A request's tokens, why it ended and its cost."""
 
     tokens: tuple[int, ...]
     finish_reason: FinishReason
@@ -233,7 +218,9 @@ class Generation:
     from_drafts: tuple[int, ...] = ()
     """Indexes of the tokens that were accepted from drafts."""
     drafter_failures: tuple[DrafterError, ...] = ()
-    """Drafters that raised and were left out; the tokens are not affected."""
+    """Errors of drafters that were left out; the tokens are not affected."""
+    pass_times: tuple[tuple[int, float], ...] = ()
+    """Tokens and seconds of each target pass after the prefill."""
 
 
 def generate(
@@ -246,22 +233,21 @@ def generate(
     stop: Callable[[int], bool],
     interrupted: Callable[[], FinishReason | None],
     clock: Callable[[], float],
-    observer: PassObserver | None = None,
     scores: EmissionObserver | None = None,
 ) -> Generation:
     """Continue ``context.prompt`` by at most ``n_predict`` tokens.
 
-    The tokens are those that the target and the sampler give without a drafter, whatever the
-    drafter does.  ``n_predict`` is cut so that prompt and output fit the target's context.
+    The tokens are those that target and sampler give without a drafter, whatever the drafter does.
+    ``n_predict`` is reduced so that prompt and output fit the target's context.
 
-    ``stop`` is asked once for every emitted token, in order; True ends with ``stop``, and that
-    token is the last of the output.  ``interrupted`` is asked before each decode call; a reason
-    ends with it and what was emitted so far, as does a decode that is stopped from outside.
-    ``clock`` returns seconds; ``observer`` is told what passes took by it, and
-    ``scores`` each emitted token with the logits that it was chosen by, before ``stop`` is asked.
+    ``stop`` is called once for every emitted token, in order; True ends the generation with
+    ``stop``, and that token is the last of the output.  ``interrupted`` is called before each
+    decode; a reason ends the generation with that reason, as does a decode that is interrupted.
+    ``clock`` returns seconds; ``scores`` gets each emitted token with the logits that it was chosen
+    by, before ``stop`` is asked.
 
-    Afterwards the target's cache holds a prefix of prompt + output, all of it but at most the
-    last token unless the request was interrupted.
+    Afterwards the target's cache holds a prefix of prompt + output: unless the request was
+    interrupted, all of it except at most the last token.
 
     Raises :class:`EngineError`, before the cache is touched, for a prompt that is empty or leaves
     no room for a token, and :class:`~speclsp.errors.DecodeError` from the target.
@@ -275,7 +261,6 @@ def generate(
         target=target,
         trees=tree_target(target),
         proposer=proposer,
-        observer=observer,
         sampler=sampler,
         n_predict=min(n_predict, target.n_ctx - len(prompt)),
         stop=stop,
@@ -292,26 +277,33 @@ def generate(
             while finish is None:
                 finish = interrupted() or run.step()
         except DecodeInterruptedError:
-            # The target was told to stop for the reason that ``interrupted`` gives.
+            # The target was interrupted for the reason that ``interrupted`` returns.
             finish = interrupted() or "cancelled"
-        finally:
-            run.tell_observer()
+    ms_total = (clock() - started) * 1e3
     return Generation(
         tokens=tuple(run.emitted),
         finish_reason=finish,
-        stats=_stats(run, len(prompt), clock() - started),
+        stats=RequestStats(
+            **asdict(run.counts),
+            n_prompt=len(prompt),
+            n_predicted=len(run.emitted),
+            drafters=proposer.stats() if proposer is not None else {},
+            ms_predict=ms_total - run.counts.ms_prompt,
+            ms_total=ms_total,
+        ),
         from_drafts=tuple(run.from_drafts),
         drafter_failures=proposer.failures if proposer is not None else (),
+        pass_times=tuple(run.pass_times),
     )
 
 
 def _prefill(run: Passes, prompt: list[int]) -> FinishReason | None:
-    """Evaluate the prompt from where the cache differs from it, and emit the first tokens.
+    """Evaluate the part of the prompt that is not in the cache, and emit the first tokens.
 
     At least the prompt's last token is evaluated, since the cache holds no logits.
     """
     started = run.clock()
-    s_draft_before = run.counts.s_draft
+    ms_draft_before = run.counts.ms_draft
     try:
         finish = _evaluate_all_but_the_last(run, prompt)
         if finish is not None:
@@ -320,21 +312,20 @@ def _prefill(run: Passes, prompt: list[int]) -> FinishReason | None:
         tree = run.draft(len(pending))
         logits = run.decode(pending, tree)
         run.counts.n_prompt_evaluated += len(pending)
-        # The first token belongs to the prompt's time, as in llama.cpp: what follows is one pass
-        # like the other.
+        # The first token counts as prompt time, as in llama.cpp.
         finish = run.accept(logits, tree)
     finally:
-        s_draft = run.counts.s_draft - s_draft_before
-        run.counts.s_prompt = run.clock() - started - s_draft
+        ms_draft = run.counts.ms_draft - ms_draft_before
+        run.counts.ms_prompt = (run.clock() - started) * 1e3 - ms_draft
     run.counts.n_prefill_predicted = len(run.emitted)
     return finish
 
 
 def _evaluate_all_but_the_last(run: Passes, prompt: list[int]) -> FinishReason | None:
-    """Fill the cache up to what the last batch evaluates, asking between the chunks.
+    """Fill the cache up to the last batch; ``interrupted`` is called between chunks.
 
-    Chunks of n_ubatch tokens are what the target computes best; it may change.  Where more than
-    ``_N_LAST`` tokens are new, the last batch has one of them.
+    Chunks have the target's n_ubatch tokens, which may change.  If more than ``_N_LAST`` tokens are
+    new, the last batch has one of them.
     """
     target = run.target
     n_chunk = min(target.n_ubatch, target.n_batch)
@@ -354,10 +345,7 @@ def _evaluate_all_but_the_last(run: Passes, prompt: list[int]) -> FinishReason |
 
 
 def common_prefix_length(left: Sequence[int], right: Sequence[int]) -> int:
-    """Return how many leading tokens are equal.
-
-    Compares slices, which runs in C, and looks at single tokens only where slices differ.
-    """
+    """Return how many leading tokens are equal.  Compares slices, which runs in C."""
     n_tokens = min(len(left), len(right))
     for start in range(0, n_tokens, _COMPARE_AT_ONCE):
         end = min(start + _COMPARE_AT_ONCE, n_tokens)
@@ -377,30 +365,3 @@ def _check_prompt(n_prompt: int, n_ctx: int) -> None:
             "which leaves no room for output.",
             remedy="Lower `n_prompt` or raise `ctx_size`.",
         )
-
-
-def _stats(run: Passes, n_prompt: int, s_total: float) -> RequestStats:
-    counts = run.counts
-    drafters: dict[str, DrafterStats] = run.proposer.stats() if run.proposer is not None else {}
-    return RequestStats(
-        n_prompt=n_prompt,
-        n_prompt_evaluated=counts.n_prompt_evaluated,
-        n_predicted=len(run.emitted),
-        n_target_passes=counts.n_target_passes,
-        n_decode_passes=counts.n_decode_passes,
-        n_prefill_predicted=counts.n_prefill_predicted,
-        n_drafted=counts.n_drafted,
-        n_accepted=counts.n_accepted,
-        n_draft_passes=counts.n_draft_passes,
-        n_tried=counts.n_tried,
-        n_draft_depths=counts.n_draft_depths,
-        n_single_passes=counts.n_single_passes,
-        drafters=drafters,
-        ms_prompt=counts.s_prompt * 1e3,
-        ms_predict=(s_total - counts.s_prompt) * 1e3,
-        ms_draft=counts.s_draft * 1e3,
-        ms_verify=counts.s_verify * 1e3,
-        ms_decode=counts.ns_native / 1e6,
-        ms_single_passes=counts.s_single_passes * 1e3,
-        ms_total=s_total * 1e3,
-    )

@@ -1,8 +1,8 @@
-"""How probable the model found each emitted token, and which tokens came next in its ranking.
+"""The log-probability of each emitted token, and the most probable other tokens at its place.
 
-Both are read from the logits that a pass has computed anyway, at one log-sum-exp over the
-vocabulary for each token: 70 µs for 152,000 tokens.  Summing only the tokens near the emitted one
-takes as long, since gathering them costs what their exponentials save.
+Both come from the logits of the pass, at the cost of one log-sum-exp over the vocabulary for each
+token: 70 µs for 152,000 tokens.  Summing only the tokens near the emitted one takes as long, since
+gathering them costs what their exponentials save.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -19,25 +18,29 @@ from numpy.typing import NDArray
 from speclsp.decoding.sampling import LogitRow, best_tokens
 
 _LEAST_TOTAL: Final = 1e-30
-"""A smaller sum of float32 exponentials has lost digits."""
+"""Smaller sums of float32 exponentials have lost digits."""
+_PIECE: Final = 1 << 15
+"""Logits whose exponentials are summed at a time: they stay in the CPU's cache, which saves a sixth
+of the time."""
+_ONES: Final = np.ones(_PIECE, dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A token that the model might have emitted in the place of the one at ``position``."""
+    """A token that the model might have emitted at ``position`` instead."""
 
     position: int
     token: int
     logprob: float
-    """Natural logarithm of its probability at temperature 1, given what stands before it."""
+    """Natural logarithm of its probability at temperature 1, given the tokens before it."""
 
 
 class TokenScores:
     """Collects the log-probability of each emitted token from its row of logits.
 
-    That is ln p(token | what stands before it), natural logarithm, at temperature 1 and without the
-    sampler's filters, whatever the token was drawn with.  Where ``chosen_by`` gives a row, as token
-    healing does, that one counts: it conditions on what the user typed already.
+    That is ln p(token | tokens before it) at temperature 1, without the sampler's filters.  If
+    ``chosen_by`` returns a row, as token healing does, that row counts: it is conditioned on what
+    the user has typed.
     """
 
     def __init__(
@@ -45,25 +48,23 @@ class TokenScores:
     ) -> None:
         """Keep ``n_rivals`` tokens for each place, the most probable ones first.
 
-        ``chosen_by`` is asked for each token after it was sampled.  It returns the logits that were
-        left to choose from, -inf for excluded tokens, or None for those of the model.
+        ``chosen_by`` is called for each token after it was sampled.  It returns the logits that the
+        token was sampled from, -inf for excluded tokens, or None for those of the model.
         """
         self._n_rivals = n_rivals
         self._chosen_by = chosen_by
-        self._exponentials = np.empty(0, dtype=np.float32)
+        self._room = np.empty(_PIECE, dtype=np.float32)
         self.logprobs: list[float] = []
-        """Of each emitted token."""
+        """By emitted token."""
         self.rivals: list[Rival] = []
-        """Of each emitted token in turn, the most probable first."""
+        """Those of each emitted token in turn, the most probable first."""
 
     def observe(self, token: int, row: LogitRow) -> None:
         """Take the next emitted token and the logits that it was chosen by, shape [n_vocab]."""
         restricted = self._chosen_by()
         if restricted is not None:
             row = restricted
-        if self._exponentials.size != row.size:
-            self._exponentials = np.empty(row.size, dtype=np.float32)
-        log_total = log_sum_exp(row, self._exponentials)
+        log_total = log_sum_exp(row, self._room)
         if self._n_rivals:
             self._keep_rivals(token, row, log_total)
         self.logprobs.append(float(row[token]) - log_total)
@@ -77,23 +78,21 @@ class TokenScores:
 
 
 def log_sum_exp(logits: LogitRow, room: NDArray[np.float32] | None = None) -> float:
-    """Return ln Σ exp(logits) for logits of shape [n_vocab]; NaN where a logit is no number.
+    """Return ln Σ exp(logits) for logits of shape [n_vocab]; NaN if a logit is NaN.
 
-    ``room`` of the same shape takes the exponentials.  Only where these overflow or vanish in
-    float32 the largest logit is subtracted first.
+    ``room`` of shape [``_PIECE``] receives exponentials.  Only if these overflow or vanish in
+    float32, the largest logit is subtracted first.
     """
+    room = np.empty(_PIECE, dtype=np.float32) if room is None else room
+    total = 0.0
     with np.errstate(over="ignore", invalid="ignore"):
-        exponentials = np.exp(logits, out=room)
-        # A dot product sums twice as fast as sum() does.
-        total = float(exponentials.dot(_ones(exponentials.size)))
+        for start in range(0, logits.size, _PIECE):
+            piece = logits[start : start + _PIECE]
+            # A dot product sums twice as fast as sum() does.
+            total += float(np.exp(piece, out=room[: piece.size]).dot(_ONES[: piece.size]))
     if _LEAST_TOTAL < total < math.inf:
         return math.log(total)
     best = float(logits.max())
     if not math.isfinite(best):
         return math.nan
     return best + math.log(float(np.exp(logits - np.float32(best)).sum()))
-
-
-@lru_cache(maxsize=2)
-def _ones(n_vocab: int) -> NDArray[np.float32]:
-    return np.ones(n_vocab, dtype=np.float32)

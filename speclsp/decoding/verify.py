@@ -1,7 +1,4 @@
-"""Sample-and-match verification of chains and trees of draft tokens, and how many may be drafted.
-
-All are functions of what they are given and nothing else.
-"""
+"""Sample-and-match verification of chains and trees of draft tokens, as pure functions."""
 
 from __future__ import annotations
 
@@ -12,10 +9,10 @@ from speclsp.decoding.protocol import Logits
 from speclsp.decoding.sampling import Sampler
 
 NO_NODE: Final = -1
-"""Stands for the node of a token that was not drafted."""
+"""The node of a token that was not drafted."""
 
 MOST_DRAFTED: Final = 96
-"""Most draft tokens of a pass; llama.cpp's room for rows of logits is a little larger."""
+"""Most draft tokens of a pass; llama.cpp has room for a few more rows of logits."""
 
 
 def verify_chain(

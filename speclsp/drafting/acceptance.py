@@ -4,9 +4,9 @@ A cell counts how often its tokens were tried against what the target emitted, a
 were right.  It begins with a prior that counts as :data:`PRIOR_WEIGHT` tries and forgets
 exponentially, so p̂ is the mean of a Beta posterior over the latest tries.
 
-A match is classed by its length and by what the other matches at the same place say: one place that
-nobody contradicts is weaker evidence than four that agree.  On human-written code of five projects
-the second saves 5 % of the time on a CPU, where a wrong draft token is dear.
+Matches are classed by their length and by how well they agree with the others: a single match is
+weaker evidence than four that agree.  On human-written code of five projects the agreement saves
+5 % of the time on a CPU, where wrong draft tokens are dear.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ PRIORS: Final[dict[str, tuple[float, ...]]] = {
 """P(the token after a match is right) by match length 1, 2–3, 4–7, 8–15, 16–31, 32 and more,
 counted on human-written code of four projects, and on 129 edits that replaced text."""
 _OTHER_SOURCE: Final = "project"
-"""Whose prior those sources have that were not counted."""
+"""The source whose prior holds for those that were not counted."""
 _NO_LENGTH: Final = 0.6
-"""The prior where a match length has no meaning: small models are right in 60 to 80 %."""
+"""The prior of tokens without a match length: small models are right in 60 to 80 %."""
 
 ONE_PLACE, FEW_PLACES, MANY_PLACES, TWO_TOKENS, MORE_TOKENS, BEHIND = range(6)
-"""What all matches of a place say: one token at one place, at 2 or 3, at more; two tokens; more.
-The last is for what a match adds to those that are asked before it."""
+"""How the matches agree: on one token, which followed at one place, at 2 or 3, at more; on two
+tokens; on more.  The last class is for tokens that only later matches propose."""
 
 N_LENGTHS: Final = 6
 _N_DECILES: Final = 10
@@ -47,16 +47,14 @@ class AcceptanceTable:
         self._cells: dict[tuple[str, int, int], Cell] = {}
 
     def match(self, source: str, match_length: int, agreement: int) -> Cell:
-        """Return the cell of a token behind a match, which is without length where that is 0."""
-        length = _CLASSES[match_length] if 0 <= match_length < _N_TABLED else N_LENGTHS
-        key = (source, length, agreement)
+        """Return the cell of the token after a match; ``match_length`` 0 means that it has none."""
+        key = (source, _length_class(match_length), agreement)
         return self._cells.get(key) or self._made(key, prior(source, match_length))
 
     def own(self, source: str, probability: float) -> Cell:
-        """Return the cell of a token that its drafter gives a probability, as a model does."""
-        decile = _N_DECILES - 1 if probability >= 1.0 else 0
-        if 0.0 <= probability < 1.0:
-            decile = int(probability * _N_DECILES)
+        """Return the cell of a token with a probability of its drafter's own, as models give."""
+        # NaN comes to 0.
+        decile = int(min(max(0.0, probability), 0.99) * _N_DECILES)
         key = (source, -1, decile)
         return self._cells.get(key) or self._made(key, (decile + 0.5) / _N_DECILES)
 
@@ -73,12 +71,12 @@ def observe(cell: Cell, *, right: bool) -> None:
 
 
 def prior(source: str, match_length: int) -> float:
-    """Return p̂ before anything was tried."""
+    """Return p̂ before any try."""
     by_length = PRIORS.get(source.rpartition(":")[2]) or PRIORS[_OTHER_SOURCE]
-    length = _CLASSES[match_length] if 0 <= match_length < _N_TABLED else N_LENGTHS
+    length = _length_class(match_length)
     return by_length[length - 1] if length else _NO_LENGTH
 
 
-_N_TABLED: Final = 1 << N_LENGTHS - 1
-_CLASSES: Final = tuple(length.bit_length() for length in range(_N_TABLED))
-"""The class of each match length below 32: 0 for none, and one from each power of two on."""
+def _length_class(match_length: int) -> int:
+    """Return 0 for no length, and one class from each power of two on."""
+    return min(match_length.bit_length(), N_LENGTHS)

@@ -1,11 +1,11 @@
 """Tokens of a whole open buffer, kept up to date at the cost of what changed.
 
-The drafters look at the whole buffer, far beyond the prompt's window, so its tokens are needed at
-every keystroke.  The text is cut into blocks of lines; a new version is compared with the old one
-block by block from both ends, and only the blocks between are cut and tokenised again.
+The drafters search the whole buffer, so its tokens are needed at every keystroke.  The text is cut
+into blocks of lines.  A new version is compared with the old one block by block from both ends, and
+only the blocks between are cut and tokenised again.
 
-A block ends after a newline that a line with text follows: byte-level pre-tokenizers join a
-newline with blank lines after it, so that a cut there leaves the tokens as they would be.
+A block ends after a newline that is followed by a line with text: byte-level pre-tokenizers join a
+newline with blank lines after it, so such a cut does not change the tokens.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
 Tokenize: TypeAlias = Callable[[str], TokenArray]
 
 BLOCK_LINES = 24
-"""Lines per block: small, since the block at the cursor is tokenised at every new line."""
+"""Lines per block; few, since the block at the cursor is tokenised at every new line."""
 N_KEPT_PIECES = 4
-"""Parts of blocks whose tokens are kept: those around two places of one buffer."""
+"""Parts of blocks whose tokens are kept: enough for two cursors."""
 MAX_BLOCK_CHARS = 8192
-"""A longer block is cut inside a line (minified files)."""
+"""Longer blocks, of minified files, are cut inside a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,14 @@ class BufferTokens:
 
     @property
     def n_chars(self) -> int:
-        """Characters from the text's start that there are tokens of."""
+        """Characters from the text's start that are tokenised."""
         return sum(len(block.text) for block in self._blocks)
 
     def update(self, text: str, n_chars_max: int | None = None) -> bool:
-        """Take the buffer's new text; tokenises only the blocks that changed.
+        """Take the buffer's new text and tokenise the blocks that changed.
 
-        Where about ``n_chars_max`` characters were tokenised and more have changed, the rest of
-        the text is left out until the next call.  Returns whether all of it is there.
+        After about ``n_chars_max`` characters, the rest of the text is left out until the next
+        call.  Returns whether all of the text is tokenised.
         """
         blocks = self._blocks
         n_head, head_end = _matching_head(blocks, text)

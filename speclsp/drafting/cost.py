@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -35,8 +35,6 @@ _N_KEPT: Final = 5
 """Latest times of a shape.  Disturbances only add time, so a low quantile is close to the truth:
 it ignores three disturbed passes of five, and two undisturbed ones replace a wrong value."""
 _N_KEPT_SINGLE: Final = 15
-_N_SURE: Final = 3
-"""Passes over a shape from which on its own times count alone; before, the prior counts too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +50,15 @@ class VerifyCurve:
 
     def ratio(self, n_tokens: int) -> float:
         """Return T(n_tokens) / T(1): linear between the sizes, and beyond the last."""
-        sizes, ratios = self.sizes, self.ratios
-        place = bisect_left(sizes, n_tokens)
-        if place < len(sizes) and sizes[place] == n_tokens:
-            return ratios[place]
-        if len(sizes) == 1 or n_tokens < 1:
-            return ratios[0]
-        place = min(place, len(sizes) - 1)
-        left, right = sizes[place - 1], sizes[place]
-        slope = (ratios[place] - ratios[place - 1]) / (right - left)
+        if len(self.sizes) == 1:
+            return 1.0
+        place = min(max(1, bisect_left(self.sizes, n_tokens)), len(self.sizes) - 1)
+        left, right = self.sizes[place - 1 : place + 1]
+        lower, higher = self.ratios[place - 1 : place + 1]
+        slope = (higher - lower) / (right - left)
         if n_tokens > right:
-            return ratios[place] + max(slope, 0.0) * (n_tokens - right)
-        return ratios[place - 1] + slope * (n_tokens - left)
+            return higher + max(slope, 0.0) * (n_tokens - right)
+        return lower + slope * (n_tokens - left)
 
     @property
     def least_slope(self) -> float:
@@ -71,11 +66,8 @@ class VerifyCurve:
 
         A node whose path is less probable cannot pay at a rate of one token per T(1) or more.
         """
-        sizes = [size for size in SHAPES if size <= self.sizes[-1]] or [1]
-        slopes = [
-            (self.ratio(right) - self.ratio(left)) / (right - left)
-            for left, right in pairwise(sizes)
-        ]
+        points = pairwise(zip(self.sizes, self.ratios, strict=True))
+        slopes = [(higher - lower) / (right - left) for (left, lower), (right, higher) in points]
         return max(0.0, min(slopes, default=0.0))
 
 
@@ -85,13 +77,13 @@ def straight_curve(slope: float, n_tokens: int = 64) -> VerifyCurve:
 
 
 class PassCost:
-    """T(k) of one loaded model, from its passes.
+    """T(k) of one loaded model, learned from its passes.
 
-    T(1) is the lower quartile of the latest passes without a draft.  Every other pass is kept by
-    shape, as a multiple of T(1), and the lower quartile of a shape counts.  A shape without passes
-    costs more than the next smaller one by the prior's slope, or by the mean slope up to there
-    where that is less.  An estimate that is too low heals itself, since such drafts are verified;
-    one that is too high would not.
+    T(1) is the lower quartile of the latest passes without a draft.  The times of other passes are
+    kept by shape, as multiples of T(1), and the lower quartile of a shape counts.  A shape without
+    passes costs more than the next smaller one by the prior's slope, or by the mean slope up to
+    there if that is less.  An estimate that is too low corrects itself, since such drafts are
+    verified; one that is too high would not.
     """
 
     def __init__(self, slope: float = NOMINAL_SLOPE, step: float = 0.0) -> None:
@@ -121,6 +113,11 @@ class PassCost:
         seen += [(shape, lower_quartile(kept)) for shape, kept in sorted(self._ratios.items())]
         return tuple((shape, ratio * self.single_s * 1e3) for shape, ratio in seen)
 
+    def learn(self, passes: Iterable[tuple[int, float]]) -> None:
+        """Learn from passes, given by their tokens and seconds."""
+        for n_tokens, seconds in passes:
+            self.observe(n_tokens, seconds)
+
     def observe(self, n_tokens: int, seconds: float) -> None:
         """Learn from a pass over ``n_tokens``."""
         if seconds <= 0.0 or not 1 <= n_tokens <= SHAPES[-1]:
@@ -143,18 +140,18 @@ class PassCost:
         return 1.0 + self._slope * (n_tokens - 1) + (self._step if n_tokens > 1 else 0.0)
 
     def _fitted(self) -> tuple[float, ...]:
-        """Return T(k) / T(1) of all shapes, each at least 1."""
+        """Return T(k) / T(1) of all shapes, each at least 1.
+
+        What a shape without passes would cost counts as one more time of the others: it takes three
+        passes to show that a shape is dear, and one to show that it is cheap.
+        """
         ratios = [1.0]
         for left, shape in pairwise(SHAPES):
             line = self._line(shape)
             if left > 1:
                 mean_slope = (ratios[-1] - 1.0) / (left - 1)
                 line = ratios[-1] + min(self._slope, mean_slope) * (shape - left)
-            kept = self._ratios.get(shape)
-            weight = min(len(kept) / _N_SURE, 1.0) if kept else 0.0
-            ratios.append(
-                max(1.0, weight * lower_quartile(kept) + (1.0 - weight) * line) if kept else line
-            )
+            ratios.append(max(1.0, lower_quartile([line, *self._ratios.get(shape, ())])))
         return tuple(ratios)
 
 

@@ -1,4 +1,4 @@
-"""The token sequences that one request looks its context up in, laid end to end in one array.
+"""The token sequences that a request searches for its context, concatenated in one array.
 
 ::
 
@@ -6,11 +6,10 @@
 
 with −1 at each border.
 
-One vectorised pass over the array finds every place, and the separators, which equal no token,
-keep a match from crossing from one sequence into the next.  Where few places are left, they are
-looked at one by one: behind a target pass NumPy's code is in no cache, and takes longer.  Later
-places take precedence: what was just written, then the rest of this buffer, then the buffers used
-last.
+One vectorised pass over the array finds every place.  The separators equal no token, so that no
+match crosses from one sequence into the next.  A few places are compared one by one, since after a
+target pass NumPy's code is in no CPU cache and takes longer.  Later places take precedence: what
+was just written, then the rest of this buffer, then the most recently used buffers.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,35 +26,14 @@ from speclsp.drafting.protocol import Candidate, DraftContext, TokenArray
 _SEPARATOR = -1
 _ROOM = 512
 _N_ONE_BY_ONE = 32
-"""So many places, or tokens, are looked at one by one."""
+"""Most places, or tokens, that are compared one by one."""
 _N_SURE = 8
-"""Long matches that are followed: more of them that agree say no more."""
+"""Most long matches that are followed."""
 _NO_PLACES = np.zeros(0, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Continuation:
-    """What followed at one place."""
-
-    tokens: tuple[int, ...]
-    source: str
-    ends_at_cursor: bool = False
-    """Whether ``tokens`` are fewer than wanted since the text ends there, at the cursor."""
-
-    def first(self, n_tokens: int) -> tuple[int, ...]:
-        """Return ``n_tokens`` tokens, or fewer where a buffer ends.
-
-        Behind the cursor stands what is being drafted itself, so a copy from a place close before
-        the cursor goes round: the loop that the text is in goes on.
-        """
-        tokens = self.tokens
-        if self.ends_at_cursor and len(tokens) < n_tokens:
-            tokens *= -(-n_tokens // len(tokens))
-        return tokens[:n_tokens]
-
-
 class LookupText:
-    """The text at the cursor, and everything it is looked up in.
+    """The text at the cursor, and everything that is searched for it.
 
     ``n_max`` is the most tokens of context that a match counts.
     """
@@ -83,18 +60,19 @@ class LookupText:
         """The same memory, whose items are read several times faster than the array's."""
         self._ends = ends
         self._sources = [*(source for source, _ in others), "buffer"]
-        """What to call each sequence, the text at the cursor included."""
+        """The source of each sequence, the text at the cursor included."""
         self._start = n_tokens
-        self._n_tokens = n_tokens + context.prefix.size
+        self._n_tokens = self._n_before = n_tokens + context.prefix.size
         self._places: dict[int, tuple[NDArray[np.int64], int]] = {}
-        """For tokens that were looked for: their places, and how far they were looked for."""
+        """By token: its places, and how much of the text was searched for it."""
         self._best: list[tuple[int, int]] = []
-        """The matches found last, the longest first: their lengths, and where they ended."""
+        """The last matches, the longest first: their lengths, and where they end."""
         self._n_known = self._n_tokens
-        """How long the text was then."""
+        """Length of the text at that time."""
 
-    def extend(self, tokens: Sequence[int]) -> None:
-        """Append generated tokens to the text at the cursor."""
+    def extend_to(self, generated: Sequence[int]) -> None:
+        """Append the tokens of ``generated`` that the text at the cursor lacks."""
+        tokens = generated[self._n_tokens - self._n_before :]
         end = self._n_tokens + len(tokens)
         if end > self._tokens.size:
             grown = np.empty(end + max(_ROOM, end // 4), dtype=np.intc)
@@ -105,14 +83,15 @@ class LookupText:
         self._n_tokens = end
 
     def tail(self) -> TokenArray:
-        """Return the last tokens at the cursor, as many as a match may count."""
+        """Return the last ``n_max`` tokens at the cursor."""
         return self._tokens[max(self._start, self._n_tokens - self._n_max) : self._n_tokens]
 
-    def continuations(self, n: int, n_wanted: int, n_places: int) -> list[Continuation]:
+    def continuations(self, n: int, n_wanted: int, n_places: int) -> list[Candidate]:
         """Return up to ``n_wanted`` tokens from behind ``n_places`` places of the last n tokens.
 
         First come the places before the cursor and then those behind it, both the nearest first;
-        then other open buffers, the most recently used first.
+        then other open buffers, the most recently used first.  A copy from a place close before
+        the cursor repeats its own beginning: it continues the loop that the text is in.
         """
         last = self._n_tokens - 1
         if self._n_tokens - self._start < n or n_wanted < 1:
@@ -125,21 +104,22 @@ class LookupText:
         nearest_first = np.concatenate(
             (places[before][::-1], places[behind & ~before], places[~behind][::-1])
         )
-        found: list[Continuation] = []
+        found: list[Candidate] = []
         for place in nearest_first[:n_places].tolist():
             sequence = bisect_left(self._ends, place)
             is_before = sequence == len(self._ends)
             end = self._n_tokens if is_before else self._ends[sequence]
             tokens = tuple(self._items[place + 1 : min(end, place + 1 + n_wanted)])
-            source = self._sources[sequence]
-            found.append(Continuation(tokens, source, is_before and end < place + 1 + n_wanted))
+            if is_before:
+                tokens = (tokens * -(-n_wanted // len(tokens)))[:n_wanted]
+            found.append(Candidate(tokens, self._sources[sequence], n))
         return found
 
     def followers(self, ngram: Sequence[int]) -> Iterator[tuple[int, TokenArray]]:
-        """Yield k and the token behind each place of the last k tokens of ``ngram``.
+        """Yield k and the tokens that followed the last k tokens of ``ngram``, the longest first.
 
-        ``ngram`` has at most ``n_max`` tokens.  The longest that has such a place comes first, and
-        what is not asked for is not gathered: a line end has thousands of places.
+        ``ngram`` has at most ``n_max`` tokens.  A generator, since a line end has thousands of
+        places, which are gathered only if nothing longer is sure enough.
         """
         by_length = [self._places_of(ngram[-1])] if ngram else []
         for length in range(2, len(ngram) + 1):
@@ -153,11 +133,10 @@ class LookupText:
                 yield length, self._tokens[by_length[length - 1] + 1]
 
     def candidates(self, n_min: int, n_tokens: int, n_places: int) -> list[Candidate]:
-        """Return what follows the ``n_places`` best places, at most ``n_tokens`` tokens of each.
+        """Return at most ``n_tokens`` tokens from each of the ``n_places`` best places.
 
-        Places of a source that match and go on alike are one candidate.
-
-        The longest matches come first, of at least ``n_min`` tokens, and of equal ones the latest.
+        Matches have at least ``n_min`` tokens.  The longest come first, and of equal ones the
+        latest.  Places of one source with equal matches and continuations are one candidate.
         """
         n_tail = min(self._n_tokens - self._start, self._n_max)
         if n_tail < max(n_min, 1) or n_tokens < 1:
@@ -177,11 +156,11 @@ class LookupText:
         return self._candidates_at([match for match in best if match[0] >= n_min], n_tokens)
 
     def sure_candidates(self, n_min: int, n_tokens: int) -> list[Candidate]:
-        """Return what follows long matches that :meth:`candidates` found and that went on since.
+        """Return what follows matches of :meth:`candidates` that the text has continued since.
 
-        While copied text is copied on, its next place is the one behind the last: nothing needs to
-        be searched, and no other place can match as much.  Empty where no match has ``n_min``
-        tokens; at most ``n_tokens`` of each place.
+        While text is copied, its next place is the one after the last: no search is needed, and no
+        other place can match as much.  Returns at most ``n_tokens`` tokens of each place, and
+        nothing if no match has ``n_min`` tokens.
         """
         following, n_max = self._items, self._n_max
         emitted = following[self._n_known : self._n_tokens].tolist()
@@ -197,9 +176,9 @@ class LookupText:
         return self._candidates_at(best, n_tokens)
 
     def _candidates_at(self, places: Iterable[tuple[int, int]], n_tokens: int) -> list[Candidate]:
-        """Return what follows places, each after how long its match is."""
+        """Return what follows (match length, place) pairs."""
         tokens, ends, n_after = self._items, self._ends, n_tokens + 1
-        # Copied code stands at several places: those that go on alike are one candidate.
+        # Copied code has several places, which count as one candidate.
         n_alike: dict[tuple[int, str, tuple[int, ...]], int] = {}
         for length, place in places:
             sequence = bisect_left(ends, place)
@@ -213,9 +192,9 @@ class LookupText:
         ]
 
     def _places_of(self, token: int) -> NDArray[np.int64]:
-        """Return all places of a token that something follows in their sequence.
+        """Return all places of a token that are not the last of their sequence.
 
-        The same few tokens are looked for again and again: what was searched is remembered.
+        Results are kept, since the same few tokens are searched again and again.
         """
         end = self._n_tokens - 1
         places, n_searched = self._places.get(token, (_NO_PLACES, 0))
@@ -236,10 +215,10 @@ class LookupText:
         return places
 
     def _promising_places(self, n_tail: int, n_min: int, n_places: int) -> tuple[list[int], int]:
-        """Return few places among which the best are, and how many tokens all of them match.
+        """Return a few places that include the best ones, and how many tokens all of them match.
 
-        ``n_tail`` tokens at the cursor count.  While enough places match one more token, the others
-        are of no interest.
+        ``n_tail`` tokens at the cursor count.  Places are dropped as long as enough others match
+        one more token.
         """
         items, last = self._items, self._n_tokens - 1
         many = self._places_of(items[last])

@@ -1,12 +1,12 @@
-"""llama.cpp's ``ngram-mod``: one pool of n-grams for all requests, followed as far as it leads.
+"""llama.cpp's ``ngram-mod``: drafts chains from one pool of n-grams for all requests.
 
-The pool says which token followed n tokens last, in whatever document, and from there the next one.
-A chain of fewer than ``n_min`` tokens is not drafted.
+The pool has the token that last followed each n-gram in any document; a draft looks up one token
+after the other.  Chains of fewer than ``n_min`` tokens are not drafted.
 
-As in llama.cpp the pool has 4 Mi entries of 32 bits (16 MiB).  It is emptied when a request finds
-more than a quarter of it in use, and after five drafts in a row of which less than a quarter was
-accepted; the texts of the next request are then learned anew.  Unlike there, an entry holds 14 bits
-of the n-gram's hash beside the token, so that n-grams of one entry are seldom confused.
+As in llama.cpp the pool has 4 Mi entries of 32 bits (16 MiB).  It is emptied when a request starts
+with more than a quarter of it in use, and after five drafts in a row of which less than a quarter
+was accepted; the next request's texts are then learned anew.  Unlike there, an entry has 14 bits of
+the n-gram's hash beside the token, so that n-grams with the same entry are seldom confused.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MIX: Final = 0x9E3779B97F4A7C15
 """2^64 divided by the golden ratio: moves every bit of a hash into the upper ones (Knuth 6.4)."""
 _MASK: Final = 2**64 - 1
 _TOKEN_BITS: Final = 18
-"""Larger token ids are not learned: no vocabulary has any."""
+"""Larger token ids are not learned; no vocabulary has them."""
 _N_TAGS: Final = 2**14 - 1
 """One less than the bits hold, so that no entry is :data:`_EMPTY`."""
 _EMPTY: Final = 2**32 - 1
@@ -63,7 +63,7 @@ class NgramPool:
         weights = np.ones(n, dtype=np.uint64)
         weights[:-1] = _FACTOR
         self._weights = np.cumprod(weights[::-1], dtype=np.uint64)[::-1]
-        # Written once here: else the first texts would pay for getting the memory, page by page.
+        # Written here, so that the first texts need not wait for the memory's pages.
         self._entries: NDArray[np.uint32] = np.full(1 << entry_bits, _EMPTY, dtype=np.uint32)
         self._n_used = 0
 
@@ -83,7 +83,7 @@ class NgramPool:
         self._n_used = 0
 
     def learn(self, tokens: TokenArray) -> None:
-        """Take in what follows each n-gram of a text; later places replace earlier ones."""
+        """Store the token after each n-gram of a text; later places replace earlier ones."""
         if tokens.size <= self.n:
             return
         mixed = (sliding_window_view(tokens[:-1].astype(np.uint64), self.n) @ self._weights) * _MIX
@@ -96,7 +96,7 @@ class NgramPool:
         self._entries[places] = tags << np.uint32(_TOKEN_BITS) | following
 
     def chain(self, tail: TokenArray, n_tokens: int) -> list[int]:
-        """Follow the pool from the last n tokens of ``tail``, up to ``n_tokens`` far."""
+        """Return up to ``n_tokens`` tokens that follow the last n tokens of ``tail``."""
         text: list[int] = tail[-self.n :].tolist()
         if len(text) < self.n:
             return []
@@ -130,7 +130,7 @@ class NgramModDrafter:
         self._n_generated = self._n_unlearned = 0
 
     def begin(self, context: DraftContext) -> None:
-        """Learn what is new in the request's buffers."""
+        """Learn what has changed in the request's buffers."""
         self._learn_generated()
         if self._pool.share_used > MOST_USED:
             self._forget()
@@ -145,7 +145,7 @@ class NgramModDrafter:
         self._n_generated = self._n_unlearned = 0
 
     def draft(self, generated: Sequence[int], n_max: int) -> Draft:
-        """Draft a chain that is long enough."""
+        """Draft a chain of at least ``n_min`` tokens."""
         self._extend(generated)
         n_max = min(n_max, self._n_max)
         if n_max < max(self._n_min, 1):
@@ -169,7 +169,7 @@ class NgramModDrafter:
         self._buffers = ()
 
     def _extend(self, generated: Sequence[int]) -> None:
-        """Append what is new of the generated tokens; learn them when there are enough."""
+        """Append the new generated tokens; learn them when there are enough."""
         new = np.array(generated[self._n_generated :], dtype=np.int32)
         self._n_generated = len(generated)
         self._n_unlearned += new.size
@@ -183,7 +183,7 @@ class NgramModDrafter:
         self._n_unlearned = 0
 
     def _learn_changed(self, before: TokenArray, now: TokenArray) -> None:
-        """Learn the n-grams that a new version of a text has and the old one had not."""
+        """Learn the n-grams of a text's new version that the old one did not have."""
         start = n_shared_at_start(before, now)
         n_left = min(before.size, now.size) - start
         n_behind = n_shared_at_start(before[::-1][:n_left], now[::-1][:n_left])

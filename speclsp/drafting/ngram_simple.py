@@ -1,7 +1,7 @@
-"""llama.cpp's ``ngram-simple``: the last earlier place of the last n tokens, the next m from there.
+"""llama.cpp's ``ngram-simple``: drafts the m tokens after the last n tokens' nearest other place.
 
-As there, a place counts only if n tokens match.  Unlike there, short continuations are drafted too,
-and ``min_hits`` is heeded.
+As in llama.cpp, exactly n tokens have to match.  Unlike there, short continuations are drafted too,
+and ``min_hits`` has an effect.
 """
 
 from __future__ import annotations

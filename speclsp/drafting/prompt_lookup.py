@@ -1,12 +1,10 @@
-"""Prompt lookup: find the text at the cursor elsewhere, and draft what followed it there.
+"""Prompt lookup: drafts what followed the longest match of the text at the cursor.
 
-It looks at the buffer itself (before and after the cursor, beyond the prompt's window too), at
-other open buffers, and at the project's files.  The text at the cursor is the buffer before it
-plus what was generated, not the model's prompt: that one ends with a special token, after which
-nothing would match until the model has written something.
+It searches the whole buffer before and after the cursor, other open buffers, and the project's
+files.  The text at the cursor is the buffer before it and the generated tokens, not the model's
+prompt, whose last token is special and matches nothing.
 
-The longest match over all sources wins; of equally long ones the buffers' comes before the
-project's.
+The longest match of all sources wins; of equally long ones a buffer's precedes a project's.
 """
 
 from __future__ import annotations
@@ -14,20 +12,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from speclsp.drafting.lookup_text import LookupText
-from speclsp.drafting.protocol import NO_DRAFT, Candidate, Draft, DraftContext, TokenCorpus
+from speclsp.drafting.protocol import (
+    NO_CONTEXT,
+    NO_DRAFT,
+    Candidate,
+    Draft,
+    DraftContext,
+    TokenCorpus,
+)
 from speclsp.errors import DrafterError
 from speclsp.settings import Settings
 
-_NOTHING = DraftContext(prompt=())
 _N_PLACES = 64
-"""Latest places of the longest match that are compared, where the latest supplies few tokens."""
+"""Latest places of the longest match that are compared for one with more tokens after it."""
 
 
 class PromptLookupDrafter:
-    """Drafts from text that continues like the text at the cursor.
-
-    A match counts ``n_min`` to ``n_max`` tokens of context; a draft has ``n_draft`` at most.
-    """
+    """Drafts at most ``n_draft`` tokens after matches of ``n_min`` to ``n_max`` tokens."""
 
     name = "prompt-lookup"
 
@@ -35,26 +36,23 @@ class PromptLookupDrafter:
         self._n_min = n_min
         self._n_max = n_max
         self._n_draft = n_draft
-        self._n_generated = 0
         self._corpora: tuple[TokenCorpus, ...] = ()
-        self._text = LookupText(_NOTHING, n_max)
+        self._text = LookupText(NO_CONTEXT, n_max)
 
     def begin(self, context: DraftContext) -> None:
         """Take the request's buffers."""
         self._text = LookupText(context, self._n_max)
         self._corpora = context.corpora
-        self._n_generated = 0
 
     def draft(self, generated: Sequence[int], n_max: int) -> Draft:
         """Draft what followed the longest match."""
-        self._text.extend(generated[self._n_generated :])
-        self._n_generated = len(generated)
+        self._text.extend_to(generated)
         n_wanted = min(n_max, self._n_draft)
         best = self._longest_match(n_wanted)
         return Draft(tuple(best.tokens), best.source, best.match_length) if best else NO_DRAFT
 
     def accept(self, n_accepted: int, n_verified: int) -> None:
-        """Do nothing: the next draft sees what became output."""
+        """Do nothing: the next draft searches the output."""
 
     def _longest_match(self, n_wanted: int) -> Candidate | None:
         if n_wanted < 1:
@@ -66,7 +64,7 @@ class PromptLookupDrafter:
                 best = other
             elif other.match_length < best.match_length:
                 break
-            # In a loop that was just entered the latest place supplies few tokens.
+            # Where a loop begins, few tokens follow the latest place.
             elif tuple(other.tokens[: len(best.tokens)]) == tuple(best.tokens):
                 best = max(best, other, key=lambda one: len(one.tokens))
         tail = self._text.tail()

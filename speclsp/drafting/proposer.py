@@ -1,15 +1,16 @@
-"""What the decoding loop asks for drafts, and drafters whose calls are guarded and counted."""
+"""The interface between decoding loop and drafters, and guarded, counted calls of drafters."""
 
 from __future__ import annotations
 
 import inspect
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from operator import index
-from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from speclsp.drafting.protocol import (
+    NO_CONTEXT,
     NO_DRAFT,
-    NOTHING_HELD,
     Candidate,
     Draft,
     DraftContext,
@@ -24,26 +25,28 @@ from speclsp.request import DrafterStats
 Clock: TypeAlias = Callable[[], float]
 """Returns seconds."""
 
+_T = TypeVar("_T")
+
 
 def stopped_clock() -> float:
-    """Return 0: all times are 0 where nobody lends a clock."""
+    """Return 0: without a clock all times are 0."""
     return 0.0
 
 
 @runtime_checkable
 class Proposer(Protocol):
-    """Speaks for all drafters.  It never raises, whatever they do.
+    """Combines all drafters.  It never raises, whatever they do.
 
     ``begin`` once per request, then ``propose`` before each target pass, and ``accept`` after each
     pass that verified a tree with nodes.
     """
 
     clock: Clock
-    """The decoding loop lends its own."""
+    """Set by the decoding loop before ``begin``."""
 
     @property
     def failures(self) -> tuple[DrafterError, ...]:
-        """What made drafters of this request drop out."""
+        """Why drafters were left out of this request."""
 
     def begin(self, context: DraftContext) -> None:
         """Start a request: counts start at 0."""
@@ -52,8 +55,7 @@ class Proposer(Protocol):
         """Return at most ``n_max`` nodes to follow the prompt and ``generated``.
 
         ``generated`` is the same list throughout a request and stays as it is afterwards.
-        The tree is usable as it is and has no more leaves than the
-        context's ``n_branches``.
+        The tree is valid and has no more leaves than the context's ``n_branches``.
         """
 
     def accept(self, path: Sequence[int]) -> None:
@@ -73,28 +75,22 @@ class DraftLimits(NamedTuple):
 NO_LIMITS: Final = DraftLimits()
 
 
-def no_limits(_name: str) -> DraftLimits:
-    """Return no limits, for a drafter of any name."""
-    return NO_LIMITS
-
-
 class MeasuredDrafter:
-    """Calls a drafter, counts and times its calls, and keeps its exceptions to itself.
+    """Calls a drafter, counts and times its calls, and catches its exceptions.
 
-    A drafter that raised is not called again until the next request begins; :attr:`failure` says
-    why.
+    A drafter begins a request with :meth:`begin`, or when it is first asked.  One that raised is
+    not called again until the next request starts; :attr:`failure` says why.
     """
 
     def __init__(self, drafter: Drafter, limits: DraftLimits = NO_LIMITS) -> None:
         self.drafter = drafter
+        self.name = drafter.name
         self._limits = limits
         self._branching = drafter if isinstance(drafter, TreeDrafter) else None
-        self._asks_model = drafter if isinstance(drafter, ModelDrafter) else None
-        self.name = drafter.name
-        self._held = NOTHING_HELD
-        # Foreign drafters may know the first argument only.
-        self._tells_verified = len(inspect.signature(drafter.accept).parameters) > 1
-        self.start_anew()
+        self._model = drafter if isinstance(drafter, ModelDrafter) else None
+        self._n_told = min(2, len(inspect.signature(drafter.accept).parameters))
+        """Arguments of ``accept`` that the drafter takes."""
+        self.start(NO_CONTEXT, stopped_clock)
 
     @property
     def branches(self) -> bool:
@@ -104,161 +100,117 @@ class MeasuredDrafter:
     @property
     def asks_model(self) -> bool:
         """Whether it asks a model of its own."""
-        return self._asks_model is not None
+        return self._model is not None
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether it was told of the present request."""
-        return self._n_begin_calls > 0
-
-    def start_anew(self) -> None:
-        """Begin a request's counts and times; a drafter that had failed gets a new chance."""
+    def start(self, context: DraftContext, clock: Clock) -> None:
+        """Start a request: counts and times start at 0."""
         self.failure: DrafterError | None = None
-        self._n_begin_calls = self._n_draft_calls = self._n_accept_calls = 0
-        self._n_drafts = self._n_accepted_drafts = self._n_drafted = self._n_accepted = 0
-        self._n_proposed_drafts = self._n_proposed = 0
-        self._n_drafted_at: list[int] = []
-        self._n_accepted_at: list[int] = []
-        self._s_begin = self._s_draft = self._s_accept = 0.0
+        self._context = context
+        self._clock = clock
+        self._counts: dict[str, Any] = defaultdict(int)
+        """By the fields of :class:`~speclsp.request.DrafterStats`."""
+        self._drafted_at: Counter[int] = Counter()
+        self._accepted_at: Counter[int] = Counter()
         self._ns_native = 0
 
-    def begin(self, context: DraftContext, clock: Clock) -> None:
-        """Let the drafter begin the request that was started."""
-        started = clock()
-        self._n_begin_calls += 1
-        self._held = context.held
-        try:
-            self.drafter.begin(context)
-        except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
-            self._drop("begin", error)
-        self._s_begin += clock() - started
+    def begin(self) -> None:
+        """Let the drafter begin the request."""
+        self._called("begin", self.drafter.begin, self._context)
 
-    def draft(self, generated: Sequence[int], n_max: int, n_vocab: int, clock: Clock) -> Draft:
-        """Return the drafter's draft, at most ``n_max`` tokens below ``n_vocab`` (0: any)."""
-        if self.failure is not None:
+    def draft(self, generated: Sequence[int], n_max: int) -> Draft:
+        """Return the drafter's draft: at most ``n_max`` tokens of the vocabulary."""
+        draft = self._called("draft", self._drafted, generated, self._most(n_max)) or NO_DRAFT
+        held = self._context.held
+        if len(draft.tokens) < self._limits.n_min or not held.admits(generated, draft.tokens):
             return NO_DRAFT
-        started = clock()
-        self._n_draft_calls += 1
-        n_max = self._most(n_max)
-        try:
-            draft = usable(self._drafted(generated, n_max), n_max, n_vocab)
-        except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
-            self._drop("draft", error)
-            draft = NO_DRAFT
-        self._s_draft += clock() - started
-        n_tokens = len(draft.tokens)
-        if n_tokens < self._limits.n_min or not self._held.admits(generated, draft.tokens):
-            return NO_DRAFT
-        self._n_proposed_drafts += n_tokens > 0
-        self._n_proposed += n_tokens
+        self._counts["n_proposed_drafts"] += len(draft.tokens) > 0
+        self._counts["n_proposed"] += len(draft.tokens)
         return draft
 
-    def _most(self, n_max: int) -> int:
-        return n_max if self._limits.n_max is None else min(n_max, self._limits.n_max)
-
-    def _drafted(self, generated: Sequence[int], n_max: int) -> Draft:
-        asks_model = self._asks_model
-        if asks_model is None:
-            return self.drafter.draft(generated, n_max)
-        native_before = asks_model.ns_native
-        draft = asks_model.draft(generated, n_max)
-        self._ns_native += asks_model.ns_native - native_before
-        return draft
-
-    def candidates(
-        self, generated: Sequence[int], n_max: int, n_vocab: int, clock: Clock
-    ) -> list[Candidate]:
-        """Return the candidates of a drafter that gives several, usable as :meth:`draft`'s."""
-        if self.failure is not None or self._branching is None:
-            return []
-        started = clock()
-        self._n_draft_calls += 1
+    def candidates(self, generated: Sequence[int], n_max: int) -> list[Candidate]:
+        """Return the candidates of a drafter that gives several, each usable as a draft is."""
         n_max = self._most(n_max)
-        try:
-            found = self._branching.candidates(generated, n_max)
-            candidates = list(found)
-            if not _are_usable(candidates, n_max, n_vocab):
-                candidates = [one for one in candidates if _are_usable([one], n_max, n_vocab)]
-            if self._limits.n_min:
-                n_min = self._limits.n_min
-                candidates = [one for one in candidates if len(one.tokens) >= n_min]
-            if self._held.data:
-                candidates = [one for one in candidates if self._held.admits(generated, one.tokens)]
-        except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
-            self._drop("candidates", error)
-            candidates = []
-        self._s_draft += clock() - started
-        self._n_proposed_drafts += len(candidates) > 0
-        for candidate in candidates:
-            self._n_proposed += len(candidate.tokens)
-        return candidates
+        found = self._called("candidates", self._usable_candidates, generated, n_max) or []
+        self._counts["n_proposed_drafts"] += len(found) > 0
+        self._counts["n_proposed"] += sum([len(one.tokens) for one in found])
+        return found
 
-    def accept(self, n_accepted: int, n_verified: int, clock: Clock) -> None:
+    def accept(self, n_accepted: int, n_verified: int) -> None:
         """Tell the drafter how much of its draft was verified, and how much became output."""
-        if self.failure is not None:
-            return
-        started = clock()
-        self._n_accept_calls += 1
-        try:
-            if self._tells_verified:
-                self.drafter.accept(n_accepted, n_verified)
-            else:
-                self.drafter.accept(n_accepted)  # type: ignore[call-arg]
-        except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
-            self._drop("accept", error)
-        self._s_accept += clock() - started
+        self._called("accept", self.drafter.accept, *(n_accepted, n_verified)[: self._n_told])
 
     def count(self, drafted: Sequence[int], accepted: Sequence[int]) -> None:
         """Count one verified draft by its tokens' positions (depths in a tree), from 0.
 
         ``accepted`` are the positions of those that became output.
         """
-        self._n_drafts += 1
-        self._n_accepted_drafts += len(accepted) > 0
-        self._n_drafted += len(drafted)
-        self._n_accepted += len(accepted)
-        missing = max(drafted, default=-1) + 1 - len(self._n_drafted_at)
-        if missing > 0:
-            self._n_drafted_at.extend([0] * missing)
-            self._n_accepted_at.extend([0] * missing)
-        for place in drafted:
-            self._n_drafted_at[place] += 1
-        for place in accepted:
-            self._n_accepted_at[place] += 1
+        self._counts["n_drafts"] += 1
+        self._counts["n_accepted_drafts"] += len(accepted) > 0
+        self._drafted_at.update(drafted)
+        self._accepted_at.update(accepted)
 
     def stats(self) -> DrafterStats:
         """Return the counts and times of the present request."""
+        depths = range(max(self._drafted_at, default=-1) + 1)
         return DrafterStats(
-            n_begin_calls=self._n_begin_calls,
-            n_draft_calls=self._n_draft_calls,
-            n_accept_calls=self._n_accept_calls,
-            n_proposed_drafts=self._n_proposed_drafts,
-            n_proposed=self._n_proposed,
-            n_drafts=self._n_drafts,
-            n_accepted_drafts=self._n_accepted_drafts,
-            n_drafted=self._n_drafted,
-            n_accepted=self._n_accepted,
-            n_drafted_at=tuple(self._n_drafted_at),
-            n_accepted_at=tuple(self._n_accepted_at),
-            ms_begin=self._s_begin * 1e3,
-            ms_draft=self._s_draft * 1e3,
-            ms_accept=self._s_accept * 1e3,
+            **self._counts,
+            n_drafted=self._drafted_at.total(),
+            n_accepted=self._accepted_at.total(),
+            n_drafted_at=tuple(self._drafted_at[depth] for depth in depths),
+            n_accepted_at=tuple(self._accepted_at[depth] for depth in depths),
             ms_decode=self._ns_native / 1e6,
         )
 
-    def _drop(self, call: str, error: Exception) -> None:
-        self.failure = DrafterError(
-            f"drafter {self.name!r} failed in {call}(): {type(error).__name__}: {error}.",
-            remedy="It is left out of this completion; take it out of `drafters` if that goes on.",
-        )
-        self.failure.__cause__ = error
+    def _most(self, n_max: int) -> int:
+        return n_max if self._limits.n_max is None else min(n_max, self._limits.n_max)
+
+    def _called(self, call: str, function: Callable[..., _T], *arguments: object) -> _T | None:
+        """Call ``function`` as the drafter's ``call``; return None where it raises."""
+        if call != "begin" and not self._counts["n_begin_calls"]:
+            self.begin()
+        if self.failure is not None:
+            return None
+        counted_as = "draft" if call == "candidates" else call
+        self._counts[f"n_{counted_as}_calls"] += 1
+        started = self._clock()
+        try:
+            return function(*arguments)
+        except Exception as error:  # noqa: BLE001 - drafters may be foreign code; it is reported
+            self.failure = DrafterError(
+                f"drafter {self.name!r} failed in {call}(): {type(error).__name__}: {error}.",
+                remedy="It is left out of this completion; take it out of `drafters` if that "
+                "goes on.",
+            )
+            self.failure.__cause__ = error
+            return None
+        finally:
+            self._counts[f"ms_{counted_as}"] += (self._clock() - started) * 1e3
+
+    def _drafted(self, generated: Sequence[int], n_max: int) -> Draft:
+        native_before = self._model.ns_native if self._model is not None else 0
+        draft = self.drafter.draft(generated, n_max)
+        if self._model is not None:
+            self._ns_native += self._model.ns_native - native_before
+        return usable(draft, n_max, self._context.n_vocab)
+
+    def _usable_candidates(self, generated: Sequence[int], n_max: int) -> list[Candidate]:
+        assert self._branching is not None
+        candidates = list(self._branching.candidates(generated, n_max))
+        n_vocab, n_min, held = self._context.n_vocab, self._limits.n_min, self._context.held
+        if not _are_usable(candidates, n_max, n_vocab):
+            candidates = [one for one in candidates if _are_usable([one], n_max, n_vocab)]
+        if n_min:
+            candidates = [one for one in candidates if len(one.tokens) >= n_min]
+        if held.data:
+            candidates = [one for one in candidates if held.admits(generated, one.tokens)]
+        return candidates
 
 
 def _are_usable(candidates: Sequence[Candidate], n_max: int, n_vocab: int) -> bool:
-    """Whether the tokens of all are token ids and not too many, and their counts are in range.
+    """Whether all have 1 to ``n_max`` token ids, and numbers in range.
 
-    Raises TypeError for what is no number.  All are checked at once: one by one that would take as
-    long as finding them.
+    Raises TypeError for other types.  All are checked in one call, since one call for each would
+    take as long as finding them.
     """
     every_token: list[int] = []
     n_matched = 0
@@ -271,16 +223,16 @@ def _are_usable(candidates: Sequence[Candidate], n_max: int, n_vocab: int) -> bo
         n_matched += match_length
     if not every_token:
         return True
-    # The sum is an integer only where all its terms are.
+    # The sum is an integer only if all terms are.
     index(sum(every_token) + n_matched)
     return min(every_token) >= 0 and (not n_vocab or max(every_token) < n_vocab)
 
 
 def usable(draft: Draft, n_max: int, n_vocab: int) -> Draft:
-    """Return ``draft`` cut to ``n_max`` tokens and before the first that is no token id.
+    """Return ``draft`` cut to ``n_max`` tokens and before the first that is not in the vocabulary.
 
-    ``n_vocab`` 0 means that the vocabulary's size is not known.  Raises TypeError for what is no
-    integer at all.
+    ``n_vocab`` 0 means that the vocabulary's size is not known.  Raises TypeError for tokens that
+    are no integers.
     """
     tokens = tuple(map(index, draft.tokens[: max(n_max, 0)]))
     for place, token in enumerate(tokens):

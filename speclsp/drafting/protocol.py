@@ -1,4 +1,4 @@
-"""What a drafter is, what it may look at, and what it proposes.
+"""The drafters' interface, its input and its output.
 
 Third-party drafters implement :class:`Drafter` and register a factory under the entry point group
 ``speclsp.drafters``.
@@ -6,7 +6,8 @@ Third-party drafters implement :class:`Drafter` and register a factory under the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -22,73 +23,51 @@ EMPTY_TOKENS: TokenArray = np.zeros(0, dtype=np.int32)
 EMPTY_TOKENS.setflags(write=False)
 
 
-_NONE: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-_NONE.setflags(write=False)
-
-
-class Followers(NamedTuple):
-    """Tokens that followed an n-gram, each of them once, and how often each did; shapes [n]."""
-
-    tokens: NDArray[np.int32]
-    counts: NDArray[np.integer]
-
-
-NO_FOLLOWERS = Followers(_NONE, _NONE)
-
-
 class NgramCounts(Protocol):
-    """Counts of what followed n-grams.  Look-ups are safe from any thread."""
+    """Counts of the tokens that followed n-grams.  Any thread may look up."""
 
     @property
     def max_order(self) -> int:
         """Tokens of the longest n-grams."""
 
-    def followers(self, ngram: tuple[int, ...]) -> Followers:
-        """Return what followed an n-gram; nothing where it was never seen."""
+    def followers(self, ngram: tuple[int, ...]) -> Mapping[int, int]:
+        """Return how often each token followed an n-gram; empty if it was never seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """The sources of n-gram counts that a request may use.
-
-    Several sources of a kind count as their sum.
-    """
+    """The n-gram counts that a request may use; sources of one kind are added up."""
 
     static: tuple[NgramCounts, ...] = ()
-    """From large texts: they confirm what others propose, and propose where nobody else does."""
+    """From large texts: they confirm other proposals, and propose where there are none."""
     dynamic: tuple[NgramCounts, ...] = ()
-    """From what this user wrote or accepted before."""
+    """From what the user wrote or accepted before."""
 
 
 NO_STATISTICS = Statistics()
 
 
-def sum_of(sources: Sequence[NgramCounts], ngram: tuple[int, ...]) -> Followers:
-    """Return what followed an n-gram in all sources together."""
-    return merged([source.followers(ngram) for source in sources])
-
-
-def merged(parts: Sequence[Followers]) -> Followers:
-    """Add followers up; of two or more parts the tokens are sorted."""
-    parts = [part for part in parts if part.tokens.size]
-    if len(parts) < 2:
-        return parts[0] if parts else NO_FOLLOWERS
-    tokens, places = np.unique(np.concatenate([part.tokens for part in parts]), return_inverse=True)
-    counts = np.zeros(tokens.size, dtype=np.int64)
-    np.add.at(counts, places, np.concatenate([part.counts for part in parts]))
-    return Followers(tokens, counts)
+def sum_of(sources: Sequence[NgramCounts], ngram: tuple[int, ...]) -> Mapping[int, int]:
+    """Return how often each token followed an n-gram in all sources together."""
+    found = [followers for source in sources if (followers := source.followers(ngram))]
+    if len(found) < 2:
+        return found[0] if found else {}
+    total: Counter[int] = Counter()
+    for followers in found:
+        total.update(followers)
+    return total
 
 
 @dataclass(frozen=True, slots=True)
 class HeldText:
-    """The bytes that the sampler holds the target to (see :mod:`speclsp.prompt.healing`)."""
+    """The bytes that the output must begin with (see :mod:`speclsp.prompt.healing`)."""
 
     data: bytes
     piece: Callable[[int], bytes]
     """The bytes of a token."""
 
     def admits(self, generated: Sequence[int], draft: Sequence[int]) -> bool:
-        """Whether ``draft`` behind ``generated`` goes along with the text."""
+        """Whether ``draft`` after ``generated`` agrees with the bytes."""
         data = self.data
         n_said = 0
         for token in generated:
@@ -106,53 +85,55 @@ class HeldText:
 
 
 NOTHING_HELD = HeldText(b"", lambda _token: b"")
-"""Every draft goes along with it."""
+"""Admits every draft."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftContext:
-    """What is known when a request begins.  Arrays are read-only."""
+    """A request's input for drafters.  Arrays are read-only."""
 
     prompt: Sequence[int]
-    """The prompt exactly as the target model gets it, special tokens included."""
+    """The target model's prompt, special tokens included."""
     prefix: TokenArray = field(default_factory=lambda: EMPTY_TOKENS)
-    """The buffer before the cursor, beyond the prompt's window too, without special tokens."""
+    """The whole buffer before the cursor, without special tokens."""
     suffix: TokenArray = field(default_factory=lambda: EMPTY_TOKENS)
     """The buffer after the cursor."""
     buffers: tuple[TokenArray, ...] = ()
     """Other open buffers, the most recently used first."""
     generated: tuple[TokenArray, ...] = ()
-    """What the model generated for the last requests, the latest first, and what stood before."""
+    """The model's texts for the last requests with some tokens before each, the latest first."""
     deleted: tuple[TokenArray, ...] = ()
-    """What was deleted or replaced in the open buffers, the latest first."""
+    """Texts that were deleted or replaced in the open buffers, the latest first."""
     corpora: tuple[TokenCorpus, ...] = ()
-    """The project's files, what was accepted before, and the like."""
+    """The project's files and the like."""
     statistics: Statistics = NO_STATISTICS
-    """Counts of what followed n-grams elsewhere, from files and from what was accepted before."""
+    """N-gram counts from files and from what was accepted before."""
     verify_curve: VerifyCurve | None = None
-    """What verifying a draft costs by its size; None where it was not measured."""
+    """T(k) / T(1); None if it was not measured."""
     single_s: float = 0.0
-    """T(1) in seconds, what a pass without a draft takes; 0 where it was not measured."""
+    """T(1), the seconds of a pass without a draft; 0 if it was not measured."""
     held: HeldText = NOTHING_HELD
-    """What the output has to begin with: what was typed, and is left out of the prompt."""
+    """The typed text that the prompt leaves out: the output must begin with it."""
     n_vocab: int = 0
-    """Size of the target's vocabulary: token ids are below it.  The decoding loop fills it in."""
+    """Size of the target's vocabulary; 0 if unknown.  Set by the decoding loop."""
     n_branches: int = 1
-    """Most leaves of a tree; 1 where the target can verify drafts without branches only.  The
-    decoding loop fills it in."""
+    """Most leaves of a tree; 1 if the target cannot verify branches.  Set by the decoding loop."""
+
+
+NO_CONTEXT = DraftContext(prompt=())
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Proposed tokens and where they come from."""
+    """Proposed tokens and their source."""
 
     tokens: tuple[int, ...] = ()
     source: str = ""
-    """``buffer``, ``open``, ``project``, ``draft`` …: what the drafter looked at."""
+    """``buffer``, ``open``, ``project``, ``draft`` …: the text that was searched."""
     match_length: int = 0
     """Tokens of context that matched; 0 where that has no meaning."""
     probabilities: tuple[float, ...] = ()
-    """For each token, the chance that it is right if those before it are; empty if not known."""
+    """Each token's probability given those before it; empty if unknown."""
 
 
 NO_DRAFT = Draft()
@@ -171,18 +152,18 @@ class DraftTree:
     sources: tuple[str, ...] = ()
     """The name of the drafter that each node is credited to."""
     probabilities: tuple[float, ...] = ()
-    """For each node, the chance that it is right if its parent is; empty if not known."""
+    """Each node's probability given its parent; empty if unknown."""
 
 
 NO_TREE = DraftTree()
 
 
 class Drafter(Protocol):
-    """Proposes tokens.  Its three calls all happen on the engine's thread.
+    """Proposes tokens.  All calls happen on the engine's thread.
 
-    ``begin`` at most once per request, before its first ``draft``; then ``draft`` before target
-    passes, and ``accept`` after each pass in which a draft of this drafter was verified.  Where a
-    drafter is not worth its time, nothing is called.
+    ``begin`` is called at most once per request, before its first ``draft``; then ``draft`` before
+    target passes, and ``accept`` after each pass that verified a draft of this drafter.  A drafter
+    that is not worth its time is not called.
     """
 
     @property
@@ -190,7 +171,7 @@ class Drafter(Protocol):
         """The name in settings and statistics."""
 
     def begin(self, context: DraftContext) -> None:
-        """A request starts."""
+        """Start a request."""
 
     def draft(self, generated: Sequence[int], n_max: int) -> Draft:
         """Propose at most ``n_max`` tokens to follow the prompt and ``generated``.
@@ -200,17 +181,17 @@ class Drafter(Protocol):
         """
 
     def accept(self, n_accepted: int, n_verified: int) -> None:
-        """The first ``n_verified`` tokens of its last draft were verified.
+        """The target verified the first ``n_verified`` tokens of the last draft.
 
-        Of these the first ``n_accepted`` became output; nobody knows of the others behind them.
-        A drafter that gives candidates is told sums over all of them.  One whose ``accept`` has a
-        single parameter is told ``n_accepted``.
+        The first ``n_accepted`` of these became output; about tokens after ``n_verified`` nothing
+        is known.  A drafter with candidates gets sums over all of them.  If ``accept`` has a single
+        parameter, it gets ``n_accepted``.
         """
 
 
 @runtime_checkable
 class ModelDrafter(Drafter, Protocol):
-    """A drafter that asks a model of its own."""
+    """A drafter with a model of its own."""
 
     @property
     def ns_native(self) -> int:
@@ -218,20 +199,20 @@ class ModelDrafter(Drafter, Protocol):
 
 
 class Candidate(NamedTuple):
-    """What followed at a place, or at several that continue alike.
+    """The tokens that followed at one text place, or at several that continue alike.
 
     A named tuple, since dozens are made for each target pass.
     """
 
     tokens: Sequence[int]
     source: str
-    """``buffer``, ``open``, ``project`` …: what the drafter looked at."""
+    """``buffer``, ``open``, ``project`` …: the text that was searched."""
     match_length: int
     """Tokens of context that matched; 0 where that has no meaning."""
     n_places: float = 1.0
-    """Places that it stands for; a fraction where these were thinned out."""
+    """Text places that it represents; not whole if only a sample of them was read."""
     probabilities: Sequence[float] = ()
-    """For each token, the chance that it is right as the drafter sees it; empty if unknown."""
+    """Each token's probability by the drafter; empty if unknown."""
 
 
 class TokenCorpus(Protocol):
@@ -240,21 +221,21 @@ class TokenCorpus(Protocol):
     def continuation(
         self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
     ) -> tuple[TokenArray, int]:
-        """Find what followed the longest suffix of ``tail`` elsewhere.
+        """Find the longest suffix of ``tail``, of ``n_min`` to ``n_max`` tokens.
 
-        The match is at least ``n_min`` and counts up to ``n_max`` tokens.  Returns at most
-        ``n_tokens`` tokens that followed it, and the match's length; (empty, 0) for no match.
+        Returns at most ``n_tokens`` tokens that followed it, and its length; (empty, 0) if there is
+        none.
         """
 
     def candidates(
         self, tail: TokenArray, n_min: int, n_max: int, n_tokens: int
     ) -> list[Candidate]:
-        """Return what followed suffixes of ``tail``, the longest first, ``n_tokens`` at most."""
+        """Return what followed suffixes of ``tail``, ``n_tokens`` each at most."""
 
 
 @runtime_checkable
 class TreeDrafter(Drafter, Protocol):
-    """A drafter that gives alternatives.  ``draft`` is what it would choose alone."""
+    """A drafter that gives alternatives.  ``draft`` returns the one that it would choose."""
 
     def candidates(self, generated: Sequence[int], n_max: int) -> Sequence[Candidate]:
-        """Return what may follow the prompt and ``generated``, each at most ``n_max`` tokens."""
+        """Return continuations of the prompt and ``generated``, ``n_max`` tokens each at most."""

@@ -5,8 +5,8 @@ A package offers a drafter with::
     [project.entry-points."speclsp.drafters"]
     NAME = "package.module:create"
 
-where ``create(settings)`` returns a :class:`~speclsp.drafting.protocol.Drafter`.  The drafters of
-speclsp itself are found the same way.  Only ``draft`` is handed in, since it needs the draft model.
+where ``create(settings)`` returns a :class:`~speclsp.drafting.protocol.Drafter`.  speclsp's own
+drafters are found the same way, except ``draft``, which needs the loaded draft model.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _MODE_READERS: Final = {
     "chain": ("chain and tree",),
     "first": (),
 }
-"""By mode, what the help of settings that it reads begins with."""
+"""By mode, how the help of the settings that it reads begins."""
 _OF_ALL_DRAFTERS: Final = ("draft_max", "draft_min")
 _MOST_DRAFTED: Final = set(SHARED["draft_max"]) - {"spec_ngram_map_k4v_size_m"}
-"""Settings that do nothing but limit a draft's length."""
+"""Settings that only limit a draft's length."""
 UPSTREAM_NAMES = {"draft-simple": DRAFT_MODEL}
-"""What llama.cpp's ``--spec-type`` calls drafters that have another name here."""
+"""Our names of drafters by llama.cpp's, where they differ."""
 
 
 def load_drafters(
@@ -46,10 +46,10 @@ def load_drafters(
 ) -> tuple[list[Drafter], list[DrafterError]]:
     """Return the drafters that ``settings.drafters`` names, in its order, and what went wrong.
 
-    ``draft_model`` is the drafter behind the name ``draft``, None where no draft model is loaded:
-    the name is then passed over in silence, since whoever loads models has reported that.  One that
-    is loaded drafts, and comes last where it is not named (llama-server's ``--spec-type A -md X``).
-    A drafter that cannot be had is a problem in the second list, and the others still work.
+    ``draft_model`` is the drafter ``draft``, or None if no draft model is loaded, which the loader
+    of models has reported.  A loaded one always drafts, and comes last if it is not named
+    (llama-server's ``--spec-type A -md X``).  The second list has a problem for each drafter that
+    cannot be made.
     """
     drafters: list[Drafter] = []
     problems: list[DrafterError] = []
@@ -74,14 +74,14 @@ def load_drafters(
 
 
 def uses_statistics(settings: Settings) -> bool:
-    """Whether drafts come from n-gram statistics."""
+    """Whether drafters use n-gram statistics."""
     return settings.drafts_here and NGRAM_CACHE in drafter_names(settings.drafters)
 
 
 def draft_limits(settings: Settings, name: str) -> DraftLimits:
-    """Return the limits of a drafter's drafts by the settings that all drafters share.
+    """Return the limits that the shared settings set for a drafter's drafts.
 
-    Drafters with settings of their own keep to those by themselves.
+    Drafters with settings of their own apply those themselves.
     """
     readers = {word: {info(own).reader for own in SHARED[word]} for word in _OF_ALL_DRAFTERS}
     n_least = 0 if name in readers["draft_min"] else max(0, settings.draft_min)
@@ -90,13 +90,13 @@ def draft_limits(settings: Settings, name: str) -> DraftLimits:
 
 
 def most_verified(settings: Settings, running: Collection[str]) -> int:
-    """Return the most draft tokens of a pass; a draft of ngram-mod needs its ``n_min``."""
+    """Return the most draft tokens of a pass: at least the ``n_min`` of a running ngram-mod."""
     n_least = settings.spec_ngram_mod_n_min if NGRAM_MOD in running else 0
     return max(settings.max_draft, n_least)
 
 
 def unread_settings(settings: Settings, running: Collection[str]) -> list[SettingsError]:
-    """Return a problem for each setting of drafters that was changed and changes nothing.
+    """Return a problem for each drafter setting that was changed and has no effect.
 
     ``running`` are the names of the drafters that draft.
     """
@@ -130,7 +130,7 @@ def unread_settings(settings: Settings, running: Collection[str]) -> list[Settin
 
 
 def _unread(name: str, drafters: str, wanted: Sequence[str]) -> SettingsError:
-    """Return the problem of a setting of which no reader drafts."""
+    """Return the problem of a setting that no running drafter reads."""
     if wanted == [DRAFT_MODEL]:
         return SettingsError(
             f"{name} changes nothing: no draft model is loaded.",

@@ -1,8 +1,8 @@
-"""Counts without a model: what a human wrote stands for what the target would choose.
+"""Counts without a model: text by a human stands for the target's choices.
 
-A proposer drafts, the draft is compared with the human's text, and what agrees is accepted along
-with one token more, as in a target pass.  A fixed number of draft tokens is verified per pass and
-costs nothing, so that the figures tell what the drafters know and nothing about a machine.
+A proposer drafts, the draft is compared with the human's text, and the tokens that agree are
+accepted with one more, as in a target pass.  Passes verify a fixed number of draft tokens free of
+cost, so that the figures depend on the drafters alone and not on the machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import DraftContext, DraftTree
 
 FREE_CURVE: Final = VerifyCurve((1, 2), (1.0, 1.0))
-"""All passes take the same time."""
+"""The curve of passes that all take the same time."""
 
 
 @dataclass(slots=True)
@@ -29,21 +29,21 @@ class ReplayCounts:
     n_drafted: int = 0
     n_accepted: int = 0
     n_by_source: dict[str, int] = field(default_factory=dict)
-    """Accepted tokens by the drafter that they are credited to."""
+    """Accepted tokens by drafter."""
 
     @property
     def tokens_per_pass(self) -> float:
-        """Tokens that a pass emits on average."""
+        """Mean tokens per pass."""
         return self.n_tokens / self.n_passes if self.n_passes else 0.0
 
     @property
     def acceptance(self) -> float:
-        """Accepted of the drafted tokens."""
+        """Share of the draft tokens that were accepted."""
         return self.n_accepted / self.n_drafted if self.n_drafted else 0.0
 
     @property
     def mean_acceptance_length(self) -> float:
-        """Tokens that a pass with a draft emits on average."""
+        """Mean tokens per pass with a draft."""
         return 1.0 + self.n_accepted / self.n_draft_passes if self.n_draft_passes else 1.0
 
 

@@ -1,9 +1,9 @@
-"""A suffix array over token sequences: finds what followed the longest match of a context.
+"""A suffix array over token sequences: finds the longest match of a context.
 
-The files' tokens are laid end to end, one separator between them, and the whole text is reversed.
-The tokens *before* a place then *follow* it, so its context is a suffix of the reversed text.  The
-places are sorted by their contexts (Manber and Myers 1993).  The longest match of a query stands
-beside the rank where the query would be inserted, and all places that share a match of n tokens
+The files' tokens are concatenated with a separator between files, and the whole text is reversed,
+so that the tokens *before* a place *follow* it and its context is a suffix of the reversed text.
+The places are sorted by their contexts (Manber and Myers 1993).  The longest match of a query is
+next to the rank where the query would be inserted, and all places that share a match of n tokens
 are one range of ranks.  The text is big-endian, so that comparing bytes compares tokens.
 
 Memory per token: 4 bytes of text and 4 of suffix array.
@@ -23,20 +23,20 @@ from numpy.typing import NDArray
 from speclsp.drafting.protocol import TokenArray
 
 DEPTH: Final = 48
-"""Tokens of context by which places are sorted: the longest match that is counted."""
+"""Tokens of context by which places are sorted: the longest match."""
 
 MAX_TOKEN: Final = 2**24 - 1
-"""Largest token id that can be indexed: sorting makes a table of all ids up to the largest."""
+"""Largest token id: sorting makes a table of all ids up to the largest."""
 
 FileKey: TypeAlias = bytes
-"""What a file is known by: the hash of its content."""
+"""The hash of a file's content."""
 
 _TOKEN_BYTES: Final = 4
 _SEPARATOR: Final = 0
-"""Stands between files in the reversed text, where tokens are one more than their ids."""
+"""Separates files in the reversed text, where tokens are one more than their ids."""
 _END: Final = bytes(_TOKEN_BYTES)
 _PIECE: Final = 1 << 17
-"""Items that are assigned at a time: meanwhile no other thread runs, and look-ups want to."""
+"""Items assigned at a time: meanwhile no other thread runs, look-ups included."""
 
 _Places: TypeAlias = NDArray[np.int32]
 
@@ -49,11 +49,11 @@ class Match(NamedTuple):
     high: int
     """The places of ranks ``low`` to ``high - 1`` share the match, removed files' included."""
     places: Sequence[int]
-    """Some of those that are in no removed file, the newest first; at least one."""
+    """Some of the places in living files, the newest first; at least one."""
 
 
 class TokenIndex:
-    """Some files' tokens.  Any thread may search it; only its owner sets which files count."""
+    """The tokens of some files.  Any thread may search it; only its owner hides files."""
 
     def __init__(
         self,
@@ -77,12 +77,12 @@ class TokenIndex:
         self._starts.append(n_tokens)
         text = np.concatenate(parts)
         places = _sorted_places(text, pause)
-        # A place counts if its file has a token before it, and one after it.
+        # A place counts if its file has a token before and after it.
         counts = text.take(places) != _SEPARATOR
         counts &= text.take(places - np.int32(1), mode="wrap") != _SEPARATOR
         self._places: _Places = places[counts]
         self._ranked = self._places.data
-        """The same memory, whose items are read several times faster than the array's."""
+        """The same memory, read item by item several times faster than the array."""
         self._text = text.astype(">u4").tobytes()
         self._is_living = bytearray(b"\1") * len(files)
         self.sizes = {key: len(tokens) for key, tokens in files}
@@ -91,11 +91,11 @@ class TokenIndex:
 
     @property
     def n_bytes(self) -> int:
-        """Memory that the text and the suffix array occupy."""
+        """Memory of the text and the suffix array."""
         return len(self._text) + self._places.nbytes
 
     def set_living(self, key: FileKey, *, is_living: bool) -> None:
-        """Let a file be found, or not.  Raises KeyError."""
+        """Set whether searches find a file.  Raises KeyError."""
         self._is_living[self._numbers[key]] = is_living
 
     def files(self) -> Iterator[tuple[FileKey, TokenArray]]:
@@ -106,11 +106,10 @@ class TokenIndex:
             yield key, np.frombuffer(part, dtype=">u4")[::-1].astype(np.int32) - np.int32(1)
 
     def longest_match(self, query: bytes, n_min: int, n_places: int) -> Match | None:
-        """Find the longest match of at least ``n_min`` tokens that some living file has.
+        """Find the longest match of at least ``n_min`` tokens in the living files.
 
-        ``query`` is as :func:`query_of` returns it.  At most ``n_places`` places are returned,
-        spread evenly over the ranks: they are sorted by what stands further back, so that
-        neighbours would be one-sided.
+        ``query`` is a result of :func:`query_of`.  Returns at most ``n_places`` places, spread
+        evenly over the ranks: neighbouring ranks have similar earlier contexts.
         """
         low = high = self._bisect(query, 0, len(self._ranked))
         while True:
@@ -123,7 +122,7 @@ class TokenIndex:
                 return Match(n_shared, low, high, places)
 
     def texts_after(self, places: Sequence[int], n_tokens: int) -> list[bytes]:
-        """Return the reversed text of what follows each place, for :func:`tokens_of`."""
+        """Return the reversed text after each place, for :func:`tokens_of`."""
         text, n_bytes = self._text, n_tokens * _TOKEN_BYTES
         ends = [place * _TOKEN_BYTES for place in places]
         return [text[max(0, end - n_bytes) : end] for end in ends]
@@ -181,9 +180,9 @@ class TokenIndex:
 
 
 def query_of(tail: TokenArray, n_max: int) -> bytes:
-    """Return the last ``n_max`` tokens of a text, at most DEPTH, as an index is searched for."""
+    """Return the last ``n_max`` tokens of a text, at most DEPTH, as a query."""
     nearest_first = tail[: -min(n_max, DEPTH) - 1 : -1]
-    # A negative id, which stands for the end of a sequence, must match no separator.
+    # A negative id, the end of a sequence, must not match a separator.
     values = nearest_first + 1
     if values.size and values.min() <= 0:
         values[values <= 0] = -1
@@ -200,7 +199,7 @@ def tokens_of(text: bytes) -> list[int]:
 
 
 def favourite(texts: list[bytes], n_tokens: int) -> bytes:
-    """Return the reversed text that most of them agree on, token by token; of equals the first."""
+    """Return the text that follows the majority token by token; of equals the first."""
     for position in range(n_tokens):
         if texts.count(texts[0]) == len(texts):
             break

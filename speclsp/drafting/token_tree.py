@@ -1,10 +1,11 @@
-"""Token trees: their form, and how they grow from candidates.
+"""Token trees, and how they grow from candidates.
 
-The candidates form a trie.  At each place the matches are asked in turn, the one with the highest
-p̂ first: it is right with p̂, which its tokens share by how many places go on with each, and what is
-left goes to the next match, for tokens that nobody had before.  A node's path probability is the
-product from the root down, which is the chance that it becomes output, and growth always takes the
-most probable node next.  So the first k nodes are the best tree of k nodes, whatever k is.
+The candidates form a trie.  At each place of it the matches are considered in order, the highest
+prior first.  A match is right with probability p̂, which its tokens share by the number of text
+places that continue with each; the rest goes to the next match, for tokens that no earlier match
+has.  A node's path probability is the product of the probabilities from the root down: the chance
+that it becomes output.  Growth always adds the most probable node, so the first k nodes are the
+best tree of k nodes for every k.
 """
 
 from __future__ import annotations
@@ -32,24 +33,16 @@ from speclsp.drafting.cost import SHAPES
 from speclsp.drafting.protocol import NO_TREE, Candidate, Draft, DraftTree
 
 SIZES: Final = tuple(shape - 1 for shape in SHAPES[1:])
-"""Draft sizes to choose from beside the largest one: few, since backends reuse graphs."""
-
-_CHAIN: Final = tuple(range(-1, 255))
-"""Parents of a tree without branches."""
+"""Draft sizes to choose from, beside the largest one: few, since backends reuse graphs."""
 
 _Option: TypeAlias = tuple[int, float, str, list[Candidate]]
-"""A token, p̂ given that its place is reached, the source, and the candidates that go on with it."""
+"""A token, p̂ given that its place is reached, the source, and the candidates that continue so."""
 _p_of = itemgetter(1)
-
-
-def chain_parents(n_nodes: int) -> tuple[int, ...]:
-    """Return the parents of a tree without branches."""
-    return _CHAIN[:n_nodes] if n_nodes <= len(_CHAIN) else tuple(range(-1, n_nodes - 1))
 
 
 def is_chain(tree: DraftTree) -> bool:
     """Whether each node continues the one before it."""
-    return tree.parents == chain_parents(len(tree.parents))
+    return tree.parents == tuple(range(-1, len(tree.parents) - 1))
 
 
 def chain_tree(draft: Draft, source: str) -> DraftTree:
@@ -59,16 +52,16 @@ def chain_tree(draft: Draft, source: str) -> DraftTree:
         return NO_TREE
     return DraftTree(
         draft.tokens,
-        chain_parents(n_nodes),
+        tuple(range(-1, n_nodes - 1)),
         (source,) * n_nodes,
         draft.probabilities,
     )
 
 
 def depth_first(tree: DraftTree) -> tuple[DraftTree, list[int]]:
-    """Return the same tree depth first, and where each of its nodes was before.
+    """Return the tree in depth-first order, and the former index of each node.
 
-    A node's descendants follow it before anything else does; siblings keep their order.
+    Siblings keep their order.
     """
     children: dict[int, list[int]] = {}
     for node, parent in enumerate(tree.parents):
@@ -91,7 +84,7 @@ def depth_first(tree: DraftTree) -> tuple[DraftTree, list[int]]:
 
 
 def node_depths(parents: Sequence[int]) -> list[int]:
-    """Return each node's depth, 0 for those that follow the text itself."""
+    """Return each node's depth; 0 for nodes that follow the text itself."""
     depths: list[int] = []
     for parent in parents:
         depths.append(0 if parent < 0 else depths[parent] + 1)
@@ -99,7 +92,7 @@ def node_depths(parents: Sequence[int]) -> list[int]:
 
 
 class _Place:
-    """A place in the trie; its options are worked out when they are first wanted."""
+    """A place in the trie; its options are computed when they are first needed."""
 
     __slots__ = ("asked", "candidates", "depth", "options", "places")
 
@@ -109,9 +102,9 @@ class _Place:
         self.options: list[_Option] | None = None
         """The most probable first."""
         self.asked: list[tuple[Cell, Sequence[int]]] = []
-        """The cells of the matches in the order of asking, and the tokens that each stands for."""
+        """The cells of the matches in order, and the tokens that each is responsible for."""
         self.places: dict[int, _Place] = {}
-        """The places behind options that became nodes."""
+        """The places after options that became nodes."""
 
 
 @dataclass(slots=True)
@@ -124,7 +117,7 @@ class GrownTree:
     probabilities: list[float] = field(default_factory=list)
     path_probabilities: list[float] = field(default_factory=list)
     n_best: int = 0
-    """Nodes of the prefix that gives most tokens per time; 0 where nothing does better."""
+    """Nodes of the prefix with most tokens per time; 0 if no draft is better."""
     n_expected: float = 1.0
     """Tokens that a pass over that prefix is expected to emit."""
 
@@ -143,16 +136,16 @@ class CandidateTrie:
 
     def __init__(self, candidates: Sequence[Candidate], table: AcceptanceTable) -> None:
         self._table = table
-        # The order of asking stays: one that is learned gained nothing.
+        # By the priors: an order that is learned gained nothing.
         self._root = _Place(sorted(candidates, key=_prior_of, reverse=True), 0)
 
     def grow(self, n_branches: int, p_split: float, ratios: Sequence[float]) -> GrownTree:
         """Grow a tree of at most ``n_branches`` leaves, and choose its best prefix.
 
-        ``ratios[k]`` is T(k + 1) / T(1); as many nodes as it goes to are the most.  A second and
-        further child needs a p̂ of at least ``p_split``.  Path probabilities fall from node to node,
-        so growth ends where no larger prefix can be better even if all of its nodes were as
-        probable as the last one.
+        ``ratios[k]`` is T(k + 1) / T(1), up to the most nodes of the tree.  A second and further
+        child needs a p̂ of at least ``p_split``.  Path probabilities fall from node to node, so
+        growth ends when no larger prefix could be better even if all of its nodes were as probable
+        as the last one.
         """
         tree = GrownTree()
         n_max = len(ratios) - 1
@@ -190,7 +183,7 @@ class CandidateTrie:
             if n_nodes in sizes and n_expected > best_rate * ratios[n_nodes]:
                 best_rate = n_expected / ratios[n_nodes]
                 tree.n_best, tree.n_expected = n_nodes, n_expected
-            # The candidates may end behind the next node, whatever the sizes are.
+            # The candidates may end after the next node, whatever the sizes are.
             ahead = (size for size in (n_nodes + 1, *sizes) if n_nodes < size <= n_max)
             if not any(
                 n_expected - path * (size - n_nodes) > best_rate * ratios[size] for size in ahead
@@ -207,9 +200,9 @@ class CandidateTrie:
         return tree
 
     def learn(self, emitted: Sequence[int], *, is_end: bool = False) -> None:
-        """Teach the table what followed where matches were asked.
+        """Count in the table which matches were right.
 
-        Behind the ``is_end`` of a completion nothing followed, so that every match was wrong there.
+        With ``is_end`` the completion ended with ``emitted``, and all matches after it were wrong.
         """
         place: _Place | None = self._root
         for token in emitted:
@@ -236,7 +229,7 @@ class CandidateTrie:
         return options
 
     def _sole_option(self, place: _Place) -> list[_Option]:
-        """Do the same for a single candidate: most places far from the root have no more."""
+        """Return the option of a single candidate, which most places far from the root have."""
         candidate, depth = place.candidates[0], place.depth
         tokens, source, _, n_places, _ = candidate
         if len(tokens) <= depth:
@@ -249,7 +242,7 @@ class CandidateTrie:
     def _weighed_options(self, place: _Place) -> list[_Option]:
         depth = place.depth
         following: dict[int, list[Candidate]] = {}
-        # Of each match its first candidate, and by token the places that no match before has.
+        # The first candidate of each match, and its places by tokens that no earlier match has.
         matches: list[tuple[Candidate, dict[int, float]]] = []
         match = ("", -1)
         n_places = 0.0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from speclsp.decoding.protocol import Logits, Target
 from speclsp.decoding.sampling import LogitRow
 from speclsp.decoding.token_scores import log_sum_exp
+from speclsp.drafting.cost import lower_quartile
 from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext
 from speclsp.engine.kv_states import KvStates
 from speclsp.errors import DecodeError, DrafterError
@@ -16,15 +18,12 @@ from speclsp.request import LogLevel
 
 Log = Callable[[LogLevel, str], None]
 
-_STEP_MEMORY = 32
-"""Time constant of the average time per draft token, in tokens."""
+_N_STEPS = 15
+"""Latest times of a draft token, whose lower quartile counts."""
 
 COSTLY = 0.2
 """T_draft / T_target from which on drafts seldom pay: with 70 % of the draft tokens right, the
 expected speed-up of drafts of four falls below 1.6."""
-
-_LONGEST_STEP = 4.0
-"""A measured time counts as at most this multiple of the average: the thread was preempted."""
 
 
 def _never() -> bool:
@@ -84,8 +83,7 @@ class DraftModelDrafter:
         self._interrupted: Callable[[], bool] = _never
         self._text: list[int] = []
         self._n_prompt = 0
-        self._step_s = 0.0
-        self._n_steps = 0
+        self._steps_s: deque[float] = deque(maxlen=_N_STEPS)
         self._is_cost_told = False
         self._single_s = 0.0
         self._least_path = 0.0
@@ -148,14 +146,15 @@ class DraftModelDrafter:
 
         None if that is not known yet (``target_s`` 0), and from the second time on.
         """
-        if self._is_cost_told or self._n_steps < _STEP_MEMORY or target_s <= 0.0:
+        if self._is_cost_told or len(self._steps_s) < _N_STEPS or target_s <= 0.0:
             return None
-        ratio = self._step_s / target_s
+        step_s = lower_quartile(self._steps_s)
+        ratio = step_s / target_s
         if ratio <= COSTLY:
             return None
         self._is_cost_told = True
         return DrafterError(
-            f"the draft model takes {self._step_s * 1e3:.2f} ms for a token and the target "
+            f"the draft model takes {step_s * 1e3:.2f} ms for a token and the target "
             f"{target_s * 1e3:.2f} ms: {ratio:.2f} of it, where more than {COSTLY} seldom pays.",
             remedy="Name a smaller draft model, or put all its layers on the GPU "
             "(`spec_draft_ngl`).",
@@ -184,9 +183,9 @@ class DraftModelDrafter:
             if len(tokens) == n_tokens or token in self._end_tokens or self._interrupted():
                 break
             if len(tokens) >= self._n_min and path < self._worth_a_step():
-                if len(tokens) == 1:
-                    # No step was measured: let the estimate decay, so that drafting resumes.
-                    self._step_s *= 1.0 - 1.0 / _STEP_MEMORY
+                if len(tokens) == 1 and self._steps_s:
+                    # No step was measured: forget one, so that drafting resumes.
+                    self._steps_s.popleft()
                 break
             logits = self._step(token)
         if not tokens:
@@ -195,19 +194,15 @@ class DraftModelDrafter:
 
     def _worth_a_step(self) -> float:
         """Return the path probability below which a further token does not pay; 0 if unknown."""
-        if self._least_path <= 0.0 or self._single_s <= 0.0:
+        if self._least_path <= 0.0 or self._single_s <= 0.0 or not self._steps_s:
             return self._least_path
-        return self._least_path + self._step_s / self._single_s
+        return self._least_path + lower_quartile(self._steps_s) / self._single_s
 
     def _step(self, token: int) -> Logits:
-        """Evaluate a draft token and update the average time."""
+        """Evaluate a draft token and measure the time."""
         before = self._model.ns_native
         logits = self._model.decode([token], 1)
-        self._n_steps = min(self._n_steps + 1, _STEP_MEMORY)
-        seconds = (self._model.ns_native - before) / 1e9
-        if self._step_s > 0.0:
-            seconds = min(seconds, _LONGEST_STEP * self._step_s)
-        self._step_s += (seconds - self._step_s) / self._n_steps
+        self._steps_s.append((self._model.ns_native - before) / 1e9)
         return logits
 
     def _catch_up(self, text: list[int]) -> Logits | None:

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from speclsp.drafting.protocol import NO_FOLLOWERS, Followers, TokenArray
+from speclsp.drafting.protocol import TokenArray
 from speclsp.ngrams.counting import Observations, observed, table_of
 from speclsp.ngrams.table import NgramTable, NgramTables
 
@@ -64,16 +64,9 @@ class LearnedCounts:
         # The inner mappings are replaced, never changed, so look-ups need no lock.
         self._counts: dict[tuple[int, ...], Mapping[int, int]] = {}
 
-    def followers(self, ngram: tuple[int, ...]) -> Followers:
-        """Return the followers of an n-gram; none where it is unknown."""
-        found = self._counts.get(ngram)
-        if found is None:
-            return NO_FOLLOWERS
-        n_found = len(found)
-        return Followers(
-            np.fromiter(found, dtype=np.int32, count=n_found),
-            np.fromiter(found.values(), dtype=np.int64, count=n_found),
-        )
+    def followers(self, ngram: tuple[int, ...]) -> Mapping[int, int]:
+        """Return how often each token followed an n-gram; empty if it is unknown."""
+        return self._counts.get(ngram, {})
 
     def add(self, counted: Iterable[tuple[tuple[tuple[int, ...], int], int]]) -> None:
         """Add counts, given as ((n-gram, follower), count)."""

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from speclsp.drafting.protocol import NO_FOLLOWERS, Followers, TokenArray
+from speclsp.drafting.protocol import TokenArray
 
 MAX_COUNT: Final = 2**31 - 1
 """Largest count, which is that of llama.cpp's layout."""
@@ -60,8 +60,8 @@ class NgramTable:
         """Pairs of an n-gram and a follower."""
         return self.tokens.size
 
-    def followers(self, ngram: Sequence[int]) -> Followers:
-        """Return the followers of an n-gram of this order."""
+    def followers(self, ngram: Sequence[int]) -> dict[int, int]:
+        """Return how often each token followed an n-gram of this order."""
         low = bisect_left(self._first, ngram[0])
         high = bisect_right(self._first, ngram[0], low)
         wanted, rows = struct.pack(f">{len(ngram)}i", *ngram), self.rows
@@ -72,10 +72,11 @@ class NgramTable:
 
         row = bisect_left(range(high), wanted, low, key=gram)
         if gram(row) != wanted:
-            return NO_FOLLOWERS
+            return {}
         end = int(self.ends[row])
         begin = end - int(self.lengths[row])
-        return Followers(self.tokens[begin:end], self.counts[begin:end])
+        tokens, counts = self.tokens[begin:end].tolist(), self.counts[begin:end].tolist()
+        return dict(zip(tokens, counts, strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +90,7 @@ class NgramTables:
         """Tokens of the longest n-grams; 0 if there are none."""
         return max(self.by_order, default=0)
 
-    def followers(self, ngram: tuple[int, ...]) -> Followers:
-        """Return the followers of an n-gram; none where it is unknown."""
+    def followers(self, ngram: tuple[int, ...]) -> dict[int, int]:
+        """Return how often each token followed an n-gram; empty if it is unknown."""
         table = self.by_order.get(len(ngram))
-        return NO_FOLLOWERS if table is None else table.followers(ngram)
+        return {} if table is None else table.followers(ngram)

@@ -14,7 +14,7 @@ from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import VerifyCurve
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import NO_FOLLOWERS, NO_TREE, DraftContext, Followers, Statistics
+from speclsp.drafting.protocol import NO_TREE, DraftContext, Statistics
 from speclsp.engine.models import Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.events import EventQueue
@@ -78,10 +78,8 @@ class FixedCounts:
 
     max_order = 2
 
-    def followers(self, ngram: tuple[int, ...]) -> Followers:
-        if len(ngram) < 2:
-            return NO_FOLLOWERS
-        return Followers(np.array([7], dtype=np.int32), np.array([9]))
+    def followers(self, ngram: tuple[int, ...]) -> dict[int, int]:
+        return {7: 9} if len(ngram) == 2 else {}
 
 
 def test_statistics_are_drafted_from_by_default(events: EventQueue) -> None:

@@ -74,8 +74,9 @@ def problems(events: EventQueue) -> list[str]:
 
 def seen(statistics: Statistics, ngram: bytes) -> tuple[dict[int, int], dict[int, int]]:
     """What followed an n-gram in the dynamic and in the static statistics."""
-    found = [sum_of(sources, tuple(ngram)) for sources in (statistics.dynamic, statistics.static)]
-    dynamic, static = (dict(zip(f.tokens.tolist(), f.counts.tolist(), strict=True)) for f in found)
+    dynamic, static = (
+        dict(sum_of(sources, tuple(ngram))) for sources in (statistics.dynamic, statistics.static)
+    )
     return dynamic, static
 
 

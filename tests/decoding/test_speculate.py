@@ -264,19 +264,14 @@ def test_branches_for_a_target_without_are_a_clear_error():
         run(target(n_branches=1), Stubborn(lambda generated: NO_TREE))
 
 
-class _Observer:
-    def __init__(self) -> None:
-        self.passes: list[int] = []
-
-    def observe(self, n_tokens: int, seconds: float) -> None:
-        assert seconds > 0.0
-        self.passes.append(n_tokens)
+def _timed_passes(generation: Generation) -> list[int]:
+    assert all(seconds > 0.0 for _, seconds in generation.pass_times)
+    return [n_tokens for n_tokens, _ in generation.pass_times]
 
 
-def test_the_observer_is_told_each_pass_after_the_prefill():
+def test_each_pass_after_the_prefill_is_timed():
     trees = iter([[], [], [(-1, 0), (0, 1)], [(-1, 0), (-1, 1)]])
-    observer = _Observer()
-    generate(
+    generation = generate(
         target(),
         DraftContext(prompt=PROMPT),
         drafter=TreeProposer(lambda generated: tree_of(next(trees, []))),
@@ -287,15 +282,13 @@ def test_the_observer_is_told_each_pass_after_the_prefill():
         stop=lambda token: False,
         interrupted=lambda: None,
         clock=tick(),
-        observer=observer,
     )
-    assert observer.passes[:4] == [1, 3, 3, 1]
+    assert _timed_passes(generation)[:4] == [1, 3, 3, 1]
 
 
-def test_the_observer_is_told_of_a_request_that_was_interrupted():
-    observer = _Observer()
+def test_the_passes_of_an_interrupted_request_are_timed():
     emitted: list[int] = []
-    generate(
+    generation = generate(
         target(),
         DraftContext(prompt=PROMPT),
         drafter=None,
@@ -306,9 +299,8 @@ def test_the_observer_is_told_of_a_request_that_was_interrupted():
         stop=lambda token: emitted.append(token) is not None,
         interrupted=lambda: "deadline" if len(emitted) == 3 else None,
         clock=tick(),
-        observer=observer,
     )
-    assert observer.passes == [1] * 2
+    assert _timed_passes(generation) == [1] * 2
 
 
 def test_without_a_drafter_every_pass_is_a_single_one():

@@ -55,9 +55,9 @@ class Stubborn:
 def test_a_draft_that_contradicts_the_text_is_none():
     drafter = MeasuredDrafter(Stubborn())
     held = HeldText(b"retu", PIECES.__getitem__)
-    drafter.begin(DraftContext(prompt=(), held=held), lambda: 0.0)
-    assert drafter.draft([], 8, 0, lambda: 0.0).tokens == ()
-    assert [c.tokens for c in drafter.candidates([], 8, 0, lambda: 0.0)] == [(1, 3)]
-    assert drafter.draft([1], 8, 0, lambda: 0.0).tokens == (3, 3)
-    drafter.begin(DraftContext(prompt=()), lambda: 0.0)
-    assert drafter.draft([], 8, 0, lambda: 0.0).tokens == (3, 3)
+    drafter.start(DraftContext(prompt=(), held=held), lambda: 0.0)
+    assert drafter.draft([], 8).tokens == ()
+    assert [c.tokens for c in drafter.candidates([], 8)] == [(1, 3)]
+    assert drafter.draft([1], 8).tokens == (3, 3)
+    drafter.start(DraftContext(prompt=()), lambda: 0.0)
+    assert drafter.draft([], 8).tokens == (3, 3)

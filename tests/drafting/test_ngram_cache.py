@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -17,13 +18,10 @@ from speclsp.drafting.ngram_cache import (
     Threshold,
     best_token,
     create,
-    has_majority,
 )
 from speclsp.drafting.protocol import (
-    NO_FOLLOWERS,
     Draft,
     DraftContext,
-    Followers,
     NgramCounts,
     Statistics,
     TokenArray,
@@ -43,10 +41,9 @@ class FixedCounts:
         self._counts = {tuple(map(ord, ngram)): after for ngram, after in counts.items()}
         self.max_order = max(map(len, counts), default=0)
 
-    def followers(self, ngram: tuple[int, ...]) -> Followers:
+    def followers(self, ngram: tuple[int, ...]) -> dict[int, int]:
         assert ngram
-        tokens, counts = np.unique(ids(self._counts.get(ngram, "")), return_counts=True)
-        return Followers(tokens, counts)
+        return Counter(map(ord, self._counts.get(ngram, "")))
 
 
 def drafted(
@@ -205,10 +202,10 @@ def test_the_thresholds_are_llama_cpps() -> None:
 
 
 def test_large_counts_do_not_overflow() -> None:
-    most = np.array([2**31 - 1, 2**31 - 1], np.int32)
-    followers = Followers(np.array([5, 6], np.int32), most)
-    static = Followers(np.array([6], np.int32), most[:1])
-    alone = best_token(followers, NO_FOLLOWERS, Threshold(1, 50))
+    most = 2**31 - 1
+    followers = {5: most, 6: most}
+    static = {6: most}
+    alone = best_token(followers, {}, Threshold(1, 50))
     confirmed = best_token(followers, static, Threshold(1, 50))
     assert alone is not None
     assert confirmed is not None
@@ -246,10 +243,8 @@ class DictCounts:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
 
-    def followers(self, ngram: tuple[int, ...]) -> Followers:
-        found = sorted(self._cache.get(ngram, {}).items())
-        tokens, counts = zip(*found, strict=True) if found else ((), ())
-        return Followers(np.array(tokens, np.int32), np.array(counts, np.int32))
+    def followers(self, ngram: tuple[int, ...]) -> dict[int, int]:
+        return self._cache.get(ngram, {})
 
 
 texts = st.lists(st.integers(0, 3), max_size=60)
@@ -275,13 +270,6 @@ def test_drafts_are_llama_cpps(text: list[int], other: list[int], large: list[in
             break
         expected.append(token)
     assert list(drafter.draft([], 100).tokens) == expected
-
-
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.sampled_from([50, 66, 75]))
-def test_a_majority_is_found_without_counting_all(tokens: list[int], percent: int) -> None:
-    counts = [tokens.count(token) for token in set(tokens)]
-    expected = 100 * max(counts) >= percent * len(tokens)
-    assert has_majority(np.array(tokens, dtype=np.int32), percent) == expected
 
 
 class TestWithoutTheBuffer:

@@ -8,9 +8,8 @@ from character_tokens import FREE, drafted, text_of, where
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speclsp.drafting.lookup_text import Continuation
 from speclsp.drafting.ngram_map import MAX_PLACES, NgramDrafter, create_k, create_k4v, dominant
-from speclsp.drafting.protocol import DraftContext
+from speclsp.drafting.protocol import Candidate, DraftContext
 from speclsp.drafting.registry import load_drafter
 from speclsp.settings import Settings
 
@@ -144,7 +143,7 @@ values = st.lists(
 @given(found=values)
 def test_dominance_equals_a_naive_count(found: list[tuple[int, ...]]):
     found = [(*value, 0, 0)[:2] for value in found]  # all of one length
-    chosen = dominant([Continuation(value, "buffer") for value in found])
+    chosen = dominant([Candidate(value, "buffer", 3) for value in found])
     best = max(found, key=found.count)
     others = sorted((found.count(value) for value in set(found) - {best}), reverse=True)[:3]
     dominates = found.count(best) >= 2 * sum(others)

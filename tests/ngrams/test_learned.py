@@ -9,8 +9,7 @@ from speclsp.ngrams.learned import LearnedCounts, count_accepted
 
 
 def followers(counts: LearnedCounts, *ngram: int) -> dict[int, int]:
-    found = counts.followers(ngram)
-    return dict(zip(found.tokens.tolist(), found.counts.tolist(), strict=True))
+    return dict(counts.followers(ngram))
 
 
 @given(st.lists(st.integers(0, 4), max_size=30), st.integers(0, 30))

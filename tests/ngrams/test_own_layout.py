@@ -50,9 +50,8 @@ def test_what_is_written_is_found(path: Path, text: list[int], max_order: int) -
 
 
 def followers_of(file: StatisticsFile, ngram: tuple[int, ...]) -> dict[int, int]:
-    found = file.tables.followers(ngram)
-    assert (found.tokens.dtype, found.tokens.dtype.isnative) == (np.int32, True)
-    return dict(zip(found.tokens.tolist(), found.counts.tolist(), strict=True))
+    assert all(table.tokens.dtype == np.int32 for table in file.tables.by_order.values())
+    return file.tables.followers(ngram)
 
 
 def test_what_it_says_of_itself(path: Path) -> None:

@@ -127,7 +127,7 @@ def test_one_ngram_with_more_rows_than_fit_is_added_up_bit_by_bit(
     monkeypatch.setattr(parts, "table_of", noted)
     tables = sum_range(stored, 1, (None, (1,)), min_count=1, n_rows=60)
     assert max(sorted_at_once) <= 2 * 60 + 50
-    assert tables.followers((0,)).counts.tolist() == [40] * 50
+    assert list(tables.followers((0,)).values()) == [40] * 50
 
 
 def test_a_part_that_is_missing_is_no_part_without_ngrams(tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-
 from speclsp.ngrams.table import NgramTables
 
 Counts = Mapping[tuple[int, ...], Mapping[int, int]]
@@ -55,10 +53,8 @@ def as_counts(tables: NgramTables) -> dict[tuple[int, ...], dict[int, int]]:
     counts: dict[tuple[int, ...], dict[int, int]] = {}
     for table in tables.by_order.values():
         for gram in table.grams.tolist():
-            followers = tables.followers(tuple(gram))
-            assert len(np.unique(followers.tokens)) == followers.tokens.size
-            pairs = zip(followers.tokens.tolist(), followers.counts.tolist(), strict=True)
-            counts[tuple(gram)] = dict(pairs)
+            counts[tuple(gram)] = tables.followers(tuple(gram))
+        assert sum(len(counts[tuple(gram)]) for gram in table.grams.tolist()) == table.n_followers
     return counts
 
 
