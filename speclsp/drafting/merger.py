@@ -148,6 +148,7 @@ class DraftMerger:
     def _start_pass(self) -> None:
         self._trie: CandidateTrie | None = None
         self._grown = GrownTree()
+        self._n_candidates = 0
         self._tree = NO_TREE
         for member in self._members:
             member.start_pass()
@@ -179,17 +180,18 @@ class DraftMerger:
         n_max = min(n_max, self._n_max)
         candidates: list[Candidate] = []
         for member in self._members:
-            if not self._asks(member):
+            if not self._asks(member, candidates, n_max):
                 continue
             started = self.clock()
-            found = self._candidates(member, generated, n_max)
-            if found:
-                candidates += found
-                self._decide(candidates, n_max)
+            candidates += self._candidates(member, generated, n_max)
             member.seconds = self.clock() - started
-        if candidates and not self._tree.tokens and self._tries():
-            self._tree = self._grown.first(1, self._owners)
-        self._n_without = 0 if self._tree.tokens else self._n_without + bool(candidates)
+        if not candidates:
+            return NO_TREE
+        self._grow(candidates, n_max)
+        n_nodes = self._grown.n_best or self._tries()
+        self._n_without = 0 if n_nodes else self._n_without + 1
+        if n_nodes:
+            self._tree = self._grown.first(n_nodes, self._owners)
         return self._tree
 
     def accept(self, path: Sequence[int]) -> None:
@@ -234,11 +236,14 @@ class DraftMerger:
                 member.learn()
         self._start_pass()
 
-    def _asks(self, member: _Member) -> bool:
+    def _asks(self, member: _Member, candidates: list[Candidate], n_max: int) -> bool:
+        """Whether to ask a drafter after those that found ``candidates``."""
         if self._mode != "auto":
             return True
-        if member.measured.asks_model and self._tree.tokens:
-            return False
+        if member.measured.asks_model and candidates:
+            self._grow(candidates, n_max)
+            if self._grown.n_best:
+                return False
         return member.pays(self._context.single_s)
 
     def _candidates(self, member: _Member, generated: Sequence[int], n_max: int) -> list[Candidate]:
@@ -257,19 +262,21 @@ class DraftMerger:
             owned.append(Candidate(tokens, source, match_length, n_places, probabilities))
         return owned
 
-    def _decide(self, candidates: Sequence[Candidate], n_max: int) -> None:
-        """Take the best prefix of the tree, or nothing."""
+    def _grow(self, candidates: Sequence[Candidate], n_max: int) -> None:
+        """Grow the tree, unless it has grown from as many candidates."""
+        if len(candidates) == self._n_candidates:
+            return
+        self._n_candidates = len(candidates)
         self._trie = CandidateTrie(candidates, self._table)
         n_branches = 1 if self._mode == "chain" else self._context.n_branches
         self._grown = self._trie.grow(n_branches, self._p_split, self._ratios[: n_max + 1])
-        self._tree = self._grown.first(self._grown.n_best, self._owners)
 
-    def _tries(self) -> bool:
-        """Whether drafts have not paid for long, so that the believed costs are to be tried."""
+    def _tries(self) -> int:
+        """Return the tokens to verify where none pays: 1 now and then, to try the believed cost."""
         if self._mode != "auto" or self._n_without < self._next_try:
-            return False
+            return 0
         self._next_try *= 2
-        return True
+        return 1
 
     def _first(self, generated: Sequence[int], n_max: int) -> DraftTree:
         """Return the first draft."""

@@ -74,6 +74,14 @@ class DraftLimits(NamedTuple):
 
 NO_LIMITS: Final = DraftLimits()
 
+_COUNTED_AS: Final = {
+    "begin": ("n_begin_calls", "ms_begin"),
+    "draft": ("n_draft_calls", "ms_draft"),
+    "candidates": ("n_draft_calls", "ms_draft"),
+    "accept": ("n_accept_calls", "ms_accept"),
+}
+"""The fields of :class:`~speclsp.request.DrafterStats` that count a drafter's calls."""
+
 
 class MeasuredDrafter:
     """Calls a drafter, counts and times its calls, and catches its exceptions.
@@ -146,8 +154,10 @@ class MeasuredDrafter:
         """
         self._counts["n_drafts"] += 1
         self._counts["n_accepted_drafts"] += len(accepted) > 0
-        self._drafted_at.update(drafted)
-        self._accepted_at.update(accepted)
+        for place in drafted:
+            self._drafted_at[place] += 1
+        for place in accepted:
+            self._accepted_at[place] += 1
 
     def stats(self) -> DrafterStats:
         """Return the counts and times of the present request."""
@@ -170,8 +180,8 @@ class MeasuredDrafter:
             self.begin()
         if self.failure is not None:
             return None
-        counted_as = "draft" if call == "candidates" else call
-        self._counts[f"n_{counted_as}_calls"] += 1
+        n_calls, ms = _COUNTED_AS[call]
+        self._counts[n_calls] += 1
         started = self._clock()
         try:
             return function(*arguments)
@@ -184,7 +194,7 @@ class MeasuredDrafter:
             self.failure.__cause__ = error
             return None
         finally:
-            self._counts[f"ms_{counted_as}"] += (self._clock() - started) * 1e3
+            self._counts[ms] += (self._clock() - started) * 1e3
 
     def _drafted(self, generated: Sequence[int], n_max: int) -> Draft:
         native_before = self._model.ns_native if self._model is not None else 0

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Final
 
@@ -170,7 +171,7 @@ class Corpus:
     ) -> list[Candidate]:
         """Return what followed the longest suffix of ``tail``, of ``n_min`` to ``n_max`` tokens.
 
-        Returns at most ``n_tokens`` tokens per place.
+        Returns at most ``n_tokens`` tokens per place; places with the same ones are one candidate.
         """
         if n_tokens < 1:
             return []
@@ -178,9 +179,10 @@ class Corpus:
         found: list[Candidate] = []
         for index, match in matches:
             n_each = (match.high - match.low) / len(match.places)
+            texts = Counter(index.texts_after(match.places, n_tokens))
             found += [
-                Candidate(tokens_of(text), SOURCE, match.n_tokens, n_each)
-                for text in index.texts_after(match.places, n_tokens)
+                Candidate(tokens_of(text), SOURCE, match.n_tokens, n_alike * n_each)
+                for text, n_alike in texts.items()
             ]
         return found
 
