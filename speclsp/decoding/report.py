@@ -10,9 +10,8 @@ prefill that carried no draft, thus for the same model, context lengths and load
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
-
-import numpy as np
 
 from speclsp.decoding.session import STAGES
 from speclsp.request import CompletionResult, DrafterStats, RequestStats, SessionStats
@@ -295,10 +294,17 @@ def _draft_pass_lines(totals: RequestStats, verify_ms: Sequence[tuple[int, float
         f"T_target = {target_ms:.2f} ms)"
     )
     if len(verify_ms) > 1 and verify_ms[0][0] == 1:
-        sizes, times = zip(*verify_ms, strict=True)
-        ratio = float(np.interp(k + 1.0, sizes, times)) / times[0]
+        ratio = _interpolated(k + 1.0, verify_ms) / verify_ms[0][1]
         formula += f"; with measured T(k+1)/T(1) = {ratio:.2f}: {expected.speedup(ratio):.2f}x"
     return [f"{line}, expected (1 - p^(k+1))/(1 - p) = {expected.n_tokens:.2f}", formula]
+
+
+def _interpolated(x: float, points: Sequence[tuple[int, float]]) -> float:
+    """Return y at ``x`` on the line through points (x, y); the last y beyond the last point."""
+    for (x0, y0), (x1, y1) in pairwise(points):
+        if x <= x1:
+            return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
+    return points[-1][1]
 
 
 def _cost_lines(stats: SessionStats) -> list[str]:

@@ -142,8 +142,8 @@ class PassCost:
     def _fitted(self) -> tuple[float, ...]:
         """Return T(k) / T(1) of all shapes, each at least 1.
 
-        What a shape without passes would cost counts as one more time of the others: it takes three
-        passes to show that a shape is dear, and one to show that it is cheap.
+        Before its fifth pass a shape's cost without passes counts as one of its times: three passes
+        show that it is dear, and one shows that it is cheap.
         """
         ratios = [1.0]
         for left, shape in pairwise(SHAPES):
@@ -151,7 +151,8 @@ class PassCost:
             if left > 1:
                 mean_slope = (ratios[-1] - 1.0) / (left - 1)
                 line = ratios[-1] + min(self._slope, mean_slope) * (shape - left)
-            ratios.append(max(1.0, lower_quartile([line, *self._ratios.get(shape, ())])))
+            times = [line, *self._ratios.get(shape, ())][-_N_KEPT:]
+            ratios.append(max(1.0, lower_quartile(times)))
         return tuple(ratios)
 
 
