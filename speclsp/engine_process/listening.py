@@ -1,7 +1,7 @@
 """Engines that listen for windows on other machines: ``speclsp engine --listen``.
 
-A Unix socket, which SSH forwards, needs no more than its permissions.  A port needs a token, and,
-but for the loopback address, TLS.
+A Unix socket, which SSH forwards, is protected by its permissions.  A port needs a token, and TLS
+unless it is of the loopback address.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def open_endpoint(
             )
         if cert is None and not is_loopback(host):
             raise EngineProcessError(
-                f"{host} is no loopback address, and without TLS others on the network read along.",
+                f"{host} is no loopback address: without TLS others on the network can read along.",
                 remedy=f"Give --cert and --key, or listen at unix:/PATH and {_SSH}",
             )
         if token_file is None:

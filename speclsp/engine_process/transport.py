@@ -2,7 +2,8 @@
 
 An engine listens on a Unix socket, where the system reports the user of each peer, or on a TCP
 port, where both sides prove by HMAC that they know the engine's token, which is never sent.
-The greeting consists of lines, each with a bound and a deadline.
+The greeting consists of lines, each with a bound and a deadline.  ``multiprocessing.connection``
+has such proofs, too, but no deadline: a peer that sends byte by byte would hold its thread.
 """
 
 from __future__ import annotations

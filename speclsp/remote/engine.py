@@ -133,7 +133,7 @@ class HttpEngine:
         self._down_s = 0.0
         self._n_late = 0
         self._loading: concurrent.futures.Future[Any] | None = None
-        local = is_loopback(self._url.host)
+        local = is_loopback(self._url.host) or self._url.host.endswith(".localhost")
         self.warning = (
             f"The key for {self._url.host} crosses the network unencrypted: use https."
             if key and self._url.scheme == "http" and not local
