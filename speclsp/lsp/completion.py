@@ -19,7 +19,6 @@ from speclsp.lsp.items import (
     Query,
     before_cursor,
     items_from,
-    query_at,
     query_selected,
     with_word_before,
 )
@@ -116,7 +115,8 @@ def _query(
         return buffer.cursor_at(position.line, position.character, session.encoding)
 
     if selected is None:
-        return query_at(buffer, cursor(params.position))
+        at = cursor(params.position)
+        return Query(buffer=buffer, offset=buffer.offset(at), start=at, end=at)
     start, end = selected.range.start, selected.range.end
     return query_selected(buffer, cursor(start), cursor(end), selected.text)
 

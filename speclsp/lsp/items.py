@@ -52,11 +52,6 @@ class Item:
     n_foreign: int = 0
 
 
-def query_at(buffer: TextBuffer, cursor: Cursor) -> Query:
-    """Return the query at a cursor."""
-    return Query(buffer=buffer, offset=buffer.offset(cursor), start=cursor, end=cursor)
-
-
 def query_selected(buffer: TextBuffer, start: Cursor, end: Cursor, text: str) -> Query | None:
     """Return the query behind the popup's selected item, as if the item had been inserted.
 

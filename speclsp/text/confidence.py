@@ -62,7 +62,8 @@ def text_scores(
     n_dense = _n_dense(text.encode("utf-8", "replace"))
     n_typed = len(typed.encode("utf-8", "replace"))
     begins = [0, *accumulate(map(len, pieces))]
-    starts = [0, *accumulate(_own_dense(pieces, begins, n_typed))]
+    untyped = [p[max(0, n_typed - begin) :] for p, begin in zip(pieces, begins, strict=False)]
+    starts = [0, *accumulate(map(_n_dense, untyped))]
     own = [
         idx
         for idx in range(len(pieces))
@@ -90,13 +91,6 @@ def is_too_uncertain(
     return mean < threshold or bool(new_word and scores.total(new_word) < _LEAST_WORD_LOGPROB)
 
 
-def _own_dense(pieces: Sequence[bytes], begins: Sequence[int], n_typed: int) -> list[int]:
-    """Return how many bytes of each piece are neither white space nor typed already."""
-    return [
-        _n_dense(piece[max(0, n_typed - begin) :])
-        for piece, begin in zip(pieces, begins, strict=False)
-    ]
-
-
 def _n_dense(data: bytes) -> int:
+    """Return how many bytes are no white space."""
     return len(data.translate(None, _WHITE_SPACE))

@@ -11,9 +11,6 @@ _N_REPEATS: Final = 3
 _N_CYCLE_LINES: Final = 8
 """Lines of the longest cycle."""
 
-_N_LONG_CYCLE: Final = 4
-"""A cycle of so many lines is a loop after two repetitions."""
-
 _N_CYCLE_CHARS: Final = 32
 """Characters of the longest cycle within a line."""
 
@@ -28,17 +25,13 @@ _N_BLANKS: Final = 64
 def repeated_lines(lines: Sequence[str]) -> int | None:
     """Return how many of ``lines`` to keep if they end in a loop, else None.
 
-    A loop is a cycle of up to eight lines, not all blank, with three repetitions, or with two if
-    four of its lines are not blank; the first repetition is kept.
+    A loop is a cycle of up to eight lines, not all blank, with three repetitions; the first one is
+    kept.
     """
-    for period in range(1, _N_CYCLE_LINES + 1):
-        n_filled = sum(bool(line.strip()) for line in lines[-period:])
-        n_repeats = 2 if n_filled >= _N_LONG_CYCLE else _N_REPEATS
-        n_lines = period * n_repeats
-        if len(lines) < n_lines:
-            continue
+    for period in range(1, min(_N_CYCLE_LINES, len(lines) // _N_REPEATS) + 1):
+        n_lines = period * _N_REPEATS
         tail = list(lines[-n_lines:])
-        if n_filled and tail[:period] * n_repeats == tail:
+        if any(map(str.strip, tail)) and tail[:period] * _N_REPEATS == tail:
             return len(lines) - n_lines + period
     return None
 
