@@ -77,15 +77,12 @@ def _tokens_beside(
             group = found.lastindex or 0
             if not kind.is_password or is_password(found[group]):
                 secret = Span(*found.span(group))
-                yield _to_its_end(text, secret) if secret.end == end else secret
+                if secret.end == end:  # a longer token may go on
+                    secret = Span(secret.start, _RUN.match(text, end).end())  # type: ignore[union-attr]  # it may be empty
+                yield secret
         position = lowered.find(
             needle, max(end, position + 1) if kind.n_lines == 1 else position + 1
         )
-
-
-def _to_its_end(text: str, span: Span) -> Span:
-    run = _RUN.match(text, span.end)
-    return span if run is None else Span(span.start, run.end())
 
 
 def _lines_around(text: str, position: int, n_lines: int) -> tuple[int, int]:

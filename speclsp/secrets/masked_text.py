@@ -130,12 +130,13 @@ class MaskedText:
 
         None if that is more than ``n_most`` characters.
         """
-        while scope.n_seen <= n_most:
+        while scope.seen_end - scope.context <= n_most:
             found = self._found(raw, scope)
             if not (found and found[-1].end == scope.seen_end < scope.line_end):
                 return found, scope
             # The last secret may go on behind the part that was searched.
-            scope = scope.extended_to(2 * scope.seen_end - scope.context)
+            end = min(2 * scope.seen_end - scope.context, scope.line_end)
+            scope = scope._replace(end=end, seen_end=end)
         return None
 
     def _take(self, raw: str, in_lines: list[Span], bare: list[Span]) -> None:
@@ -205,16 +206,6 @@ class _Scope(NamedTuple):
     """The end of the last line."""
     changed_start: int
     changed_end: int
-
-    @property
-    def n_seen(self) -> int:
-        """How many characters are searched."""
-        return self.seen_end - self.context
-
-    def extended_to(self, end: int) -> _Scope:
-        """Return the scope with a later end, within its lines."""
-        end = min(end, self.line_end)
-        return self._replace(end=end, seen_end=end)
 
 
 def _changed_lines(old: str, new: str, n_beside: int) -> _Scope:
