@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from operator import le
 from typing import Final, TypeAlias
 
@@ -52,6 +53,9 @@ _NO_STRINGS: Final = "plaintext"
 
 _CONNECTORS: Final = " \t,.+-*/%=&|([{"
 """Characters to remove where a text is cut."""
+
+_N_CUTS: Final = 16
+"""A text that does not fit after so many cuts is dropped."""
 
 _LONG_QUOTES: Final = ('"""', "'''")
 _MARK: Final = re.compile(r"\"\"\"|'''|[\"'`()\[\]{}]")
@@ -121,12 +125,13 @@ def n_closers_replaced(text: str, line_before: str, rest: str) -> int:
     then the fewest brackets where those in strings count, too: on the text's first line, or in the
     whole text if none are replaced there.
     """
+    states = [(language, read_code(language, line_before)) for language in ("", _NO_STRINGS)]
     ends = [n for n in range(1, len(rest[:MAX_AUTO_CLOSERS]) + 1) if not rest[n - 1].isspace()]
     for part in (text.partition("\n")[0], text):
 
         def n_unpaired(n_replaced: int, part: str = part) -> list[int]:
-            line = line_before + part + rest[n_replaced:] + "\n"
-            return [sum(_n_unpaired(read_code(language, line))) for language in ("", _NO_STRINGS)]
+            code = part + rest[n_replaced:] + "\n"
+            return [sum(_n_unpaired(read_code(id_, code, state=before))) for id_, before in states]
 
         contained = {*part, " ", "\t"}
         allowed = [0, *(n for n in ends if contained.issuperset(rest[:n]))]
@@ -197,7 +202,8 @@ def balanced(text: str, rules: StopRules) -> Trimmed:
     if _fits(trim, rules, unchanged):
         return trim
     marks = reversed([*_MARK.finditer(text)])
-    for beginning in dict.fromkeys(_before_line_or(text, mark.start(), mark[0]) for mark in marks):
+    beginnings = dict.fromkeys(_before_line_or(text, mark.start(), mark[0]) for mark in marks)
+    for beginning in islice(beginnings, _N_CUTS):
         shorter = trimmed(beginning, rules)
         if not any(character.isalnum() for character in shorter.text):
             break
