@@ -219,27 +219,8 @@ class CandidateTrie:
                 observe(cell, right=False)
 
     def _options(self, place: _Place) -> list[_Option]:
-        options = place.options
-        if options is None:
-            if len(place.candidates) == 1:
-                options = self._sole_option(place)
-            else:
-                options = self._weighed_options(place)
-            place.options = options
-        return options
-
-    def _sole_option(self, place: _Place) -> list[_Option]:
-        """Return the option of a single candidate, which most places far from the root have."""
-        candidate, depth = place.candidates[0], place.depth
-        tokens, source, _, n_places, _ = candidate
-        if len(tokens) <= depth:
-            return []
-        cell = self._cell(candidate, depth, _agreement(1, n_places))
-        token = tokens[depth]
-        place.asked.append((cell, (token,)))
-        return [(token, cell[0] / cell[1], source, place.candidates)]
-
-    def _weighed_options(self, place: _Place) -> list[_Option]:
+        if place.options is not None:
+            return place.options
         depth = place.depth
         following: dict[int, list[Candidate]] = {}
         # The first candidate of each match, and its places by tokens that no earlier match has.
@@ -278,6 +259,7 @@ class CandidateTrie:
             share = p / sum(new.values())
             options += [(t, share * n, candidate.source, following[t]) for t, n in new.items()]
         options.sort(key=_p_of, reverse=True)
+        place.options = options
         return options
 
     def _cell(self, candidate: Candidate, depth: int, agreement: int) -> Cell:
