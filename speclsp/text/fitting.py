@@ -28,6 +28,8 @@ from speclsp.text.rules import StopRules, indent_width
 _WORD_START: Final = re.compile(r"\w+", re.ASCII)
 _WORD_END: Final = re.compile(r"\w+\Z", re.ASCII)
 
+_INSIDE_WORD: Final = re.compile(r"(?<=\w)(?=\w)")
+
 _N_OVERLAP_CHARS: Final = 3
 """Shorter overlaps happen by chance."""
 
@@ -168,12 +170,7 @@ def _n_overlap(text: str, rest: str) -> int:
 
 def _is_cut_clean(text: str, index: int) -> bool:
     """Whether a cut at ``index`` divides no word."""
-    around = text[max(0, index - 1) : index + 1]
-    return len(around) < 2 or not (_is_word(around[0]) and _is_word(around[1]))
-
-
-def _is_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
+    return _INSIDE_WORD.match(text, index) is None
 
 
 def _without_blank_end(text: str, line_after: str) -> str:
