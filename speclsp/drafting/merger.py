@@ -165,7 +165,7 @@ class DraftMerger:
         Drafters begin when they are first asked, in ``mode`` first at once, as in llama.cpp.
         """
         # What the last pass of the request before emitted is known only now.
-        self._learn(self._generated, is_end=True)
+        self._learn(self._generated)
         self._start_request(context)
         for member in self._members:
             member.measured.start(context, self.clock)
@@ -225,13 +225,13 @@ class DraftMerger:
         """Counts and times since the last :meth:`begin`, by drafter name."""
         return {member.name: member.measured.stats() for member in self._members}
 
-    def _learn(self, generated: Sequence[int], *, is_end: bool = False) -> None:
+    def _learn(self, generated: Sequence[int]) -> None:
         """Learn from what was emitted since the last proposal."""
         emitted = generated[self._n_generated :]
         self._generated, self._n_generated = generated, len(generated)
         if emitted:
             if self._trie is not None:
-                self._trie.learn(emitted, is_end=is_end)
+                self._trie.learn(emitted)
             for member in self._members:
                 member.learn()
         self._start_pass()

@@ -199,11 +199,8 @@ class CandidateTrie:
             tree.n_best, tree.n_expected = n_nodes, n_expected
         return tree
 
-    def learn(self, emitted: Sequence[int], *, is_end: bool = False) -> None:
-        """Count in the table which matches were right.
-
-        With ``is_end`` the completion ended with ``emitted``, and all matches after it were wrong.
-        """
+    def learn(self, emitted: Sequence[int]) -> None:
+        """Count in the table which matches were right."""
         place: _Place | None = self._root
         for token in emitted:
             if place is None:
@@ -214,9 +211,6 @@ class CandidateTrie:
                 if right:
                     break
             place = place.places.get(token)
-        if is_end and place is not None:
-            for cell, _ in place.asked:
-                observe(cell, right=False)
 
     def _options(self, place: _Place) -> list[_Option]:
         if place.options is not None:
