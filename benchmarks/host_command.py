@@ -90,11 +90,6 @@ class StepClock:
         return logits
 
     @property
-    def supports_trees(self) -> bool:
-        """The target's."""
-        return self.target.supports_trees
-
-    @property
     def n_branches(self) -> int:
         """The target's."""
         return self.target.n_branches

@@ -55,10 +55,6 @@ class TreeTarget(Target, Protocol):
     """A target that can evaluate a tree of tokens in one decode call, if its model supports it."""
 
     @property
-    def supports_trees(self) -> bool:
-        """Whether :meth:`decode_tree` can be called: ``n_branches`` is 2 or more."""
-
-    @property
     def n_branches(self) -> int:
         """Most leaves of a tree; 1 if the model's memory does not support branches."""
 
@@ -112,9 +108,9 @@ class ForkTarget(TreeTarget, Protocol):
 
 def fork_target(target: Target) -> ForkTarget | None:
     """Return ``target`` if it supports forks, else None."""
-    return target if isinstance(target, ForkTarget) and target.supports_trees else None
+    return target if isinstance(target, ForkTarget) and target.n_branches > 1 else None
 
 
 def tree_target(target: Target) -> TreeTarget | None:
     """Return ``target`` if it supports trees, else None."""
-    return target if isinstance(target, TreeTarget) and target.supports_trees else None
+    return target if isinstance(target, TreeTarget) and target.n_branches > 1 else None

@@ -220,7 +220,7 @@ def outcomes(
 
     A prompt's runs follow one another, so that all but the reference's reuse the KV cache.
     """
-    assert target.supports_trees
+    assert target.n_branches > 1
     n_vocab = target.n_vocab
     makers: dict[str, Callable[[Sequence[int]], Drafter | Proposer]] = {
         "oracle": OracleDrafter,

@@ -57,11 +57,6 @@ class ScriptedTarget:
         """The token ids in the cache, by position."""
         return self._cached
 
-    @property
-    def supports_trees(self) -> bool:
-        """Whether it evaluates trees."""
-        return self.n_branches > 1
-
     def truncate(self, n_tokens: int) -> None:
         """Keep the first ``n_tokens`` positions."""
         self._tree = ((), ())

@@ -109,7 +109,7 @@ class LlamaTarget:
         """Whether single tokens can be rolled back, which speculation needs; recurrent models
         cannot.  Known after :meth:`warm_up`."""
         self.n_branches = int(llama.llama_n_seq_max(self._context))
-        """Most leaves of a tree; 1 where branches are not supported.  Known after
+        """Most leaves of a tree; 1 if the model's memory has no branches.  Known after
         :meth:`warm_up`."""
         self._cache = BranchedCache(llama.llama_get_memory(self._context), self.n_branches)
         self._batch = DecodeBatch(self.n_batch, self.n_branches)
@@ -118,11 +118,6 @@ class LlamaTarget:
         self._rows: Logits = np.empty((0, self.n_vocab), dtype=np.float32)
         """A view of the largest number of rows so far, which the next decode overwrites."""
         self._rows_address = 0
-
-    @property
-    def supports_trees(self) -> bool:
-        """Whether :meth:`decode_tree` can be called.  Known after :meth:`warm_up`."""
-        return self.n_branches > 1
 
     @property
     def n_ubatch(self) -> int:

@@ -115,13 +115,10 @@ def check_model_file(path: Path) -> None:
             remedy="Correct the path. For the embedded models leave `model` empty, and set "
             "`spec_draft_model` to `embedded`; left empty, there is no draft model.",
         )
-    if path.is_dir():
-        raise ModelLoadError(
-            f"{path} is a folder, not a GGUF file.", remedy="Name the .gguf file inside it."
-        )
     if not path.is_file():
+        kind = "a folder" if path.is_dir() else "a pipe or device"
         raise ModelLoadError(
-            f"{path} is a pipe or device, not a GGUF file.", remedy="Correct the path."
+            f"{path} is {kind}, not a GGUF file.", remedy="Name the path of a .gguf file."
         )
     try:
         with path.open("rb") as file:
