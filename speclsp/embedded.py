@@ -1,7 +1,7 @@
 """The paths of the models that settings name, of the embedded ones, and of the sample project.
 
-A wheel has them beside this package, a checkout or an editable install in ``fixtures/`` at the root
-of the repository.
+A wheel has them in this package, a checkout or an editable install in ``fixtures/`` at the root of
+the repository.
 """
 
 from pathlib import Path

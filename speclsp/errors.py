@@ -24,7 +24,7 @@
     └── StoreError                a file or database of ours is damaged or cannot be written
 
 Foreign exceptions are mapped to these at the border where they arise.
-Each has a remedy beside its message, and editors show both.
+Each has a message and a remedy; editors show both.
 """
 
 
@@ -101,7 +101,7 @@ class KeyRefusedError(RemoteError):
 
 
 class OtherModelError(RemoteError):
-    """The remote engine runs another model than the one that prompts are laid out for."""
+    """The remote engine no longer runs the model that prompts are laid out for."""
 
 
 class DecodeError(EngineError):

@@ -262,7 +262,7 @@ def ranges_from(ranges: Ranges, start: int) -> Ranges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedText:
-    """A text beside the one that a result is about, with an id by which it can be accepted."""
+    """A further text of a result, with an id by which it can be accepted."""
 
     completion_id: str
     text: str

@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 
 class Completer(Protocol):
-    """Every method returns at once, unless it says otherwise, and may be called from any thread.
+    """Every method may be called from any thread, and returns at once unless stated otherwise.
 
     Slow work runs on the completer's own threads.  Its results arrive as events.
     """
@@ -73,7 +73,7 @@ class Completer(Protocol):
         The future raises :class:`~speclsp.errors.EngineUnavailableError` at once while the engine
         is loading, off or failed, and :class:`~speclsp.errors.EngineError` where decoding fails.
         A cancelled, superseded or overdue request returns the text so far, or none.
-        While the user types what is being generated, the newer request gets the rest of it.
+        While the user types the text that is being generated, the newer request gets its rest.
         """
 
     def could_join(self, request: CompletionRequest) -> bool:

@@ -409,7 +409,8 @@ class Settings:
     min_p: _Probability = _setting(
         0.05,
         _SAMPLING,
-        "Drop tokens less probable than this share of the most probable one; 0 for none.",
+        "Drop tokens less probable than this share of the most probable token's probability; 0 "
+        "for none.",
     )
     seed: _MinusOneOrMore = _setting(
         -1, _SAMPLING, "Seed of the sampling; -1 takes a new one for each request.", short="-s"

@@ -34,7 +34,7 @@ def models() -> None:
     """Choose, download and remove models by name.
 
     NAME is a preset of `speclsp models list`, `auto`, or OWNER/NAME[:QUANTIZATION] on Hugging Face.
-    Files lie in Hugging Face's cache, which other programs share.
+    Files are in Hugging Face's cache, which other programs share.
     """
 
 

@@ -119,7 +119,7 @@ def texts_tokens(
 
 
 def rows_in(memory_bytes: int) -> int:
-    """Return how many rows a task may sort at once in so much memory."""
+    """Return how many rows a task may sort at once with ``memory_bytes``."""
     return max(1, memory_bytes // _BYTES_PER_ROW)
 
 

@@ -188,7 +188,7 @@ def _declarations(name: str) -> list[str]:
     if is_switch(name):
         spellings = [f"{on}/--no-{on.removeprefix('--')}" for on in spellings]
         if short and settings.default(name):
-            # As upstream: -nkvo is --no-kv-offload.  -cmoe has none, -ncmoe being something else.
+            # As upstream: -nkvo is --no-kv-offload.  -ncmoe is another option than -cmoe.
             short = [f"{row.short}/-n{row.short.removeprefix('-')}"]
     return [name, *spellings, *short]
 

@@ -63,7 +63,7 @@ class Weights:
     draft: DraftModelDrafter | None
     description: str
     title: str = ""
-    """The target's name as its users write it."""
+    """The target's name in messages."""
     is_trial: bool = False
     """Whether the target is the embedded model."""
     shortfall: str = ""
@@ -111,7 +111,7 @@ class Loader(Protocol):
         """Load the weights.  Raises a :class:`ModelError` when the target cannot be used."""
 
     def close(self) -> None:
-        """Break off a connection that is being made; any thread may call it."""
+        """Cancel a connection attempt; any thread may call it."""
 
 
 class LlamaLoader:

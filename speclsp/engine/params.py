@@ -71,7 +71,7 @@ def check_params(settings: Settings) -> None:
 
 
 def n_threads(settings: Settings, n_model_bytes: int) -> tuple[int, int]:
-    """Return the threads for decoding and for batches, of a model whose weights take so much."""
+    """Return the threads for decoding and for batches of a model with ``n_model_bytes`` weights."""
     n_decoding = settings.threads
     if n_decoding <= 0:
         n_decoding = thread_count(n_model_bytes, physical_cpu_count())

@@ -25,7 +25,7 @@ class Choice:
     name: str
     """What ``speclsp models pull`` takes."""
     title: str
-    """The models' names for people."""
+    """The models' names in messages and lists."""
     target: Reference | None
     """None if only the draft model is on the hub."""
     draft: Reference | None = None

@@ -155,8 +155,8 @@ def pull(
 def locate(source: str, *, sha256: str = "", token: str = "") -> RemoteFile:
     """Ask for the size and checksum of a file at an address, or ``OWNER/NAME:FILE`` on the hub.
 
-    A given ``sha256`` takes precedence over the hub's, and over what the file has beside it under
-    its name with ``.sha256``.  Raises DownloadError and SettingsError.
+    A given ``sha256`` takes precedence over the hub's, and over a file ``NAME.sha256`` at the same
+    address.  Raises DownloadError and SettingsError.
     """
     if "://" not in source:
         repository, _, name = source.partition(":")
@@ -175,9 +175,9 @@ def locate(source: str, *, sha256: str = "", token: str = "") -> RemoteFile:
 
 
 def fetch(file: RemoteFile, output: Path, *, token: str = "", report: Report = _no_report) -> Path:
-    """Download a file, and return its path: beside ``output``, under a hidden name.
+    """Download a file, and return its path: a hidden name in the folder of ``output``.
 
-    An interrupted download is resumed, and those of the output's other versions are removed.
+    Resumes an interrupted download, and removes those of other versions of the output.
     Raises DownloadError.
     """
     place = output.with_name(f".{output.name}.{file.sha256[:16]}")

@@ -44,7 +44,7 @@ class ModelFile:
 
     @property
     def title(self) -> str:
-        """The model's name for people, with its quantization."""
+        """The model's name in messages and lists, with its quantization."""
         return model_title(self.file)
 
     @property
@@ -65,7 +65,7 @@ class Preset:
 
     @property
     def title(self) -> str:
-        """The models' names for people."""
+        """The models' names in messages and lists."""
         return self.target.title + (f" with {self.draft.title}" if self.draft else "")
 
     @property

@@ -98,7 +98,7 @@ def _choice_of(models: Sequence[str]) -> str:
 
 
 def model_title(file_name: str) -> str:
-    """Return a model's name for people, made from its file's: ``Qwen2.5-Coder 7B Q4_K_M``."""
+    """Return a model's name for messages from its file's name: ``Qwen2.5-Coder 7B Q4_K_M``."""
     stem = re.sub(r"(?i)(-\d{5}-of-\d{5})?\.gguf$", "", file_name.rsplit("/", 1)[-1])
     quantization = re.search(rf"[-._]({_QUANTIZATION})$", stem, re.IGNORECASE)
     if quantization is not None:

@@ -60,7 +60,7 @@ def parse(path: Path, data: bytes) -> tuple[FileHeader, NgramTables]:
 def _read(data: bytes) -> tuple[FileHeader, dict[int, NgramTable]]:
     """Read all arrays.  Raises ValueError, and what zipfile and NumPy raise."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        # Members that are compressed, or lie in each other, could fill the memory.
+        # Compressed or overlapping members could fill the memory.
         if sum(member.file_size for member in archive.infolist()) > len(data):
             raise ValueError("its arrays are larger than the file")
         broken = archive.testzip()

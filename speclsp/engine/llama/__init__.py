@@ -3,8 +3,8 @@
 llama.cpp's CPU threads meet at a barrier after each operation of a graph, some hundred times per
 token, and OpenMP spins there by default.  While an editor, a linter or another server uses the
 cores too, spinning threads keep each other from running: a token took up to 300 times as long.
-Threads that sleep at once take twice as long as spinning ones where the cores are free.  So GNU's
-OpenMP spins for about as long as sleeping and waking takes, unless the environment sets
+Threads that sleep at once take twice as long as spinning ones if the cores are free.  So GNU's
+OpenMP is set to spin for about as long as sleeping and waking takes, unless the environment sets
 GOMP_SPINCOUNT or OMP_WAIT_POLICY (docs/decisions/threads.md).  It reads them when the first import
 of llama_cpp loads it.
 
