@@ -328,12 +328,7 @@ def evaluate(paths: tuple[Path, ...], folder: Path, n_tokens: int, **options: An
             if path is not None:
                 file = open_statistics(path, vocabulary)
                 name = f"and the {file.role} {path.name}"
-                sources = (file.tables,)
-                statistics = (
-                    Statistics(static=sources)
-                    if file.role == "static"
-                    else Statistics(dynamic=sources)
-                )
+                statistics = Statistics(**{file.role: (file.tables,)})
             # Drafters learn, so each file gets new ones.
             drafters, problems = load_drafters(resolved, draft_model=None)
             if problems:
