@@ -118,13 +118,6 @@ def is_typing(request: PlacedRequest) -> bool:
     return request.supersede and request.trigger == "automatic"
 
 
-def _latency_budget_s(request: PlacedRequest, settings: Settings) -> float:
-    """Return the seconds of generation after which the text ends with its line."""
-    if not is_typing(request) or not settings.t_max_predict_ms:
-        return math.inf
-    return settings.t_max_predict_ms / 1000
-
-
 def _is_wanted(settings: Settings, rules: StopRules) -> bool:
     """Whether the settings allow a completion here: they may exclude comments and strings."""
     scope = rules.state_before.scope
@@ -158,6 +151,7 @@ def run_completion(
     context = DraftContext(prompt=prompt.tokens)
     if bench.proposer is not None or _takes_prediction(bench):
         context = _draft_context(request, typed, prompt.tokens, settings, bench, sources)
+    has_budget = is_typing(request) and settings.t_max_predict_ms > 0
     maker = TextMaker(
         tokenizer=bench.tokenizer,
         params=SamplingParams(
@@ -173,7 +167,7 @@ def run_completion(
             rules,
             end_tokens=bench.tokenizer.family.end_tokens,
             typed=typed,
-            budget_s=_latency_budget_s(request, settings),
+            budget_s=settings.t_max_predict_ms / 1000 if has_budget else math.inf,
             clock=clock,
         ),
     )

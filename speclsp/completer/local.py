@@ -21,7 +21,7 @@ from speclsp.completer.sent_corpus import SentCorpora
 from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.documents import Documents
 from speclsp.engine.models import Loader, Tokenizer
-from speclsp.errors import EngineUnavailableError, SpecLspError
+from speclsp.errors import EngineUnavailableError
 from speclsp.events import EventQueue
 from speclsp.prompt.document_prompts import ChunkSource
 from speclsp.request import (
@@ -230,7 +230,9 @@ class LocalCompleter:
             return answered(CompletionResult.empty(request.completion_id, "stop", "filter"))
         settings = placed.settings_over(self.settings)
         if self._engine.is_off_for(self):
-            return _refused(EngineUnavailableError("completion is switched off."))
+            refused: Future[CompletionResult] = Future()
+            refused.set_exception(EngineUnavailableError("completion is switched off."))
+            return refused
         if not placed.is_prefetch:
             self._context.asked(placed)
         job = CompletionJob(
@@ -321,9 +323,3 @@ class LocalCompleter:
 def _indexed(settings: Settings) -> Settings:
     """Return settings that keep no tokens of files for a remote engine, only outlines."""
     return replace(settings, index_project=False) if settings.engine_url else settings
-
-
-def _refused(error: SpecLspError) -> Future[CompletionResult]:
-    future: Future[CompletionResult] = Future()
-    future.set_exception(error)
-    return future
