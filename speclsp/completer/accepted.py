@@ -35,6 +35,8 @@ _N_DRAFTED_FROM: Final = 500
 _MAX_NGRAMS: Final = 200_000
 """Pairs of n-gram and follower counted per workspace."""
 
+_READ_S: Final = 1.0
+"""Maximum seconds that a workspace's first request waits for its texts."""
 _CLOSE_S: Final = 5.0
 
 _Result = TypeVar("_Result")
@@ -55,6 +57,8 @@ class AcceptedTokens:
     parts: deque[TokenArray] = field(default_factory=lambda: deque(maxlen=_N_DRAFTED_FROM))
     tokens: TokenArray = field(default_factory=lambda: EMPTY_TOKENS)
     """The parts, joined."""
+    is_read: threading.Event = field(default_factory=threading.Event)
+    """Set when the store was read, or could not be."""
     counts: LearnedCounts = field(default_factory=lambda: LearnedCounts(_MAX_NGRAMS))
 
 
@@ -94,13 +98,20 @@ class AcceptedTexts:
             return
         if self._masks and holds_secret(before + text, path):
             return
-        self._later(self._add, root, accepted, self.of_root(root))
+        self._later(self._add, root, accepted, self.begin(root))
 
     def of_root(self, root: str) -> AcceptedTokens | None:
-        """Return what was accepted in a workspace; empty while the store is read.
+        """Return what was accepted in a workspace; waits for the store, 1 s at most.
 
         None without a vocabulary.
         """
+        accepted = self.begin(root)
+        if accepted is not None:
+            accepted.is_read.wait(_READ_S)
+        return accepted
+
+    def begin(self, root: str) -> AcceptedTokens | None:
+        """Begin to read what was accepted in a workspace; does not wait."""
         with self._lock:
             if root not in self._by_root and self._vocabulary is not None:
                 self._by_root[root] = AcceptedTokens(self._vocabulary)
@@ -113,9 +124,8 @@ class AcceptedTexts:
 
     def close(self) -> None:
         """Write what is left and close the stores; further calls do nothing."""
-        with suppress(RuntimeError):
-            self._later(self._update_file)
-            self._later(self._close_store)
+        self._later(self._update_file)
+        self._later(self._close_store)
         self._thread.shutdown(wait=False)
         self.wait_done(_CLOSE_S)
 
@@ -123,18 +133,23 @@ class AcceptedTexts:
 
     def _later(self, job: Callable[..., None], *arguments: object) -> None:
         guard = self._events.guard
-        self._latest = self._thread.submit(guard, "accepted completions", job, *arguments)
+        with suppress(RuntimeError):  # closed
+            self._latest = self._thread.submit(guard, "accepted completions", job, *arguments)
 
     def _read(self, root: str, accepted: AcceptedTokens) -> None:
         nothing: list[KeptText] = []
         vocabulary = accepted.vocabulary
         counted: Counter[tuple[tuple[int, ...], int]] = Counter()
-        for text, n_before in self._stored(lambda store: store.recent(root, MAX_TEXTS), nothing):
-            tokens = vocabulary.tokenize(text)
-            accepted.parts.append(tokens)
-            counted.update(_counted(vocabulary, text[:n_before], tokens))
-        accepted.counts.add(counted.items())
-        accepted.tokens = np.concatenate([EMPTY_TOKENS, *accepted.parts])
+        kept = self._stored(lambda store: store.recent(root, MAX_TEXTS), nothing)
+        try:
+            for text, n_before in kept:
+                tokens = vocabulary.tokenize(text)
+                accepted.parts.append(tokens)
+                counted.update(_counted(vocabulary, text[:n_before], tokens))
+            accepted.counts.add(counted.items())
+            accepted.tokens = np.concatenate([EMPTY_TOKENS, *accepted.parts])
+        finally:
+            accepted.is_read.set()
 
     def _add(self, root: str, accepted: AcceptedText, known: AcceptedTokens | None) -> None:
         text, n_before = accepted.before + accepted.text, len(accepted.before)

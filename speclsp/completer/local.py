@@ -161,6 +161,7 @@ class LocalCompleter:
     def open_folder(self, folder: WorkspaceFolder) -> None:
         """Index a folder in the background."""
         self._project.open_folder(folder)
+        self._accepted.begin(folder.root)
         self._send_corpora()
 
     def close_folder(self, root: str) -> None:
@@ -298,7 +299,7 @@ class LocalCompleter:
         self.tokens.forget()
         self._project.take_tokenizer(tokenizer)
         for root in self._project.roots():
-            self._accepted.of_root(root)  # begins to read them
+            self._accepted.begin(root)
         if not tokenizer.is_estimate:
             self._statistics.take_tokenizer(tokenizer)
 
