@@ -140,8 +140,8 @@ class AcceptedTexts:
         nothing: list[KeptText] = []
         vocabulary = accepted.vocabulary
         counted: Counter[tuple[tuple[int, ...], int]] = Counter()
-        kept = self._stored(lambda store: store.recent(root, MAX_TEXTS), nothing)
         try:
+            kept = self._stored(lambda store: store.recent(root, MAX_TEXTS), nothing)
             for text, n_before in kept:
                 tokens = vocabulary.tokenize(text)
                 accepted.parts.append(tokens)
