@@ -252,7 +252,7 @@ def _advice(model: str, speed_ups: Sequence[float], p95_ms: float) -> str:
     """Return one sentence of advice that follows from the figures."""
     logs = np.log(speed_ups)
     if model == TARGET_FILE_NAME:
-        return "This is the small embedded model: name the model that you want to use by --model."
+        return "This is the small embedded model: name the model that you want by --model."
     if p95_ms > _SLOW_MS:
         return "Slow: take a smaller model, or put more layers on a GPU (--n-gpu-layers)."
     # Two standard errors of the mean are about its 95 % interval.
