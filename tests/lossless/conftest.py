@@ -25,10 +25,8 @@ of the tokens, greedy and seeded; F16 does not mind."""
 
 
 @pytest.fixture(scope="module")
-def vocabulary() -> Iterator[LlamaVocabulary]:
-    loaded = load_vocabulary(MODELS / "embedded-target-f16.gguf")
-    yield loaded
-    loaded.close()
+def vocabulary() -> LlamaVocabulary:
+    return load_vocabulary(MODELS / "embedded-target-f16.gguf")
 
 
 @pytest.fixture(scope="module", params=["f16", "q8_0"])
