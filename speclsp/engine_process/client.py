@@ -23,6 +23,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.documents import Documents
 from speclsp.engine_process import wire
 from speclsp.engine_process.restarts import MAX_CRASHES, EngineLife, Restarts
+from speclsp.engine_process.transport import MAX_SELECT_S
 from speclsp.errors import EngineError, EngineProcessError, EngineUnavailableError, SpecLspError
 from speclsp.events import EventQueue
 from speclsp.project.ignore import IgnoredFiles, root_of
@@ -102,6 +103,10 @@ class SharedCompleter:
         self._ignored = IgnoredFiles(())
         self._handed: set[str] = set()
         """URIs of the documents that the engine has."""
+        self._too_long: set[str] = set()
+        """URIs of documents that exceed a message, of which a log line has told."""
+        self._is_asking = False
+        """Whether the engine has not answered the last AskStatistics."""
         self._is_told = False
         """Whether the user was told that the engine on another machine cannot be reached."""
         self._absence: SpecLspError = _STARTING
@@ -111,8 +116,8 @@ class SharedCompleter:
         self._learned: deque[AcceptedText] = deque(maxlen=_MAX_LEARNED)
         """Accepted texts to send to the next engine."""
         self._pending: dict[int, _Pending] = {}
-        self._idle: dict[int, bool] = {}
-        """Answers to AwaitIdle that nobody has read yet, by number."""
+        self._idle: dict[int, bool | None] = {}
+        """Answers to AwaitIdle by number, while somebody waits; None until the engine answers."""
         self._numbers = itertools.count(1)
         self._state: EngineState = "loading"
         self._stats = SessionStats()
@@ -193,7 +198,8 @@ class SharedCompleter:
     def statistics(self) -> SessionStats:
         """Return the engine's latest statistics, and ask for newer ones."""
         with self._changed:
-            self._send(wire.AskStatistics())
+            if not self._is_asking:
+                self._is_asking = self._send(wire.AskStatistics())
             stats = replace(self._stats, state=self._state)
             if not self._settings.engine_listens or not stats.model:
                 return stats
@@ -211,12 +217,13 @@ class SharedCompleter:
                 return True
             number, connection = next(self._numbers), self._connection
             left_s = max(0.0, until - time.monotonic())
+            self._idle[number] = None
             if self._send(wire.AwaitIdle(number, left_s)):
                 self._changed.wait_for(
-                    lambda: number in self._idle or self._connection is not connection,
+                    lambda: self._idle[number] is not None or self._connection is not connection,
                     left_s + _SLACK_S,
                 )
-            return self._idle.pop(number, False)
+            return bool(self._idle.pop(number))
 
     # --- folders and documents --------------------------------------------------------------------
 
@@ -262,6 +269,7 @@ class SharedCompleter:
         """Forget a document."""
         with self._changed:
             self._documents.close(uri)
+            self._too_long.discard(uri)
             self._withdraw(uri)
 
     def _share(self, document: Document | None, change: wire.WindowMessage | None = None) -> bool:
@@ -272,8 +280,17 @@ class SharedCompleter:
         """
         if document is None:
             return False
-        if self._is_kept_here(document.file) or len(document.text) > wire.MAX_CHARS:
+        n_chars = len(document.text)
+        if self._is_kept_here(document.file) or n_chars > wire.MAX_CHARS:
             self._withdraw(document.uri)
+            if n_chars > wire.MAX_CHARS and document.uri not in self._too_long:
+                self._too_long.add(document.uri)
+                name = document.path or document.uri
+                self._events.log(
+                    "warning",
+                    f"{name} has {n_chars:,} characters and gets no suggestions: the shared engine "
+                    f"takes {wire.MAX_CHARS:,}, and one with `engine` set to own takes more.",
+                )
             return False
         if document.uri not in self._handed:
             self._handed.add(document.uri)
@@ -506,7 +523,9 @@ class SharedCompleter:
         while True:
             with self._changed:
                 overdue_at = min((p.overdue_at for p in self._pending.values()), default=None)
-            timeout_s = None if overdue_at is None else max(0.0, overdue_at - time.monotonic())
+            timeout_s = None
+            if overdue_at is not None:
+                timeout_s = min(max(0.0, overdue_at - time.monotonic()), MAX_SELECT_S)
             messages = connection.receive(timeout_s)
             if messages is None:
                 return
@@ -521,13 +540,15 @@ class SharedCompleter:
             case wire.Generating():
                 self._take_text(message)
             case wire.Statistics():
-                self._stats = message.stats
+                with self._changed:
+                    self._stats, self._is_asking = message.stats, False
             case wire.Happened() if (event := message.event) is not None:
                 self._take_event(event)
             case wire.Idle():
                 with self._changed:
-                    self._idle[message.number] = message.is_idle
-                    self._changed.notify_all()
+                    if message.number in self._idle:  # else it came too late
+                        self._idle[message.number] = message.is_idle
+                        self._changed.notify_all()
             case wire.Closing():
                 # Somebody ended it on purpose: it is started again when it is needed.  One on
                 # another machine cannot be started from here, and is looked for as if it were lost.
@@ -584,7 +605,7 @@ class SharedCompleter:
             self._connection = self._running = None
             sent = [number for number, pending in self._pending.items() if pending.is_sent]
             unanswered = [self._pending.pop(number) for number in sent]
-            self._idle.clear()
+            self._is_asking = False
             self._changed.notify_all()
             is_wanted = self._is_wanted
         for pending in unanswered:
@@ -634,7 +655,8 @@ class SharedCompleter:
                 return
             self._absence = error
             self._has_given_up = not tries_again
-            self._restarts.lost(is_crash=False)
+            if tries_again:
+                self._restarts.lost(is_crash=False)
             pause_s = self._restarts.pause_s
             is_new = not tries_again or bool(error.remedy and not self._is_told)
             self._is_told |= is_new

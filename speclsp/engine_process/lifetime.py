@@ -43,6 +43,7 @@ from speclsp.engine_process.tls import secured
 from speclsp.engine_process.transport import (
     BACKLOG,
     MAX_GREETING,
+    MAX_SELECT_S,
     Address,
     admit_window,
     check_peer,
@@ -157,9 +158,16 @@ class EngineLoop:
         windows and frees the models.  With ``refusal`` every window is refused with that error.
         With ``elsewhere`` windows of other machines connect there, and the process does not end
         when the last has gone.
+
+        Raises :class:`~speclsp.errors.EngineProcessError` for a port without a token in its file.
         """
         self._place = place
-        self._own = Endpoint(place.address() or Address(place.socket), listener, None)
+        address = place.address() or Address(place.socket)
+        if listener.family in {socket.AF_INET, socket.AF_INET6} and not address.token:
+            raise EngineProcessError(
+                f"{place.socket} has no token for the engine's port.", remedy="Start it again."
+            )
+        self._own = Endpoint(address, listener, None)
         self._elsewhere = elsewhere
         self._serve_window = serve_window
         self._status = status
@@ -176,7 +184,10 @@ class EngineLoop:
         self._lock = threading.RLock()
         self._clients: dict[threading.Thread, socket.socket] = {}
         self._n_unauthenticated = 0
-        """Clients that have not greeted; these do not keep the process."""
+        """Clients of ports and other machines that have not greeted; they do not keep the process.
+
+        A client of the Unix socket is the user's own, and a window until it has greeted.
+        """
         self._windows: set[socket.socket] = set()
         self._exit_s = max(START_TIMEOUT_S, settings.engine_exit_seconds)
         """Until the first window: whoever started this process has not connected yet."""
@@ -206,7 +217,9 @@ class EngineLoop:
 
     def _is_over(self, selector: selectors.BaseSelector) -> bool:
         """Wait for an event; return whether the engine is to end."""
-        endpoints = [key.data for key, _ in selector.select(self._seconds_left())]
+        left_s = self._seconds_left()
+        timeout_s = None if left_s is None else min(left_s, MAX_SELECT_S)
+        endpoints = [key.data for key, _ in selector.select(timeout_s)]
         if None in endpoints:
             self._wakes.recv(4096)
         for endpoint in filter(None, endpoints):
@@ -234,7 +247,7 @@ class EngineLoop:
             logger.warning("a window cannot be accepted: %s", error)
             time.sleep(_ACCEPT_PAUSE_S)
             return
-        is_open_to_others = endpoint is self._elsewhere or endpoint.address.token
+        is_open_to_others = self._is_open_to_others(endpoint)
         if is_open_to_others and self._n_unauthenticated >= _MAX_UNAUTHENTICATED:
             connection.close()
             return
@@ -243,7 +256,7 @@ class EngineLoop:
         )
         with self._lock:
             self._clients[thread] = connection
-            self._n_unauthenticated += 1
+            self._n_unauthenticated += is_open_to_others
         try:
             thread.start()
         except RuntimeError as error:  # the user may start no more
@@ -251,7 +264,10 @@ class EngineLoop:
             connection.close()
             with self._lock:
                 del self._clients[thread]
-                self._n_unauthenticated -= 1
+                self._n_unauthenticated -= is_open_to_others
+
+    def _is_open_to_others(self, endpoint: Endpoint) -> bool:
+        return endpoint is self._elsewhere or bool(endpoint.address.token)
 
     def _serve(self, connection: socket.socket, peer: object, endpoint: Endpoint) -> None:
         """Serve one client to its end; runs on the client's thread."""
@@ -260,7 +276,7 @@ class EngineLoop:
                 connection, line = _admitted(connection, endpoint)
             finally:
                 with self._lock:
-                    self._n_unauthenticated -= 1
+                    self._n_unauthenticated -= self._is_open_to_others(endpoint)
             if line is not None:
                 self._answer(connection, _GREETINGS.decode(line), endpoint)
         except PermissionError as error:

@@ -29,6 +29,8 @@ MAX_LINE: Final = 1 << 20
 """Bytes of an engine's longest answer."""
 MAX_GREETING: Final = 4096
 """Bytes of a window's longest line."""
+MAX_SELECT_S: Final = 3600.0
+"""Seconds that a selector waits at once; epoll takes less than 2**31 milliseconds."""
 REFUSAL_PAUSE_S: Final = 1.0
 """Seconds before a wrong token is refused."""
 

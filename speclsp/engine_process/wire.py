@@ -283,8 +283,9 @@ class Connection(Generic[_Received]):
                 self._close()
                 return False
             self.n_sent += len(frames)
-            self._waiting += frames
-            self._send_now()
+            n_taken = 0 if self._waiting else self._send_now(frames)
+            if not self._is_closed:
+                self._waiting += memoryview(frames)[n_taken:]
             if self._waiting and self._sender is None:
                 self._sender = threading.Thread(
                     target=self._send_waiting, name="speclsp-send", daemon=True
@@ -367,16 +368,15 @@ class Connection(Generic[_Received]):
             raise EngineProcessError(f"{len(body):,} bytes are too many for one message.")
         return len(body).to_bytes(_LENGTH_BYTES) + body
 
-    def _send_now(self) -> None:
-        """Send what the socket takes without waiting."""
+    def _send_now(self, frames: bytes | bytearray) -> int:
+        """Send what the socket takes without waiting; return how many bytes it took."""
         try:
-            n_sent = self._socket.send(self._waiting)
+            return self._socket.send(frames)
         except BlockingIOError:
-            return
+            pass
         except OSError:
             self._close()
-            return
-        del self._waiting[:n_sent]
+        return 0
 
     def _send_waiting(self) -> None:
         with selectors.DefaultSelector() as selector:
@@ -386,7 +386,7 @@ class Connection(Generic[_Received]):
                     self._sending.wait_for(lambda: self._is_closed or self._waiting)
                     if self._is_closed:
                         return
-                    self._send_now()
+                    del self._waiting[: self._send_now(self._waiting)]
                     self._sending.notify_all()
                 selector.select(_FLUSH_S)
 

@@ -31,14 +31,15 @@ def api_key(settings: Settings) -> str:
                 f"{KEY_VARIABLE} is not ASCII text.", remedy="Set it to the key alone."
             )
         return key
-    path = Path(settings.engine_key_file).expanduser()
     try:
-        with path.open("rb") as file:  # or a pipe, as of a password manager
+        # It may be a pipe, as of a password manager.
+        with Path(settings.engine_key_file).expanduser().open("rb") as file:
             return file.read(_MAX_KEY_BYTES).decode("ascii").strip()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not ASCII text"
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no home of ~user
+        is_undecodable = isinstance(error, UnicodeDecodeError)
+        reason = "it is not ASCII text" if is_undecodable else _reason(error)
         raise SettingsError(
-            f"engine_key_file {path} cannot be read: {reason}.",
+            f"engine_key_file {settings.engine_key_file} cannot be read: {reason}.",
             remedy=f"Write the key alone into it, or set {KEY_VARIABLE} instead.",
         ) from error
 
@@ -49,15 +50,17 @@ def client_context(ca_file: str) -> ssl.SSLContext:
     It takes TLS 1.2 or newer, and checks the host's name.
     Raises :class:`~speclsp.errors.SettingsError` where the file cannot be read.
     """
-    path = ca_file and Path(ca_file).expanduser()
     try:
-        return ssl.create_default_context(cafile=path or None)
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or error
+        return ssl.create_default_context(cafile=Path(ca_file).expanduser() if ca_file else None)
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no home of ~user
         raise SettingsError(
-            f"The certificates in {path} cannot be read: {reason}.",
+            f"The certificates in {ca_file} cannot be read: {_reason(error)}.",
             remedy="engine_ca_file names a file of certificates in PEM format.",
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    return ((isinstance(error, OSError) and error.strerror) or str(error)).rstrip(".")
 
 
 def is_loopback(host: str) -> bool:

@@ -401,7 +401,8 @@ def test_the_key_comes_from_the_file_or_from_the_environment(tmp_path, monkeypat
     file.write_text("from-file\n")
     assert api_key(Settings(engine_url=URL)) == "from-environment"
     assert api_key(Settings(engine_url=URL, engine_key_file=str(file))) == "from-file"
-    with pytest.raises(SettingsError, match="cannot be read"):
-        api_key(Settings(engine_url=URL, engine_key_file=str(tmp_path / "none")))
+    for name in (str(tmp_path / "none"), "~nobody-of-this-name/key"):
+        with pytest.raises(SettingsError, match="cannot be read"):
+            api_key(Settings(engine_url=URL, engine_key_file=name))
     # A device ends nowhere.
     assert len(api_key(Settings(engine_url=URL, engine_key_file="/dev/zero"))) == 1 << 16

@@ -7,6 +7,7 @@ import dataclasses
 import socket
 import time
 import traceback
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from speclsp.request import (
     CompletionRequest,
     Document,
     Problem,
+    SessionStats,
     StateChanged,
     TextEdit,
     WorkspaceFolder,
@@ -240,6 +242,7 @@ def test_three_crashes_are_one_problem_until_the_settings_change(scripted, monke
     for n_made in (1, 2, 3):
         crash(scripted, n_made)
     until(lambda: window.state() == "failed")
+    assert window._restarts.n_losses == 3
     events = []
     while (event := window.next_event(0.05)) is not None:
         events.append(event)
@@ -509,6 +512,52 @@ def test_a_stopped_engine_leaves_requests_to_their_deadline(scripted):
     until(lambda: scripted.completer.asked[0].cancel.is_for_good)
 
 
+def test_the_longest_deadline_that_may_be_set_ends_no_connection(scripted):
+    scripted.script = leave_open
+    window = scripted.window()
+    window.open_document(document())
+    asked = ask(window, settings={"deadline_ms": 2**31 - 1}, supersede=False)
+    until(lambda: scripted.completer.asked)
+    other = ask(window, settings={"deadline_ms": 100}, supersede=False)
+    assert other.result(WAIT_S).finish_reason == "deadline"  # the thread goes on
+    scripted.completer.asked[0].answer("completed")
+    assert asked.result(WAIT_S).text == "completed"
+    assert len(scripted.engine.asked) == 1
+
+
+def test_statistics_are_asked_once_at_a_time_and_late_answers_are_dropped():
+    peer = Peer()
+    connection = peer.window._connection
+    peer.window.statistics()
+    n_sent = connection.n_sent
+    for _ in range(9):
+        peer.window.statistics()
+    assert connection.n_sent == n_sent
+    engine = wire.engine_connection(peer.socket, max_waiting=1 << 20)
+    engine.send(wire.Statistics(SessionStats(model="m")))
+    until(lambda: peer.window.statistics().model == "m")
+    until(lambda: peer.window.statistics() and connection.n_sent > n_sent)
+    assert not peer.window.wait_idle(0.01)
+    engine.send(wire.Idle(1, is_idle=True), wire.Statistics(SessionStats(model="next")))
+    until(lambda: peer.window.statistics().model == "next")
+    assert peer.window._idle == {}
+    engine.free()
+    peer.window.close()
+
+
+def test_a_message_that_the_socket_takes_is_not_copied_to_wait():
+    ours, theirs = socket.socketpair()
+    connection = wire.window_connection(ours, max_waiting=1 << 20)
+    message = wire.OpenDocument(document("x" * 60_000))
+    tracemalloc.start()
+    connection.send(message)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 180_000  # the message, and the same behind its length
+    connection.free()
+    theirs.close()
+
+
 class Peer:
     """The engine's end of a window's connection, by hand."""
 
@@ -571,6 +620,12 @@ def test_a_document_too_long_for_a_message_leaves_the_others_their_engine(script
     until(lambda: window._connection)
     assert ask(window).result(WAIT_S).text == "completed"
     assert len(scripted.engine.asked) == 1
+    window.change_document("file:///p/long.py", 2, TextEdit(0, 0, "x"))
+    window.close()
+    events = [str(event) for event in iter(lambda: window.next_event(0.0), None)]
+    (line,) = [event for event in events if "gets no suggestions" in event]  # told once
+    assert "20,000" in line
+    assert "1,000" in line
 
 
 def test_a_folder_that_fails_leaves_its_window_in(scripted, monkeypatch):

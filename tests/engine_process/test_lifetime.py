@@ -18,9 +18,10 @@ import pytest
 from echo_engines import PROGRAM, Engines, both_transports, is_running, wait_for_end, wait_until
 
 from speclsp.embedded import embedded_target
-from speclsp.engine_process.lifetime import MAX_LOG_BYTES, needed_bytes
-from speclsp.engine_process.start import EngineConnection, running_engines, status_of
-from speclsp.engine_process.transport import read_line
+from speclsp.engine_process.lifetime import MAX_LOG_BYTES, EngineLoop, needed_bytes
+from speclsp.engine_process.place import TRANSPORT_VARIABLE, EnginePlace
+from speclsp.engine_process.start import EngineConnection, Greeting, running_engines, status_of
+from speclsp.engine_process.transport import read_line, send_answer
 from speclsp.errors import EngineProcessError
 from speclsp.settings import Settings
 
@@ -93,7 +94,8 @@ def test_the_engine_ends_after_its_last_window(engines: Engines) -> None:
 
 @both_transports
 def test_the_engine_stays_for_windows_that_come_back(engines: Engines) -> None:
-    first = engines.connect(Settings(engine_exit_seconds=600))
+    # 35 days are more milliseconds than epoll takes.
+    first = engines.connect(Settings(engine_exit_seconds=3_000_000))
     first.socket.close()
     wait_until(lambda: n_windows(first) == 0)
     second = engines.connect(EXITS_AT_ONCE)
@@ -190,6 +192,28 @@ def test_a_client_that_never_greets_holds_nobody_up(engines: Engines) -> None:
         assert other.pid == connection.pid
         assert n_windows(connection) == 2
         other.socket.close()
+
+
+def test_a_window_that_has_not_greeted_keeps_the_engine(engines: Engines) -> None:
+    connection = engines.connect(EXITS_AT_ONCE)
+    with socket.socket(socket.AF_UNIX) as late:
+        late.connect(str(connection.place.socket))
+        wait_until(lambda: psutil.Process(connection.pid).num_threads() == 3)
+        connection.socket.close()
+        time.sleep(0.5)  # in which it would end
+        send_answer(late, Greeting(purpose="window", exit_seconds=0), time.monotonic() + 60)
+        assert b'"pid"' in (read_line(late, time.monotonic() + 60) or b"")
+    wait_for_end(connection.pid)
+
+
+def test_a_port_without_a_token_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TRANSPORT_VARIABLE, "tcp")
+    place = EnginePlace(tmp_path, "engine")
+    with closing(place.listen()) as listener:
+        EngineLoop(place, listener, Settings(), serve_window=socket.socket.close)
+        place.socket.unlink()
+        with pytest.raises(EngineProcessError, match="no token"):
+            EngineLoop(place, listener, Settings(), serve_window=socket.socket.close)
 
 
 def test_a_greeting_that_trickles_in_ends_in_time() -> None:

@@ -451,10 +451,13 @@ def test_a_certificate_has_to_be_trusted(certificate: tuple[Path, ssl.SSLContext
         friend.engine.close()
 
 
-@pytest.mark.parametrize("name", ["missing.pem", "a\0b.pem"])
-def test_certificates_that_cannot_be_read_are_told(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["missing.pem", "a\0b.pem", "~nobody-of-this-name/a.pem"])
+def test_certificates_that_cannot_be_read_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(SettingsError, match="cannot be read") as found:
-        HttpEngine("https://gpu.example", ca_file=str(tmp_path / name))
+        HttpEngine("https://gpu.example", ca_file=name)
     assert "PEM" in found.value.remedy
 
 
