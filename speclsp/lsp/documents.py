@@ -76,6 +76,7 @@ def did_close_notebook(session: Session, params: types.DidCloseNotebookDocumentP
 
 def _open(session: Session, item: types.TextDocumentItem) -> None:
     """Take a document or a notebook's cell; one that is open already is replaced."""
+    _close(session, item.uri)  # it may be open under another spelling of its URI
     buffer = TextBuffer(item.uri, item.language_id, item.version, item.text)
     session.documents.open(buffer)
     session.tell_opened(buffer)

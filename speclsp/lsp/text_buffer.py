@@ -37,13 +37,16 @@ class TextBuffer:
         self._raw = text
         """The text until its lines are needed."""
         self._split_lines: list[str] | None = None
+        self._is_shared = False
+        """Whether a snapshot shares the list of lines."""
         self.n_chars = len(text)
         """Characters, line ends included."""
         self._text: str | None = None
 
     def snapshot(self) -> TextBuffer:
         """Return this version; later edits do not change it."""
-        return copy(self)  # no edit changes the list of lines
+        self._is_shared = True  # the next edit copies the list of lines
+        return copy(self)
 
     @property
     def _lines(self) -> list[str]:
@@ -86,6 +89,9 @@ class TextBuffer:
         """
         start, end = min(start, end), max(start, end)
         self._text = None
+        if self._is_shared:
+            self._split_lines = list(self._lines)
+            self._is_shared = False
         first = max(start.line - 1, 0)
         last = min(end.line + 1, len(self._lines) - 1)
         before = "".join(self._lines[first : start.line]) + self._lines[start.line][: start.column]
@@ -94,7 +100,7 @@ class TextBuffer:
         if last < len(self._lines) - 1:
             lines.pop()  # the empty string behind the region's last line end
         self.n_chars += sum(map(len, lines)) - sum(map(len, self._lines[first : last + 1]))
-        self._split_lines = [*self._lines[:first], *lines, *self._lines[last + 1 :]]
+        self._lines[first : last + 1] = lines
 
     def cursor_at(self, line_idx: int, character: int, encoding: PositionEncoding) -> Cursor:
         """Return the cursor at an LSP position; outside the text, the nearest end."""

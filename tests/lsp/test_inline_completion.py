@@ -403,6 +403,21 @@ async def test_closing_the_document_cancels(wire: LspWire) -> None:
     assert wire.completer.asked[0].cancel.cancelled
 
 
+async def test_opening_under_another_spelling_of_the_uri_replaces_the_document(
+    wire: LspWire,
+) -> None:
+    wire.open("a")
+    wire.completer.script = lambda asked: None
+    msg_id = wire.request(INLINE, at(0, 1))
+    await wire.until(lambda: wire.completer.asked)
+    other = URI.replace("mod.py", "m%6Fd.py")
+    wire.open("b", uri=other)
+    assert (await wire.answer(msg_id))["error"]["code"] == -32800
+    assert wire.completer.asked[0].cancel.cancelled
+    told = [call[:2] for call in wire.completer.calls if call[0].endswith("_document")]
+    assert told[1] == ("close_document", URI)
+
+
 # --- cancelling -----------------------------------------------------------------------------------
 
 

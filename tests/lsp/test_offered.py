@@ -97,6 +97,14 @@ async def test_closed_document_has_no_popup(offered: LspWire) -> None:
     assert told(offered) == []
 
 
+async def test_document_opened_under_another_uri_has_no_popup(offered: LspWire) -> None:
+    for uri in (URI.replace("mod.py", "m%6Fd.py"), URI):
+        offered.open("total = 1\nret\n", uri=uri)
+    edit(offered, change("return total", span(1, 0, 3)))
+    await offered.ask("speclsp/statistics", None)
+    assert told(offered) == []
+
+
 @pytest.mark.parametrize(
     ("after", "is_taken"),
     [

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import sys
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,6 +83,24 @@ def test_an_edit_splits_the_lines_beside_it_only(
     whole = many + with_line_feeds(expected) + "\n" + many
     assert edited.text == whole
     assert edited.n_lines == len(split_lines(whole))
+
+
+def test_edits_copy_the_lines_once_for_each_snapshot() -> None:
+    edited = buffer("a line\n" * 20_000)
+    n_copy = sys.getsizeof([""] * edited.n_lines)
+    snapshot = edited.snapshot()
+    edited.replace(Cursor(9, 0), Cursor(9, 1), "b")
+    assert snapshot.line(9) == "a line"
+    tracemalloc.start()
+    try:
+        for idx in range(100):
+            edited.replace(Cursor(idx, 0), Cursor(idx, 1), "c")
+            edited.line(idx)
+        _, n_peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert n_peak < n_copy / 2
+    assert (snapshot.line(0), edited.line(0), edited.line(9)) == ("a line", "c line", "c line")
 
 
 def test_lines_are_looked_for_when_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
