@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from operator import le
 from typing import Final, TypeAlias
@@ -20,6 +21,7 @@ from speclsp.text.code_reader import (
     MAX_AUTO_CLOSERS,
     PAIRS,
     CodeState,
+    Mark,
     read_code,
 )
 from speclsp.text.languages import PROSE
@@ -56,7 +58,7 @@ _NO_STRINGS: Final = "plaintext"
 _CONNECTORS: Final = " \t,.+-*/%=&|([{"
 """Characters to remove where a text is cut."""
 
-_N_CUTS: Final = 16
+_N_CUTS: Final = 8
 """A text that does not fit after so many cuts is dropped."""
 
 _LONG_QUOTES: Final = ('"""', "'''")
@@ -192,10 +194,9 @@ def balanced(text: str, rules: StopRules) -> Trimmed:
     trim = trimmed(text, rules)
     if rules.language_id in _UNPAIRED_LANGUAGES or rules.state_before.scope == "comment":
         return trim
-    after = rules.line_after + rules.code_after + "\n"
     # If the cursor's string has no end yet, compare with the document in which it has one.
     quote = rules.state_before.innermost if rules.state_before.scope == "string" else ""
-    unchanged = min((_n_unpaired(rules.state_after(end + after)) for end in ("", quote)), key=sum)
+    unchanged = min((_n_unpaired_with(end, 0, rules) for end in ("", quote)), key=sum)
     if _fits(trim, rules, unchanged):
         return trim
     marks = reversed([*_MARK.finditer(text)])
@@ -217,18 +218,42 @@ def _fits(trim: Trimmed, rules: StopRules, n_most: tuple[int, int, int]) -> bool
     so may the cursor's string.
     """
     text = trim.text.replace(rules.newline, "\n")
-    after = rules.line_after[trim.n_replaced :] + rules.code_after + "\n"
+    has_rest = bool(rules.line_after[trim.n_replaced :].strip())
     n_before = len(rules.code_before)
     state = rules.state_after(text)
     own = [mark for mark in state.brackets if mark.index >= n_before]
-    if not (text.endswith("{") and not after.partition("\n")[0].strip()):  # it opens no block
+    if has_rest or not text.endswith("{"):  # it opens no block
         own = [mark for mark in own if _ends_line(text, mark.index - n_before + len(mark.kind))]
     is_in_string = state.scope == "string" and state.open_marks[-1].index < n_before
     ends = ["".join(PAIRS[mark.kind] for mark in reversed(own))]
     if is_in_string:
         ends.append(state.innermost)
-    found = [_n_unpaired(rules.state_after(text + end + after)) for end in ends]
+    found = (_n_unpaired_with(text + end, trim.n_replaced, rules) for end in ends)
     return any(all(map(le, counts, n_most)) for counts in found)
+
+
+def _n_unpaired_with(text: str, n_replaced: int, rules: StopRules) -> tuple[int, int, int]:
+    """Return :func:`_n_unpaired` of the document with ``text`` at the cursor."""
+    line = rules.state_after(text + rules.line_after[n_replaced:] + "\n")
+    kinds = tuple(mark.kind for mark in line.open_marks)
+    following = _read_following(rules.language_id, kinds, rules.code_after)
+    return _n_unpaired(
+        CodeState(
+            following.open_marks,
+            line.closers + following.closers,
+            line.lone_quotes + following.lone_quotes,
+        )
+    )
+
+
+@lru_cache(maxsize=8)
+def _read_following(language_id: str, kinds: tuple[str, ...], code_after: str) -> CodeState:
+    """Read the lines after the cursor's behind open marks of these kinds.
+
+    All beginnings of a text that leave the same marks open share one reading.
+    """
+    before = CodeState(tuple(Mark(kind, -1) for kind in kinds))
+    return read_code(language_id, (code_after + "\n")[1:], state=before)
 
 
 def _ends_line(text: str, index: int) -> bool:

@@ -8,8 +8,8 @@ from typing import Final
 _N_REPEATS: Final = 3
 """So many repetitions of lines are a loop."""
 
-_N_CYCLE_LINES: Final = 8
-"""Lines of the longest cycle."""
+_N_CYCLE_LINES: Final = 6
+"""Lines of the longest cycle; three of them are fewer than the default of ``max_lines``."""
 
 _N_CYCLE_CHARS: Final = 32
 """Characters of the longest cycle within a line."""
@@ -25,7 +25,7 @@ _N_BLANKS: Final = 64
 def repeated_lines(lines: Sequence[str]) -> int | None:
     """Return how many of ``lines`` to keep if they end in a loop, else None.
 
-    A loop is a cycle of up to eight lines, not all blank, with three repetitions; the first one is
+    A loop is a cycle of up to six lines, not all blank, with three repetitions; the first one is
     kept.
     """
     for period in range(1, min(_N_CYCLE_LINES, len(lines) // _N_REPEATS) + 1):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speclsp.text.fitting import balanced, trimmed
+from speclsp.text.code_reader import OUTSIDE, read_code
+from speclsp.text.fitting import Trimmed, balanced, trimmed
 
 CUT = {
     "a call": ("python", "x = super().jo▮\n", "in(self, iterable", "in"),
@@ -117,6 +118,29 @@ def test_what_replaced_a_closer_leaves_it_where_that_is_cut(rules_at):
 def test_a_cut_text_has_the_file_s_line_ends(rules_at):
     rules = rules_at("if x:▮\r\n")
     assert balanced("\n    a()\n    b = 'c", rules).text == "\r\n    a()"
+
+
+@pytest.mark.parametrize(
+    ("line", "n_most"),
+    [
+        pytest.param("    g(h[0])]\n", 1, id="marks left open: none"),
+        pytest.param("    g(h[0], {)\n", 10, id="marks left open: others at each cut"),
+    ],
+)
+def test_cuts_share_the_readings_of_what_follows(rules_at, monkeypatch, line, n_most):
+    following = f"only_here('{line.strip()}')\n" * 200
+    rules = rules_at("def f():\n    ▮\n" + following)
+    read: list[str] = []
+
+    def counted(language_id, code, start=0, state=OUTSIDE):
+        read.append(code[start:])
+        return read_code(language_id, code, start, state)
+
+    monkeypatch.setattr("speclsp.text.fitting.read_code", counted)
+    monkeypatch.setattr("speclsp.text.rules.read_code", counted)
+    assert balanced(line.lstrip() + line * 18, rules) == Trimmed("")
+    assert sum(code.count("only_here") for code in read) <= n_most * 200
+    assert 18 <= len(read) <= 30
 
 
 @settings(max_examples=300, deadline=None)

@@ -7,6 +7,7 @@ from typed_requests import request_between
 
 from speclsp.settings import Settings
 from speclsp.text.block import CursorBlock
+from speclsp.text.fitting import balanced
 from speclsp.text.rules import stop_rules
 
 
@@ -33,6 +34,11 @@ def test_a_closer_does_not_leave_the_block() -> None:
     block = block_at("void f() {\n  ▮\n", "c")
     block.take_line("  a();")
     assert not block.is_left_by("}")
+
+
+@pytest.mark.parametrize(("after", "kept"), [("", "a();\n}"), ("}\n", "a();")])
+def test_a_closer_is_worth_having_unless_the_file_has_it(rules_at, after, kept) -> None:
+    assert balanced("a();\n}", rules_at("void f() {\n  ▮\n" + after, "c")).text == kept
 
 
 def test_a_word_may_yet_become_one_that_goes_on_with_the_block() -> None:

@@ -20,8 +20,8 @@ from speclsp.text.repetition import repeated_characters, repeated_lines
         (["x", *["a", "b", ""] * 3], 4),
         (["a", "b", "c", "d"] * 2, None),
         (["a", "b", "c", "d"] * 3, 4),
-        (["x", *["a", "b", "", "c", "d"] * 3], 6),
-        (list("abcdefghi") * 2, None),
+        (["x", *["a", "b", "", "c", "d", "e"] * 3], 7),
+        (list("abcdefg") * 3, None),
         (["  a", " a", "a"], None),
     ],
 )

@@ -242,6 +242,13 @@ CASES = {
         "f(\n    a,\n    b,\n)\n",
         "suffix",
     ),
+    "a brace that the next line has, where the text ends with it": (
+        "c",
+        "void f() {\n  ▮\n}\n",
+        "a();\n}",
+        "void f() {\n  a();\n}\n",
+        None,
+    ),
     "a call that the next line closes": (
         "python",
         "f(▮\n)\n",
