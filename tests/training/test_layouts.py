@@ -1,6 +1,5 @@
 """Training samples look as the product's prompts do."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -26,10 +25,8 @@ WEIGHTS = Weights(context=1.0, typed=1.0, middle=4.0)
 
 
 @pytest.fixture(scope="module")
-def vocabulary() -> Iterator[LlamaVocabulary]:
-    loaded = load_vocabulary(embedded.embedded_target())
-    yield loaded
-    loaded.close()
+def vocabulary() -> LlamaVocabulary:
+    return load_vocabulary(embedded.embedded_target())
 
 
 @pytest.fixture
