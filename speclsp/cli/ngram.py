@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -44,10 +44,11 @@ from speclsp.ngrams.files import (
     Layout,
     StatisticsFile,
     open_statistics,
+    role_of,
 )
 from speclsp.ngrams.llama_cpp_layout import MAX_ORDER, STATIC_ORDER
 from speclsp.ngrams.own_layout import VocabularyIdentity
-from speclsp.ngrams.table import NgramTables
+from speclsp.ngrams.table import NgramTables, TableArrays
 
 MAX_BUILT_ORDER: Final = 32
 _MAX_PULLED_BYTES: Final = 4 << 30
@@ -168,16 +169,16 @@ def build(
         counted = count_files(
             found, corpus, min_count=min_count, map_tasks=map_tasks, progress=progress
         )
-        if counted.tables.by_order:
+        if counted.tables:
             files.write(output, counted.tables, layout, vocabulary)
-    if not counted.tables.by_order:
+    if not counted.tables:
         raise StoreError(
             f"there is nothing to count: {counted.n_files} files, {counted.n_tokens} tokens.",
             remedy="Name folders with source files that no .gitignore leaves out, or a smaller "
             "--min-count.",
         )
     click.echo(f"{counted.n_files:,} files, {counted.n_tokens:,} tokens.")
-    _show(StatisticsFile(output, counted.tables, vocabulary if layout == "speclsp" else None))
+    _show(output, vocabulary if layout == "speclsp" else None, counted.tables)
 
 
 @ngram.command(params=[SettingOption(name) for name in ("model", "hf_token")])
@@ -222,7 +223,7 @@ def pull(source: str, output: Path, sha256: str, **options: Any) -> None:
         ) from error
     finally:
         arrived.unlink(missing_ok=True)
-    _show(open_statistics(output, vocabulary))
+    _show_file(open_statistics(output, vocabulary))
 
 
 @ngram.command()
@@ -257,8 +258,8 @@ def merge(
             f"There are no n-grams that --order {order} keeps.",
             remedy="`speclsp ngram info` shows which orders the files have.",
         )
-    files.write(output, kept, layout, vocabulary)
-    _show(open_statistics(output, vocabulary))
+    files.write(output, kept.by_order, layout, vocabulary)
+    _show_file(open_statistics(output, vocabulary))
 
 
 ngram.add_command(merge, "convert")
@@ -271,7 +272,7 @@ def info(paths: tuple[Path, ...], model: str | None) -> None:
     """Show the contents of files."""
     vocabulary = _vocabulary(model)
     for path in paths:
-        _show(open_statistics(path, vocabulary))
+        _show_file(open_statistics(path, vocabulary))
 
 
 @ngram.command()
@@ -396,19 +397,23 @@ def _vocabulary(model: str | None) -> LlamaVocabulary | None:
     return load_vocabulary(path)
 
 
-def _show(file: StatisticsFile) -> None:
+def _show_file(file: StatisticsFile) -> None:
+    _show(file.path, file.header, file.tables.by_order)
+
+
+def _show(path: Path, header: VocabularyIdentity | None, tables: Mapping[int, TableArrays]) -> None:
     """Print a file's size, format, role and vocabulary, and a row for each order."""
-    vocabulary = (
-        "vocabulary not named"
-        if file.header is None
-        else f"vocabulary {file.header.fingerprint[:8]} of {file.header.n_tokens:,} tokens"
+    layout, vocabulary = (
+        ("llama.cpp", "vocabulary not named")
+        if header is None
+        else ("speclsp", f"vocabulary {header.fingerprint[:8]} of {header.n_tokens:,} tokens")
     )
-    size = decimal(file.path.stat().st_size)
-    click.echo(f"{file.path}: {size}, {file.layout}'s format, {file.role}, {vocabulary}")
+    size = decimal(path.stat().st_size)
+    click.echo(f"{path}: {size}, {layout}'s format, {role_of(tables)}, {vocabulary}")
     table = _table(("order", "n-grams", "followers", "sightings"))
-    for order, counted in sorted(file.tables.by_order.items()):
+    for order, counted in sorted(tables.items()):
         n_sightings = int(counted.counts.sum(dtype=np.int64))
-        numbers = (order, len(counted), counted.n_followers, n_sightings)
+        numbers = (order, len(counted.lengths), counted.tokens.size, n_sightings)
         table.add_row(*(f"{number:,}" for number in numbers))
     Console().print(table)
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import multiprocessing
+import os
 import shutil
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
@@ -30,7 +31,7 @@ from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.parts import Range, boundaries, joined_parts, store, stored_tally, sum_range
-from speclsp.ngrams.table import NgramTable, NgramTables
+from speclsp.ngrams.table import TableArrays
 from speclsp.project.ignore import IgnoreRules
 from speclsp.project.scan import FoundFile, ScanTally, scan
 from speclsp.project.source_text import SourceText, read_source
@@ -81,7 +82,8 @@ class Corpus:
 class Counted:
     """The n-grams of all files."""
 
-    tables: NgramTables
+    tables: Mapping[int, TableArrays]
+    """By order; empty if there are none."""
     n_files: int
     n_tokens: int
 
@@ -133,13 +135,15 @@ def work_folder(path: Path) -> Generator[None]:
     try:
         is_there = path.exists()
         path.mkdir(mode=0o700, exist_ok=True)
-        with FileLock(path / "build.lock", timeout=0.0):
+        with FileLock(path / "build.lock", timeout=0.0) as lock:
             if is_there:
                 click.echo(f"Continuing with the counts of an earlier build in {path}.", err=True)
             yield
-        # Renamed first: a build must not continue with a folder that was removed by half.
-        shutil.rmtree(removed, ignore_errors=True)
-        path.rename(removed)
+            if os.name == "nt":  # which renames no folder with an open file
+                lock.release()
+            # Renamed first: a build must not continue with a folder that was removed by half.
+            shutil.rmtree(removed, ignore_errors=True)
+            path.rename(removed)
         shutil.rmtree(removed, ignore_errors=True)
     except Timeout as error:
         raise StoreError(
@@ -186,12 +190,12 @@ def count_files(
     bar = progress.add_task("Adding up", total=len(sums))
     for _ in map_tasks(partial(_add_up, corpus), sums):
         progress.advance(bar)
-    tables: dict[int, NgramTable] = {}
+    tables: dict[int, TableArrays] = {}
     for order in corpus.orders:
         ranges = [corpus.part(one) for one in sums if one.order == order]
-        if (table := joined_parts(ranges, order)) is not None:
+        if (table := joined_parts(ranges, order, corpus.work.parent)) is not None:
             tables[order] = table
-    return Counted(NgramTables(tables), n_files, n_tokens)
+    return Counted(tables, n_files, n_tokens)
 
 
 def _shards(files: Sequence[FoundFile], n_bytes: int) -> Iterator[tuple[FoundFile, ...]]:

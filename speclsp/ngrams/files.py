@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,7 +14,7 @@ from speclsp.ngrams import llama_cpp_layout, own_layout
 from speclsp.ngrams.counting import merge
 from speclsp.ngrams.own_layout import VocabularyIdentity
 from speclsp.ngrams.reading import OTHER_MODEL, damaged, read_bytes
-from speclsp.ngrams.table import NgramTables
+from speclsp.ngrams.table import NgramTables, TableArrays
 
 Layout = Literal["llama.cpp", "speclsp"]
 Role = Literal["static", "dynamic"]
@@ -42,9 +42,13 @@ class StatisticsFile:
 
     @property
     def role(self) -> Role:
-        """The file's role: static if all n-grams have two tokens."""
-        orders = list(self.tables.by_order)
-        return "static" if orders == [llama_cpp_layout.STATIC_ORDER] else "dynamic"
+        """The file's role."""
+        return role_of(self.tables.by_order)
+
+
+def role_of(orders: Collection[int]) -> Role:
+    """Return the role of a file with these orders: static if all n-grams have two tokens."""
+    return "static" if list(orders) == [llama_cpp_layout.STATIC_ORDER] else "dynamic"
 
 
 def open_statistics(
@@ -86,16 +90,19 @@ def add_counts(path: Path, counted: NgramTables, vocabulary: VocabularyIdentity)
     Raises StoreError where the file cannot be read or written, or has another vocabulary.
     """
     if not path.exists():
-        write(path, counted, "llama.cpp", vocabulary)
+        write(path, counted.by_order, "llama.cpp", vocabulary)
         return
     file = open_statistics(path, vocabulary, "dynamic")
-    write(path, merge([file.tables, counted]), file.layout, vocabulary)
+    write(path, merge([file.tables, counted]).by_order, file.layout, vocabulary)
 
 
 def write(
-    path: Path, tables: NgramTables, layout: Layout, vocabulary: VocabularyIdentity | None
+    path: Path,
+    tables: Mapping[int, TableArrays],
+    layout: Layout,
+    vocabulary: VocabularyIdentity | None,
 ) -> None:
-    """Write canonical tables atomically.
+    """Write canonical tables by order, atomically.
 
     speclsp's layout needs a vocabulary.  Raises StoreError.
     """

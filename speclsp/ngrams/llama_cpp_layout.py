@@ -10,17 +10,18 @@ A static file holds n-grams of two tokens, a dynamic one of one to four.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from speclsp.drafting.protocol import TokenArray
 from speclsp.errors import StoreError
 from speclsp.ngrams.counting import Observations, table_of
 from speclsp.ngrams.reading import OTHER_MODEL, REBUILD, damaged
-from speclsp.ngrams.table import NgramTables
+from speclsp.ngrams.table import NgramTables, TableArrays
 
 STATIC_ORDER: Final = 2
 MAX_ORDER: Final = 4
@@ -32,6 +33,9 @@ _UNUSED: Final = -1
 _WORD_BYTES: Final = 4
 _LARGEST_VOCABULARY: Final = 2**23
 """More tokens than any model has; used where the vocabulary is unknown."""
+
+_ROWS_AT_ONCE: Final = 2**18
+"""Most n-grams, and followers of several n-grams, that are encoded at once, in about 30 MB."""
 
 _Words = NDArray[np.int32]
 _Indices = NDArray[np.int64]
@@ -104,26 +108,45 @@ def parse(
     return NgramTables(tables)
 
 
-def write(tables: NgramTables, stream: BinaryIO) -> None:
-    """Write canonical tables.  Raises StoreError for orders that the layout cannot hold."""
-    if tables.max_order > MAX_ORDER:
+def write(tables: Mapping[int, TableArrays], stream: BinaryIO) -> None:
+    """Write canonical tables by order.  Raises StoreError for orders that the layout cannot hold.
+
+    ``_ROWS_AT_ONCE`` bounds the memory.
+    """
+    if (max_order := max(tables, default=0)) > MAX_ORDER:
         raise StoreError(
-            f"llama.cpp's layout has room for {MAX_ORDER} tokens, not for n-grams of "
-            f"{tables.max_order}.",
+            f"llama.cpp's layout has room for {MAX_ORDER} tokens, not for n-grams of {max_order}.",
             remedy=f"Take --order {MAX_ORDER} or less, or speclsp's own format.",
         )
-    for _, table in sorted(tables.by_order.items()):
-        lengths = table.lengths.astype(np.int64)
-        starts = _HEADER * np.arange(lengths.size) + 2 * (np.cumsum(lengths) - lengths)
-        words = np.full(_HEADER * lengths.size + 2 * table.tokens.size, _UNUSED, dtype=np.int32)
-        for column, tokens in enumerate(table.grams.T):
-            words[starts + column] = tokens
-        words[starts + MAX_ORDER] = lengths
-        pairs = _HEADER * (np.repeat(np.arange(lengths.size), lengths) + 1)
-        pairs += 2 * np.arange(table.tokens.size)
-        words[pairs] = table.tokens
-        words[pairs + 1] = table.counts
-        stream.write(words.data)
+    for _, table in sorted(tables.items()):
+        grams = table.grams
+        row = place = 0
+        while row < len(grams):
+            ends = np.cumsum(table.lengths[row : row + _ROWS_AT_ONCE], dtype=np.int64)
+            n_rows = max(1, int(np.searchsorted(ends, _ROWS_AT_ONCE, side="right")))
+            rows, pairs = slice(row, row + n_rows), slice(place, place + int(ends[n_rows - 1]))
+            words = _records(
+                grams[rows], table.lengths[rows], table.tokens[pairs], table.counts[pairs]
+            )
+            stream.write(words.data)
+            row, place = rows.stop, pairs.stop
+
+
+def _records(
+    grams: TokenArray, lengths: NDArray[np.uint32], tokens: TokenArray, counts: NDArray[np.int32]
+) -> _Words:
+    """Encode n-grams with their followers."""
+    n_followers = lengths.astype(np.int64)
+    starts = _HEADER * np.arange(lengths.size) + 2 * (np.cumsum(n_followers) - n_followers)
+    words = np.full(_HEADER * lengths.size + 2 * tokens.size, _UNUSED, dtype=np.int32)
+    for column, ids in enumerate(grams.T):
+        words[starts + column] = ids
+    words[starts + MAX_ORDER] = lengths
+    pairs = _HEADER * (np.repeat(np.arange(lengths.size), n_followers) + 1)
+    pairs += 2 * np.arange(tokens.size)
+    words[pairs] = tokens
+    words[pairs + 1] = counts
+    return words
 
 
 def _record_starts(words: _Words) -> tuple[_Indices, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
@@ -17,7 +18,13 @@ import numpy as np
 
 from speclsp.drafting.protocol import TokenArray
 from speclsp.ngrams.reading import damaged
-from speclsp.ngrams.table import MAX_COUNT, NgramTable, NgramTables, rows_of_grams
+from speclsp.ngrams.table import (
+    MAX_COUNT,
+    NgramTable,
+    NgramTables,
+    TableArrays,
+    rows_of_grams,
+)
 
 MAGIC: Final = b"PK\x03\x04"
 
@@ -110,12 +117,14 @@ def _table(
     )
 
 
-def write(tables: NgramTables, vocabulary: VocabularyIdentity, stream: BinaryIO) -> None:
-    """Write canonical tables."""
+def write(
+    tables: Mapping[int, TableArrays], vocabulary: VocabularyIdentity, stream: BinaryIO
+) -> None:
+    """Write canonical tables by order.  NumPy copies 16 MiB of an array at a time."""
     arrays: dict[str, Any] = {
         "vocabulary": vocabulary.fingerprint,
         "n_tokens": vocabulary.n_tokens,
     }
-    for order, table in sorted(tables.by_order.items()):
+    for order, table in sorted(tables.items()):
         arrays |= {f"{name}_{order}": getattr(table, name) for name in _ARRAYS}
     np.savez(stream, **arrays)

@@ -6,7 +6,8 @@ as ``.npy`` files that can be mapped.  A corpus of any size is counted in three 
 1. :func:`store` writes the counts of some files as a part.
 2. :func:`boundaries` cuts an order's n-grams into ranges with about the same number of rows, and
    :func:`sum_range` adds up one range of all parts, which :func:`store` writes as a part again.
-3. :func:`joined_parts` puts the ranges' sums together: they are the table of the whole corpus.
+3. :func:`joined_parts` puts the ranges' sums together in temporary files: they are the table of
+   the whole corpus.
 
 The tasks of the first two steps are independent: each may run in any process that sees the
 folders, at any time and more than once.
@@ -19,9 +20,10 @@ import os
 import secrets
 import shutil
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Final
 
 import numpy as np
@@ -29,7 +31,7 @@ from numpy.typing import NDArray
 
 from speclsp.drafting.protocol import TokenArray
 from speclsp.ngrams.counting import Observations, joined, rows_of, table_of
-from speclsp.ngrams.table import NgramTable, NgramTables, rows_of_grams
+from speclsp.ngrams.table import NgramTables
 
 _ARRAYS: Final = ("grams", "ends", "tokens", "counts")
 """The arrays of a stored table; ``ends`` are those of the n-grams' followers in the last two."""
@@ -144,23 +146,44 @@ def sum_range(
     return NgramTables({order: summed})
 
 
-def joined_parts(parts: Sequence[Path], order: int) -> NgramTable | None:
-    """Return the table of consecutive ranges' parts; None where none has n-grams."""
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedTable:
+    """The table of one order of a whole corpus: arrays that take disk and page cache, not memory.
+
+    See :class:`~speclsp.ngrams.table.TableArrays`.
+    """
+
+    grams: TokenArray
+    lengths: NDArray[np.uint32]
+    tokens: TokenArray
+    counts: NDArray[np.int32]
+
+
+def joined_parts(parts: Sequence[Path], order: int, folder: Path) -> JoinedTable | None:
+    """Return the table of consecutive ranges' parts; None where none has n-grams.
+
+    One array of a part is in memory at a time; ``folder`` is for the temporary files.
+    Raises OSError.
+    """
     stored = [table for part in parts if (table := StoredTable(part, order)).exists()]
     if not stored:
         return None
-    ends = [table.read("ends") for table in stored]
-    grams, tokens, counts = (
-        np.concatenate([table.read(name) for table in stored])
-        for name in ("grams", "tokens", "counts")
+    ends = (table.read("ends") for table in stored)
+    return JoinedTable(
+        grams=_in_file((table.read("grams") for table in stored), folder),
+        lengths=_in_file((np.diff(each, prepend=0).astype(np.uint32) for each in ends), folder),
+        tokens=_in_file((table.read("tokens") for table in stored), folder),
+        counts=_in_file((table.read("counts") for table in stored), folder),
     )
-    return NgramTable(
-        order=order,
-        rows=rows_of_grams(grams),
-        lengths=np.concatenate([np.diff(each, prepend=0) for each in ends]).astype(np.uint32),
-        tokens=tokens,
-        counts=counts,
-    )
+
+
+def _in_file(arrays: Iterable[NDArray[Any]], folder: Path) -> NDArray[Any]:
+    """Concatenate arrays in a file without a name, and map it."""
+    with TemporaryFile(dir=folder) as stream:
+        for array in arrays:
+            stream.write(array.data)
+        stream.flush()
+        return np.memmap(stream, array.dtype, mode="r").reshape(-1, *array.shape[1:])
 
 
 def _rows_within(table: StoredTable, within: Range) -> Observations:

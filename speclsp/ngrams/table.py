@@ -6,7 +6,7 @@ import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,26 @@ MAX_COUNT: Final = 2**31 - 1
 def rows_of_grams(grams: NDArray[np.integer]) -> bytes:
     """Encode n-grams as ``NgramTable.rows``."""
     return grams.astype(">i4").tobytes()
+
+
+class TableArrays(Protocol):
+    """What a statistics file contains for one order; see :class:`NgramTable`."""
+
+    @property
+    def grams(self) -> TokenArray:
+        """The n-grams in lexicographic order; shape [m, order]."""
+
+    @property
+    def lengths(self) -> NDArray[np.uint32]:
+        """Number of different followers of each n-gram; shape [m]."""
+
+    @property
+    def tokens(self) -> TokenArray:
+        """The followers of all n-grams; shape [n]."""
+
+    @property
+    def counts(self) -> NDArray[np.int32]:
+        """How often each follower was seen; shape [n]."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -148,7 +148,7 @@ def test_a_statistics_file_takes_what_was_accepted(
     path = tmp_path / "mine.ngrams"
     vocabulary = ScriptedLoader(fingerprint="bytes").tokenizer(Settings()).vocabulary
     if layout is not None:
-        write(path, count_tokens([vocabulary.tokenize("abc")], [1, 2]), layout, vocabulary)
+        write(path, count_tokens([vocabulary.tokenize("abc")], [1, 2]).by_order, layout, vocabulary)
     kept = make(persist=False, lookup_cache_update=True, lookup_cache_dynamic=[str(path)])
     kept.take("xa", "bc")
     kept.take("", "abd")

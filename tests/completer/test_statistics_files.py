@@ -82,7 +82,7 @@ def seen(statistics: Statistics, ngram: bytes) -> tuple[dict[int, int], dict[int
 
 def text_file(path: Path, text: bytes, orders: range = range(1, 5)) -> Path:
     tokens = np.frombuffer(text, np.uint8).astype(np.int32)
-    write(path, count_tokens([tokens], orders), "speclsp", ByteVocabulary())
+    write(path, count_tokens([tokens], orders).by_order, "speclsp", ByteVocabulary())
     return path
 
 

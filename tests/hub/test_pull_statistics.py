@@ -43,7 +43,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("published") / "all.ngrams"
     tokens = np.random.default_rng(1).integers(0, 4000, 60_000).astype(np.int32)
     vocabulary = load_vocabulary(embedded.embedded_target())
-    write(path, count_tokens([tokens], range(1, 4)), "speclsp", vocabulary)
+    write(path, count_tokens([tokens], range(1, 4)).by_order, "speclsp", vocabulary)
     return path.read_bytes()
 
 
@@ -112,7 +112,12 @@ def test_what_does_not_fit_is_refused(
     hub: FakeHub, output: Path, published: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = output.with_name("other")
-    write(other, count_tokens([np.arange(9, dtype=np.int32)], [2]), "speclsp", OtherVocabulary())
+    write(
+        other,
+        count_tokens([np.arange(9, dtype=np.int32)], [2]).by_order,
+        "speclsp",
+        OtherVocabulary(),
+    )
     foreign = other.read_bytes()
     other.unlink()
     hub.repositories[REPOSITORY] = {"a": published, "foreign": foreign, "text": b"<html>"}

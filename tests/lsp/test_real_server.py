@@ -244,8 +244,13 @@ async def test_statistics_that_are_cut_and_copied_onto_while_somebody_types(
     text = (PROJECT / "shop" / "repositories.py").read_text()
     tokens = np.array(vocabulary.tokenize(text), np.int32)
     used, other = tmp_path / "used.ngrams", tmp_path / "other.ngrams"
-    write(other, count_tokens([tokens[: tokens.size // 2]], range(1, 5)), "speclsp", vocabulary)
-    write(used, count_tokens([tokens], range(1, 9)), "speclsp", vocabulary)
+    write(
+        other,
+        count_tokens([tokens[: tokens.size // 2]], range(1, 5)).by_order,
+        "speclsp",
+        vocabulary,
+    )
+    write(used, count_tokens([tokens], range(1, 9)).by_order, "speclsp", vocabulary)
     whole = tmp_path / "whole.ngrams"
     shutil.copyfile(used, whole)
     heard = await start(

@@ -37,7 +37,7 @@ def contents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     tables = count_tokens([tokens], [1, 2, 3, 4])
     found = {}
     for layout in ("speclsp", "llama.cpp"):
-        write(path, tables, layout, Vocabulary())  # type: ignore[arg-type]
+        write(path, tables.by_order, layout, Vocabulary())  # type: ignore[arg-type]
         found[layout] = path.read_bytes()
     return found
 

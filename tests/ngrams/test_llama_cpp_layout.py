@@ -44,14 +44,14 @@ def test_what_llama_cpp_saves_is_loaded_and_the_other_way_round(
     tables = read(path, N_VOCAB)
     assert as_counts(tables) == counts
     written = io.BytesIO()
-    write(merge([tables]), written)
+    write(merge([tables]).by_order, written)
     assert loaded(written.getvalue()) == counts
 
 
 def test_a_static_file_of_a_text(path: Path) -> None:
     text = np.random.default_rng(0).integers(0, 50, 3000).astype(np.int32)
     written = io.BytesIO()
-    write(count_tokens([text], [2]), written)
+    write(count_tokens([text], [2]).by_order, written)
     assert loaded(written.getvalue()) == counted(text.tolist(), [2])
     path.write_bytes(written.getvalue())
     assert as_counts(read(path, 50, [2])) == counted(text.tolist(), [2])
@@ -129,7 +129,7 @@ def test_a_static_file_has_order_two_only(path: Path) -> None:
 
 def test_longer_ngrams_have_no_room() -> None:
     with pytest.raises(StoreError, match="not for n-grams of 5"):
-        write(count_tokens([np.arange(9, dtype=np.int32)], [5]), io.BytesIO())
+        write(count_tokens([np.arange(9, dtype=np.int32)], [5]).by_order, io.BytesIO())
 
 
 @pytest.mark.parametrize("name", ["missing", "folder"])

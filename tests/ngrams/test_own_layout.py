@@ -40,7 +40,7 @@ def tables_of(n_tokens: int, orders: range) -> NgramTables:
 @given(text=st.lists(st.integers(0, 9), max_size=60), max_order=st.integers(1, 6))
 def test_what_is_written_is_found(path: Path, text: list[int], max_order: int) -> None:
     orders = range(1, max_order + 1)
-    write(path, count_tokens([np.array(text, np.int32)], orders), "speclsp", VOCABULARY)
+    write(path, count_tokens([np.array(text, np.int32)], orders).by_order, "speclsp", VOCABULARY)
     file = open_statistics(path, VOCABULARY)
     assert file.layout == "speclsp"
     assert as_counts(file.tables) == counted(text, orders)
@@ -55,7 +55,9 @@ def followers_of(file: StatisticsFile, ngram: tuple[int, ...]) -> dict[int, int]
 
 
 def test_what_it_says_of_itself(path: Path) -> None:
-    write(path, count_tokens([np.arange(50, dtype=np.int32)], [1, 3]), "speclsp", VOCABULARY)
+    write(
+        path, count_tokens([np.arange(50, dtype=np.int32)], [1, 3]).by_order, "speclsp", VOCABULARY
+    )
     header = open_statistics(path, None).header
     assert header is not None
     assert (header.fingerprint, header.n_tokens) == (VOCABULARY.fingerprint, 100)
@@ -64,7 +66,7 @@ def test_what_it_says_of_itself(path: Path) -> None:
 
 @given(st.data())
 def test_no_damage_goes_unnoticed(path: Path, data: st.DataObject) -> None:
-    write(path, tables_of(300, range(1, 4)), "speclsp", VOCABULARY)
+    write(path, tables_of(300, range(1, 4)).by_order, "speclsp", VOCABULARY)
     whole = path.read_bytes()
     place = data.draw(st.integers(0, len(whole) - 1))
     is_cut = data.draw(st.booleans())
@@ -149,17 +151,17 @@ def local_header(name: bytes, checksum: int, size: int) -> bytes:
 
 
 def test_a_foreign_vocabulary(path: Path) -> None:
-    write(path, tables_of(100, range(1, 3)), "speclsp", VOCABULARY)
+    write(path, tables_of(100, range(1, 3)).by_order, "speclsp", VOCABULARY)
     with pytest.raises(StoreError, match=r"f.ngrams: it belongs to another vocabulary \("):
         open_statistics(path, Identity(fingerprint="f" * 16))
 
 
 def test_static_needs_order_two(path: Path) -> None:
-    write(path, tables_of(100, range(3, 5)), "speclsp", VOCABULARY)
+    write(path, tables_of(100, range(3, 5)).by_order, "speclsp", VOCABULARY)
     assert open_statistics(path, VOCABULARY, "dynamic").role == "dynamic"
     with pytest.raises(StoreError, match="no n-grams of 2 tokens"):
         open_statistics(path, VOCABULARY, "static")
-    write(path, tables_of(100, range(2, 3)), "speclsp", VOCABULARY)
+    write(path, tables_of(100, range(2, 3)).by_order, "speclsp", VOCABULARY)
     assert open_statistics(path, VOCABULARY, "static").role == "static"
 
 
@@ -167,10 +169,10 @@ def test_writing_replaces_the_file_or_leaves_it(path: Path) -> None:
     old = saved({(1, 2): {3: 4}})
     path.write_bytes(old)
     with pytest.raises(StoreError, match="not for n-grams of 5"):
-        write(path, tables_of(100, range(5, 6)), "llama.cpp", None)
+        write(path, tables_of(100, range(5, 6)).by_order, "llama.cpp", None)
     with pytest.raises(StoreError, match="--model"):
-        write(path, tables_of(100, range(1, 6)), "speclsp", None)
+        write(path, tables_of(100, range(1, 6)).by_order, "speclsp", None)
     assert path.read_bytes() == old
     assert sorted(path.parent.iterdir()) == [path]
     with pytest.raises(StoreError, match=r"none/f\.bin cannot be written"):
-        write(path.parent / "none" / "f.bin", tables_of(9, range(1, 2)), "llama.cpp", None)
+        write(path.parent / "none" / "f.bin", tables_of(9, range(1, 2)).by_order, "llama.cpp", None)

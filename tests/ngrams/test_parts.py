@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tempfile
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llama_cpp_statistics import Counts, as_counts, counted
 
-from speclsp.ngrams import parts
-from speclsp.ngrams.counting import count_tokens
-from speclsp.ngrams.files import open_statistics, write
+from speclsp.ngrams import llama_cpp_layout, parts
+from speclsp.ngrams.counting import Observations, count_tokens, table_of
+from speclsp.ngrams.files import Layout, open_statistics, write
 from speclsp.ngrams.parts import (
+    JoinedTable,
     StoredTable,
     boundaries,
     joined_parts,
@@ -21,7 +23,7 @@ from speclsp.ngrams.parts import (
     stored_tally,
     sum_range,
 )
-from speclsp.ngrams.table import NgramTable, NgramTables
+from speclsp.ngrams.table import NgramTables
 
 ORDERS = range(1, 4)
 texts = st.lists(st.integers(0, 4), max_size=60)
@@ -38,17 +40,17 @@ def ids(tokens: list[int]) -> np.ndarray:
 
 def summed(
     folder: Path, stored: Sequence[Path], *, min_count: int, n_in_range: int, n_rows: int
-) -> NgramTables:
+) -> dict[int, JoinedTable]:
     """Add up all ranges as parts of their own."""
-    tables: dict[int, NgramTable] = {}
+    tables: dict[int, JoinedTable] = {}
     for order in ORDERS:
         ranges: list[Path] = []
         for within in boundaries(stored, order, n_in_range):
             ranges.append(folder / f"sum-{order}-{len(ranges)}")
             store(ranges[-1], sum_range(stored, order, within, min_count=min_count, n_rows=n_rows))
-        if (table := joined_parts(ranges, order)) is not None:
+        if (table := joined_parts(ranges, order, folder)) is not None:
             tables[order] = table
-    return NgramTables(tables)
+    return tables
 
 
 def total(all_texts: Sequence[list[int]], min_count: int) -> Counts:
@@ -71,9 +73,15 @@ def total(all_texts: Sequence[list[int]], min_count: int) -> Counts:
     min_count=st.integers(1, 3),
     n_in_range=st.integers(1, 8),
     n_rows=st.integers(1, 40),
+    n_at_once=st.integers(1, 20),
 )
 def test_sums_of_ranges_are_the_file_of_one_run(
-    layout: str, in_parts: list[list[list[int]]], min_count: int, n_in_range: int, n_rows: int
+    layout: Layout,
+    in_parts: list[list[list[int]]],
+    min_count: int,
+    n_in_range: int,
+    n_rows: int,
+    n_at_once: int,
 ) -> None:
     all_texts = [text for of_part in in_parts for text in of_part]
     with tempfile.TemporaryDirectory() as name:
@@ -83,13 +91,35 @@ def test_sums_of_ranges_are_the_file_of_one_run(
             store(part, count_tokens(map(ids, of_part), ORDERS))
         tables = summed(folder, stored, min_count=min_count, n_in_range=n_in_range, n_rows=n_rows)
         one, two = folder / "one", folder / "two"
-        write(one, tables, layout, Vocabulary())  # type: ignore[arg-type]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(llama_cpp_layout, "_ROWS_AT_ONCE", n_at_once)
+            write(one, tables, layout, Vocabulary())
         expected = total(all_texts, min_count)
         if expected:
             assert as_counts(open_statistics(one, Vocabulary()).tables) == expected
         if min_count == 1:
-            write(two, count_tokens(map(ids, all_texts), ORDERS), layout, Vocabulary())  # type: ignore[arg-type]
+            write(two, count_tokens(map(ids, all_texts), ORDERS).by_order, layout, Vocabulary())
             assert one.read_bytes() == two.read_bytes()
+
+
+@pytest.mark.parametrize("layout", ["speclsp", "llama.cpp"])
+def test_a_file_larger_than_memory_is_written(layout: Layout, tmp_path: Path) -> None:
+    stored = [tmp_path / str(idx) for idx in range(24)]
+    n_rows = 2**17
+    for idx, part in enumerate(stored):
+        numbers = np.arange(idx * n_rows, (idx + 1) * n_rows, dtype=np.int32)
+        grams = np.stack([numbers >> 16, numbers >> 8 & 255, numbers & 255, numbers & 1], axis=1)
+        ones = np.ones(n_rows, np.int32)
+        store(part, NgramTables({4: table_of(Observations(grams, ones, ones))}))
+    tracemalloc.start()
+    try:
+        table = joined_parts(stored, 4, tmp_path)
+        assert table is not None
+        write(tmp_path / "file", {4: table}, layout, Vocabulary())
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < (tmp_path / "file").stat().st_size / 3
 
 
 def test_ranges_are_of_the_size_that_is_asked_for(tmp_path: Path) -> None:

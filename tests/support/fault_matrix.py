@@ -33,7 +33,6 @@ import numpy as np
 from speclsp.errors import StoreError
 from speclsp.ngrams.counting import Observations, table_of
 from speclsp.ngrams.files import open_statistics, write
-from speclsp.ngrams.table import NgramTables
 from speclsp.storage import accepted_store
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.storage.locations import workspace_id
@@ -222,7 +221,7 @@ class StatisticsFile(Workload):
         followers = np.full(len(grams), number, dtype=np.int32)
         counts = np.ones(len(grams), dtype=np.int32)
         table = table_of(Observations(grams, followers, counts))
-        write(self.path, NgramTables({2: table}), self.layout, self.Vocabulary())
+        write(self.path, {2: table}, self.layout, self.Vocabulary())
 
     def run(self, told: Callable[[int], None]) -> None:
         for number in range(1, self.n_steps + 1):
