@@ -75,11 +75,6 @@ class NgramTable:
         """The n-grams; shape [m, order]."""
         return np.frombuffer(self.rows, dtype=">i4").reshape(-1, self.order).astype(np.int32)
 
-    @property
-    def n_followers(self) -> int:
-        """Pairs of an n-gram and a follower."""
-        return self.tokens.size
-
     def followers(self, ngram: Sequence[int]) -> dict[int, int]:
         """Return how often each token followed an n-gram of this order."""
         low = bisect_left(self._first, ngram[0])

@@ -262,5 +262,5 @@ def test_rare_followers_are_left_out_after_the_sum(
             found = kept.followers(gram)
             assert found == {token: count for token, count in followers.items() if count >= 3}
             n_kept += len(found)
-        assert 0 < kept.by_order[order].n_followers < table.n_followers
-    assert n_kept == sum(table.n_followers for table in kept.by_order.values())
+        assert 0 < kept.by_order[order].tokens.size < table.tokens.size
+    assert n_kept == sum(table.tokens.size for table in kept.by_order.values())

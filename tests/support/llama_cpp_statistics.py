@@ -54,7 +54,7 @@ def as_counts(tables: NgramTables) -> dict[tuple[int, ...], dict[int, int]]:
     for table in tables.by_order.values():
         for gram in table.grams.tolist():
             counts[tuple(gram)] = tables.followers(tuple(gram))
-        assert sum(len(counts[tuple(gram)]) for gram in table.grams.tolist()) == table.n_followers
+        assert sum(len(counts[tuple(gram)]) for gram in table.grams.tolist()) == table.tokens.size
     return counts
 
 
