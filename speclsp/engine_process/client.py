@@ -632,10 +632,10 @@ class SharedCompleter:
                 return
             is_hopeless = self._restarts.lost(is_crash=cause is not None)
             pause_s = self._restarts.pause_s
-        if cause is not None:
-            what = f"the engine process {cause}"
-        self._events.log("warning", f"{what}; it is started again in {pause_s:.0f} s.")
-        if is_hopeless:
+        if not is_hopeless:
+            what = f"the engine process {cause}" if cause is not None else what
+            self._events.log("warning", f"{what}; it is started again in {pause_s:.0f} s.")
+        else:
             model = Path(settings.model).name or "its model"
             crashes = EngineUnavailableError(
                 f"the engine process {cause} {MAX_CRASHES} times with {model}.",
