@@ -69,18 +69,25 @@ class ContextChunks:
         self._last_change_s = 0.0
         self._is_choosing = False
         self._chosen: dict[str, tuple[ContextChunk, ...]] = {}
+        self._shown: dict[str, frozenset[str]] = {}
+        """By folder: the paths of the files that prompts of its documents may show."""
         # Guarded by _work, which is held while chunks are chosen.
         self._work = threading.Lock()
         self._names: dict[str, tuple[int, NameTable]] = {}
         """By folder: the names in its files, and the version of their outlines."""
-        self._shown: dict[str, frozenset[str]] = {}
-        """By folder: the paths of the files that prompts of its documents may show."""
         self._thread = threading.Thread(target=self._run, name="speclsp-context", daemon=True)
         self._thread.start()
 
     def apply_settings(self, settings: Settings) -> None:
-        """Take new settings."""
-        self._settings = settings
+        """Take new settings.
+
+        Where other files are excluded, nothing of other files is shown until the next choice.
+        """
+        with self._wake:
+            if settings.exclude != self._settings.exclude:
+                self._chosen.clear()
+                self._shown = dict.fromkeys(self._shown, frozenset())
+            self._settings = settings
 
     def changed(self, document: Document) -> None:
         """Note that a document was opened or changed."""
@@ -187,6 +194,7 @@ class ContextChunks:
         return max(0.0, self._last_change_s + _QUIET_S - time.monotonic())
 
     def _choose(self, request: PlacedRequest) -> tuple[ContextChunk, ...]:
+        exclude = self._settings.exclude
         root = self._project.root_of(request.file)
         version, on_disk = self._outlined(root, current=not request.supersede)
         with self._work:
@@ -194,8 +202,10 @@ class ContextChunks:
             if root and self._names.get(root, (None, None))[0] != version:
                 self._names[root] = (version, NameTable(on_disk))
             chosen = tuple(self._candidates(request, root, documents))
-            self._shown[root] = frozenset((*on_disk, *(d.path for d in documents.values())))
         with self._wake:
+            if self._settings.exclude != exclude:  # meanwhile
+                return ()
+            self._shown[root] = frozenset((*on_disk, *(d.path for d in documents.values())))
             if not request.supersede or self._documents.get(request.uri) is not None:
                 self._chosen[request.uri] = chosen
         return chosen
@@ -218,7 +228,8 @@ class ContextChunks:
             opened = {d.file: d.text for d in documents.values()}
 
             def read(path: str) -> str | None:
-                text = opened.get(os.path.join(root, path))  # noqa: PTH118  as in Document.file
+                # As in Document.file, which has backslashes on Windows.
+                text = opened.get(os.path.normpath(os.path.join(root, path)))  # noqa: PTH118
                 return self._project.text(root, path) if text is None else text
 
             candidates += similar_candidates(request, self._names[root][1], read)

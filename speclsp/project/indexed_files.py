@@ -5,6 +5,7 @@ A content is indexed once for all files that have it: copies and renamed files n
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -30,6 +31,8 @@ _MAX_OUTLINED: Final = 4_000
 """Most outlined files of a folder."""
 _MAX_OUTLINED_BYTES: Final = 200_000
 """Larger files are mostly generated and are not outlined."""
+_VERSIONS: Final = itertools.count()
+"""Versions of outlines.  No two indexes share one: they may hold different files of a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Outlines(NamedTuple):
     """The outlines of the folder's files: the names in each."""
 
     version: int = -1
-    """Changes whenever an outline changes."""
+    """Changes whenever an outline changes; no other index's outlines have it."""
     by_path: Mapping[str, NameCodes] = {}
     """Keys are relative to the folder and use slashes."""
 
@@ -79,7 +82,7 @@ class IndexedFiles:
         self._holders: dict[bytes, set[str]] = {}
         """By content: the paths of the files that have it."""
         self._outlines: dict[str, NameCodes] = {}
-        self._n_outline_changes = 0
+        self._version = next(_VERSIONS)
         self.open_paths: frozenset[str] = frozenset()
 
     # --- changes --------------------------------------------------------------------------------
@@ -117,8 +120,8 @@ class IndexedFiles:
         for path in paths:
             with self._lock:
                 content = self._drop(path)
-                self._n_outline_changes += 1
-                self._outlines.pop(os.path.relpath(path, self._root), None)
+                self._version = next(_VERSIONS)
+                self._outlines.pop(Path(path).relative_to(self._root).as_posix(), None)
             if content is not None:
                 self.corpus.remove(content)
 
@@ -167,7 +170,7 @@ class IndexedFiles:
     def outlines(self) -> Outlines:
         """Return the outlines."""
         with self._lock:
-            return Outlines(self._n_outline_changes, dict(self._outlines))
+            return Outlines(self._version, dict(self._outlines))
 
     def text(self, relative: str) -> str | None:
         """Return the text of an outlined file; None if it can no longer be read."""
@@ -222,7 +225,7 @@ class IndexedFiles:
         is_large = file.signature.n_bytes > _MAX_OUTLINED_BYTES
         outline = None if is_large else codes_of(names_in(text))
         with self._lock:
-            self._n_outline_changes += 1
+            self._version = next(_VERSIONS)
             self._outlines.pop(file.relative, None)
             if outline is not None:
                 self._outlines[file.relative] = outline

@@ -229,8 +229,9 @@ class ProjectIndex:
                 # Callers must not wait for outlines that may never be complete.
                 self._is_outlined = True
                 raise
-        elif changes:
-            self._is_scan_due |= self._apply(changes)
+        elif changes and self._apply(changes):
+            with self._wake:
+                self._is_scan_due = True
 
     def _seconds_to_work(self) -> float:
         if self._is_scan_due:

@@ -61,15 +61,16 @@ def scan(
 ) -> Iterator[FoundFile]:
     """Yield the files below ``root`` breadth-first.
 
-    As in git, links are not followed, so there are no loops.  Files that vanish or cannot be read
-    are skipped.
+    As in git, links are not followed.  A folder that is reached twice, by a mount or by a junction
+    of Windows, is scanned once.  Files that vanish or cannot be read are skipped.
     ``pause`` is called before each folder, and its exceptions are passed on.
     """
     waiting: deque[str] = deque([""])
+    walked: set[tuple[int, int]] = set()
     while waiting:
         pause()
         folder = waiting.popleft()
-        entries = _entries(root / folder, tally)
+        entries = _entries(root / folder, walked, tally)
         if folder and not _FOREIGN_TREES.isdisjoint(entry.name for entry in entries):
             tally.folders[folder.rpartition("/")[0]] = True
             continue
@@ -116,8 +117,16 @@ def examine(
     return FoundFile(str(path), relative, found)
 
 
-def _entries(folder: Path, tally: ScanTally) -> list[os.DirEntry[str]]:
+def _entries(
+    folder: Path, walked: set[tuple[int, int]], tally: ScanTally
+) -> list[os.DirEntry[str]]:
+    """Return a folder's entries; none if the folder is in ``walked``, its device and inode."""
     try:
+        status = folder.stat()
+        identity = (status.st_dev, status.st_ino)
+        if identity in walked:
+            return []
+        walked.add(identity)
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
     except OSError:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ntpath
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from indexed_project import write
 from scripted_models import ScriptedLoader
 from typed_requests import request_between
 
+from speclsp.completer import context_chunks
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.project import Project, ProjectIndexes
 from speclsp.documents import Documents, edit_between
@@ -43,6 +46,10 @@ class OpenProject:
             is_ignored=self.index.is_ignored,
             chosen=lambda: self.told.append(True),
         )
+
+    def apply_settings(self, settings: Settings) -> None:
+        self.index.apply_settings(settings)
+        self.chunks.apply_settings(settings)
 
     def close(self) -> None:
         self.chunks.close()
@@ -98,6 +105,22 @@ def test_an_open_file_is_shown_as_it_is_in_its_buffer(project: OpenProject) -> N
     (similar,) = [c for c in project.chosen("cart.py", CART) if c.reason == "similar"]
     assert "def surface(self)" in similar.text
     assert "area_of_it" not in similar.text
+
+
+def test_an_open_file_is_shown_as_it_is_in_its_buffer_where_paths_have_backslashes(
+    project: OpenProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context_chunks, "os", SimpleNamespace(path=ntpath))
+    (project.root / "pkg").mkdir()
+    (project.root / "models.py").rename(project.root / "pkg" / "models.py")
+    project.index.reindex()
+    text = MODELS.replace("area_of_it", "surface")
+    file = ntpath.normpath(project.root / "pkg" / "models.py")
+    project.take(
+        Document(uri="m", path="pkg/models.py", language_id="", version=1, text=text, file=file)
+    )
+    shown = {c.path: c.text for c in project.chosen("cart.py", CART)}
+    assert "def surface(self)" in shown["pkg/models.py"]
 
 
 def test_edits_of_other_documents(project: OpenProject) -> None:
@@ -171,6 +194,27 @@ def test_what_is_gone_stays_hidden_after_a_choice_in_another_folder(
     elsewhere = request_between("x = ", uri="new.py", path="new.py", file=str(other / "new.py"))
     project.chunks.ranked(replace(elsewhere, supersede=False))
     assert not project.chunks.may_show(request, "models.py")
+
+
+def test_what_is_excluded_by_new_settings_is_not_shown_any_more(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        write(
+            tmp_path / name / "models.py",
+            f"def total(boxes):\n    box = Box({name!r})\n    box.{name}_of()\n",
+        )
+    settings = Settings(exclude=["a/"], persist=False)
+    project = OpenProject(tmp_path, settings)
+    project.open("cart.py", CART)
+    assert {c.path for c in project.chosen("cart.py", CART)} == {"b/models.py", "c/models.py"}
+    typed = replace(project.request("cart.py", CART), supersede=True)
+    assert project.chunks.may_show(typed, "b/models.py")
+    assert project.chunks.ranked(typed)
+    project.apply_settings(replace(settings, exclude=["b/"]))
+    assert not project.chunks.may_show(typed, "b/models.py")
+    assert project.chunks.ranked(typed) == ()
+    # The new index has the same number of files, whose outlines changed as often.
+    assert {c.path for c in project.chosen("cart.py", CART)} == {"a/models.py", "c/models.py"}
+    project.close()
 
 
 def test_switched_off_there_is_none(tmp_path: Path) -> None:

@@ -384,6 +384,24 @@ class TestChanges:
         index.index.reindex()
         wait_until(lambda: index.follows("key 1 : ") == "word1")
 
+    def test_reindexing_while_changed_files_are_read(
+        self, project: Path, make_index: MakeIndex
+    ) -> None:
+        write(project / "a.py", lines(1))
+        index = make_index().open().built()
+        real_tokens, calls = index.tokenize.tokens, []
+
+        def reindex_meanwhile(text: str) -> Any:
+            calls.append(text)
+            index.index.reindex()
+            return real_tokens(text)
+
+        index.tokenize.tokens = reindex_meanwhile  # type: ignore[method-assign]
+        write(project / "a.py", lines(1, 2))
+        index.index.changed(str(project / "a.py"))
+        wait_until(lambda: [event.stage for event in index.of_type(Progress)].count("end") == 2)
+        assert calls == [lines(1, 2)]
+
     def test_changes_elsewhere_are_nothing(self, project: Path, make_index: MakeIndex) -> None:
         write(project / "a.py", lines(1))
         index = make_index().open().built()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from indexed_project import write
 
+from speclsp.project import scan as scan_module
 from speclsp.project.ignore import IgnoreRules
 from speclsp.project.scan import ScanTally, examine, scan
 
@@ -36,6 +37,16 @@ def test_links_are_not_followed(project: Path, tmp_path: Path) -> None:
     (project / "out").symlink_to(tmp_path / "outside")
     (project / "o.py").symlink_to(tmp_path / "outside" / "o.py")
     (project / "dangling.py").symlink_to("nowhere")
+    assert found(project) == ["real/r.py"]
+
+
+def test_a_folder_that_is_reached_twice_is_scanned_once(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(project / "real" / "r.py", "x")
+    # As a mount or a junction of Windows: a folder and no link.
+    (project / "real" / "up").symlink_to(project)
+    monkeypatch.setattr(scan_module, "_is_folder", lambda entry: entry.is_dir())
     assert found(project) == ["real/r.py"]
 
 

@@ -12,6 +12,13 @@ def test_names_come_in_the_order_of_the_text() -> None:
     assert names_in("total(price): 12 * x1_rate, total") == ["total", "price", "x1_rate"]
 
 
+def test_long_texts_are_searched_in_pieces() -> None:
+    """While an expression searches, no other thread runs."""
+    names = [f"name_{n}" for n in range(20_000)]
+    assert set(names[-100:]) <= set(names_in(" ".join(names)))
+    assert max(map(len, names_in("x" * 200_000))) <= 65_536
+
+
 def test_the_file_that_shares_rare_names_comes_first() -> None:
     query = codes_of(names_in("voucher = find(); cart.subtotal"))
     assert table(STOCK, CART, STOCK + CART, "").best_files(query, 9) == ["1", "2"]
