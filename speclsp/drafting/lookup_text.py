@@ -17,6 +17,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,15 @@ _N_ONE_BY_ONE = 32
 _N_SURE = 8
 """Most long matches that are followed."""
 _NO_PLACES = np.zeros(0, dtype=np.int64)
+
+
+class Continuation(NamedTuple):
+    """The tokens that followed at one text place."""
+
+    tokens: tuple[int, ...]
+    source: str
+    ends_at_cursor: bool = False
+    """Whether there are fewer tokens than wanted because the text ends at the cursor."""
 
 
 class LookupText:
@@ -86,12 +96,11 @@ class LookupText:
         """Return the last ``n_max`` tokens at the cursor."""
         return self._tokens[max(self._start, self._n_tokens - self._n_max) : self._n_tokens]
 
-    def continuations(self, n: int, n_wanted: int, n_places: int) -> list[Candidate]:
+    def continuations(self, n: int, n_wanted: int, n_places: int) -> list[Continuation]:
         """Return up to ``n_wanted`` tokens from behind ``n_places`` places of the last n tokens.
 
         First come the places before the cursor and then those behind it, both the nearest first;
-        then other open buffers, the most recently used first.  A copy from a place close before
-        the cursor repeats its own beginning: it continues the loop that the text is in.
+        then other open buffers, the most recently used first.
         """
         last = self._n_tokens - 1
         if self._n_tokens - self._start < n or n_wanted < 1:
@@ -104,15 +113,14 @@ class LookupText:
         nearest_first = np.concatenate(
             (places[before][::-1], places[behind & ~before], places[~behind][::-1])
         )
-        found: list[Candidate] = []
+        found: list[Continuation] = []
         for place in nearest_first[:n_places].tolist():
             sequence = bisect_left(self._ends, place)
             is_before = sequence == len(self._ends)
             end = self._n_tokens if is_before else self._ends[sequence]
             tokens = tuple(self._items[place + 1 : min(end, place + 1 + n_wanted)])
-            if is_before:
-                tokens = (tokens * -(-n_wanted // len(tokens)))[:n_wanted]
-            found.append(Candidate(tokens, self._sources[sequence], n))
+            is_short = len(tokens) < n_wanted
+            found.append(Continuation(tokens, self._sources[sequence], is_before and is_short))
         return found
 
     def followers(self, ngram: Sequence[int]) -> Iterator[tuple[int, TokenArray]]:

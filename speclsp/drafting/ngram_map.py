@@ -19,8 +19,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from speclsp.drafting.lookup_text import LookupText
-from speclsp.drafting.protocol import NO_CONTEXT, NO_DRAFT, Candidate, Draft, DraftContext
+from speclsp.drafting.lookup_text import Continuation, LookupText
+from speclsp.drafting.protocol import NO_CONTEXT, NO_DRAFT, Draft, DraftContext
 from speclsp.settings import Settings
 
 MAX_PLACES: Final = 64
@@ -40,7 +40,7 @@ class NgramDrafter:
     def __init__(
         self,
         name: str,
-        select: Callable[[Sequence[Candidate]], Candidate | None],
+        select: Callable[[Sequence[Continuation]], Continuation | None],
         *,
         n: int,
         m: int,
@@ -60,34 +60,41 @@ class NgramDrafter:
         self._text = LookupText(context, self._n)
 
     def draft(self, generated: Sequence[int], n_max: int) -> Draft:
-        """Draft the selected continuation."""
+        """Draft the selected continuation.
+
+        One that ends at the cursor is repeated: it continues the loop that the text is in.
+        """
         self._text.extend_to(generated)
         found = self._text.continuations(self._n, self._m, self._n_places)
         chosen = self._select(found) if found and len(found) >= self._min_hits else None
         if chosen is None:
             return NO_DRAFT
-        return Draft(tuple(chosen.tokens[: max(0, n_max)]), chosen.source, self._n)
+        n_wanted = max(0, min(n_max, self._m))
+        tokens = chosen.tokens
+        if chosen.ends_at_cursor:
+            tokens *= -(-n_wanted // len(tokens))
+        return Draft(tokens[:n_wanted], chosen.source, self._n)
 
     def accept(self, n_accepted: int, n_verified: int) -> None:
         """Do nothing: the next draft searches the output."""
 
 
-def nearest(found: Sequence[Candidate]) -> Candidate:
+def nearest(found: Sequence[Continuation]) -> Continuation:
     """Select the continuation of the first place."""
     return found[0]
 
 
-def dominant(found: Sequence[Candidate]) -> Candidate | None:
+def dominant(found: Sequence[Continuation]) -> Continuation | None:
     """Select the value seen at least twice as often as the three next ones together.
 
     A value that ends with its text counts for a longer one that begins with it.
     """
     longest_first = sorted(found, key=lambda one: -len(one.tokens))
     n_most = len(longest_first[0].tokens) if longest_first else 0
-    values: dict[tuple[int, ...], Candidate] = {}
+    values: dict[tuple[int, ...], Continuation] = {}
     n_places: Counter[tuple[int, ...]] = Counter()
     for continuation in longest_first:
-        tokens = tuple(continuation.tokens)
+        tokens = continuation.tokens
         if len(tokens) < n_most and tokens not in values:
             longer = (value for value in values if value[: len(tokens)] == tokens)
             tokens = next(longer, tokens)

@@ -8,8 +8,9 @@ from character_tokens import FREE, drafted, text_of, where
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speclsp.drafting.lookup_text import Continuation
 from speclsp.drafting.ngram_map import MAX_PLACES, NgramDrafter, create_k, create_k4v, dominant
-from speclsp.drafting.protocol import Candidate, DraftContext
+from speclsp.drafting.protocol import DraftContext
 from speclsp.drafting.registry import load_drafter
 from speclsp.settings import Settings
 
@@ -68,6 +69,7 @@ K4V = {
     "values of other buffers count": (where("abcXXX_abc", "abcYYY", ["abcXXX"]), "XXX"),
     "a short value agrees with a longer one": (where("abcXYZ_abcXYZ_abc", "abcX"), "XYZ"),
     "a short value is lengthened": (where("__abc", "abcX", ["abcXYZ"]), "XYZ"),
+    "a value that ends at the cursor is compared as it is": (where("_aaaa", "aaaab_"), "ab_"),
     "a loop": (where("xyabababababab"), "aba"),
     "no place": (where("abX__ab"), ""),
     "nothing behind it": (where("__abc", "__abc"), ""),
@@ -143,7 +145,7 @@ values = st.lists(
 @given(found=values)
 def test_dominance_equals_a_naive_count(found: list[tuple[int, ...]]):
     found = [(*value, 0, 0)[:2] for value in found]  # all of one length
-    chosen = dominant([Candidate(value, "buffer", 3) for value in found])
+    chosen = dominant([Continuation(value, "buffer") for value in found])
     best = max(found, key=found.count)
     others = sorted((found.count(value) for value in set(found) - {best}), reverse=True)[:3]
     dominates = found.count(best) >= 2 * sum(others)
