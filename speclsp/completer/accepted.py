@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -36,7 +37,7 @@ _MAX_NGRAMS: Final = 200_000
 """Pairs of n-gram and follower counted per workspace."""
 
 _READ_S: Final = 1.0
-"""Maximum seconds that a workspace's first request waits for its texts."""
+"""Maximum seconds that a workspace's first request waits for the texts that it drafts from."""
 _CLOSE_S: Final = 5.0
 
 _Result = TypeVar("_Result")
@@ -57,8 +58,8 @@ class AcceptedTokens:
     parts: deque[TokenArray] = field(default_factory=lambda: deque(maxlen=_N_DRAFTED_FROM))
     tokens: TokenArray = field(default_factory=lambda: EMPTY_TOKENS)
     """The parts, joined."""
-    is_read: threading.Event = field(default_factory=threading.Event)
-    """Set when the store was read, or could not be."""
+    is_ready: threading.Event = field(default_factory=threading.Event)
+    """Set when the latest texts were read or could not be, or a request has waited for them."""
     counts: LearnedCounts = field(default_factory=lambda: LearnedCounts(_MAX_NGRAMS))
 
 
@@ -101,13 +102,13 @@ class AcceptedTexts:
         self._later(self._add, root, accepted, self.begin(root))
 
     def of_root(self, root: str) -> AcceptedTokens | None:
-        """Return what was accepted in a workspace; waits for the store, 1 s at most.
+        """Return what was accepted in a workspace; the first call waits for it, 1 s at most.
 
         None without a vocabulary.
         """
         accepted = self.begin(root)
-        if accepted is not None:
-            accepted.is_read.wait(_READ_S)
+        if accepted is not None and not accepted.is_ready.wait(_READ_S):
+            accepted.is_ready.set()
         return accepted
 
     def begin(self, root: str) -> AcceptedTokens | None:
@@ -142,14 +143,16 @@ class AcceptedTexts:
         counted: Counter[tuple[tuple[int, ...], int]] = Counter()
         try:
             kept = self._stored(lambda store: store.recent(root, MAX_TEXTS), nothing)
-            for text, n_before in kept:
-                tokens = vocabulary.tokenize(text)
-                accepted.parts.append(tokens)
-                counted.update(_counted(vocabulary, text[:n_before], tokens))
-            accepted.counts.add(counted.items())
-            accepted.tokens = np.concatenate([EMPTY_TOKENS, *accepted.parts])
+            latest = [vocabulary.tokenize(text) for text, _ in kept[-_N_DRAFTED_FROM:]]
+            accepted.parts.extend(latest)
+            accepted.tokens = np.concatenate([EMPTY_TOKENS, *latest])
         finally:
-            accepted.is_read.set()
+            accepted.is_ready.set()
+        # Requests do not wait for the counts of up to 2,000 texts.
+        older = (vocabulary.tokenize(text) for text, _ in kept[: len(kept) - len(latest)])
+        for (text, n_before), tokens in zip(kept, chain(older, latest), strict=True):
+            counted.update(_counted(vocabulary, text[:n_before], tokens))
+        accepted.counts.add(counted.items())
 
     def _add(self, root: str, accepted: AcceptedText, known: AcceptedTokens | None) -> None:
         text, n_before = accepted.before + accepted.text, len(accepted.before)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_models import ScriptedLoader
+from scripted_models import ByteVocabulary, ScriptedLoader
 from typed_requests import request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import accepted
 from speclsp.completer.accepted import AcceptedTexts
-from speclsp.drafting.protocol import sum_of
+from speclsp.drafting.protocol import TokenArray, sum_of
 from speclsp.events import EventQueue
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import Layout, open_statistics, write
@@ -131,6 +132,49 @@ def test_all_kept_texts_are_counted_and_the_latest_are_drafted_from(make, monkey
     assert again.followers(b"ab") == {"c": 1, "d": 2}
     assert again.followers(b"xa") == {"b": 3}
     assert again.followers(b"x") == {}
+
+
+def test_a_request_waits_once_and_only_for_the_latest_texts(make, monkeypatch) -> None:
+    kept = make()
+    for text in "abcd":
+        kept.take("", text)
+    kept.texts.close()
+    monkeypatch.setattr(accepted, "_N_DRAFTED_FROM", 2)
+    tokenised: list[str] = []
+    may_read, may_count = threading.Event(), threading.Event()
+    tokenize = ByteVocabulary.tokenize
+
+    def slowly(vocabulary: ByteVocabulary, text: str) -> TokenArray:
+        (may_read if len(tokenised) < 2 else may_count).wait(WAIT_S)
+        tokenised.append(text)
+        return tokenize(vocabulary, text)
+
+    waits: list[float | None] = []
+    wait = threading.Event.wait
+
+    def counted(event: threading.Event, timeout: float | None = None) -> bool:
+        waits.extend([timeout] * (not event.is_set()))
+        return wait(event, timeout)
+
+    monkeypatch.setattr(ByteVocabulary, "tokenize", slowly)
+    monkeypatch.setattr(threading.Event, "wait", counted)
+    monkeypatch.setattr(accepted, "_READ_S", 0.02)
+    again = make()
+    for _ in range(3):
+        assert not again.texts.of_root("/r").tokens.size
+    assert waits.count(0.02) == 1
+    may_read.set()
+    until(lambda: again.texts.of_root("/r").tokens.size)
+    assert tokenised == ["c", "d"]
+    may_count.set()
+    assert again.drafted_from() == b"cd"
+    again.use("others")
+    may_count.clear()
+    tokenised.clear()
+    monkeypatch.setattr(accepted, "_READ_S", WAIT_S)
+    assert bytes(again.texts.of_root("/r").tokens.tolist()) == b"cd"
+    assert tokenised == ["c", "d"]
+    may_count.set()
 
 
 def test_without_persist_nothing_is_kept(make, tmp_path: Path) -> None:
