@@ -76,10 +76,13 @@ Sides = dict[bool, Side]
 
 def _existing_folder(_ctx: click.Context, _parameter: click.Parameter, project: Path) -> Path:
     if not project.exists():
-        raise click.BadParameter(
-            f"there is no folder {project}. Benchmarks of speclsp itself are run in a checkout: "
-            f"`python -m benchmarks {project}`."
-        )
+        message = f"there is no folder {project}."
+        if len(project.parts) == 1:
+            message += (
+                " Benchmarks of speclsp itself are run in a checkout: "
+                f"`python -m benchmarks {project}`."
+            )
+        raise click.BadParameter(message)
     return project
 
 

@@ -109,6 +109,10 @@ def test_a_benchmark_that_was_moved_is_named(
     result = CliRunner().invoke(cli, ["bench", name])
     assert result.exit_code == 2
     assert f"python -m benchmarks {name}" in result.output
+    result = CliRunner().invoke(cli, ["bench", str(tmp_path / name)])
+    assert result.exit_code == 2
+    assert "there is no folder" in result.output
+    assert "python -m benchmarks" not in result.output
 
 
 @pytest.mark.parametrize(
