@@ -74,6 +74,8 @@ class DraftLimits(NamedTuple):
 
 NO_LIMITS: Final = DraftLimits()
 
+_PLAIN: Final = (int, float)
+
 _COUNTED_AS: Final = {
     "begin": ("n_begin_calls", "ms_begin"),
     "draft": ("n_draft_calls", "ms_draft"),
@@ -138,10 +140,7 @@ class MeasuredDrafter:
     def candidates(self, generated: Sequence[int], n_max: int) -> list[Candidate]:
         """Return the candidates of a drafter that gives several, each usable as a draft is."""
         n_max = self._most(n_max)
-        found = self._called("candidates", self._usable_candidates, generated, n_max) or []
-        self._counts["n_proposed_drafts"] += len(found) > 0
-        self._counts["n_proposed"] += sum([len(one.tokens) for one in found])
-        return found
+        return self._called("candidates", self._usable_candidates, generated, n_max) or []
 
     def accept(self, n_accepted: int, n_verified: int) -> None:
         """Tell the drafter how much of its draft was verified, and how much became output."""
@@ -208,41 +207,57 @@ class MeasuredDrafter:
         candidates = list(self._branching.candidates(generated, n_max))
         n_vocab, n_min, held = self._context.n_vocab, self._limits.n_min, self._context.held
         if not _are_usable(candidates, n_max, n_vocab):
-            candidates = [one for one in candidates if _are_usable([one], n_max, n_vocab)]
+            plain = map(_plain, candidates)
+            candidates = [one for one in plain if _are_usable([one], n_max, n_vocab)]
         if n_min:
             candidates = [one for one in candidates if len(one.tokens) >= n_min]
         if held.data:
             candidates = [one for one in candidates if held.admits(generated, one.tokens)]
+        self._counts["n_proposed_drafts"] += len(candidates) > 0
+        self._counts["n_proposed"] += sum([len(one.tokens) for one in candidates])
         return candidates
 
 
 def _are_usable(candidates: Sequence[Candidate], n_max: int, n_vocab: int) -> bool:
-    """Whether all have 1 to ``n_max`` token ids, and numbers in range.
+    """Whether all have 1 to ``n_max`` token ids, and plain numbers in range.
 
-    Raises TypeError for other types.  All are checked in one call, since one call for each would
-    take as long as finding them.
+    Raises TypeError for what is no number.  All are checked in one call, since one call for each
+    would take as long as finding them.
     """
     every_token: list[int] = []
+    every_probability: list[float] = []
     n_matched = 0
     for tokens, _, match_length, n_places, probabilities in candidates:
         if not 0 < len(tokens) <= n_max or match_length < 0 or not n_places > 0.0:
             return False
-        if probabilities:
-            sum(probabilities)
-        every_token += tokens
+        # Not +=, which for an array would be NumPy's addition.
+        every_token.extend(tokens)
+        every_probability.extend(probabilities)
         n_matched += match_length
     if not every_token:
         return True
-    # The sum is an integer only if all terms are.
-    index(sum(every_token) + n_matched)
+    # A sum has Python's own type only if all terms have: NumPy's integers lack methods of int.
+    if type(sum(every_token) + n_matched) is not int:
+        return False
+    if type(sum(every_probability)) not in _PLAIN:
+        return False
     return min(every_token) >= 0 and (not n_vocab or max(every_token) < n_vocab)
+
+
+def _plain(candidate: Candidate) -> Candidate:
+    """Return ``candidate`` with Python's own numbers.  Raises TypeError for other types."""
+    return candidate._replace(
+        tokens=tuple(map(index, candidate.tokens)),
+        match_length=index(candidate.match_length),
+        probabilities=tuple(map(float, candidate.probabilities)),
+    )
 
 
 def usable(draft: Draft, n_max: int, n_vocab: int) -> Draft:
     """Return ``draft`` cut to ``n_max`` tokens and before the first that is not in the vocabulary.
 
-    ``n_vocab`` 0 means that the vocabulary's size is not known.  Raises TypeError for tokens that
-    are no integers.
+    ``n_vocab`` 0 means that the vocabulary's size is not known.  All numbers become Python's own.
+    Raises TypeError for tokens and match lengths that are no integers.
     """
     tokens = tuple(map(index, draft.tokens[: max(n_max, 0)]))
     for place, token in enumerate(tokens):
@@ -251,4 +266,5 @@ def usable(draft: Draft, n_max: int, n_vocab: int) -> Draft:
             break
     if not tokens:
         return NO_DRAFT
-    return Draft(tokens, draft.source, draft.match_length, draft.probabilities[: len(tokens)])
+    probabilities = tuple(map(float, draft.probabilities[: len(tokens)]))
+    return Draft(tokens, draft.source, index(draft.match_length), probabilities)

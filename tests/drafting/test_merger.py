@@ -213,11 +213,34 @@ class TestSources:
             Candidate([1, 2.5, 3], "", 4),  # type: ignore[list-item]
             Candidate([1], "", 2.5),  # type: ignore[arg-type]
             Candidate([1], "", 4, 1.0, ["x"]),  # type: ignore[list-item]
+            Candidate([1], "", 4, 1.0, None),  # type: ignore[arg-type]
             Candidate(None, "", 4),  # type: ignore[arg-type]
         ],
     )
     def test_what_is_no_number_drops_its_drafter(self, candidate: Candidate) -> None:
         merger = merged(Branching(candidate))
+        assert merger.propose([], 15) == DraftTree()
+        assert "TypeError" in merger.failures[0].message
+
+    def test_numbers_of_numpy_are_plain_ones(self) -> None:
+        two = np.int64(2)
+        candidate = Candidate(np.array([1]), "", two, 1.0, np.array([0.9]))  # type: ignore[arg-type]
+        for drafter in (
+            Branching(candidate),
+            Branching(Candidate([1], "", two)),  # type: ignore[arg-type]
+            ScriptedDrafter([Draft((1,), "", two)]),  # type: ignore[arg-type]
+            ScriptedDrafter([Draft((1,), "", 2, np.array([0.9]))]),  # type: ignore[arg-type]
+        ):
+            merger = merged(drafter)
+            (token,) = merger.propose([], 15).tokens
+            assert (token, type(token), merger.failures) == (1, int, ())
+
+    @pytest.mark.parametrize(
+        "draft",
+        [Draft((1,), "", 2.0), Draft((1,), "", None), Draft((1,), "", 2, (None,))],  # type: ignore[arg-type]
+    )
+    def test_a_draft_with_what_is_no_number_drops_its_drafter(self, draft: Draft) -> None:
+        merger = merged(ScriptedDrafter([draft]))
         assert merger.propose([], 15) == DraftTree()
         assert "TypeError" in merger.failures[0].message
 
