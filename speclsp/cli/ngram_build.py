@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -36,6 +36,7 @@ from speclsp.project.ignore import IgnoreRules
 from speclsp.project.scan import FoundFile, ScanTally, scan
 from speclsp.project.source_text import SourceText, read_source
 from speclsp.settings import Settings
+from speclsp.storage.locations import lacks_locks
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -135,7 +136,7 @@ def work_folder(path: Path) -> Generator[None]:
     try:
         is_there = path.exists()
         path.mkdir(mode=0o700, exist_ok=True)
-        with FileLock(path / "build.lock", timeout=0.0) as lock:
+        with _held(FileLock(path / "build.lock", timeout=0.0)) as lock:
             if is_there:
                 click.echo(f"Continuing with the counts of an earlier build in {path}.", err=True)
             yield
@@ -155,6 +156,23 @@ def work_folder(path: Path) -> Generator[None]:
             f"{error.filename or path}: {error.strerror or error}.",
             remedy="Name an output in a folder that may be written to and has enough space; what "
             "is counted is kept.",
+        ) from error
+
+
+def _held(lock: FileLock) -> AbstractContextManager[FileLock]:
+    """Acquire a lock, which the ``with`` statement releases.
+
+    Raises StoreError where the file system has no locks, Timeout and OSError.
+    """
+    try:
+        return lock.acquire()
+    except (OSError, NotImplementedError) as error:
+        if not lacks_locks(error):
+            raise
+        raise StoreError(
+            f"the file system of {lock.lock_file} has no file locks ({error}), which keep other "
+            "builds out.",
+            remedy="Name an output on a local disk, and move the file afterwards.",
         ) from error
 
 

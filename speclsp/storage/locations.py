@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -18,6 +19,7 @@ _FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 _FLAGS: Final = sum(getattr(os, flag, 0) for flag in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK"))
 _ID_BYTES: Final = 16
+_NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 
 
 def cache_dir() -> Path:
@@ -101,3 +103,8 @@ def check_own(path: Path) -> None:
         raise OSError(f"{path} is a symbolic link, which is not followed")
     if sys.platform != "win32" and status.st_uid != os.geteuid():
         raise OSError(f"{path} belongs to another user, number {status.st_uid}")
+
+
+def lacks_locks(error: Exception) -> bool:
+    """Whether filelock raised ``error`` because the file system has no locks."""
+    return isinstance(error, NotImplementedError) or getattr(error, "errno", None) in _NO_LOCKS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import signal
@@ -16,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 from click.testing import CliRunner, Result
+from filelock import FileLock
 
 from speclsp.cli import ngram, ngram_build
 from speclsp.cli.main import cli
@@ -123,6 +125,22 @@ def test_one_build_at_a_time_and_none_goes_on_with_remains(
     monkeypatch.undo()
     assert "Continuing" not in run(*command).stderr
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOLCK, ""), OSError(errno.EOPNOTSUPP, ""), NotImplementedError()]
+)
+def test_a_file_system_without_locks_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def acquire(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(FileLock, "acquire", acquire)
+    unheld = ngram_build.work_folder(tmp_path / "work")
+    with pytest.raises(StoreError, match="no file locks") as raised, unheld:
+        pytest.fail("nothing keeps another build out")
+    assert "local disk" in str(raised.value)
 
 
 def test_a_changed_file_is_counted_anew(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import sqlite3
 import stat
 import subprocess
@@ -220,6 +221,27 @@ def test_whoever_sets_damage_aside_is_not_waited_for_long(
         insert(database, 1)
     insert(database, 2)  # later it goes well
     assert values(database) == [2]
+    assert len(reports) == 1
+
+
+NO_LOCKS = [OSError(errno.ENOLCK, ""), OSError(errno.EOPNOTSUPP, ""), NotImplementedError()]
+
+
+@pytest.mark.parametrize("error", NO_LOCKS, ids=repr)
+def test_damage_is_set_aside_without_locks(
+    open_database: Callable[..., Database],
+    reports: list[StoreError],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+) -> None:
+    def acquire(*_: object, **__: object) -> None:
+        raise error
+
+    damage_header(fill_and_close(open_database))
+    monkeypatch.setattr(FileLock, "acquire", acquire)
+    database = open_database()
+    insert(database, 1)
+    assert values(database) == [1]
     assert len(reports) == 1
 
 
