@@ -7,8 +7,9 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from socket import socket
@@ -267,6 +268,15 @@ class _Window:
             below=tuple((scope + uri, version) for uri, version in request.below),
         )
 
+    @contextmanager
+    def _disconnecting(self) -> Iterator[None]:
+        """Disconnect the window if the block raises, for lack of memory, say: it would wait."""
+        try:
+            yield
+        except Exception:
+            self._connection.close()
+            logger.exception(DROPPED)
+
     def _answer(self, completer: Completer, number: int, future: Future[CompletionResult]) -> None:
         error = future.exception()
         answer: wire.Answer | wire.Failed
@@ -276,18 +286,21 @@ class _Window:
             answer = wire.Failed(number, type(error).__name__, error.message, error.remedy)
         else:
             answer = wire.Failed(number, "EngineError", f"the engine failed: {error!r}.", "")
-        self._send(wire.Statistics(completer.statistics()), answer)
+        with self._disconnecting():
+            self._send(wire.Statistics(completer.statistics()), answer)
         with self._answered:
             del self._tokens[number]
             self._answered.notify_all()
 
     def _await_idle(self, completer: Completer, message: wire.AwaitIdle) -> None:
-        is_idle = completer.wait_idle(message.timeout_s)
-        self._send(wire.Statistics(completer.statistics()), wire.Idle(message.number, is_idle))
+        with self._disconnecting():
+            is_idle = completer.wait_idle(message.timeout_s)
+            self._send(wire.Statistics(completer.statistics()), wire.Idle(message.number, is_idle))
 
     def _send_events(self, completer: Completer) -> None:
-        while (event := completer.next_event()) is not None:
-            self._send(wire.Statistics(completer.statistics()), wire.happened(event))
+        with self._disconnecting():
+            while (event := completer.next_event()) is not None:
+                self._send(wire.Statistics(completer.statistics()), wire.happened(event))
 
     def _grew(self, completion_id: str, text: str) -> None:
         """Push the text of the running generation, at most every ``_PUSH_S`` seconds."""

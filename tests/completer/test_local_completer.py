@@ -230,6 +230,7 @@ def test_documents_take_turns(make):
     for name in ("a1", "a2", "a3", "b1"):
         future = ask(completer, uri=f"file:///p/{name[0]}.py", supersede=False)
         future.add_done_callback(lambda _, name=name: order.append(name))
+    assert not completer.wait_idle(0.1)  # the answer comes behind all requests
     loader.target.gate.set()
     until(lambda: len(order) == 4)
     assert order == ["a1", "b1", "a2", "a3"]

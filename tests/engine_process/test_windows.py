@@ -18,7 +18,7 @@ from speclsp.completer.engine import Engine
 from speclsp.completer.local import LocalCompleter
 from speclsp.engine_process.client import SharedCompleter
 from speclsp.errors import EngineUnavailableError
-from speclsp.request import AcceptedText, LogLine, StateChanged, WorkspaceFolder
+from speclsp.request import AcceptedText, LogLine, SessionStats, StateChanged, WorkspaceFolder
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 
@@ -98,6 +98,21 @@ def test_windows_share_one_model_and_its_memory(windows):
     first.close()
     assert ask(second, prefix="def g():\n    ").result(WAIT_S).text == TEXT
     assert not windows.loader.targets[0].closed
+
+
+def test_a_window_whose_answer_cannot_be_made_is_connected_again(windows, monkeypatch):
+    window = windows.open()
+    statistics = LocalCompleter.statistics
+
+    def failing(completer: LocalCompleter) -> SessionStats:
+        if completer is windows.completers[0]:
+            raise MemoryError
+        return statistics(completer)
+
+    monkeypatch.setattr(LocalCompleter, "statistics", failing)
+    assert ask(window).result(WAIT_S).finish_reason == "cancelled"
+    until(lambda: len(windows.completers) == 2)
+    assert ask(window, prefix="def g():\n    ").result(WAIT_S).text == TEXT
 
 
 def test_documents_of_the_same_name_are_each_windows_own(windows):
