@@ -74,9 +74,7 @@ class DocumentTokens:
             end = request.cursor - n_held_back
             near = request.text[max(0, end - _NEAR_CHARS) : end]
             return tokenize(near.partition("\n")[2] or near), EMPTY_TOKENS
-        before, _ = entry.buffer.split(cursor - n_held_back)
-        _, after = entry.buffer.split(cursor)
-        return before, after
+        return entry.buffer.before(cursor - n_held_back), entry.buffer.after(cursor)
 
     def warm(self, uri: str, tokenize: Tokenize) -> bool:
         """Tokenise a piece of an open document; return whether all of it is tokenised."""

@@ -41,8 +41,8 @@ def test_tokens_equal_those_of_the_whole_text_after_any_edits(versions, data):
         buffer.update(text)
         assert as_text(buffer.tokens()) == text
         offset = data.draw(st.integers(0, len(text)))
-        before, after = buffer.split(offset)
-        assert (as_text(before), as_text(after)) == (text[:offset], text[offset:])
+        before, after = as_text(buffer.before(offset)), as_text(buffer.after(offset))
+        assert (before, after) == (text[:offset], text[offset:])
 
 
 def test_a_keystroke_in_a_large_buffer_tokenises_one_block_or_two():
@@ -65,11 +65,13 @@ def test_moving_the_cursor_tokenises_only_the_block_it_is_in():
     text = "\n".join(f"line_{i} = {i}" for i in range(5000))
     buffer.update(text)
     tokenizer.n_chars = 0
-    buffer.split(100)
-    buffer.split(len(text) - 100)
+    for offset in (100, len(text) - 100):
+        buffer.before(offset)
+        buffer.after(offset)
     assert tokenizer.n_chars <= 2 * BLOCK_LINES * 20
     tokenizer.n_chars = 0
-    buffer.split(len(text) - 100)
+    buffer.before(len(text) - 100)
+    buffer.after(len(text) - 100)
     assert tokenizer.n_chars == 0
 
 
